@@ -1,0 +1,249 @@
+"""The allocation problem: one level per account, limits on what the levels cost.
+
+    maximise    Σ_ij x_ij · value_ij
+    subject to  Σ_j x_ij = 1,  x ≥ 0,  x_ij = 0 where not allowed,
+                Σ_ij x_ij · (cost_kij − limit_k · m_kij) ≤ capacity_k      for every resource k
+
+which covers S0 eq. 16–18 and S1 eq. 2, 4 and 5: m is 0 for a total, 1 for a mean per account and
+the response for a mean per response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shadowprice.campaign import BudgetForm
+from shadowprice.curves import check_levels
+from shadowprice.errors import InvalidProblem
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ResponseCost:
+    """A cost paid on response: ``levels × response``, formed only when a solver asks for it."""
+
+    levels: NDArray[np.int64]
+    response: NDArray[np.floating[Any]] | None
+
+
+def on_response(levels: ArrayLike, response: ArrayLike | None = None) -> ResponseCost:
+    """The cost of an incentive paid only when the account responds: levels (J,) × response (J, N).
+
+    ``response`` defaults to the problem's value.
+    """
+    return ResponseCost(check_levels(levels), None if response is None else np.asarray(response))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Resource:
+    """One limit. Build it with :meth:`total`, :meth:`per_account` or :meth:`per_response`.
+
+    name      unique within the problem
+    cost      (J, N), or (J,) per level (paid on grant), or :func:`on_response`; never negative
+    limit     minor units: in all, per account, or per unit of response
+    response  (J, N), what a mean per response is taken over
+    members   bool (N,) or indices of the accounts it counts; None for all
+    carry     minor units added to what may be spent (negative: already overspent)
+    """
+
+    name: str
+    form: BudgetForm
+    cost: NDArray[np.floating[Any]] | ResponseCost
+    limit: float
+    response: NDArray[np.floating[Any]] | None = None
+    members: NDArray[np.bool_] | NDArray[np.intp] | None = None
+    carry: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise InvalidProblem("must not be empty", field="resource.name")
+        if not (np.isfinite(self.limit) and self.limit >= 0):
+            raise InvalidProblem(f"must be finite and not negative, got {self.limit}", field=f"{self.name}.limit")
+        if not np.isfinite(self.carry):
+            raise InvalidProblem("must be finite", field=f"{self.name}.carry")
+
+    @classmethod
+    def total(
+        cls,
+        name: str,
+        cost: ArrayLike | ResponseCost,
+        limit: float,
+        members: ArrayLike | None = None,
+        *,
+        carry: float = 0.0,
+    ) -> Resource:
+        """The sum of cost over the members is at most ``limit``."""
+        return cls(
+            name=name, form="total", cost=_cost(cost), limit=float(limit), members=_members(members), carry=carry
+        )
+
+    @classmethod
+    def per_account(
+        cls,
+        name: str,
+        cost: ArrayLike | ResponseCost,
+        limit: float,
+        members: ArrayLike | None = None,
+        *,
+        carry: float = 0.0,
+    ) -> Resource:
+        """The mean cost per member is at most ``limit``."""
+        return cls(
+            name=name, form="per_account", cost=_cost(cost), limit=float(limit), members=_members(members), carry=carry
+        )
+
+    @classmethod
+    def per_response(
+        cls,
+        name: str,
+        cost: ArrayLike | ResponseCost,
+        limit: float,
+        response: ArrayLike,
+        members: ArrayLike | None = None,
+        *,
+        carry: float = 0.0,
+    ) -> Resource:
+        """Cost per unit of response over the members is at most ``limit`` (the paper's B)."""
+        return cls(
+            name=name,
+            form="per_response",
+            cost=_cost(cost),
+            limit=float(limit),
+            response=np.asarray(response),
+            members=_members(members),
+            carry=carry,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Which level to give each account.
+
+    value      (J, N), worth of each level; float32, level-major
+    resources  the limits; names unique
+    allowed    bool (J, N); None allows every level. Every account needs one allowed level.
+    """
+
+    value: NDArray[np.floating[Any]]
+    resources: Sequence[Resource]
+    allowed: NDArray[np.bool_] | None = None
+
+    def __post_init__(self) -> None:
+        value = np.asarray(self.value)
+        if value.ndim != 2 or value.size == 0:
+            raise InvalidProblem(f"must have shape (levels, accounts) and not be empty, got {value.shape}", field="value")
+        if not np.issubdtype(value.dtype, np.floating):
+            raise InvalidProblem(f"must be floating point, got {value.dtype}", field="value")
+        _finite(value, "value")
+        if isinstance(self.resources, Resource):
+            raise InvalidProblem("must be a list of resources, not one resource", field="resources")
+        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "resources", tuple(self.resources))
+        names = [resource.name for resource in self.resources]
+        if len(set(names)) != len(names):
+            raise InvalidProblem(f"names must be unique, got {names}", field="resources")
+        if self.allowed is not None:
+            allowed = np.asarray(self.allowed)
+            if allowed.dtype != np.bool_ or allowed.shape != value.shape:
+                raise InvalidProblem(
+                    f"must be boolean of shape {value.shape}, got {allowed.dtype} {allowed.shape}", field="allowed"
+                )
+            stuck = np.flatnonzero(~allowed.any(axis=0))
+            if stuck.size:
+                raise InvalidProblem("every account needs an allowed level", field="allowed", rows=stuck[:5].tolist())
+            object.__setattr__(self, "allowed", allowed)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(levels J, accounts N)."""
+        return (int(self.value.shape[0]), int(self.value.shape[1]))
+
+    def members(self, resource: Resource) -> NDArray[np.bool_]:
+        """bool (N,): the accounts that a resource counts."""
+        accounts = self.shape[1]
+        if resource.members is None:
+            return np.ones(accounts, dtype=bool)
+        if resource.members.dtype == np.bool_:
+            if resource.members.shape != (accounts,):
+                raise InvalidProblem(f"must have shape ({accounts},)", field=f"{resource.name}.members")
+            return np.asarray(resource.members, dtype=bool)
+        mask = np.zeros(accounts, dtype=bool)
+        if resource.members.size and (resource.members.min() < 0 or resource.members.max() >= accounts):
+            raise InvalidProblem(f"indices must lie in [0, {accounts})", field=f"{resource.name}.members")
+        mask[resource.members] = True
+        return mask
+
+    def paid(self, resource: Resource) -> Matrix:
+        """(J, N): money paid at each level, zero outside the members."""
+        field = f"{resource.name}.cost"
+        if isinstance(resource.cost, ResponseCost):
+            response = self.value if resource.cost.response is None else resource.cost.response
+            if resource.cost.levels.shape != (self.shape[0],):
+                raise InvalidProblem(f"needs {self.shape[0]} levels, got {resource.cost.levels.size}", field=field)
+            cost = resource.cost.levels[:, None] * self._matrix(response, field)
+        elif resource.cost.ndim == 1:
+            if resource.cost.shape != (self.shape[0],):
+                raise InvalidProblem(f"needs one cost per level ({self.shape[0]}), got {resource.cost.size}", field=field)
+            cost = np.repeat(resource.cost.astype(np.float64)[:, None], self.shape[1], axis=1)
+        else:
+            cost = self._matrix(resource.cost, field).copy()
+        _finite(cost, field)
+        if np.any(cost < 0):
+            raise InvalidProblem(
+                "must not be negative", field=field, rows=np.flatnonzero((cost < 0).any(axis=0))[:5].tolist()
+            )
+        cost[:, ~self.members(resource)] = 0.0
+        return cost
+
+    def measure(self, resource: Resource) -> Matrix:
+        """(J, N): what the limit is multiplied by — 0, 1 or the response — zero outside the members."""
+        if resource.form == "total":
+            return np.zeros(self.shape)
+        if resource.form == "per_account":
+            measure = np.ones(self.shape)
+        else:
+            field = f"{resource.name}.response"
+            measure = self._matrix(resource.response, field).copy()
+            _finite(measure, field)
+        measure[:, ~self.members(resource)] = 0.0
+        return measure
+
+    def capacity(self, resource: Resource) -> float:
+        """Right-hand side of the resource's row."""
+        return resource.carry + (resource.limit if resource.form == "total" else 0.0)
+
+    def _matrix(self, array: ArrayLike | None, field: str) -> Matrix:
+        matrix = np.asarray(array, dtype=np.float64)
+        if matrix.shape != self.shape:
+            raise InvalidProblem(f"must have shape (levels, accounts) = {self.shape}, got {matrix.shape}", field=field)
+        return matrix
+
+
+def _cost(cost: ArrayLike | ResponseCost) -> NDArray[np.floating[Any]] | ResponseCost:
+    if isinstance(cost, ResponseCost):
+        return cost
+    array = np.asarray(cost)
+    if array.ndim not in (1, 2):
+        raise InvalidProblem(f"must have shape (levels,) or (levels, accounts), got {array.shape}", field="cost")
+    return array.astype(np.float64, copy=False)
+
+
+def _members(members: ArrayLike | None) -> NDArray[np.bool_] | NDArray[np.intp] | None:
+    if members is None:
+        return None
+    array = np.asarray(members)
+    if array.ndim != 1 or not (array.dtype == np.bool_ or np.issubdtype(array.dtype, np.integer)):
+        raise InvalidProblem("must be a boolean mask or indices, one-dimensional", field="members")
+    return array if array.dtype == np.bool_ else array.astype(np.intp)
+
+
+def _finite(array: NDArray[np.floating[Any]], field: str) -> None:
+    if not np.all(np.isfinite(array)):
+        rows = np.flatnonzero(~np.isfinite(array).all(axis=0))[:5].tolist()
+        raise InvalidProblem("must be finite; accounts with NaN or infinity", field=field, rows=rows)

@@ -1,0 +1,178 @@
+"""A campaign: who is offered what, how it is charged, and the budget it must respect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.curves import check_levels
+from shadowprice.errors import InvalidInput
+
+Side = Literal["customer", "merchant"]
+SIDES: tuple[Side, ...] = get_args(Side)
+
+CostBasis = Literal["on_response", "on_grant"]
+BudgetForm = Literal["total", "per_account", "per_response"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What one side of the market is offered.
+
+    levels      incentive values in minor units, strictly ascending
+    cost_basis  ``on_response``: the incentive is paid only on response (g = r·f, m = f);
+                ``on_grant``: it is paid for certain (g = r, m = 1). Spec 0.3 #1.
+    weight      worth of one unit of this side's response in the objective
+    """
+
+    levels: tuple[int, ...]
+    cost_basis: CostBasis = "on_response"
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", tuple(int(level) for level in check_levels(self.levels)))
+        if self.cost_basis not in get_args(CostBasis):
+            raise InvalidInput(f"must be one of {get_args(CostBasis)}, got {self.cost_basis!r}", field="cost_basis")
+        if not (np.isfinite(self.weight) and self.weight > 0):
+            raise InvalidInput("must be a positive number", field="weight")
+
+    def value(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        """(J, N): the worth of each level."""
+        return self.weight * np.asarray(response, dtype=np.float64)
+
+    def cost(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        """(J, N): expected money paid at each level, in minor units (S0 eq. 16 or 17)."""
+        paid = np.asarray(self.levels, dtype=np.float64)[:, None]
+        if self.cost_basis == "on_grant":
+            return np.broadcast_to(paid, np.shape(response)).copy()
+        return paid * np.asarray(response, dtype=np.float64)
+
+    def measure(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        """(J, N): what an average budget is taken over, the ``m`` of spec 0.2."""
+        if self.cost_basis == "on_grant":
+            return np.ones(np.shape(response))
+        return np.asarray(response, dtype=np.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """One limit on the money of a campaign.
+
+    form   ``total``: the sum of cost over the window; ``per_account``: mean cost per request;
+           ``per_response``: cost per unit of response (the paper's B)
+    limit  minor units; an integer for a total
+    """
+
+    name: str = "budget"
+    form: BudgetForm = "total"
+    limit: float
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise InvalidInput("must not be empty", field="budget.name")
+        if self.form not in get_args(BudgetForm):
+            raise InvalidInput(f"must be one of {get_args(BudgetForm)}, got {self.form!r}", field="budget.form")
+        if not (np.isfinite(self.limit) and self.limit >= 0):
+            raise InvalidInput("must be a finite amount of minor units, not negative", field="budget.limit")
+        if self.form == "total" and self.limit != int(self.limit):
+            raise InvalidInput("a total is a whole number of minor units", field="budget.limit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Campaign:
+    """A campaign over a window of whole hours (slots), starting at ``starts_at`` (UTC).
+
+    gap_limit and violation_limit bound what a published price's certificate may show;
+    price_ttl_hours is how long a price may be used before answers are marked stale.
+    """
+
+    name: str
+    sides: Mapping[Side, Terms]
+    budget: Budget
+    starts_at: datetime
+    hours: int = 24
+    gap_limit: float = 1e-6
+    violation_limit: float = 1e-9
+    price_ttl_hours: float = 2.0
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.name or not all(c.isalnum() or c in "-_" for c in self.name):
+            raise InvalidInput("must be letters, digits, '-' or '_'", field="campaign.name")
+        unknown = set(self.sides) - set(SIDES)
+        if unknown or not self.sides:
+            raise InvalidInput(f"needs at least one of {SIDES}, got {sorted(self.sides)}", field="campaign.sides")
+        if self.starts_at.tzinfo is None:
+            raise InvalidInput("must carry a time zone; times here are UTC", field="campaign.starts_at")
+        object.__setattr__(self, "starts_at", self.starts_at.astimezone(UTC))
+        if self.hours < 1:
+            raise InvalidInput("must be at least one hour", field="campaign.hours")
+
+    @property
+    def ends_at(self) -> datetime:
+        """First instant after the window."""
+        return self.starts_at + timedelta(hours=self.hours)
+
+    def slot(self, at: datetime) -> int:
+        """Index of the hour that contains ``at``; negative before the window."""
+        return int((at - self.starts_at) // timedelta(hours=1))
+
+    def terms(self, side: Side) -> Terms:
+        """The terms of one side, or a clear refusal."""
+        if side not in self.sides:
+            raise InvalidInput(f"campaign {self.name!r} has no side {side!r}; it has {sorted(self.sides)}", field="side")
+        return self.sides[side]
+
+    def net_cost(self, side: Side, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        """(J, N): the cost that the price multiplies at decision time, ``g − B·m`` (S0 eq. 19–20).
+
+        The allowance of a total or per-account budget is the same at every level, so it cancels.
+        """
+        terms = self.terms(side)
+        cost = terms.cost(response)
+        if self.budget.form == "per_response":
+            cost -= self.budget.limit * terms.measure(response)
+        return cost
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; :meth:`from_dict` is the inverse."""
+        return {
+            "name": self.name,
+            "sides": {
+                side: {"levels": list(t.levels), "cost_basis": t.cost_basis, "weight": t.weight}
+                for side, t in self.sides.items()
+            },
+            "budget": {"name": self.budget.name, "form": self.budget.form, "limit": self.budget.limit},
+            "starts_at": self.starts_at.isoformat(),
+            "hours": self.hours,
+            "gap_limit": self.gap_limit,
+            "violation_limit": self.violation_limit,
+            "price_ttl_hours": self.price_ttl_hours,
+            "labels": dict(self.labels),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Campaign:
+        """Build a campaign from what :meth:`to_dict` gave, checking every field."""
+        try:
+            return cls(
+                name=data["name"],
+                sides={
+                    side: Terms(levels=tuple(t["levels"]), cost_basis=t["cost_basis"], weight=t.get("weight", 1.0))
+                    for side, t in data["sides"].items()
+                },
+                budget=Budget(**data["budget"]),
+                starts_at=datetime.fromisoformat(data["starts_at"]),
+                hours=int(data["hours"]),
+                gap_limit=float(data.get("gap_limit", 1e-6)),
+                violation_limit=float(data.get("violation_limit", 1e-9)),
+                price_ttl_hours=float(data.get("price_ttl_hours", 2.0)),
+                labels=dict(data.get("labels", {})),
+            )
+        except KeyError as missing:
+            raise InvalidInput("is missing", field=f"campaign.{missing.args[0]}") from None

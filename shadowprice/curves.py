@@ -1,0 +1,66 @@
+"""Response curves: what each account is expected to do at each incentive level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shadowprice.errors import InvalidInput
+
+
+def check_levels(levels: ArrayLike) -> NDArray[np.int64]:
+    """Incentive levels as int64 minor units, refused unless non-negative and strictly ascending."""
+    array = np.asarray(levels)
+    if array.ndim != 1 or array.size == 0:
+        raise InvalidInput("must be a non-empty list of amounts in minor units", field="levels")
+    if not np.issubdtype(array.dtype, np.integer):
+        if not np.all(np.equal(np.mod(array, 1), 0)):
+            raise InvalidInput("must be whole minor units (cents), not fractions", field="levels")
+        array = array.astype(np.int64)
+    if array[0] < 0:
+        raise InvalidInput("must not be negative", field="levels")
+    if np.any(np.diff(array) <= 0):
+        raise InvalidInput("must be strictly ascending; sort them and drop duplicates", field="levels")
+    return array.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Expected response of N accounts at J incentive levels.
+
+    levels    int64 (J,), minor units, strictly ascending
+    response  float32 (J, N), level-major and C-contiguous: probability of redemption for a
+              customer, expected ratio of shares for a merchant
+    """
+
+    levels: NDArray[np.int64]
+    response: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        levels = check_levels(self.levels)
+        response = np.ascontiguousarray(self.response, dtype=np.float32)
+        if response.ndim != 2 or response.shape[0] != levels.size:
+            raise InvalidInput(
+                f"must have shape (levels, accounts) = ({levels.size}, N), got {response.shape}", field="response"
+            )
+        object.__setattr__(self, "levels", levels)
+        object.__setattr__(self, "response", response)
+
+    @property
+    def accounts(self) -> int:
+        """Number of accounts N."""
+        return int(self.response.shape[1])
+
+    def take(self, index: ArrayLike) -> Curves:
+        """The curves of the accounts at ``index``, in that order."""
+        return Curves(self.levels, self.response[:, np.asarray(index)])
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Curves]) -> Curves:
+        """Curves of several groups of accounts that share their levels."""
+        if any(not np.array_equal(part.levels, parts[0].levels) for part in parts):
+            raise InvalidInput("all parts must share one list of levels", field="levels")
+        return cls(parts[0].levels, np.concatenate([part.response for part in parts], axis=1))

@@ -1,0 +1,141 @@
+"""The one rule for deciding: ``argmax_j value_j − Σ_k price_k · cost_kj``, ties shared by a hash.
+
+The offline evaluator, the simulator and the online predictor all call :func:`decide`; nothing else
+in the project turns a curve and a price into an incentive. Pure, vectorised, numpy only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shadowprice.errors import InvalidInput
+
+TIE_TOLERANCE = 1e-9
+"""Two scores count as equal when they differ by less than this share of the terms they are made of."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What N requests are given.
+
+    level       int32 (N,), index of the chosen level
+    propensity  float64 (N,), probability with which the policy chooses that level
+    tied        bool (N,), whether a tie at the price was broken by the tie share
+    """
+
+    level: NDArray[np.int32]
+    propensity: NDArray[np.float64]
+    tied: NDArray[np.bool_]
+
+
+def decide(
+    value: ArrayLike,
+    cost: ArrayLike,
+    prices: ArrayLike,
+    tie_share: float,
+    request_ids: Sequence[str] | Sequence[bytes] | Sequence[int] | NDArray[np.generic],
+    allowed: ArrayLike | None = None,
+) -> Decision:
+    """Choose one level for every request.
+
+    Args:
+        value: (J, N), what each level brings.
+        cost: (K, J, N), or (J, N) for one budget: what each level takes from each budget, net of
+            the allowance it earns (``g − B·m`` for a budget per response).
+        prices: (K,), the price of money λ ≥ 0 of each budget.
+        tie_share: probability in [0, 1] of the dearer level where two levels tie at the price.
+        request_ids: N identifiers; the same id always breaks a tie the same way.
+        allowed: bool (J, N), levels that may be chosen; every request needs at least one.
+
+    Among levels that tie for the best score the dearest is chosen with probability ``tie_share``
+    and the cheapest otherwise; what costs the same goes to the lower index. This realises the
+    fractional optimum of the linear programme in expectation.
+
+    Raises:
+        InvalidInput: shapes that do not agree, prices that are negative or not finite, a request
+            with no allowed level.
+
+    O(J·K) per request. Source: S0 eq. 19–20, S1 eq. 7; the tie share is spec 1.3 #12.
+    """
+    values = np.asarray(value, dtype=np.float64)
+    costs = np.asarray(cost, dtype=np.float64)
+    lam = np.atleast_1d(np.asarray(prices, dtype=np.float64))
+    if values.ndim != 2:
+        raise InvalidInput(f"must have shape (levels, requests), got {values.shape}", field="value")
+    if costs.ndim == 2:
+        costs = costs[None]
+    if costs.shape != (lam.size, *values.shape):
+        raise InvalidInput(
+            f"must have shape (budgets, levels, requests) = {(lam.size, *values.shape)}, got {costs.shape}", field="cost"
+        )
+    if not np.all(np.isfinite(lam)) or np.any(lam < 0):
+        raise InvalidInput("must be finite and not negative", field="prices")
+    if not 0.0 <= tie_share <= 1.0:
+        raise InvalidInput("must lie in [0, 1]", field="tie_share")
+    requests = values.shape[1]
+    if len(request_ids) != requests:
+        raise InvalidInput(f"needs one id for each of {requests} requests, got {len(request_ids)}", field="request_ids")
+
+    charge = np.tensordot(lam, costs, axes=1)
+    columns = np.arange(requests)
+    mask = np.ones(values.shape, dtype=bool) if allowed is None else _check_allowed(allowed, values.shape)
+    # What "dearer" means between tied levels is their charge at the prices.
+    cheap, dear = best_levels(values, charge, charge if np.any(lam > 0) else costs.sum(axis=0), mask)
+    tied = (charge[dear, columns] > charge[cheap, columns])
+    level = cheap.astype(np.int32)
+    propensity = np.ones(requests)
+    rows = np.flatnonzero(tied)
+    if rows.size:
+        take = np.array([uniform(request_ids[row]) for row in rows]) < tie_share
+        level[rows] = np.where(take, dear[rows], cheap[rows])
+        propensity[rows] = np.where(take, tie_share, 1.0 - tie_share)
+    return Decision(level=level, propensity=propensity, tied=tied)
+
+
+def best_levels(
+    value: NDArray[np.float64], charge: NDArray[np.float64], expense: NDArray[np.float64], allowed: NDArray[np.bool_]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Cheapest and dearest of the levels that tie for the best ``value − charge``.
+
+    All arguments are (J, N); ``expense`` orders the tied levels. Returns two arrays (N,), equal
+    where the best level is unique; what costs the same goes to the higher value, then the lower index.
+    """
+    columns = np.arange(value.shape[1])
+    score = np.where(allowed, value - charge, -np.inf)
+    top = score.argmax(axis=0)
+    scale = np.abs(value[top, columns]) + np.abs(charge[top, columns])
+    tied = score >= score[top, columns] - TIE_TOLERANCE * scale
+    cheap = _extreme(expense, score, tied, -1.0)
+    dear = _extreme(expense, score, tied, 1.0)
+    return cheap, np.where(expense[dear, columns] > expense[cheap, columns], dear, cheap)
+
+
+def _extreme(
+    expense: NDArray[np.float64], score: NDArray[np.float64], tied: NDArray[np.bool_], sign: float
+) -> NDArray[np.intp]:
+    end = np.where(tied, sign * expense, -np.inf)
+    return np.where(end == end.max(axis=0, initial=-np.inf), score, -np.inf).argmax(axis=0)
+
+
+def _check_allowed(allowed: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    mask = np.asarray(allowed, dtype=bool)
+    if mask.shape != shape:
+        raise InvalidInput(f"must have shape {shape}, got {mask.shape}", field="allowed")
+    stuck = np.flatnonzero(~mask.any(axis=0))
+    if stuck.size:
+        raise InvalidInput("every request needs an allowed level", field="allowed", rows=stuck[:5].tolist())
+    return mask
+
+
+def uniform(request_id: str | bytes | int | np.generic) -> float:
+    """A number in [0, 1) that depends on the identifier alone, the same in every process."""
+    if isinstance(request_id, bytes):
+        data = bytes(request_id)
+    else:
+        data = str(request_id).encode()
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big") / 2.0**64

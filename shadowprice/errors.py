@@ -1,0 +1,94 @@
+"""Every error this project raises on purpose.
+
+    ShadowpriceError                      500
+    ├── InvalidInput                      400   what the caller sent is wrong; names the field and rows
+    │   ├── InvalidTable                  422   a table breaks its schema
+    │   ├── InvalidProblem                422   an allocation problem is malformed
+    │   └── InvalidRequest                400   an inference or outcome request is malformed
+    ├── NotFound                          404   a name that does not exist (model, campaign, request)
+    ├── Conflict                          409   the same id was sent before with another content
+    ├── NotCertified                      409   a solve that may not be published
+    ├── PriceRejected                     409   a price record that may not be used
+    ├── Unavailable                       503   a dependency does not answer
+    └── MissingExtra                      501   an optional part of the package is not installed
+
+Each class knows the HTTP status it maps to; the message says what is wrong, where, and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class ShadowpriceError(Exception):
+    """Base of every deliberate error."""
+
+    status = 500
+
+
+class InvalidInput(ShadowpriceError):
+    """Something the caller gave is wrong.
+
+    ``field`` names the argument, column or JSON field; ``rows`` the first offending row numbers.
+    """
+
+    status = 400
+
+    def __init__(self, message: str, *, field: str | None = None, rows: Sequence[int] = ()) -> None:
+        self.field = field
+        self.rows = tuple(rows)
+        where = f"{field}: " if field else ""
+        at = f" (first rows: {', '.join(map(str, self.rows))})" if self.rows else ""
+        super().__init__(f"{where}{message}{at}")
+
+
+class InvalidTable(InvalidInput):
+    """A table breaks its schema; nothing was written."""
+
+    status = 422
+
+
+class InvalidProblem(InvalidInput):
+    """An allocation problem is malformed."""
+
+    status = 422
+
+
+class InvalidRequest(InvalidInput):
+    """An inference, authorisation or outcome request is malformed."""
+
+
+class NotFound(ShadowpriceError):
+    """The named thing does not exist."""
+
+    status = 404
+
+
+class Conflict(ShadowpriceError):
+    """The same identifier arrived before with a different content."""
+
+    status = 409
+
+
+class NotCertified(ShadowpriceError):
+    """The solve is not certified well enough to publish; the last good price stays."""
+
+    status = 409
+
+
+class PriceRejected(ShadowpriceError):
+    """A price record fails its checksum, goes back a version, or belongs to another campaign."""
+
+    status = 409
+
+
+class Unavailable(ShadowpriceError):
+    """A dependency (feature store, ledger, metrics) does not answer."""
+
+    status = 503
+
+
+class MissingExtra(ShadowpriceError):
+    """An optional part of the package is needed and not installed."""
+
+    status = 501
