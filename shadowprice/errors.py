@@ -18,6 +18,7 @@ Each class knows the HTTP status it maps to; the message says what is wrong, whe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 
 class ShadowpriceError(Exception):
@@ -42,10 +43,54 @@ class InvalidInput(ShadowpriceError):
         super().__init__(f"{where}{message}{at}")
 
 
+@dataclass(frozen=True)
+class TableProblem:
+    """One fault of a table.
+
+    column  None when the whole table is meant
+    rows    the first offending data rows, counted from 0 (the line after a CSV header is row 0)
+    count   how many rows offend; 0 when the fault is not one of rows
+    """
+
+    table: str
+    column: str | None
+    reason: str
+    rows: tuple[int, ...] = ()
+    count: int = 0
+
+    @property
+    def field(self) -> str:
+        """``table.column``, or the table's name."""
+        return self.table if self.column is None else f"{self.table}.{self.column}"
+
+    def __str__(self) -> str:
+        if not self.count:
+            return f"{self.field}: {self.reason}"
+        shown = ", ".join(map(str, self.rows))
+        rows = f"row {shown}" if self.count == 1 else f"{self.count} rows, first: {shown}"
+        return f"{self.field}: {self.reason} ({rows})"
+
+
 class InvalidTable(InvalidInput):
-    """A table breaks its schema; nothing was written."""
+    """A table breaks its schema; nothing was written.
+
+    ``problems`` lists every fault found; ``field`` and ``rows`` are those of the first.
+    """
 
     status = 422
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        field: str | None = None,
+        rows: Sequence[int] = (),
+        problems: Sequence[TableProblem] = (),
+    ) -> None:
+        super().__init__(message, field=field, rows=rows)
+        self.problems = tuple(problems)
+        if self.problems:
+            self.field, self.rows = self.problems[0].field, self.problems[0].rows
 
 
 class InvalidProblem(InvalidInput):

@@ -47,6 +47,9 @@ def solve_breakpoints(problem: Problem) -> Allocation:
             low, high = pick(matrix, cheap).sum(), pick(matrix, dear).sum()
             return float(low + share * (high - low))
 
+        terms = price * abs(capacity) + sum(
+            np.abs(pick(value, end)).sum() + price * np.abs(pick(cost, end)).sum() for end in (cheap, dear)
+        )
         level = _fill(pick(cost, cheap), pick(cost, dear), cheap, dear, capacity)
         primal = mixed(value)
         return Allocation(
@@ -56,7 +59,7 @@ def solve_breakpoints(problem: Problem) -> Allocation:
             level=level,
             primal=primal,
             dual=dual,
-            gap=(dual - primal) / max(abs(dual), np.finfo(float).tiny) if np.isfinite(dual) else np.inf,
+            gap=_relative_gap(primal, dual, float(terms)),
             violation=relative_excess(problem, resource, mixed(paid), mixed(measure)),
             spend=np.array([mixed(paid)]),
             rounded=float(pick(value, level).sum()),
@@ -83,6 +86,16 @@ def solve_breakpoints(problem: Problem) -> Allocation:
     # Of two tied levels either may hold the larger floating-point score; the bound takes the larger.
     dual += float(np.maximum(0.0, pick(value, dear) - pick(value, cheap) - price * (pick(cost, dear) - pick(cost, cheap))).sum())
     return allocation("optimal", price, dual, share, cheap, dear)
+
+
+def _relative_gap(primal: float, dual: float, terms: float) -> float:
+    """(dual − primal) / |dual|; a difference that is rounding in the dual's own terms counts as none.
+
+    Without that an optimum of zero would show a gap of one.
+    """
+    if not np.isfinite(dual):
+        return np.inf
+    return 0.0 if abs(dual - primal) <= ROUNDING * terms else (dual - primal) / abs(dual)
 
 
 def _climb(

@@ -1,0 +1,336 @@
+"""``world``: a two-sided payment campaign drawn from a generator whose truth is known.
+
+Customers pay at merchants; both have latent traits that their features show only through noise.
+What an account does depends on its own traits and, with strength ρ, on the traits of those it
+trades with, diluted by how many ties both ends have, over two hops. Edges are drawn independently
+of the traits, so at ρ = 0 the graph carries no information at all.
+
+Customers redeem when the incentive passes a hidden threshold whose hazard rate per cent is
+piecewise constant with change points at 80 and 100 cents; traits act differently in each regime,
+so hazards are not proportional. A merchant's number of shares grows linearly with its commission.
+Incentives of the trial are randomised and their propensities logged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from shadowprice.datasets.registry import Dataset
+from shadowprice.datasets.split import Split
+from shadowprice.tables import validate_tables
+
+CUSTOMER_LEVELS = (20, 40, 60, 80, 100, 120, 150, 200)
+MERCHANT_LEVELS = (10, 20, 30, 40, 50)
+CHANGE_POINTS = (80, 100)
+
+# Log hazard rate per 100 cents and the effect of the two traits, in each of the three regimes.
+LOG_RATE = np.log(np.array([0.25, 1.0, 0.3]))
+TRAIT_EFFECT = np.array([[0.8, 0.0], [0.9, 0.5], [0.3, -0.5]])
+
+HOURLY_SHAPE = np.array([5, 3, 2, 2, 2, 3, 6, 10, 14, 17, 20, 24, 26, 24, 21, 20, 20, 22, 25, 27, 25, 19, 12, 7], float)
+"""Relative arrivals by hour of the day (UTC)."""
+
+TRIAL_START = datetime(2026, 3, 2, tzinfo=UTC)
+TRIAL_DAYS = 14
+HISTORY_DAYS = 60
+TRAITS = 2
+FEATURES = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldOptions:
+    """What can be varied.
+
+    customers, merchants   accounts on each side
+    both                   of these, accounts that are on both sides
+    ties                   mean number of merchants a customer trades with
+    trials                 trial requests per account
+    rho                    strength of influence along edges, 0 for none
+    noise                  standard deviation of the noise in the features
+    spillover              whether the incentives of an account's partners move its own response
+    budget_per_request     minor units per expected request of the campaign day
+    day_requests           expected requests of the campaign day
+    """
+
+    customers: int = 6000
+    merchants: int = 1500
+    both: int = 150
+    ties: float = 7.0
+    trials: int = 8
+    rho: float = 1.0
+    noise: float = 0.8
+    spillover: bool = False
+    budget_per_request: float = 24.0
+    day_requests: int = 20_000
+
+
+def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Dataset:
+    """Generate the world. ``options`` are the fields of :class:`WorldOptions`."""
+    chosen = WorldOptions(**options)  # type: ignore[arg-type]
+    random = np.random.default_rng(np.random.SeedSequence([seed, 0x5AD0]))
+    graph = _graph(chosen, random)
+    customers, merchants = graph.customers, graph.merchants
+
+    strength = _influence(graph, chosen.rho)
+    truth_customer = customer_response(strength[customers])
+    truth_merchant = merchant_response(strength[merchants])
+    profile = HOURLY_SHAPE / HOURLY_SHAPE.sum()
+
+    trial_c = _assign(graph.ids[customers], "customer", CUSTOMER_LEVELS, chosen.trials, profile, random)
+    trial_m = _assign(graph.ids[merchants], "merchant", MERCHANT_LEVELS, chosen.trials, profile, random)
+    mean_c, mean_m = truth_customer[trial_c.level, trial_c.row], truth_merchant[trial_m.level, trial_m.row]
+    if chosen.spillover:
+        mean_c = _spill(mean_c, trial_c, trial_m, graph, customers, merchants)
+    redeemed = random.random(mean_c.size) < mean_c
+    before = random.poisson(6.0 * np.exp(0.3 * random.normal(size=mean_m.size)))
+    shares = random.poisson(mean_m * np.maximum(before, 1))
+
+    exposure = pd.concat([trial_c.frame, trial_m.frame], ignore_index=True)
+    paid_c = np.asarray(CUSTOMER_LEVELS)[trial_c.level] * redeemed
+    paid_m = np.asarray(MERCHANT_LEVELS)[trial_m.level]
+    outcome = pd.DataFrame(
+        {
+            "request_id": exposure["request_id"],
+            "observed_at": exposure["decided_at"] + pd.Timedelta(days=3),
+            "mature": True,
+            "cost_paid": np.concatenate([paid_c, paid_m]).astype(np.int64),
+            "redeemed": pd.array([*redeemed.astype(int), *[pd.NA] * shares.size], dtype="Int64"),
+            "share_count": pd.array([*[pd.NA] * redeemed.size, *shares], dtype="Int64"),
+            "share_count_before": pd.array([*[pd.NA] * redeemed.size, *before], dtype="Int64"),
+        }
+    )
+    offer = pd.DataFrame(
+        {
+            "offer_id": [f"coupon-{r}" for r in CUSTOMER_LEVELS] + [f"commission-{r}" for r in MERCHANT_LEVELS],
+            "side": ["customer"] * len(CUSTOMER_LEVELS) + ["merchant"] * len(MERCHANT_LEVELS),
+            "kind": ["coupon"] * len(CUSTOMER_LEVELS) + ["commission"] * len(MERCHANT_LEVELS),
+            "face_value": [*CUSTOMER_LEVELS, *MERCHANT_LEVELS],
+        }
+    )
+    campaign = pd.DataFrame(
+        [
+            {
+                "campaign_id": "world",
+                "starts_at": pd.Timestamp(TRIAL_START) + pd.Timedelta(days=TRIAL_DAYS + 4),
+                "hours": 24,
+                "budget_name": "day",
+                "budget_form": "total",
+                "budget_limit": float(int(chosen.budget_per_request * chosen.day_requests)),
+                "cost_basis_customer": "on_response",
+                "cost_basis_merchant": "on_grant",
+                "weight_merchant": 1.0,
+            }
+        ]
+    )
+    tables = validate_tables(
+        {
+            "account": graph.account_table(),
+            "edge": graph.edge_table(random),
+            "offer": offer,
+            "exposure": exposure,
+            "outcome": outcome,
+            "campaign": campaign,
+        }
+    )
+    return Dataset(
+        name="world",
+        tables=tables,
+        split=Split(by="account"),
+        truth=pd.concat(
+            [
+                _truth_frame(graph.ids[customers], "customer", CUSTOMER_LEVELS, truth_customer),
+                _truth_frame(graph.ids[merchants], "merchant", MERCHANT_LEVELS, truth_merchant),
+            ],
+            ignore_index=True,
+        ),
+        notes={
+            "source": "simulated: generated with known truth",
+            "influence": f"rho = {chosen.rho:g}" + (", with spill-over of incentives" if chosen.spillover else ""),
+            "change points": "80 and 100 cents",
+        },
+    )
+
+
+def customer_response(strength: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(J, N): true redemption probability of customers with the given trait strengths (N, 2)."""
+    edges = np.array([0, *CUSTOMER_LEVELS])
+    regime = np.digitize(edges[1:] - 1e-9, CHANGE_POINTS)
+    width = np.diff(edges)[:, None] / 100.0
+    rate = np.exp(LOG_RATE[regime][:, None] + TRAIT_EFFECT[regime] @ strength.T)
+    return np.asarray(-np.expm1(-np.cumsum(width * rate, axis=0)))
+
+
+def merchant_response(strength: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(J, N): true expected share ratio of merchants with the given trait strengths (N, 2)."""
+    slope = 0.5 * np.exp(0.5 * strength[:, 0])
+    start = np.maximum(0.8 + 0.15 * strength[:, 1], 0.1)
+    return np.asarray(start + np.asarray(MERCHANT_LEVELS)[:, None] / 100.0 * slope)
+
+
+@dataclass(frozen=True)
+class _Graph:
+    """Accounts, traits, features and ties. Node order: customers, then merchants that are not customers."""
+
+    ids: NDArray[np.str_]
+    customers: NDArray[np.intp]
+    merchants: NDArray[np.intp]
+    traits: NDArray[np.float64]
+    features: dict[str, NDArray[np.float64]]
+    tie: NDArray[np.intp]  # (2, E): customer node, merchant node
+    payments: NDArray[np.intp]  # (E,)
+    log_amount: NDArray[np.float64]  # (E,)
+
+    def account_table(self) -> pd.DataFrame:
+        frames = []
+        for side, nodes in (("customer", self.customers), ("merchant", self.merchants)):
+            frame = pd.DataFrame(self.features[side], columns=[f"x_{side[0]}{k}" for k in range(FEATURES)])
+            frame.insert(0, "account_id", self.ids[nodes])
+            frame.insert(1, "side", side)
+            frame.insert(2, "snapshot_ts", pd.Timestamp(TRIAL_START))
+            frames.append(frame)
+        return pd.concat(frames, ignore_index=True)
+
+    def edge_table(self, random: np.random.Generator) -> pd.DataFrame:
+        index = np.repeat(np.arange(self.payments.size), self.payments)
+        ago = random.random(index.size) * HISTORY_DAYS * 86_400 + 3600
+        amount = self.log_amount[index] + 0.2 * random.normal(size=index.size)
+        return pd.DataFrame(
+            {
+                "src": self.ids[self.tie[0, index]],
+                "dst": self.ids[self.tie[1, index]],
+                "relation": "paid_at",
+                "weight": 1.0,
+                "ts": pd.Timestamp(TRIAL_START) - pd.to_timedelta(ago.round(), unit="s"),
+                "x_log_amount": amount,
+            }
+        )
+
+
+def _graph(options: WorldOptions, random: np.random.Generator) -> _Graph:
+    customers = np.arange(options.customers)
+    alone = options.merchants - options.both
+    merchants = np.concatenate(
+        [random.choice(options.customers, options.both, replace=False), options.customers + np.arange(alone)]
+    )
+    nodes = options.customers + alone
+    ids = np.array([f"a{node:07d}" for node in range(nodes)])
+    traits = random.normal(size=(nodes, TRAITS))
+    features = {}
+    for side, members in (("customer", customers), ("merchant", merchants)):
+        loading = random.normal(size=(TRAITS, FEATURES)) / np.sqrt(TRAITS)
+        shown = traits[members] @ loading
+        features[side] = shown + options.noise * random.normal(size=shown.shape)
+    degree = 1 + random.poisson(options.ties - 1, size=options.customers)
+    popularity = random.lognormal(0.0, 0.7, size=options.merchants)
+    chosen = random.choice(options.merchants, size=int(degree.sum()), p=popularity / popularity.sum())
+    tie = np.unique(np.stack([np.repeat(customers, degree), merchants[chosen]]), axis=1)
+    tie = tie[:, tie[0] != tie[1]]
+    return _Graph(
+        ids=ids,
+        customers=customers,
+        merchants=merchants,
+        traits=traits,
+        features=features,
+        tie=tie,
+        payments=1 + random.geometric(0.5, size=tie.shape[1]) - 1,
+        log_amount=random.normal(size=tie.shape[1]),
+    )
+
+
+def _influence(graph: _Graph, rho: float) -> NDArray[np.float64]:
+    """(nodes, 2): own traits plus ρ × what the ties bring, two hops deep, each hop at unit variance."""
+    weight = np.sqrt(graph.payments) * np.exp(0.5 * graph.log_amount)
+    mass = np.zeros(graph.traits.shape[0])
+    np.add.at(mass, graph.tie[0], weight)
+    np.add.at(mass, graph.tie[1], weight)
+    share = weight / np.sqrt(mass[graph.tie[0]] * mass[graph.tie[1]])
+
+    def spread(source: NDArray[np.float64]) -> NDArray[np.float64]:
+        received = np.zeros_like(source)
+        np.add.at(received, graph.tie[0], share[:, None] * source[graph.tie[1]])
+        np.add.at(received, graph.tie[1], share[:, None] * source[graph.tie[0]])
+        deviation = received.std(axis=0)
+        return np.asarray(received / np.where(deviation > 0, deviation, 1.0))
+
+    near = spread(graph.traits)
+    far = spread(near)
+    return np.asarray((graph.traits + rho * near + 0.7 * rho * far) / np.sqrt(1 + 1.49 * rho**2))
+
+
+@dataclass(frozen=True)
+class _Trial:
+    frame: pd.DataFrame
+    row: NDArray[np.intp]
+    level: NDArray[np.intp]
+
+
+def _assign(
+    ids: NDArray[np.str_],
+    side: str,
+    levels: tuple[int, ...],
+    trials: int,
+    profile: NDArray[np.float64],
+    random: np.random.Generator,
+) -> _Trial:
+    row = np.repeat(np.arange(ids.size), trials)
+    # Dear arms are drawn less often, as a platform that pays for its trial would have it.
+    arm = np.linspace(1.3, 0.7, len(levels))
+    arm /= arm.sum()
+    level = random.choice(len(levels), size=row.size, p=arm)
+    day = random.integers(0, TRIAL_DAYS, size=row.size)
+    hour = random.choice(24, size=row.size, p=profile)
+    seconds = day * 86_400 + hour * 3600 + random.integers(0, 3600, size=row.size)
+    kind = "coupon" if side == "customer" else "commission"
+    frame = pd.DataFrame(
+        {
+            "request_id": [f"trial-{side}-{number:07d}" for number in range(row.size)],
+            "account_id": ids[row],
+            "side": side,
+            "offer_id": [f"{kind}-{levels[j]}" for j in level],
+            "decided_at": pd.Timestamp(TRIAL_START) + pd.to_timedelta(seconds, unit="s") + timedelta(seconds=1),
+            "propensity": arm[level],
+            "policy_version": "trial",
+            "exploration": True,
+        }
+    )
+    return _Trial(frame, row, level)
+
+
+def _spill(
+    mean: NDArray[np.float64],
+    customers: _Trial,
+    merchants: _Trial,
+    graph: _Graph,
+    customer_nodes: NDArray[np.intp],
+    merchant_nodes: NDArray[np.intp],
+) -> NDArray[np.float64]:
+    """Redemption probability moved by the commissions that the customer's merchants were offered."""
+    offered = np.zeros(graph.traits.shape[0])
+    seen = np.zeros_like(offered)
+    np.add.at(offered, merchant_nodes[merchants.row], np.asarray(MERCHANT_LEVELS, float)[merchants.level])
+    np.add.at(seen, merchant_nodes[merchants.row], 1.0)
+    offered /= np.maximum(seen, 1.0)
+    pull, ties = np.zeros_like(offered), np.zeros_like(offered)
+    np.add.at(pull, graph.tie[0], offered[graph.tie[1]])
+    np.add.at(ties, graph.tie[0], 1.0)
+    pull = pull / np.maximum(ties, 1.0) - float(np.mean(MERCHANT_LEVELS))
+    hazard = -np.log1p(-mean) * np.exp(0.05 * pull[customer_nodes[customers.row]])
+    return np.asarray(-np.expm1(-hazard))
+
+
+def _truth_frame(
+    ids: NDArray[np.str_], side: str, levels: tuple[int, ...], response: NDArray[np.float64]
+) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "account_id": np.tile(ids, len(levels)),
+            "side": side,
+            "level": np.repeat(np.arange(len(levels)), ids.size),
+            "response": response.ravel(),
+        }
+    )

@@ -1,0 +1,1 @@
+"""Networks that read a graph and give every account an embedding."""

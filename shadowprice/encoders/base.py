@@ -1,0 +1,80 @@
+"""What every encoder takes and gives, and the projections they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from shadowprice.campaign import SIDES, Side
+
+WIDTH = 64
+"""Width of an embedding (S0: 64)."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphTensors:
+    """A graph as tensors, features standardised and complete.
+
+    features       float32 (N, D_side) of each side, zeros where a node is not of that side
+    is_side        float32 (2, N), 1 where a node is of that side
+    edge_index     int64 (2, 2E): source, target, every tie in both directions
+    edge_features  float32 (2E, D_edge)
+    """
+
+    features: Mapping[Side, Tensor]
+    is_side: Tensor
+    edge_index: Tensor
+    edge_features: Tensor
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return int(self.is_side.shape[1])
+
+
+class GraphEncoder(nn.Module):
+    """Base of the encoders: ``forward(graph) -> (N, WIDTH)``; deterministic in eval mode, inductive."""
+
+    def forward(self, graph: GraphTensors) -> Tensor:  # pragma: no cover - every encoder has its own
+        """Embeddings (N, WIDTH) of all nodes."""
+        raise TypeError(f"{type(self).__name__} does not define forward")
+
+
+class SideProjection(nn.Module):
+    """Type-specific input layers: features of each side → hidden, two dense layers (S0: 256, 128, ReLU).
+
+    A node on both sides gets the mean of its two projections.
+    """
+
+    def __init__(self, inputs: Mapping[Side, int], dense: tuple[int, int] = (256, 128), dropout: float = 0.0) -> None:
+        super().__init__()
+        self.width = dense[1]
+        self.layers = nn.ModuleDict(
+            {
+                side: nn.Sequential(
+                    nn.Linear(max(inputs.get(side, 0), 1), dense[0]),
+                    nn.ReLU(),
+                    nn.Dropout(dropout),
+                    nn.Linear(dense[0], dense[1]),
+                    nn.ReLU(),
+                )
+                for side in SIDES
+            }
+        )
+
+    def forward(self, graph: GraphTensors) -> Tensor:
+        """Hidden features (N, width)."""
+        hidden = torch.zeros(graph.nodes, self.width)
+        for position, side in enumerate(SIDES):
+            mask = graph.is_side[position]
+            rows = torch.nonzero(mask > 0).flatten()
+            if rows.numel() == 0:
+                continue
+            values = graph.features[side][rows]
+            if values.shape[1] == 0:
+                values = torch.ones(rows.numel(), 1)
+            hidden = hidden.index_add(0, rows, self.layers[side](values))
+        return hidden / graph.is_side.sum(dim=0).clamp(min=1.0)[:, None]

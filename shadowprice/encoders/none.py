@@ -1,0 +1,25 @@
+"""No graph: the embedding is a network of the account's own features (the encoder of S0's DNN and DNN-H)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor, nn
+
+from shadowprice.campaign import Side
+from shadowprice.encoders.base import WIDTH, GraphEncoder, GraphTensors, SideProjection
+
+
+class NoGraphEncoder(GraphEncoder):
+    """Dense layers 256, 128 and 64 on own features; edges are not read."""
+
+    def __init__(self, inputs: Mapping[Side, int], edge_inputs: int = 0, dropout: float = 0.0) -> None:
+        super().__init__()
+        del edge_inputs
+        self.project = SideProjection(inputs, dropout=dropout)
+        self.out = nn.Linear(self.project.width, WIDTH)
+
+    def forward(self, graph: GraphTensors) -> Tensor:
+        """Embeddings (N, WIDTH)."""
+        embedding: Tensor = self.out(self.project(graph))
+        return embedding

@@ -1,0 +1,54 @@
+"""The mean of a response with an interval, also where accounts repeat or rows are weighted."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from shadowprice.evaluation.groups import codes
+from shadowprice.evaluation.intervals import Estimate
+from shadowprice.evaluation.metric import Array, as_rows, as_weights
+
+
+def wilson(share: float, rows: float, level: float = 0.95) -> Estimate:
+    """Score interval of a proportion ``share`` seen in ``rows`` independent rows (Wilson 1927)."""
+    z = float(stats.norm.ppf((1 + level) / 2))
+    spread = 1 + z**2 / rows
+    centre = (share + z**2 / (2 * rows)) / spread
+    half = z / spread * np.sqrt(share * (1 - share) / rows + z**2 / (4 * rows**2))
+    return Estimate(share, float(min(centre - half, share)), float(max(centre + half, share)), level)
+
+
+def mean(
+    y: ArrayLike, weight: ArrayLike | None = None, cluster: ArrayLike | None = None, level: float = 0.95
+) -> Estimate:
+    """Weighted mean of responses (N,) with its interval.
+
+    Responses in {0, 1} get the Wilson interval at the effective number of rows: what weights leave
+    (Kish 1965), or what accounts (``cluster``, (N,)) that repeat leave by their design effect,
+    whichever is less. Other responses get a t interval with the variance between accounts; it is
+    NaN for a single account. O(N log N).
+    """
+    values = as_rows({"y": y})["y"]
+    weights = as_weights(weight, values.size)
+    weights = weights / weights.sum()
+    value = float(weights @ values)
+    excess, share = weights * (values - value), weights
+    if cluster is not None:
+        of, _ = codes(cluster, field="cluster")
+        excess, share = np.bincount(of, excess), np.bincount(of, weights)
+    variance = float(excess @ excess)
+    if np.isin(values, (0.0, 1.0)).all():
+        return wilson(value, _effective_rows(value, variance, weights, share), level)
+    groups = int(np.count_nonzero(share))
+    if groups < 2:
+        return Estimate(value, np.nan, np.nan, level)
+    half = float(stats.t.ppf((1 + level) / 2, groups - 1)) * np.sqrt(variance * groups / (groups - 1))
+    return Estimate(value, float(value - half), float(value + half), level)
+
+
+def _effective_rows(value: float, variance: float, weights: Array, share: Array) -> float:
+    if variance == 0:
+        return float(1 / (share @ share))
+    return min(float(1 / (weights @ weights)), value * (1 - value) / variance)

@@ -1,0 +1,91 @@
+"""Standardising features: fitted once on training data, carried with the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+HEAVY_TAIL = 10.0
+"""A column whose 99th percentile is this many standard deviations of its middle half is taken in logarithms."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """How a matrix of D raw columns becomes standardised, complete inputs.
+
+    names    the raw columns, in order
+    log      bool (D,), columns taken as sign(x)·log(1 + |x|)
+    mean     float32 (D,); scale float32 (D,), never zero
+    missing  bool (D,), columns that get an indicator of being unknown
+    """
+
+    names: tuple[str, ...]
+    log: NDArray[np.bool_]
+    mean: NDArray[np.float32]
+    scale: NDArray[np.float32]
+    missing: NDArray[np.bool_]
+
+    @property
+    def width(self) -> int:
+        """Number of output columns: D plus the indicators."""
+        return int(len(self.names) + self.missing.sum())
+
+    def apply(self, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(n, D) raw, NaN where unknown → (n, width) standardised, unknown at the mean."""
+        unknown = np.isnan(matrix)
+        values = np.where(self.log, np.sign(matrix) * np.log1p(np.abs(matrix)), matrix)
+        scaled = np.where(unknown, 0.0, (values - self.mean) / self.scale)
+        return np.concatenate([np.clip(scaled, -8.0, 8.0), unknown[:, self.missing]], axis=1).astype(np.float32)
+
+    def select(self, names: tuple[str, ...], matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+        """``apply`` to a matrix with columns ``names``: reordered to the fitted ones, absent ones unknown."""
+        place = {name: position for position, name in enumerate(names)}
+        raw = np.full((matrix.shape[0], len(self.names)), np.nan, dtype=np.float32)
+        for position, name in enumerate(self.names):
+            if name in place:
+                raw[:, position] = matrix[:, place[name]]
+        return self.apply(raw)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; :meth:`from_dict` is the inverse."""
+        return {
+            "names": list(self.names),
+            "log": self.log.tolist(),
+            "mean": self.mean.tolist(),
+            "scale": self.scale.tolist(),
+            "missing": self.missing.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Scaling:
+        """Rebuild what :meth:`to_dict` gave."""
+        return cls(
+            names=tuple(data["names"]),
+            log=np.asarray(data["log"], dtype=bool),
+            mean=np.asarray(data["mean"], dtype=np.float32),
+            scale=np.asarray(data["scale"], dtype=np.float32),
+            missing=np.asarray(data["missing"], dtype=bool),
+        )
+
+
+def fit_scaling(names: tuple[str, ...], matrix: NDArray[np.float32]) -> Scaling:
+    """Fit on (n, D) raw values, NaN where unknown."""
+    width = len(names)
+    log = np.zeros(width, dtype=bool)
+    mean, scale = np.zeros(width, dtype=np.float32), np.ones(width, dtype=np.float32)
+    for column in range(width):
+        known = matrix[:, column][~np.isnan(matrix[:, column])].astype(np.float64)
+        if known.size == 0:
+            continue
+        low, middle, high = np.quantile(known, [0.25, 0.5, 0.99])
+        upper = np.quantile(known, 0.75)
+        log[column] = bool(high - middle > HEAVY_TAIL * max(upper - low, 1e-6) / 1.35 and known.min() >= 0)
+        values = np.log1p(known) if log[column] else known
+        mean[column] = values.mean()
+        deviation = values.std()
+        scale[column] = deviation if deviation > 1e-6 else 1.0
+    return Scaling(names, log, mean, scale, np.isnan(matrix).any(axis=0) if matrix.size else np.zeros(width, dtype=bool))

@@ -1,0 +1,126 @@
+"""How many requests are still to come: an hourly profile, corrected by what today shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shadowprice.campaign import Campaign, Side
+from shadowprice.errors import InvalidInput
+
+DAY_VARIATION = 0.2
+"""Coefficient of variation of a day's level around the profile, before anything is seen."""
+HOUR_VARIATION = 0.1
+"""Coefficient of variation of an hour around the day's level, beyond Poisson noise."""
+MEMORY = 0.8
+"""Share of an hour's weight that is left one hour later."""
+PERSISTENCE = 0.5
+"""Share of the last hour's surprise expected to last into the next hour, and so on."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A side's ordinary day.
+
+    shares  float64 (24,), share of the day's requests in each hour of the day (UTC), sums to 1
+    level   requests a day
+    """
+
+    shares: NDArray[np.float64]
+    level: float
+
+    def __post_init__(self) -> None:
+        shares = np.asarray(self.shares, dtype=np.float64)
+        if shares.shape != (24,) or not np.all(np.isfinite(shares)) or np.any(shares < 0) or shares.sum() <= 0:
+            raise InvalidInput("must be 24 shares, not negative, not all zero", field="shares")
+        if not (np.isfinite(self.level) and self.level >= 0):
+            raise InvalidInput("must be a number of requests, not negative", field="level")
+        object.__setattr__(self, "shares", shares / shares.sum())
+
+    @classmethod
+    def fit(cls, at: ArrayLike, days: float) -> Profile:
+        """The profile of past requests.
+
+        Args:
+            at: datetime64 (n,), UTC, times of all requests of ``days`` whole days.
+            days: length of the history.
+
+        One request is added to every hour, so that no hour is held to be impossible.
+        """
+        if not days > 0:
+            raise InvalidInput("must be positive", field="days")
+        hours = np.asarray(at, dtype="datetime64[h]").astype(np.int64) % 24
+        shares = np.bincount(hours, minlength=24).astype(np.float64)
+        return cls(shares + 1.0, hours.size / days)
+
+    def expected(self, campaign: Campaign) -> NDArray[np.float64]:
+        """(hours,): expected requests in each slot of the campaign's window."""
+        hours = (campaign.starts_at.hour + np.arange(campaign.hours)) % 24
+        return self.level * self.shares[hours]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Expected requests by slot, and their correction during the day.
+
+    expected  side → float64 (hours,), requests expected in each slot before the window opens
+    """
+
+    expected: Mapping[Side, NDArray[np.float64]]
+
+    @classmethod
+    def of(cls, campaign: Campaign, profiles: Mapping[Side, Profile]) -> Forecast:
+        """The forecast of a campaign's window from each side's ordinary day."""
+        return cls({side: profile.expected(campaign) for side, profile in profiles.items()})
+
+    def remaining(self, slot: int, observed: Mapping[Side, ArrayLike]) -> dict[Side, NDArray[np.float64]]:
+        """Requests expected from ``slot`` to the end of the window, given the whole slots before it.
+
+        Args:
+            slot: the first slot to forecast, 0 … hours.
+            observed: side → (slot,), requests seen in each earlier slot.
+
+        Returns:
+            side → (hours − slot,).
+
+        The ratio of observed to expected is tracked by a discounted mean, each hour weighted by
+        its precision: with expected count E and extra variation c its ratio has variance
+        1/E + c², so its weight is E/(1 + c²E); the prior ratio of 1 weighs 1/c_day². Old hours,
+        the prior among them, lose weight by ``MEMORY`` per hour, which turns a sustained shock
+        into the new level within a few hours. That alone is slow at the first hour of a shock, so
+        the last hour's surprise (shrunk the same way) is added and fades by ``PERSISTENCE`` per
+        hour: about half of a sudden doubling is believed at the very next solve, and hardly
+        anything of it for the evening. Both steps are linear: no thresholds, no jumps between regimes.
+        """
+        return {
+            side: expected[slot:] * self._ratio(expected, _counts(observed, side, slot))
+            for side, expected in self.expected.items()
+        }
+
+    @staticmethod
+    def _ratio(expected: NDArray[np.float64], seen: NDArray[np.float64]) -> NDArray[np.float64]:
+        slot = seen.size
+        prior = 1.0 / DAY_VARIATION**2
+        weight, total, surprise = prior, prior, 0.0
+        for count, mean in zip(seen, expected, strict=False):
+            precision = mean / (1.0 + HOUR_VARIATION**2 * mean)
+            weight, total = MEMORY * weight + precision, MEMORY * total
+            surprise *= PERSISTENCE
+            if mean > 0:
+                total += precision * count / mean
+                surprise = precision / (precision + prior) * (count / mean - total / weight)
+        ahead = np.arange(1, expected.size - slot + 1)
+        ratio: NDArray[np.float64] = np.maximum(total / weight + surprise * PERSISTENCE**ahead, 0.0)
+        return ratio
+
+
+def _counts(observed: Mapping[Side, ArrayLike], side: Side, slot: int) -> NDArray[np.float64]:
+    counts = np.asarray(observed.get(side, ()), dtype=np.float64)
+    if counts.shape != (slot,):
+        raise InvalidInput(
+            f"side {side!r} needs one count for each of {slot} slots, got shape {counts.shape}", field="observed"
+        )
+    return counts

@@ -1,0 +1,141 @@
+"""The system of record of prices: one immutable, checksummed file per published version."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from shadowprice.errors import Conflict, NotFound, PriceRejected, Unavailable
+from shadowprice.price import PriceRecord
+
+SUFFIX = ".json"
+
+
+class PriceStore:
+    """Prices of many campaigns under one folder: ``<root>/<campaign>/<version:010d>.json``.
+
+    A file is written once, whole, and never changed. Publishing creates it exclusively, so of two
+    solvers that publish the same version exactly one succeeds and the other gets
+    :class:`Conflict`. The folder must be on a file system with hard links.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+
+    def publish(self, record: PriceRecord) -> PriceRecord:
+        """Write a sealed record as the campaign's next version and return it.
+
+        Raises:
+            PriceRejected: the record is not sealed, or its content does not match its checksum.
+            Conflict: the version exists, or is not the one after the newest.
+            Unavailable: the folder cannot be written; nothing was published.
+        """
+        record.verify()
+        expected = max(self.versions(record.campaign), default=0) + 1
+        if record.version != expected:
+            raise Conflict(
+                f"price version {record.version} of campaign {record.campaign!r}: the next version is {expected}; "
+                "read the newest price and solve again"
+            )
+        path = self._path(record.campaign, record.version)
+        try:
+            _create(path, record.to_json().encode())
+        except FileExistsError:
+            raise Conflict(
+                f"price version {record.version} of campaign {record.campaign!r} was published by another solver"
+            ) from None
+        except OSError as error:
+            raise Unavailable(f"price store {path}: {error}; nothing was published") from error
+        return record
+
+    def latest(self, campaign: str, *, verified_only: bool = False) -> PriceRecord | None:
+        """The newest record, or None when the campaign has none.
+
+        Args:
+            campaign: the campaign's name.
+            verified_only: go back to the newest sound record instead of refusing a damaged one;
+                for a reader that must keep deciding while somebody repairs the store.
+
+        Raises:
+            PriceRejected: the newest file is damaged (names it), and ``verified_only`` is not set.
+        """
+        for version in reversed(self.versions(campaign)):
+            try:
+                return self.read(campaign, version)
+            except PriceRejected:
+                if not verified_only:
+                    raise
+        return None
+
+    def read(self, campaign: str, version: int) -> PriceRecord:
+        """One published record, verified.
+
+        Raises:
+            NotFound: no such version.
+            PriceRejected: the file is damaged, or holds another campaign or version than its name.
+            Unavailable: the file cannot be read.
+        """
+        path = self._path(campaign, version)
+        try:
+            record = PriceRecord.from_json(path.read_bytes())
+        except FileNotFoundError:
+            raise NotFound(f"campaign {campaign!r} has no price version {version} in {self.root}") from None
+        except OSError as error:
+            raise Unavailable(f"price store {path}: {error}") from error
+        except PriceRejected as error:
+            raise PriceRejected(f"{path}: {error}") from error
+        if (record.campaign, record.version) != (campaign, version):
+            raise PriceRejected(
+                f"{path}: holds version {record.version} of {record.campaign!r}; files must not be moved or renamed"
+            )
+        return record
+
+    def versions(self, campaign: str) -> list[int]:
+        """Versions of a campaign, ascending, sound or not.
+
+        Raises:
+            PriceRejected: the folder holds a JSON file that is not named like a price.
+        """
+        folder = self._folder(campaign)
+        found = []
+        for path in folder.glob(f"*{SUFFIX}"):
+            if path.name.startswith("."):
+                continue
+            if not (path.stem.isascii() and path.stem.isdigit()) or path != self._path(campaign, int(path.stem)):
+                raise PriceRejected(f"{path}: is not named like a price ({1:010d}{SUFFIX}); remove it")
+            found.append(int(path.stem))
+        return sorted(found)
+
+    def _folder(self, campaign: str) -> Path:
+        if not campaign or campaign != os.path.basename(campaign) or campaign.startswith("."):
+            raise NotFound(f"{campaign!r} is not the name of a campaign")
+        return self.root / campaign
+
+    def _path(self, campaign: str, version: int) -> Path:
+        return self._folder(campaign) / f"{version:010d}{SUFFIX}"
+
+
+def _create(path: Path, content: bytes) -> None:
+    """Make ``path`` appear whole and on disk, or raise FileExistsError.
+
+    A hard link is the one operation that is both atomic and exclusive; ``os.replace`` would
+    silently overwrite what another solver has published.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.parent / f".{path.stem}.{uuid.uuid4().hex}"
+    try:
+        with draft.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, path)
+    finally:
+        with suppress(FileNotFoundError):
+            draft.unlink()
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

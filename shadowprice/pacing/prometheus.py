@@ -1,0 +1,65 @@
+"""What a campaign has spent so far, read from a Prometheus server."""
+
+from __future__ import annotations
+
+import json
+import urllib.parse
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from shadowprice.errors import Unavailable
+from shadowprice.pacing.spend import REPEAT, REQUESTS, RESPONSES, SPEND, SpendReport, fetch, report_of
+
+
+@dataclass(frozen=True)
+class PrometheusSpend:
+    """Totals read through Prometheus' HTTP API.
+
+    The totals are the counters' current values, not increases: the ledger starts its counters from
+    its database, so what happened while nothing was scraped is not lost. All totals are taken at
+    one instant of the server's clock, and their age is measured on that clock too.
+
+    base_url         address of the server, without ``/api``
+    max_age_seconds  oldest scrape of the spend that is still believed
+    timeout          seconds per query
+    """
+
+    base_url: str
+    max_age_seconds: float = 120.0
+    timeout: float = 5.0
+
+    def read(self, campaign: str) -> SpendReport:
+        """Totals of a campaign, as :class:`shadowprice.pacing.spend.SpendSource` says."""
+        chosen = f'{{campaign="{campaign}"}}'
+        scraped = self._query(f"min(timestamp({SPEND}{chosen}))")
+        if not scraped:
+            raise Unavailable(f"{self.base_url}: no fresh series {SPEND}{chosen}; is its target up?")
+        now, value = scraped[0]["value"]
+        oldest = float(value)
+        if now - oldest > self.max_age_seconds:
+            raise Unavailable(
+                f"{self.base_url}: {SPEND}{chosen} was last scraped {now - oldest:.0f} s ago, "
+                f"more than {self.max_age_seconds:.0f} s"
+            )
+        totals: dict[tuple[str, str], float] = {}
+        for name, query in (
+            (SPEND, f"sum({SPEND}{chosen})"),
+            (RESPONSES, f"sum by (side) ({RESPONSES}{chosen})"),
+            (REQUESTS, f'sum by (side) ({REQUESTS}{{campaign="{campaign}",reason!="{REPEAT}"}})'),
+        ):
+            for series in self._query(query, at=now):
+                totals[name, series["metric"].get("side", "")] = float(series["value"][1])
+        return report_of(totals, campaign, datetime.fromtimestamp(oldest, UTC))
+
+    def _query(self, query: str, at: float | None = None) -> list[dict[str, Any]]:
+        parameters = {"query": query} | ({} if at is None else {"time": repr(at)})
+        url = f"{self.base_url.rstrip('/')}/api/v1/query?{urllib.parse.urlencode(parameters)}"
+        body = fetch(url, self.timeout)
+        try:
+            answer = json.loads(body)
+            if answer["status"] != "success" or answer["data"]["resultType"] != "vector":
+                raise Unavailable(f"{self.base_url}: query {query!r} answered {body[:200]!r}")
+            return list(answer["data"]["result"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise Unavailable(f"{self.base_url}: is not a Prometheus server: {error}") from error

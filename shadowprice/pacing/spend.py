@@ -1,0 +1,121 @@
+"""What a campaign has spent so far, read from the metrics of the services themselves."""
+
+from __future__ import annotations
+
+import math
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from shadowprice.campaign import SIDES, Side
+from shadowprice.errors import Unavailable
+
+SPEND = "shadowprice_spend_minor_units_total"
+RESPONSES = "shadowprice_redemptions_total"
+REQUESTS = "shadowprice_decisions_total"
+REPEAT = "repeat"
+"""Reason of a decision that was answered before: it is not a new request."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpendReport:
+    """Totals of a campaign since its window opened.
+
+    spent        minor units paid
+    responses    side → units of response: redemptions of customers, share ratios of merchants
+    requests     side → requests decided
+    observed_at  UTC; the totals are at least as new as this
+    """
+
+    spent: int
+    responses: Mapping[Side, float]
+    requests: Mapping[Side, int]
+    observed_at: datetime
+
+
+class SpendSource(Protocol):
+    """Where spend is read from."""
+
+    def read(self, campaign: str) -> SpendReport:
+        """Totals of a campaign now.
+
+        Raises:
+            Unavailable: the source does not answer, or a total is missing, stale or not a number.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class MetricsSpend:
+    """Totals read from the ``/metrics`` pages of the services, for when no Prometheus is configured.
+
+    A total is the sum over all pages and labels. A counter must hold the campaign's total whenever
+    it is read: a service that restarts has to start its counters from its database.
+
+    urls     full addresses of the metrics pages; one that fails makes the whole report fail,
+             because a partial sum looks like money that is still there
+    timeout  seconds per page
+    """
+
+    urls: Sequence[str]
+    timeout: float = 5.0
+
+    def read(self, campaign: str) -> SpendReport:
+        """Totals of a campaign, as :class:`SpendSource` says."""
+        observed_at = datetime.now(UTC)
+        totals: dict[tuple[str, str], float] = {}
+        for url in self.urls:
+            for name, labels, value in self._samples(url):
+                if name not in (SPEND, RESPONSES, REQUESTS) or labels.get("campaign") != campaign:
+                    continue
+                if name == REQUESTS and labels.get("reason") == REPEAT:
+                    continue
+                key = (name, "" if name == SPEND else labels.get("side", ""))
+                totals[key] = totals.get(key, 0.0) + value
+        return report_of(totals, campaign, observed_at)
+
+    def _samples(self, url: str) -> list[tuple[str, Mapping[str, str], float]]:
+        text = fetch(url, self.timeout).decode("utf-8", errors="replace")
+        try:
+            families = list(text_string_to_metric_families(text))
+        except (ValueError, KeyError, IndexError) as error:
+            raise Unavailable(f"{url}: is not a metrics page: {error}") from error
+        return [(sample.name, sample.labels, sample.value) for family in families for sample in family.samples]
+
+
+def fetch(url: str, timeout: float) -> bytes:
+    """Body of a page, or :class:`Unavailable` naming the page."""
+    if not url.startswith(("http://", "https://")):
+        raise Unavailable(f"{url}: must be an http or https address")
+    try:
+        with urllib.request.urlopen(url, timeout=timeout) as response:
+            return bytes(response.read())
+    except OSError as error:
+        raise Unavailable(f"{url}: does not answer: {error}") from error
+
+
+def report_of(totals: Mapping[tuple[str, str], float], campaign: str, observed_at: datetime) -> SpendReport:
+    """The report of summed series, (metric, side) → value, with the side empty for the spend.
+
+    Raises:
+        Unavailable: a metric has no series for the campaign, a side is unknown, or a value is not
+            a finite, non-negative number.
+    """
+    for name in (SPEND, RESPONSES, REQUESTS):
+        if not any(metric == name for metric, _ in totals):
+            raise Unavailable(f"no series {name}{{campaign={campaign!r}}}; a service must export it from zero on")
+    for (name, side), value in totals.items():
+        if name != SPEND and side not in SIDES:
+            raise Unavailable(f"{name}{{campaign={campaign!r}}} has side {side!r}; it must be one of {SIDES}")
+        if not (math.isfinite(value) and value >= 0):
+            raise Unavailable(f"{name}{{campaign={campaign!r}}} is {value}; a counter is finite and not negative")
+    return SpendReport(
+        spent=round(totals[SPEND, ""]),
+        responses={side: totals.get((RESPONSES, side), 0.0) for side in SIDES},
+        requests={side: round(totals.get((REQUESTS, side), 0.0)) for side in SIDES},
+        observed_at=observed_at,
+    )

@@ -1,0 +1,5 @@
+"""Response models: what every account is expected to do at every incentive level."""
+
+from shadowprice.responses.registry import make, names
+
+__all__ = ["make", "names"]

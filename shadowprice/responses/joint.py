@@ -1,0 +1,183 @@
+"""The joint model of S0: a graph encoder with a response layer per side, from frames to curves."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+
+from shadowprice.campaign import Side
+from shadowprice.curves import Curves
+from shadowprice.encoders.base import WIDTH
+from shadowprice.encoders.registry import make_encoder
+from shadowprice.errors import InvalidInput
+from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.responses.heads import Head
+from shadowprice.responses.inputs import InputScaling, fit_inputs, graph_tensors, request_rows
+from shadowprice.responses.layers import make_layer
+from shadowprice.responses.network import ResponseNetwork
+from shadowprice.responses.training import FitResult, Progress, TrainingConfig, TrainingData, fit_network
+
+WEIGHTS = "network.safetensors"
+SPEC = "network.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointSpec:
+    """What a joint model is made of.
+
+    encoder       name of the graph encoder
+    layers        response layer of each side
+    levels        incentive levels of each side, minor units
+    layer_options keyword options of each side's layer, such as ``fusion`` of the hazard layer
+    context       columns of each side's frame that describe the request rather than the account
+    partner       sides whose requests name an account of the other side
+    interactions  whether the h_* aggregates are read (DNN-H)
+    omega         weight of the merchants' loss
+    dropout       in the encoder
+    """
+
+    encoder: str = "gcn2"
+    layers: Mapping[Side, str]
+    levels: Mapping[Side, Sequence[int]]
+    layer_options: Mapping[Side, Mapping[str, Any]] = field(default_factory=dict)
+    context: Mapping[Side, Sequence[str]] = field(default_factory=dict)
+    partner: Mapping[Side, bool] = field(default_factory=dict)
+    interactions: bool = False
+    omega: float = 1.0
+    dropout: float = 0.1
+
+
+class JointModel:
+    """A :class:`JointSpec` with standardisation and weights."""
+
+    def __init__(self, spec: JointSpec, scaling: InputScaling, seed: int = 0) -> None:
+        self.spec = spec
+        self.scaling = scaling
+        torch.manual_seed(seed)
+        encoder = make_encoder(
+            spec.encoder,
+            inputs={side: fitted.width for side, fitted in scaling.node.items()},
+            edge_inputs=scaling.edge.width,
+            dropout=spec.dropout,
+        )
+        layers: dict[Side, torch.nn.Module] = {
+            side: make_layer(
+                name, WIDTH, np.asarray(spec.levels[side], dtype=np.int64), **spec.layer_options.get(side, {})
+            )
+            for side, name in spec.layers.items()
+        }
+        self.network = ResponseNetwork(
+            encoder,
+            layers,
+            context={side: fitted.width for side, fitted in scaling.context.items()},
+            partner=spec.partner,
+            omega=spec.omega,
+        )
+
+    @classmethod
+    def prepare(
+        cls, spec: JointSpec, snapshots: Sequence[GraphSnapshot], train: Mapping[Side, pd.DataFrame], seed: int = 0
+    ) -> JointModel:
+        """A model ready to train: standardisation and intercepts fitted on the training rows."""
+        for side in spec.layers:
+            if side not in train or train[side].empty:
+                raise InvalidInput(f"there is no training row of side {side!r}", field="train")
+        model = cls(spec, fit_inputs(snapshots, train, spec.context, interactions=spec.interactions), seed)
+        for side, frame in train.items():
+            model.network.layers[side].start(
+                frame["level"].to_numpy(dtype=np.int64), frame["response"].to_numpy(dtype=np.float64)
+            )
+        return model
+
+    def data(
+        self,
+        snapshots: Sequence[GraphSnapshot],
+        train: Mapping[Side, pd.DataFrame],
+        validation: Mapping[Side, pd.DataFrame],
+    ) -> TrainingData:
+        """The frames as tensors-to-be."""
+
+        def rows(frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Any]:
+            return {
+                side: request_rows(frames[side], snapshots, self.scaling, side, self.spec.context.get(side, ()))
+                for side in self.spec.layers
+            }
+
+        return TrainingData(graph_tensors(snapshots, self.scaling), rows(train), rows(validation))
+
+    def fit(
+        self,
+        snapshots: Sequence[GraphSnapshot],
+        train: Mapping[Side, pd.DataFrame],
+        validation: Mapping[Side, pd.DataFrame],
+        config: TrainingConfig,
+        *,
+        progress: Progress | None = None,
+        checkpoint: Path | None = None,
+    ) -> FitResult:
+        """Train in this process. Frames: account_id, level, response [, weight, partner_id, snapshot_at, context]."""
+        return fit_network(
+            self.network,
+            self.data(snapshots, train, validation),
+            config,
+            progress=progress,
+            checkpoint=checkpoint,
+        )
+
+    @torch.no_grad()
+    def embed(
+        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
+    ) -> dict[Side, NDArray[np.float32]]:
+        """Embeddings (n, WIDTH) of the requests of each side: all that a head needs."""
+        self.network.eval()
+        nodes = self.network.encoder(graph_tensors(snapshots, self.scaling))
+        embedded: dict[Side, NDArray[np.float32]] = {}
+        for side, frame in frames.items():
+            rows = request_rows(frame, snapshots, self.scaling, side, self.spec.context.get(side, ()))
+            embedded[side] = self.network.requests(side, nodes, rows.tensors()).numpy()
+        return embedded
+
+    def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
+        """The response heads for a server without torch; unknown accounts get the mean embedding."""
+        return {
+            side: self.network.layers[side].to_head(embeddings[side].mean(axis=0).astype(np.float32))
+            for side in self.spec.layers
+        }
+
+    def curves(
+        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
+    ) -> dict[Side, Curves]:
+        """Response curves (J, n) of the requests of each side, computed by the exported heads."""
+        embeddings = self.embed(snapshots, frames)
+        heads = self.heads(embeddings)
+        return {side: Curves(heads[side].levels, heads[side].response(embeddings[side])) for side in frames}
+
+    def save(self, folder: Path) -> None:
+        """Write spec, standardisation and weights; :meth:`load` is the inverse."""
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file({k: v.contiguous() for k, v in self.network.state_dict().items()}, folder / f"{WEIGHTS}.part")
+        os.replace(folder / f"{WEIGHTS}.part", folder / WEIGHTS)
+        text = json.dumps({"spec": asdict(self.spec), "scaling": self.scaling.to_dict()}, indent=1)
+        (folder / f"{SPEC}.part").write_text(text)
+        os.replace(folder / f"{SPEC}.part", folder / SPEC)
+
+    @classmethod
+    def load(cls, folder: Path) -> JointModel:
+        """Read what :meth:`save` wrote."""
+        data = json.loads((folder / SPEC).read_text())
+        model = cls(JointSpec(**data["spec"]), InputScaling.from_dict(data["scaling"]))
+        model.network.load_state_dict(load_file(folder / WEIGHTS))
+        model.network.eval()
+        return model
+
+

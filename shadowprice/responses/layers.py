@@ -1,0 +1,32 @@
+"""Response layers by name. A new one is a file here and a line in ``LAYERS``."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.errors import NotFound
+
+if TYPE_CHECKING:
+    from torch import nn
+
+LAYERS = {
+    "hazard": "shadowprice.responses.hazard:HazardLayer",
+    "linear": "shadowprice.responses.linear:LinearLayer",
+}
+
+
+def make_layer(name: str, width: int, levels: NDArray[np.int64], **options: Any) -> nn.Module:
+    """Build the response layer called ``name`` over embeddings of ``width``.
+
+    Raises:
+        NotFound: no layer of that name.
+    """
+    if name not in LAYERS:
+        raise NotFound(f"response layer {name!r} is unknown; choose one of {sorted(LAYERS)}")
+    module, cls = LAYERS[name].split(":")
+    layer: nn.Module = getattr(import_module(module), cls)(width, levels, **options)
+    return layer

@@ -1,0 +1,61 @@
+"""Linear response of merchants with a non-negative slope (S0, after Liu et al. 2019).
+
+    f(h, r) = softplus(w_g·h + b_g)·r + w_i·h + b_i,   loss = squared error
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from shadowprice.responses.heads import RATE_SCALE, LinearHead
+
+
+class LinearLayer(nn.Module):
+    """Embedding (n, D) → expected response (n, J)."""
+
+    def __init__(self, width: int, levels: NDArray[np.int64]) -> None:
+        super().__init__()
+        self.levels = np.asarray(levels, dtype=np.int64)
+        self.slope = nn.Linear(width, 1)
+        self.base = nn.Linear(width, 1)
+        self.register_buffer("amounts", torch.tensor(self.levels / RATE_SCALE, dtype=torch.get_default_dtype()))
+
+    def forward(self, embedding: Tensor) -> Tensor:
+        """Expected response (n, J), non-decreasing in the level for any weights."""
+        return nn.functional.softplus(self.slope(embedding)) * self.amounts + self.base(embedding)
+
+    def loss(self, embedding: Tensor, level: Tensor, response: Tensor) -> Tensor:
+        """(n,) squared error at the assigned level."""
+        return (self(embedding).gather(1, level[:, None]).squeeze(1) - response) ** 2
+
+    def shrink(self, step: Callable[[nn.Parameter], Tensor]) -> None:
+        """No penalty of its own."""
+
+    @torch.no_grad()
+    def start(self, level: NDArray[np.int64], response: NDArray[np.float64]) -> None:
+        """Start from the least-squares line through all rows, its slope at least slightly positive."""
+        amount = self.amounts.numpy()[level]
+        deviation = amount - amount.mean()
+        slope = max(float((deviation * response).sum() / max((deviation**2).sum(), 1e-12)), 1e-2)
+        self.slope.bias.fill_(float(np.log(np.expm1(slope))))
+        self.base.bias.fill_(float(response.mean() - slope * amount.mean()))
+
+    def to_head(self, default_embedding: NDArray[np.float32]) -> LinearHead:
+        """The same curve without torch."""
+
+        def array(tensor: Tensor) -> NDArray[np.float32]:
+            return tensor.detach().numpy().astype(np.float32)
+
+        return LinearHead(
+            levels=self.levels,
+            slope_weight=array(self.slope.weight[0]),
+            slope_bias=float(self.slope.bias.detach()[0]),
+            base_weight=array(self.base.weight[0]),
+            base_bias=float(self.base.bias.detach()[0]),
+            default_embedding=default_embedding,
+        )

@@ -1,0 +1,138 @@
+"""The response models of S0 on one side: hazard and linear heads over a graph or plain encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+
+from shadowprice.campaign import Side
+from shadowprice.curves import Curves
+from shadowprice.errors import InvalidInput
+from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
+from shadowprice.responses.base import RESERVED, ResponseModel
+from shadowprice.responses.joint import JointModel, JointSpec
+from shadowprice.responses.training import Progress, TrainingConfig
+
+HELD_OUT = 0.15
+"""Share of accounts kept for early stopping (S0: 85 % of entities train, 15 % validate)."""
+
+
+class NetworkModel(ResponseModel):
+    """An encoder and one response layer.
+
+    Options:
+        side: which side the rows are of.
+        graph: snapshots in order of time; without one the features of the frame are all there is.
+        encoder: name of the encoder; by default ``gcn2`` with a graph and ``none`` without.
+        training: how to train; its seed is replaced by the model's.
+        layer_options: those of the response layer, such as ``fusion``.
+    """
+
+    layer: ClassVar[str]
+    monotone: ClassVar[bool] = True
+    interactions: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        levels: Sequence[int],
+        seed: int = 0,
+        *,
+        side: Side = "customer",
+        graph: Sequence[GraphSnapshot] | None = None,
+        encoder: str | None = None,
+        training: TrainingConfig | None = None,
+        progress: Progress | None = None,
+        **layer_options: Any,
+    ) -> None:
+        super().__init__(levels, seed)
+        self.side = side
+        self.graph = graph
+        self.encoder = encoder or ("none" if graph is None else "gcn2")
+        self.training = training or TrainingConfig()
+        self.progress = progress
+        self.layer_options = layer_options
+        self.model: JointModel | None = None
+
+    def fit(self, frame: pd.DataFrame) -> Self:
+        """Train; 15 % of the accounts are held out for early stopping."""
+        self.check_frame(frame)
+        snapshots = self._snapshots(frame)
+        known = {name for snapshot in snapshots for name in snapshot.names[self.side]}
+        context = [c for c in frame.columns if c.startswith(("x_", "c_")) and c not in known and c not in RESERVED]
+        spec = JointSpec(
+            encoder=self.encoder,
+            layers={self.side: self.layer},
+            levels={self.side: tuple(self.levels.tolist())},
+            layer_options={self.side: self.layer_options},
+            context={self.side: context},
+            partner={self.side: "partner_id" in frame and bool(frame["partner_id"].notna().any())},
+            interactions=self.interactions,
+        )
+        accounts = np.unique(frame["account_id"].to_numpy(dtype=str))
+        held = np.random.default_rng(self.seed).random(accounts.size) < HELD_OUT
+        if not held.any():
+            held[0] = True
+        validation = frame["account_id"].astype(str).isin(accounts[held]).to_numpy()
+        train = {self.side: frame[~validation].reset_index(drop=True)}
+        self.model = JointModel.prepare(spec, snapshots, train, self.seed)
+        self.model.fit(
+            snapshots,
+            train,
+            {self.side: frame[validation].reset_index(drop=True)},
+            TrainingConfig(**{**self.training.__dict__, "seed": self.seed}),
+            progress=self.progress,
+        )
+        return self
+
+    def curve(self, frame: pd.DataFrame) -> Curves:
+        """Curves (J, N) of the rows."""
+        if self.model is None:
+            raise InvalidInput("fit the model before asking for curves", field="model")
+        return self.model.curves(self._snapshots(frame), {self.side: frame})[self.side]
+
+    def _snapshots(self, frame: pd.DataFrame) -> Sequence[GraphSnapshot]:
+        if self.graph is not None:
+            return self.graph
+        nodes = pd.DataFrame({"account_id": frame["account_id"].astype(str).unique(), "side": self.side})
+        edges = pd.DataFrame({"src": [], "dst": [], "weight": [], "ts": pd.to_datetime([], utc=True)})
+        return [build_snapshot(nodes, edges, datetime(1970, 1, 1, tzinfo=UTC))]
+
+
+class HazardModel(NetworkModel):
+    """Piecewise hazard regression (S0)."""
+
+    layer = "hazard"
+
+
+class LinearModel(NetworkModel):
+    """Linear response with a non-negative slope, for merchants (S0)."""
+
+    layer = "linear"
+
+    def __init__(self, levels: Sequence[int], seed: int = 0, *, side: Side = "merchant", **options: Any) -> None:
+        super().__init__(levels, seed, side=side, **options)
+
+
+class DnnModel(NetworkModel):
+    """S0's DNN: own features only, with the hazard head for customers and the linear one for merchants."""
+
+    def __init__(self, levels: Sequence[int], seed: int = 0, *, side: Side = "customer", **options: Any) -> None:
+        super().__init__(levels, seed, side=side, encoder="none", **options)
+        self.layer = "hazard" if side == "customer" else "linear"  # type: ignore[misc]
+
+
+class DnnHistoryModel(DnnModel):
+    """S0's DNN-H: own features and historical interaction aggregates (h_* columns of the snapshots)."""
+
+    interactions = True
+
+    def __init__(self, levels: Sequence[int], seed: int = 0, **options: Any) -> None:
+        super().__init__(levels, seed, **options)
+        if self.graph is None:
+            raise InvalidInput(
+                "'dnn_h' reads interaction aggregates; give snapshots with h_* columns as graph=", field="graph"
+            )

@@ -1,0 +1,171 @@
+"""Schemas of the canonical tables: columns, types, ranges and keys (spec II.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pandera.pandas as pa
+
+from shadowprice.campaign import SIDES
+
+TEXT: Final = "object"
+TIME: Final = "datetime64[ns, UTC]"
+WHOLE: Final = "Int64"
+REAL: Final = "float64"
+FLAG: Final = "boolean"
+
+OFFER_KINDS = ("coupon", "commission", "voucher", "fund", "bonus")
+RELATIONS = ("paid_at", "consumed_at", "in_session", "next_item", "on_voucher", "related_to")
+BUDGET_FORMS = ("total", "per_account", "per_response")
+COST_BASES = ("on_response", "on_grant")
+
+HOURS_LIMIT = 24 * 366
+
+
+def _column(kind: str, *checks: pa.Check, optional: bool = False, unique: bool = False) -> pa.Column:
+    return pa.Column(
+        kind,
+        checks=list(checks),
+        nullable=optional,
+        required=not optional,
+        unique=unique,
+        report_duplicates="exclude_first",
+    )
+
+
+def _one_of(values: Sequence[str]) -> pa.Check:
+    return pa.Check.isin(values, error=f"must be one of {', '.join(values)}")
+
+
+def _at_least(low: int) -> pa.Check:
+    return pa.Check.ge(low, error=f"must be at least {low}")
+
+
+def _id(**kind: Any) -> pa.Column:
+    return _column(TEXT, **kind)
+
+
+_SIDE = _column(TEXT, _one_of(SIDES))
+_MONEY = _column(WHOLE, _at_least(0))
+_YES_NO = _column(WHOLE, pa.Check.isin([0, 1], error="must be 0 or 1"), optional=True)
+_COUNT = _column(WHOLE, _at_least(0), optional=True)
+_POSITIVE = pa.Check(lambda v: (v > 0) & np.isfinite(v), error="must be a finite number above 0")
+
+_FEATURES: dict[str, pa.Column] = {
+    r"^x_\w+$": pa.Column(
+        REAL,
+        pa.Check(np.isfinite, error="must be finite; leave a cell empty where the value is unknown"),
+        nullable=True,
+        required=False,
+        regex=True,
+    ),
+    r"^c_\w+$": pa.Column(TEXT, nullable=True, required=False, regex=True),
+}
+
+SCHEMAS: dict[str, pa.DataFrameSchema] = {
+    "account": pa.DataFrameSchema(
+        {"account_id": _id(), "side": _SIDE, "snapshot_ts": _column(TIME), **_FEATURES}, strict=True
+    ),
+    "edge": pa.DataFrameSchema(
+        {
+            "src": _id(),
+            "dst": _id(),
+            "relation": _column(TEXT, _one_of(RELATIONS)),
+            "weight": _column(REAL, _POSITIVE),
+            "ts": _column(TIME),
+            **{pattern: column for pattern, column in _FEATURES.items() if pattern.startswith("^x_")},
+        },
+        strict=True,
+    ),
+    "offer": pa.DataFrameSchema(
+        {
+            "offer_id": _id(unique=True),
+            "side": _SIDE,
+            "kind": _column(TEXT, _one_of(OFFER_KINDS)),
+            "face_value": _MONEY,
+            "min_spend": _column(WHOLE, _at_least(0), optional=True),
+            "risk_level": _column(WHOLE, optional=True),
+            "order_index": _column(WHOLE, optional=True),
+        },
+        strict=True,
+    ),
+    "exposure": pa.DataFrameSchema(
+        {
+            "request_id": _id(unique=True),
+            "account_id": _id(),
+            "side": _SIDE,
+            "offer_id": _id(),
+            "decided_at": _column(TIME),
+            "propensity": _column(
+                REAL, pa.Check(lambda v: (v > 0) & (v <= 1), error="must be a probability above 0 and at most 1")
+            ),
+            "partner_id": _id(optional=True),
+            "policy_version": _column(TEXT, optional=True),
+            "price_version": _column(WHOLE, optional=True),
+            "exploration": _column(FLAG, optional=True),
+            **_FEATURES,
+        },
+        strict=True,
+    ),
+    "outcome": pa.DataFrameSchema(
+        {
+            "request_id": _id(unique=True),
+            "observed_at": _column(TIME),
+            "mature": _column(FLAG),
+            "cost_paid": _MONEY,
+            "redeemed": _YES_NO,
+            "clicked": _YES_NO,
+            "amount": _column(WHOLE, optional=True),
+            "share_count": _COUNT,
+            "share_count_before": _COUNT,
+        },
+        strict=True,
+    ),
+    "campaign": pa.DataFrameSchema(
+        {
+            "campaign_id": _id(),
+            "starts_at": _column(TIME),
+            "hours": _column(WHOLE, pa.Check.in_range(1, HOURS_LIMIT, error=f"must be 1 to {HOURS_LIMIT} hours")),
+            "budget_name": _id(),
+            "budget_form": _column(TEXT, _one_of(BUDGET_FORMS)),
+            "budget_limit": _column(
+                REAL, pa.Check(lambda v: (v >= 0) & np.isfinite(v), error="must be a finite amount, not negative")
+            ),
+            "cost_basis_customer": _column(TEXT, _one_of(COST_BASES), optional=True),
+            "cost_basis_merchant": _column(TEXT, _one_of(COST_BASES), optional=True),
+            "weight_merchant": _column(REAL, _POSITIVE, optional=True),
+        },
+        strict=True,
+    ),
+}
+
+TABLES: Final[tuple[str, ...]] = tuple(SCHEMAS)
+
+KEYS: dict[str, tuple[str, ...]] = {
+    "account": ("account_id", "side", "snapshot_ts"),
+    "edge": ("ts", "src", "dst", "relation"),
+    "offer": ("side", "face_value"),
+    "exposure": ("decided_at", "request_id"),
+    "outcome": ("request_id",),
+    "campaign": ("campaign_id",),
+}
+"""What a table is sorted by when it is written; unique for every table but ``edge``."""
+
+
+def named_columns(table: str) -> dict[str, pa.Column]:
+    """The columns of a table that have one fixed name, in canonical order."""
+    return {name: column for name, column in SCHEMAS[table].columns.items() if not column.regex}
+
+
+def kind_of(table: str, column: str) -> str | None:
+    """The canonical type of a column, or None where the table may not have it."""
+    fixed = named_columns(table).get(column)
+    if fixed is not None:
+        return str(fixed.dtype)
+    if column.startswith("x_") and r"^x_\w+$" in SCHEMAS[table].columns:
+        return REAL
+    if column.startswith("c_") and r"^c_\w+$" in SCHEMAS[table].columns:
+        return TEXT
+    return None

@@ -1,0 +1,69 @@
+"""What is read off the tables: labelled rows, responses, the campaign."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from shadowprice.campaign import SIDES, Budget, Campaign, Side, Terms
+from shadowprice.errors import InvalidInput
+from shadowprice.tables.validation import Tables
+
+_LABELLED = ("request_id", "account_id", "partner_id", "level", "face_value", "decided_at", "propensity", "response")
+
+
+def response_of(exposure: pd.DataFrame, outcome: pd.DataFrame) -> pd.Series[float]:
+    """The response of every mature outcome, float64, indexed by request_id in the order of ``outcome``.
+
+    A customer's is y = redeemed ∈ {0, 1}; a merchant's y = share_count / max(share_count_before, 1) (S0, spec 0.1).
+    """
+    mature = outcome[outcome["mature"]]
+    side = mature["request_id"].map(exposure.set_index("request_id")["side"])
+    redeemed = mature["redeemed"].to_numpy(dtype=np.float64, na_value=np.nan)
+    after = mature["share_count"].to_numpy(dtype=np.float64, na_value=np.nan)
+    before = mature["share_count_before"].to_numpy(dtype=np.float64, na_value=np.nan)
+    response = np.where(side == "customer", redeemed, after / np.maximum(before, 1.0))
+    return pd.Series(response, index=pd.Index(mature["request_id"], name="request_id"), name="response")
+
+
+def labelled(tables: Tables, side: Side) -> pd.DataFrame:
+    """Exposures of one side with their mature response, in the order of the exposures.
+
+    Columns: request_id, account_id, partner_id, level (int64 index into the side's ascending levels),
+    face_value (int64 minor units), decided_at, propensity, response (float64), then the x_* and c_* of
+    the request. Features of the account are not in here: they are joined point in time.
+    """
+    exposure = tables.exposure[tables.exposure["side"] == side]
+    response = response_of(exposure, tables.outcome[tables.outcome["request_id"].isin(exposure["request_id"])])
+    rows = exposure.join(response, on="request_id", how="inner").reset_index(drop=True)
+    face_value = rows["offer_id"].map(tables.offer.set_index("offer_id")["face_value"]).to_numpy(dtype=np.int64)
+    rows["face_value"] = face_value
+    rows["level"] = np.searchsorted(_levels(tables, side), face_value).astype(np.int64)
+    return rows[[*_LABELLED, *(name for name in rows.columns if name.startswith(("x_", "c_")))]]
+
+
+def campaign_from_tables(tables: Tables) -> Campaign:
+    """The campaign that the ``campaign`` and ``offer`` tables describe; a side without offers is not in it."""
+    row = tables.campaign.iloc[0]
+    sides: dict[Side, Terms] = {}
+    for side in SIDES:
+        levels = _levels(tables, side)
+        if levels.size:
+            weight = row["weight_merchant"] if side == "merchant" and pd.notna(row["weight_merchant"]) else 1.0
+            sides[side] = Terms(levels=tuple(levels), cost_basis=row[f"cost_basis_{side}"], weight=float(weight))
+    return Campaign(
+        name=row["campaign_id"],
+        sides=sides,
+        budget=Budget(name=row["budget_name"], form=row["budget_form"], limit=float(row["budget_limit"])),
+        starts_at=row["starts_at"].to_pydatetime(),
+        hours=int(row["hours"]),
+    )
+
+
+def _levels(tables: Tables, side: Side) -> np.ndarray[Any, np.dtype[np.int64]]:
+    if side not in SIDES:
+        raise InvalidInput(f"must be one of {SIDES}, got {side!r}", field="side")
+    offered = tables.offer.loc[tables.offer["side"] == side, "face_value"]
+    return np.sort(offered.to_numpy(dtype=np.int64))

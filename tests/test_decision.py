@@ -1,0 +1,202 @@
+"""The one rule for deciding, against a slow reading of its definition."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from shadowprice.allocation import Problem, Resource, solve
+from shadowprice.decision import TIE_TOLERANCE, Decision, decide, uniform
+from shadowprice.errors import InvalidInput
+
+
+def slowly(
+    value: np.ndarray, cost: np.ndarray, prices: np.ndarray, share: float, names: list[str], allowed: np.ndarray
+) -> list[tuple[int, float]]:
+    """(level, propensity) of each request, one request and one level at a time."""
+    answers = []
+    for i, name in enumerate(names):
+        levels = [j for j in range(value.shape[0]) if allowed[j, i]]
+        charge = {j: sum(prices[k] * cost[k, j, i] for k in range(len(prices))) for j in levels}
+        score = {j: value[j, i] - charge[j] for j in levels}
+        best = max(score.values())
+        tied = [j for j in levels if best - score[j] < 1e-12]
+        order = sorted(tied, key=lambda j: (charge[j] if prices.any() else cost[:, j, i].sum(), j))
+        cheap, dear = order[0], order[-1]
+        if charge[dear] - charge[cheap] < 1e-12:
+            answers.append((cheap, 1.0))
+        elif uniform(name) < share:
+            answers.append((dear, share))
+        else:
+            answers.append((cheap, 1 - share))
+    return answers
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(0, 12), st.integers(1, 3), st.booleans())
+def test_the_vectorised_rule_is_the_definition(
+    seed: int, depth: int, requests: int, budgets: int, ties: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    # Quarters and small whole numbers are exact in floating point: their ties are real ties.
+    value = rng.integers(0, 9, (depth, requests)) / 4 if ties else rng.random((depth, requests))
+    cost = rng.integers(-2, 9, (budgets, depth, requests)).astype(float)
+    prices = rng.integers(0, 3, budgets) / 4 if ties else rng.random(budgets)
+    allowed = rng.random((depth, requests)) < 0.7
+    allowed[rng.integers(0, depth, requests), np.arange(requests)] = True
+    names = [f"{seed}-{i}" for i in range(requests)]
+    decision = decide(value, cost, prices, 0.3, names, allowed)
+    expected = slowly(value, cost, prices, 0.3, names, allowed)
+    for i, (level, propensity) in enumerate(expected):
+        took = decision.level[i]
+        # Levels that tie in score and in cost are one choice; the rule may name either.
+        same = value[took, i] == value[level, i] and np.allclose(prices @ cost[:, took, i], prices @ cost[:, level, i])
+        assert took == level or same
+        assert decision.propensity[i] == pytest.approx(propensity)
+        assert allowed[took, i]
+
+
+def test_one_budget_may_be_given_without_its_axis() -> None:
+    value, cost = np.array([[0.1, 0.2], [0.3, 0.3]]), np.array([[0.0, 0.0], [10.0, 30.0]])
+    flat, full = decide(value, cost, 0.01, 0.5, [1, 2]), decide(value, cost[None], [0.01], 0.5, [1, 2])
+    np.testing.assert_array_equal(flat.level, [1, 0])
+    np.testing.assert_array_equal(flat.level, full.level)
+
+
+def test_the_same_id_in_every_spelling_breaks_a_tie_the_same_way() -> None:
+    value, cost = np.array([[0.0], [1.0]]), np.array([[0.0], [10.0]])
+    for name in ("42", "café", "r-1"):
+        levels = {
+            int(decide(value, cost, [0.1], 0.5, [given]).level[0])
+            for given in (name, name.encode(), np.str_(name), np.bytes_(name.encode()))
+        }
+        assert len(levels) == 1
+    assert uniform(42) == uniform("42") == uniform(np.int64(42)) == uniform(b"42")
+
+
+def test_a_tie_is_broken_the_same_way_in_every_process() -> None:
+    program = "from shadowprice.decision import uniform; print([uniform(f'r{i}') for i in range(5)])"
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert seen == {f"{[uniform(f'r{i}') for i in range(5)]}\n"}
+
+
+def test_the_hash_is_uniform_and_independent_between_neighbouring_ids() -> None:
+    numbers = np.array([uniform(f"request-{i:08d}") for i in range(20_000)])
+    counts, _ = np.histogram(numbers, bins=50, range=(0, 1))
+    assert stats.chisquare(counts).pvalue > 1e-3
+    pairs, _, _ = np.histogram2d(numbers[:-1:2], numbers[1::2], bins=10, range=[[0, 1], [0, 1]])
+    assert stats.chisquare(pairs.ravel()).pvalue > 1e-3
+    assert numbers.min() >= 0
+    assert numbers.max() < 1
+
+
+def test_the_dearer_level_is_taken_as_often_as_the_tie_share_says() -> None:
+    requests = 20_000
+    value, cost = np.tile([[0.0], [1.0]], requests), np.tile([[0.0], [10.0]], requests)
+    decision = decide(value, cost, [0.1], 0.3, [f"r{i}" for i in range(requests)])
+    assert decision.tied.all()
+    taken = int(decision.level.sum())
+    assert stats.binomtest(taken, requests, 0.3).pvalue > 1e-3
+    np.testing.assert_allclose(decision.propensity, np.where(decision.level == 1, 0.3, 0.7))
+
+
+def expected_spend(value: np.ndarray, cost: np.ndarray, price: float, share: float) -> float:
+    """Mean over the tie hash: the cheap and the dear answer, weighted by the share."""
+    columns = np.arange(value.shape[1])
+    cheap: Decision = decide(value, cost, [price], 0.0, columns)
+    dear: Decision = decide(value, cost, [price], 1.0, columns)
+    paid = (1 - share) * cost[cheap.level, columns] + share * cost[dear.level, columns]
+    return float(paid.sum())
+
+
+def test_duplicated_users_spend_the_budget_in_expectation_where_plain_argmax_misses_it() -> None:
+    rng = np.random.default_rng(2)
+    kinds = np.sort(rng.random((6, 8)), axis=0)  # eight kinds of users, S1's small synthetic setting
+    value = kinds[:, rng.integers(0, 8, 4000)]
+    cost = np.repeat(np.array([0.0, 5, 10, 20, 40, 80])[:, None], 4000, axis=1)
+    worst = 0.0
+    for mean in (3.0, 11.0, 25.0):
+        solved = solve(Problem(value, [Resource.per_account("money", cost, mean)]))
+        spend = expected_spend(value, cost, float(solved.prices[0]), solved.tie_share)
+        assert spend == pytest.approx(mean * 4000, rel=1e-6)
+        plain = (value - solved.prices[0] * cost).argmax(axis=0)
+        worst = max(worst, abs(cost[plain, np.arange(4000)].mean() / mean - 1))
+        # And with real ids the hash comes within what 4000 coin flips allow.
+        drawn = decide(value, cost, solved.prices, solved.tie_share, [f"u{i}" for i in range(4000)])
+        step = expected_spend(value, cost, float(solved.prices[0]), 1.0) - expected_spend(
+            value, cost, float(solved.prices[0]), 0.0
+        )
+        deviation = step / drawn.tied.sum() * np.sqrt(drawn.tied.sum() / 4)
+        assert abs(cost[drawn.level, np.arange(4000)].sum() - spend) < 4 * deviation
+    assert worst > 0.05
+
+
+def test_levels_closer_than_the_tolerance_tie_and_others_do_not() -> None:
+    cost = np.array([[0.0], [10.0]])
+    for apart, tied in ((TIE_TOLERANCE / 100, True), (TIE_TOLERANCE * 100, False)):
+        value = np.array([[0.0], [1.0 + apart]])
+        assert decide(value, cost, [0.1], 0.5, ["a"]).tied[0] == tied
+
+
+def test_where_money_is_free_the_best_level_wins_and_ties_go_to_the_cheaper() -> None:
+    value = np.array([[0.5, 0.2], [0.5, 0.3], [0.4, 0.3]])
+    cost = np.array([[9.0, 1.0], [3.0, 7.0], [1.0, 8.0]])
+    decision = decide(value, cost, [0.0], 1.0, ["a", "b"])
+    np.testing.assert_array_equal(decision.level, [1, 1])
+    assert not decision.tied.any()
+    np.testing.assert_array_equal(decision.propensity, 1.0)
+
+
+def test_no_requests_get_no_answers() -> None:
+    empty = decide(np.zeros((3, 0)), np.zeros((3, 0)), [1.0], 0.5, [])
+    assert empty.level.shape == empty.propensity.shape == empty.tied.shape == (0,)
+
+
+def test_answers_do_not_depend_on_the_batch_they_came_in() -> None:
+    rng = np.random.default_rng(5)
+    value, cost = rng.integers(0, 4, (4, 300)) / 4, rng.integers(0, 4, (4, 300)).astype(float)
+    names = [f"r{i}" for i in range(300)]
+    together = decide(value, cost, [0.25], 0.5, names)
+    assert together.tied.any()
+    for i in range(300):
+        alone = decide(value[:, [i]], cost[:, [i]], [0.25], 0.5, names[i : i + 1])
+        assert (alone.level[0], alone.propensity[0]) == (together.level[i], together.propensity[i])
+
+
+VALUE, COST = np.ones((2, 3)), np.ones((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("field", "call"),
+    [
+        ("value", lambda: decide(VALUE[0], COST, [1.0], 0.5, "abc")),
+        ("cost", lambda: decide(VALUE, COST[:1], [1.0], 0.5, "abc")),
+        ("cost", lambda: decide(VALUE, COST, [1.0, 2.0], 0.5, "abc")),
+        ("prices", lambda: decide(VALUE, COST, [-1.0], 0.5, "abc")),
+        ("prices", lambda: decide(VALUE, COST, [np.nan], 0.5, "abc")),
+        ("prices", lambda: decide(VALUE, COST, [np.inf], 0.5, "abc")),
+        ("tie_share", lambda: decide(VALUE, COST, [1.0], 1.5, "abc")),
+        ("tie_share", lambda: decide(VALUE, COST, [1.0], np.nan, "abc")),
+        ("request_ids", lambda: decide(VALUE, COST, [1.0], 0.5, "ab")),
+        ("allowed", lambda: decide(VALUE, COST, [1.0], 0.5, "abc", np.ones((2, 2)))),
+        ("allowed", lambda: decide(VALUE, COST, [1.0], 0.5, "abc", np.array([[1, 1, 0]] * 2))),
+    ],
+)
+def test_a_wrong_argument_is_named(field: str, call: Callable[[], Decision]) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        call()
+    assert caught.value.field == field
+    if field == "allowed" and caught.value.rows:
+        assert caught.value.rows == (2,)
