@@ -36,7 +36,7 @@ HOURLY_SHAPE = np.array([5, 3, 2, 2, 2, 3, 6, 10, 14, 17, 20, 24, 26, 24, 21, 20
 """Relative arrivals by hour of the day (UTC)."""
 
 TRIAL_START = datetime(2026, 3, 2, tzinfo=UTC)
-TRIAL_DAYS = 14
+TRIAL_DAYS = 3
 HISTORY_DAYS = 60
 TRAITS = 2
 FEATURES = 8

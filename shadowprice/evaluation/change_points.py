@@ -50,7 +50,8 @@ def find_change_points(
             :func:`~shadowprice.evaluation.likelihood.account_offset`; 0 for all when None.
 
     Differences between accounts that the offset leaves out make the population's hazard fall with
-    value (those who respond easily have done so), which can pass for change points. O(J²) fits, and O(J) for each change point of the result.
+    value (those who respond easily have done so), which can pass for change points. O(J²) fits,
+    and O(J) more for each change point of the result.
     """
     data = CurrentStatus(y, level, levels, offset)
     edges = np.unique(np.r_[0, data.levels[data.seen]])

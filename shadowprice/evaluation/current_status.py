@@ -42,7 +42,7 @@ class CurrentStatus:
 
     def loglik(self, cumulative: Array) -> float:
         """Log-likelihood at cumulative hazards Λ (J,) of an account with offset 0."""
-        gained = self.count @ log1mexp(self.relative * cumulative[self.index])
+        gained = np.sum(self.count * log1mexp(self.relative * cumulative[self.index]))
         return float(gained - self.refused @ cumulative)
 
     def derivatives(self, cumulative: Array) -> tuple[Array, Array]:

@@ -61,14 +61,14 @@ def fit_segments(data: CurrentStatus, edges: ArrayLike, start: Array | None = No
         start: (K,) first guess of the rates, with the base mass before them where 0 is a level.
 
     The log-likelihood is concave in the rates, so the optimum found is global: damped Newton
-    steps projected on rates ≥ 0 (Bertsekas 1982). With one segment per level the fit is the isotonic regression
-    of the response rates. O(steps · (responders + J·K²)).
+    steps projected on rates ≥ 0 (Bertsekas 1982). With one segment per level the fit is the
+    isotonic regression of the response rates. O(steps · (responders + J·K²)).
 
     Raises:
         InvalidInput: edges that do not ascend from 0, or that end below a level seen.
     """
     bounds = check_levels(edges)
-    if bounds[0] != 0 or bounds[-1] < data.levels[data.seen[-1]] or (bounds.size < 2 and data.levels[-1] > 0):
+    if bounds[0] != 0 or bounds[-1] < data.levels[data.seen[-1]]:
         raise InvalidInput("must ascend from 0 and reach the highest level that has rows", field="edges")
     widths = np.diff(bounds).astype(np.float64)
     part = np.clip((data.levels[:, None] - bounds[:-1]) / widths, 0.0, 1.0)
@@ -130,7 +130,10 @@ def _project(data: CurrentStatus, design: Array, point: Array) -> tuple[Array, A
 def _errors(data: CurrentStatus, design: Array, point: Array) -> Array:
     errors = np.full(point.size, np.nan)
     free = np.flatnonzero(point > 1e-10)
-    _, information = _project(data, design, point)
-    inverse = np.linalg.pinv(information[np.ix_(free, free)], hermitian=True)
-    errors[free] = np.sqrt(np.maximum(np.diag(inverse), 0.0))
+    information = _project(data, design, point)[1]
+    information = information[np.ix_(free, free)]
+    scale = np.sqrt(np.maximum(np.diag(information), 1e-300))
+    # Directions without information must come out as very uncertain, which a pseudo-inverse would hide.
+    strength, direction = np.linalg.eigh(information / np.outer(scale, scale))
+    errors[free] = np.sqrt((direction**2 / np.maximum(strength, 1e-14)).sum(axis=1)) / scale
     return errors

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import uuid
-from contextlib import suppress
 from pathlib import Path
 
 from shadowprice.errors import Conflict, NotFound, PriceRejected, Unavailable
@@ -41,13 +40,13 @@ class PriceStore:
             )
         path = self._path(record.campaign, record.version)
         try:
-            _create(path, record.to_json().encode())
-        except FileExistsError:
-            raise Conflict(
-                f"price version {record.version} of campaign {record.campaign!r} was published by another solver"
-            ) from None
+            created = _create(path, record.to_json().encode())
         except OSError as error:
             raise Unavailable(f"price store {path}: {error}; nothing was published") from error
+        if not created:
+            raise Conflict(
+                f"price version {record.version} of campaign {record.campaign!r} was published by another solver"
+            )
         return record
 
     def latest(self, campaign: str, *, verified_only: bool = False) -> PriceRecord | None:
@@ -117,8 +116,8 @@ class PriceStore:
         return self._folder(campaign) / f"{version:010d}{SUFFIX}"
 
 
-def _create(path: Path, content: bytes) -> None:
-    """Make ``path`` appear whole and on disk, or raise FileExistsError.
+def _create(path: Path, content: bytes) -> bool:
+    """Make ``path`` appear whole and on disk; False when it is there already.
 
     A hard link is the one operation that is both atomic and exclusive; ``os.replace`` would
     silently overwrite what another solver has published.
@@ -130,12 +129,15 @@ def _create(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.link(draft, path)
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return False
     finally:
-        with suppress(FileNotFoundError):
-            draft.unlink()
+        draft.unlink(missing_ok=True)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
+    return True

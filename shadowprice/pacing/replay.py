@@ -75,7 +75,7 @@ def replay(
 
     A slot whose price cannot be published (``NotCertified``, ``Unavailable``, ``Conflict``,
     ``PriceRejected``) keeps the last one and says so in ``note``; any other error, and Ctrl-C, ends
-    the replay with every answered batch settled.
+    the replay at once, and what was settled until then stays settled.
 
     Raises:
         InvalidInput: no requests, a batch size below 1, or answers that do not fit their batch.
@@ -86,7 +86,7 @@ def replay(
         raise InvalidInput("must be at least 1", field="batch")
     arrivals = day.counts()
     dearest = max(terms.levels[-1] for terms in campaign.sides.values())
-    hard = campaign.budget.form == "total"
+    has_total = campaign.budget.form == "total"
     left = campaign.budget.limit
     parts: list[Outcomes] = []
     rows: list[dict[str, object]] = []
@@ -106,7 +106,7 @@ def replay(
             settled: list[Outcomes] = []
             exhausted = 0
             while position < len(requests):
-                size = int(np.clip(left // max(dearest, 1), 1, batch)) if hard and left > 0 else batch
+                size = int(np.clip(left // max(dearest, 1), 1, batch)) if has_total and left > 0 else batch
                 some = requests.take(slice(position, position + size))
                 started = time.perf_counter()
                 answers = decide_batch(some)

@@ -108,6 +108,29 @@ class HazardLayer(nn.Module):
             threshold = step(parameter) * self.fusion
             parameter.copy_(torch.sign(parameter) * torch.clamp(parameter.abs() - threshold, min=0.0))
 
+    @torch.no_grad()
+    def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor) -> float:
+        """Scale all hazards by the factor that fits held-out rows best, and return it.
+
+        One parameter, Λ' = c·Λ: an intercept on the complementary log-log scale. It repairs a level
+        that drifted since training and cannot bend the curve or break its monotonicity. The
+        likelihood is concave in c; its root is found by bisection on the derivative.
+        """
+        cumulative = self(embedding).gather(1, level[:, None]).squeeze(1).double()
+        hits = response > 0.5
+        if not bool(hits.any()) or bool(hits.all()):
+            return 1.0
+        low, high = 1e-3, 1e3
+        for _ in range(80):
+            middle = float(np.sqrt(low * high))
+            slope = (cumulative[hits] / torch.expm1(middle * cumulative[hits])).sum() - cumulative[~hits].sum()
+            low, high = (middle, high) if slope > 0 else (low, middle)
+        factor = float(np.sqrt(low * high))
+        self.first_bias += float(np.log(factor))
+        if self.base is not None:
+            self.base.bias += float(np.log(factor))
+        return factor
+
     def to_head(self, default_embedding: NDArray[np.float32]) -> HazardHead:
         """The same curve without torch."""
 

@@ -135,6 +135,20 @@ class JointModel:
         )
 
     @torch.no_grad()
+    def calibrate(self, snapshots: Sequence[GraphSnapshot], held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
+        """Correct the overall level of each side's response on held-out rows; returns the corrections."""
+        self.network.eval()
+        nodes = self.network.encoder(graph_tensors(snapshots, self.scaling))
+        corrections: dict[Side, float] = {}
+        for side in self.spec.layers:
+            rows = request_rows(
+                held_out[side], snapshots, self.scaling, side, self.spec.context.get(side, ())
+            ).tensors()
+            embedding = self.network.requests(side, nodes, rows)
+            corrections[side] = self.network.layers[side].calibrate(embedding, rows.level, rows.response)
+        return corrections
+
+    @torch.no_grad()
     def embed(
         self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
     ) -> dict[Side, NDArray[np.float32]]:

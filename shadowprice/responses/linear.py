@@ -45,6 +45,13 @@ class LinearLayer(nn.Module):
         self.slope.bias.fill_(float(np.log(np.expm1(slope))))
         self.base.bias.fill_(float(response.mean() - slope * amount.mean()))
 
+    @torch.no_grad()
+    def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor) -> float:
+        """Shift the response by the mean error on held-out rows, and return the shift."""
+        shift = float((response - self(embedding).gather(1, level[:, None]).squeeze(1)).mean())
+        self.base.bias += shift
+        return shift
+
     def to_head(self, default_embedding: NDArray[np.float32]) -> LinearHead:
         """The same curve without torch."""
 

@@ -74,6 +74,9 @@ class ResponseLayer(Protocol):
     def start(self, level: NDArray[np.int64], response: NDArray[np.float64]) -> None:
         """Set the intercepts from the training rows."""
 
+    def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor) -> float:
+        """Correct the overall level of the response on held-out rows; returns the correction."""
+
     def to_head(self, default_embedding: NDArray[np.float32]) -> Head:
         """The same curve in numpy."""
 

@@ -45,7 +45,8 @@ def _text(column: pd.Series[Any]) -> Coerced:
     else:
         is_text = column.map(lambda cell: isinstance(cell, str)).to_numpy(dtype=bool)
     # An empty cell and an absent one are the same thing in a CSV file.
-    kept = is_text & (column != "").fillna(False).to_numpy(dtype=bool)
+    kept = is_text.copy()
+    kept[is_text] = column[is_text] != ""
     values = column.astype(object)
     values[~kept] = None
     return values, [(known & ~is_text, f"must be text, not {_type_name(column)}; convert the column to strings")]

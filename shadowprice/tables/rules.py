@@ -64,7 +64,7 @@ def problem(table: str, column: str | None, reason: str, rows: NDArray[Any], fra
     first = np.sort(rows)[:SHOWN_ROWS]
     if column is not None:
         value = frame[column].iloc[int(first[0])]
-        if not pd.isna(value):
+        if not (pd.api.types.is_scalar(value) and pd.isna(value)):
             reason = f"{reason}; got {str(value)[:SHOWN_CHARACTERS]!r}"
     return TableProblem(table, column, reason, tuple(int(row) for row in first), int(rows.size))
 

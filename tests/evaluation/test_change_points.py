@@ -98,3 +98,10 @@ def test_levels_that_nobody_was_given_are_no_candidates():
     kept = ~np.isin(level, [4, 9])
     found = find_change_points(y[kept], level[kept], LEVELS, offset[kept])
     assert found.free.edges.tolist() == [0, 20, 40, 60, 80, 120, 140, 160, 180]
+
+
+def test_a_trial_of_no_incentive_alone_gives_its_base_mass_and_no_hazard():
+    y = np.r_[np.ones(30), np.zeros(70)]
+    found = find_change_points(y, np.zeros(100, dtype=int), [0, 50])
+    assert found.segments.base_mass == pytest.approx(-np.log(0.7))
+    assert found.segments.hazard.size == found.at.size == 0

@@ -41,6 +41,8 @@ def test_levels_where_nobody_or_everybody_responds_do_not_break_the_fit():
     y, level = rows([0.0, 0.0, 0.3, 1.0, 1.0])
     fit = fit_segments(CurrentStatus(y, level, LEVELS), np.r_[0, LEVELS])
     assert fit.response(LEVELS) == pytest.approx(np.bincount(level, y) / 400, abs=1e-6)
+    # Nothing bounds the hazard where everybody responds, and the error says so.
+    assert fit.standard_error[3] > 10 * fit.hazard[3]
 
 
 def test_constant_hazard_has_the_likelihood_and_rate_of_lifelines_interval_censoring():

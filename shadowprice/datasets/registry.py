@@ -1,0 +1,69 @@
+"""Data sets by name. A data set is a converter to the canonical tables; what follows reads only those."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from shadowprice.datasets.split import Split
+from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.tables import Tables
+
+_LOADERS = {
+    "world": "shadowprice.datasets.world:load",
+    "tables": "shadowprice.datasets.folder:load",
+    "o2o": "shadowprice.datasets.o2o:load",
+    "thornton": "shadowprice.datasets.thornton:load",
+}
+"""Name → ``module:function``, imported when asked for. A function takes (data, *, seed, **options)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Tables with the split they are to be judged by.
+
+    truth  account_id, side, level, response: the true expected response at each level, where known
+    notes  what a reader of the report must know: source, what was dropped, fitted or assumed
+    """
+
+    name: str
+    tables: Tables
+    split: Split
+    truth: pd.DataFrame | None = None
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+def names() -> list[str]:
+    """Every data set that :func:`load` knows."""
+    return list(_LOADERS)
+
+
+def load(name: str, data: str | None = None, seed: int = 0, **options: Any) -> Dataset:
+    """Load a data set.
+
+    Args:
+        name: one of :func:`names`.
+        data: where its files are, for those that read files.
+        seed: for those that are generated.
+        options: what the data set's own ``load`` takes.
+
+    Raises:
+        NotFound: no such data set, or no such file.
+        InvalidInput: an option that the data set does not have.
+        InvalidTable: the files break the schema.
+        MissingExtra: a package that the data set comes with is not installed.
+    """
+    if name not in _LOADERS:
+        raise NotFound(f"no data set is named {name!r}; there are {', '.join(_LOADERS)}")
+    module, function = _LOADERS[name].split(":")
+    loader: Callable[..., Dataset] = getattr(importlib.import_module(module), function)
+    try:
+        inspect.signature(loader).bind(data, seed=seed, **options)
+    except TypeError as error:
+        raise InvalidInput(f"{error}", field=f"options of data set {name!r}") from None
+    return loader(data, seed=seed, **options)

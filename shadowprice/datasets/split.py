@@ -1,0 +1,118 @@
+"""Which exposures a model may learn from, is stopped on, and is judged by: by time or by account, never by row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from shadowprice.decision import uniform
+from shadowprice.errors import InvalidInput
+
+PARTS = ("train", "validation", "test")
+PURGED = "purged"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """A rule that puts every exposure in one part.
+
+    by                ``time``: by decided_at, train < validation_from ≤ validation < test_from ≤ test;
+                      ``account``: by a hash of the account, so that no account is in two parts
+    validation_from   first instant of validation (time only)
+    test_from         first instant of the test (time only)
+    shares            expected shares of accounts in train, validation, test (account only)
+    label_delay_days  days from decided_at until the label is known (time only)
+    purge             drop training rows whose label is known only after test_from, as a model that goes
+                      live at test_from could not have learnt from them. Off by default: published
+                      figures on delayed labels are made without. Validation rows stay either way: they
+                      choose when to stop and calibrate, and with a long delay none would be left.
+    """
+
+    by: Literal["time", "account"]
+    validation_from: datetime | None = None
+    test_from: datetime | None = None
+    shares: tuple[float, float, float] = (0.70, 0.15, 0.15)
+    label_delay_days: float = 0.0
+    purge: bool = False
+
+    def __post_init__(self) -> None:
+        if self.by not in ("time", "account"):
+            raise InvalidInput(f"must be 'time' or 'account', got {self.by!r}", field="split.by")
+        if self.by == "account":
+            if self.validation_from or self.test_from or self.purge:
+                raise InvalidInput("a split by account takes no times; use by='time'", field="split.by")
+            if len(self.shares) != 3 or min(self.shares) < 0 or not np.isclose(sum(self.shares), 1.0):
+                raise InvalidInput("must be three shares, not negative, that add up to 1", field="split.shares")
+            return
+        for name in ("validation_from", "test_from"):
+            value = getattr(self, name)
+            if value is None or value.tzinfo is None:
+                raise InvalidInput("a split by time needs it, with a time zone", field=f"split.{name}")
+            object.__setattr__(self, name, value.astimezone(UTC))
+        if self._instant("validation_from") > self._instant("test_from"):
+            raise InvalidInput("must not be before validation_from", field="split.test_from")
+        if not self.label_delay_days >= 0:
+            raise InvalidInput("must not be negative", field="split.label_delay_days")
+
+    def assign(self, exposure: pd.DataFrame) -> NDArray[np.str_]:
+        """Part of each row of a frame with account_id and decided_at.
+
+        Returns:
+            str (rows,): ``train``, ``validation``, ``test``, or ``purged`` where ``purge`` is on.
+
+        O(rows). The same account and time give the same part in every process and for every data set.
+        """
+        if self.by == "account":
+            return self._by_account(exposure["account_id"])
+        decided = exposure["decided_at"]
+        test_from = self._instant("test_from")
+        part = np.where(
+            decided >= test_from, "test", np.where(decided >= self._instant("validation_from"), *PARTS[1::-1])
+        )
+        if self.purge:
+            late = decided + pd.Timedelta(days=self.label_delay_days) > test_from
+            part[(part == "train") & late.to_numpy()] = PURGED
+        return part
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; :meth:`from_dict` is the inverse."""
+        return {
+            "by": self.by,
+            "validation_from": self.validation_from.isoformat() if self.validation_from else None,
+            "test_from": self.test_from.isoformat() if self.test_from else None,
+            "shares": list(self.shares),
+            "label_delay_days": self.label_delay_days,
+            "purge": self.purge,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Split:
+        """Rebuild what :meth:`to_dict` gave."""
+        times = {
+            name: datetime.fromisoformat(data[name]) if data[name] else None
+            for name in ("validation_from", "test_from")
+        }
+        return cls(
+            by=data["by"],
+            shares=tuple(data["shares"]),
+            label_delay_days=data["label_delay_days"],
+            purge=data["purge"],
+            **times,
+        )
+
+    def _by_account(self, account_id: pd.Series[Any]) -> NDArray[np.str_]:
+        code, unique = pd.factorize(account_id)
+        # A prefix of its own keeps the split independent of the hash that breaks ties between levels.
+        point = np.array([uniform(f"split/{account}") for account in unique])
+        edges = np.cumsum(self.shares)[:2]
+        part: NDArray[np.str_] = np.asarray(PARTS)[np.digitize(point, edges)[code]]
+        return part
+
+    def _instant(self, name: str) -> pd.Timestamp:
+        return pd.Timestamp(getattr(self, name))

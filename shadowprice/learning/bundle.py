@@ -1,0 +1,70 @@
+"""The model bundle: what the server, the solver and the feature store read after training."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from shadowprice.campaign import Side
+from shadowprice.encoders.base import WIDTH
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.heads import save_heads
+from shadowprice.responses.joint import WEIGHTS, JointModel
+
+EMBEDDINGS = "embeddings.parquet"
+
+
+def write_bundle(model: JointModel, data: TrainingSet, folder: Path, *, recipe: str, metrics: Mapping[str, Any]) -> str:
+    """Write the bundle of a trained model into ``folder`` and return its version.
+
+    network.safetensors, network.json   the whole model, to embed accounts again later
+    heads.safetensors, model.json       the response heads, for a server without torch
+    embeddings.parquet                  account_id, side, computed_at, embedding of every account served
+
+    The version is a digest of the weights and the served embeddings: the same training gives the same version.
+    """
+    model.save(folder)
+    embedded = model.embed(data.snapshots, data.serving)
+    computed_at = pd.Timestamp(datetime.now(UTC))
+    frames = []
+    digest = hashlib.sha256((folder / WEIGHTS).read_bytes())
+    for side, matrix in embedded.items():
+        digest.update(matrix.tobytes())
+        frames.append(
+            pd.DataFrame(
+                {
+                    "account_id": data.serving[side]["account_id"].to_numpy(dtype=str),
+                    "side": side,
+                    "computed_at": computed_at,
+                    "embedding": list(matrix),
+                }
+            )
+        )
+    pd.concat(frames, ignore_index=True).to_parquet(folder / EMBEDDINGS, index=False)
+    save_heads(model.heads(embedded), folder)
+    version = f"{recipe}-{digest.hexdigest()[:12]}"
+    levels: dict[Side, list[int]] = {side: list(model.spec.levels[side]) for side in model.spec.layers}
+    meta = {
+        "model_version": version,
+        "recipe": recipe,
+        "encoder": model.spec.encoder,
+        "width": WIDTH,
+        "sides": {side: {"head": model.spec.layers[side], "levels": levels[side]} for side in model.spec.layers},
+        "trained_at": computed_at.isoformat(),
+        "metrics": dict(metrics),
+    }
+    (folder / "model.json.part").write_text(json.dumps(meta, indent=1, sort_keys=True))
+    os.replace(folder / "model.json.part", folder / "model.json")
+    return version
+
+
+def model_version(folder: Path) -> str:
+    """Version of the bundle in ``folder``."""
+    return str(json.loads((folder / "model.json").read_text())["model_version"])

@@ -1,0 +1,102 @@
+"""Training through Ray Train: one worker on a laptop, N data-parallel workers on a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from shadowprice.errors import MissingExtra
+from shadowprice.learning.train import train
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.joint import JointModel
+from shadowprice.responses.training import FitResult, TrainingConfig
+
+RESULT = "fit.json"
+
+
+def train_with_ray(
+    data_folder: Path, name: str, config: TrainingConfig, out: Path, *, workers: int = 1, resume: bool = True
+) -> tuple[JointModel, FitResult]:
+    """Train the recipe ``name`` on Ray workers and return the model of the best epoch.
+
+    Args:
+        data_folder: a saved :class:`TrainingSet`, readable by every worker.
+        name: the recipe.
+        config: of the training loop.
+        out: where the model and the checkpoints go, writable by the first worker.
+        workers: data-parallel processes; each holds the whole graph and every workers-th row.
+        resume: go on from the checkpoint in ``out`` when it belongs to this configuration.
+
+    Raises:
+        MissingExtra: Ray is not installed.
+    """
+    os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "300")
+    try:
+        import ray
+        from ray.train import RunConfig, ScalingConfig
+        from ray.train.torch import TorchTrainer
+    except ModuleNotFoundError as error:
+        raise MissingExtra("training on Ray needs ray; install shadowprice[ray]") from error
+
+    out.mkdir(parents=True, exist_ok=True)
+    checkpoint = out / "checkpoint"
+    if not resume:
+        for path in checkpoint.glob("*"):
+            path.unlink()
+    started = not ray.is_initialized()
+    if started:
+        ray.init(include_dashboard=False, log_to_driver=True, logging_level="ERROR")
+    try:
+        TorchTrainer(
+            _worker,
+            train_loop_config={
+                "data": str(data_folder.resolve()),
+                "recipe": name,
+                "config": asdict(config),
+                "out": str(out.resolve()),
+            },
+            scaling_config=ScalingConfig(num_workers=workers, use_gpu=torch.cuda.is_available()),
+            run_config=RunConfig(name="train", storage_path=str((out / "ray").resolve())),
+        ).fit()
+    finally:
+        if started:
+            ray.shutdown()
+    return JointModel.load(out), FitResult(**json.loads((out / RESULT).read_text()))
+
+
+def _worker(options: dict[str, Any]) -> None:
+    from ray import train as ray_train
+    from ray.train.torch import prepare_model
+
+    context = ray_train.get_context()
+    rank, processes = context.get_world_rank(), context.get_world_size()
+    # Threads of all workers together should not exceed the cores they share.
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // max(context.get_local_world_size(), 1)))
+
+    def wrap(model: JointModel) -> Any:
+        return prepare_model(model.network, parallel_strategy_kwargs={"find_unused_parameters": True})
+
+    def mean(value: float) -> float:
+        total = torch.tensor([value])
+        torch.distributed.all_reduce(total)
+        return float(total / processes)
+
+    out = Path(options["out"])
+    model, result = train(
+        TrainingSet.load(Path(options["data"])),
+        options["recipe"],
+        TrainingConfig(**options["config"]),
+        checkpoint=out / "checkpoint",
+        shard=(rank, processes),
+        wrap=wrap if processes > 1 else None,
+        agree=mean if processes > 1 else None,
+        report=lambda row: ray_train.report(row) if int(row["epoch"]) % 10 == 0 else None,
+    )
+    if rank == 0:
+        model.save(out)
+        (out / RESULT).write_text(json.dumps(asdict(result)))

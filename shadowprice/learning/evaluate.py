@@ -1,0 +1,173 @@
+"""Judging a trained model on the test split: metrics with intervals, calibration, curves, change points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from shadowprice.campaign import Side
+from shadowprice.curves import Curves
+from shadowprice.evaluation import metrics
+from shadowprice.evaluation.change_points import ChangePoints, find_change_points
+from shadowprice.evaluation.gate import GateResult, Limits, gate
+from shadowprice.evaluation.intervals import Estimate, Interval
+from shadowprice.evaluation.likelihood import account_offset
+from shadowprice.evaluation.per_level import ResponseByLevel, response_by_level
+from shadowprice.evaluation.slope import Slope, within_slope
+from shadowprice.errors import InvalidInput
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.heads import RATE_SCALE, HazardHead
+from shadowprice.responses.joint import JointModel
+
+
+@dataclass(frozen=True)
+class SideEvaluation:
+    """How a model does on the test rows of one side.
+
+    rows, accounts  size of the test split
+    metrics         name → estimate with a 95 % interval, bootstrapped by account
+    by_level        response by incentive level: observed, predicted, true where known
+    curve           mean curve over the test rows, (J,)
+    true_curve      mean true curve over the test rows, (J,), where known
+    hazard          mean hazard rate per minor unit in each segment, (J,); customers only
+    change_points   of the hazard, given the model's view of each account; customers only
+    data_slope      slope of response in value with confounders held fixed, where it can be told
+    curve_slope     mean slope of the model's curves
+    """
+
+    rows: int
+    accounts: int
+    metrics: Mapping[str, Estimate]
+    by_level: ResponseByLevel
+    curve: NDArray[np.float64]
+    true_curve: NDArray[np.float64] | None
+    hazard: NDArray[np.float64] | None
+    change_points: ChangePoints | None
+    data_slope: Slope | None
+    curve_slope: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The evaluation of both sides, and the gate's verdict."""
+
+    sides: Mapping[Side, SideEvaluation]
+    gate: GateResult
+
+    def flat(self) -> dict[str, float]:
+        """Metrics as ``side_name`` → value, for a table of runs."""
+        return {f"{s}_{name}": e.value for s, side in self.sides.items() for name, e in side.metrics.items()}
+
+
+def evaluate(
+    model: JointModel,
+    data: TrainingSet,
+    *,
+    truth: pd.DataFrame | None = None,
+    cells: Mapping[Side, list[str]] | None = None,
+    replications: int = 400,
+    limits: Limits | None = None,
+) -> Evaluation:
+    """Evaluate on the test split.
+
+    Args:
+        model: the trained model.
+        data: its training set.
+        truth: account_id, side, level, response: the true expected response, where known.
+        cells: side → columns whose crossing holds the confounders of the incentive's value fixed.
+        replications: of the bootstrap.
+        limits: what the gate asks for.
+
+    Raises:
+        InvalidInput: a side has no test row.
+    """
+    test = data.part("test")
+    for side, frame in test.items():
+        if frame.empty:
+            raise InvalidInput(f"side {side!r} has no test row", field="split")
+    embeddings = model.embed(data.snapshots, test)
+    heads = model.heads(embeddings)
+    sides: dict[Side, SideEvaluation] = {}
+    for side, frame in test.items():
+        curves = Curves(heads[side].levels, heads[side].response(embeddings[side]))
+        known = None if truth is None else true_curves(truth, side, frame["account_id"], curves.levels.size)
+        sides[side] = _side(side, frame, curves, known, (cells or {}).get(side, []), replications, data)
+        head = heads[side]
+        if isinstance(head, HazardHead):
+            sides[side] = _with_hazard(sides[side], head, embeddings[side], frame)
+    verdict = gate({side: found.metrics for side, found in sides.items()}, limits=limits)
+    return Evaluation(sides, verdict)
+
+
+def true_curves(truth: pd.DataFrame, side: Side, accounts: pd.Series, levels: int) -> NDArray[np.float64]:
+    """(J, n): the true curves of the given accounts."""
+    own = truth[truth["side"] == side].pivot(index="account_id", columns="level", values="response")
+    return np.asarray(own.reindex(accounts.to_numpy(dtype=str))[list(range(levels))].to_numpy(dtype=np.float64).T)
+
+
+def _side(
+    side: Side,
+    frame: pd.DataFrame,
+    curves: Curves,
+    known: NDArray[np.float64] | None,
+    cells: list[str],
+    replications: int,
+    data: TrainingSet,
+) -> SideEvaluation:
+    level = frame["level"].to_numpy(dtype=np.int64)
+    y = frame["response"].to_numpy(dtype=np.float64)
+    rows = np.arange(level.size)
+    p = curves.response[level, rows].astype(np.float64)
+    account = frame["account_id"].to_numpy(dtype=str)
+    interval = Interval(replications=replications, cluster=account)
+    found: dict[str, Estimate] = {
+        "mae": metrics.mae(y, p, interval=interval),
+        "mse": metrics.mse(y, p, interval=interval),
+        "ece": metrics.ece(y, p, groups=level, interval=interval),
+    }
+    if side == "customer":
+        safe = np.clip(p, 1e-6, 1 - 1e-6)
+        found["auc"] = metrics.auc(y, p, interval=interval)
+        found["logloss"] = metrics.logloss(y, safe, interval=interval)
+    reversed_pairs = metrics.rpr(curves.response) if curves.levels.size > 1 else 0.0
+    found["rpr"] = Estimate(reversed_pairs, reversed_pairs, reversed_pairs)
+    amounts = curves.levels[level]
+    slope = None
+    if cells:
+        try:
+            slope = within_slope(y, amounts, [frame[c].astype(str).to_numpy() for c in cells], cluster=account)
+        except InvalidInput:
+            slope = None
+    return SideEvaluation(
+        rows=len(frame),
+        accounts=int(np.unique(account).size),
+        metrics=found,
+        by_level=response_by_level(
+            y, p, level, data.levels[side], truth=None if known is None else known[level, rows], cluster=account
+        ),
+        curve=curves.response.mean(axis=1, dtype=np.float64),
+        true_curve=None if known is None else known.mean(axis=1),
+        hazard=None,
+        change_points=None,
+        data_slope=slope,
+        curve_slope=float(metrics.curve_slope(curves.response, levels=curves.levels)) if len(curves.levels) > 1 else 0.0,
+    )
+
+
+def _with_hazard(
+    found: SideEvaluation, head: HazardHead, embedding: NDArray[np.float32], frame: pd.DataFrame
+) -> SideEvaluation:
+    offset = account_offset(head.response(embedding))
+    level = frame["level"].to_numpy(dtype=np.int64)
+    points = find_change_points(frame["response"].to_numpy(dtype=np.float64), level, head.levels, offset)
+    return SideEvaluation(
+        **{
+            **found.__dict__,
+            "hazard": np.exp(head.log_rate(embedding)).mean(axis=1) / RATE_SCALE,
+            "change_points": points,
+        }
+    )

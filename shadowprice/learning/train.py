@@ -1,0 +1,64 @@
+"""Training a recipe in this process: the step every trainer shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from torch import Tensor
+from tqdm import tqdm
+
+from shadowprice.campaign import Side
+from shadowprice.learning.recipes import recipe
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.joint import JointModel
+from shadowprice.responses.network import Rows
+from shadowprice.responses.training import FitResult, Progress, TrainingConfig, TrainingData, fit_network
+
+
+def train(
+    data: TrainingSet,
+    name: str,
+    config: TrainingConfig,
+    *,
+    checkpoint: Path | None = None,
+    shard: tuple[int, int] = (0, 1),
+    wrap: Callable[[JointModel], Callable[..., Tensor]] | None = None,
+    agree: Callable[[float], float] | None = None,
+    report: Progress | None = None,
+) -> tuple[JointModel, FitResult]:
+    """Train the recipe ``name``.
+
+    Args:
+        data: the training set; its ``train`` and ``validation`` splits are used.
+        name: the recipe.
+        config: of the training loop.
+        checkpoint: directory to save to and resume from.
+        shard: (rank, processes): this process trains on every processes-th row.
+        wrap: makes the data-parallel callable of the prepared model.
+        agree: mean of a number over all processes.
+        report: called after every epoch.
+    """
+    splits = {split: data.part(split) for split in ("train", "validation")}
+    model = JointModel.prepare(recipe(name, data), data.snapshots, splits["train"], config.seed)
+    whole = model.data(data.snapshots, splits["train"], splits["validation"])
+    rank, processes = shard
+    mine: dict[Side, Rows] = {side: rows.take(slice(rank, None, processes)) for side, rows in whole.train.items()}
+    with tqdm(total=config.epochs, desc=f"train {name}", unit="epoch", disable=rank > 0, mininterval=1.0) as bar:
+
+        def progress(row: dict[str, float]) -> None:
+            bar.update(int(row["epoch"]) + 1 - bar.n)
+            bar.set_postfix(validation=f"{row['validation_loss']:.4f}")
+            if report is not None:
+                report(row)
+
+        result = fit_network(
+            model.network,
+            TrainingData(whole.graph, mine, whole.validation),
+            config,
+            forward=wrap(model) if wrap else None,
+            progress=progress,
+            checkpoint=checkpoint if rank == 0 or processes > 1 else None,
+            agree=agree,
+        )
+    return model, result

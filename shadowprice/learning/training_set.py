@@ -1,0 +1,92 @@
+"""A training set on disk: labelled rows of each side, the graph snapshots they refer to, and who is served."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from shadowprice.campaign import SIDES, Side
+from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.graphs.snapshot import GraphSnapshot
+
+SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """What learning reads.
+
+    rows       side → labelled requests: request_id, account_id, partner_id, level, response, weight,
+               snapshot_at (unix seconds the request was decided), split, and the context columns
+    serving    side → the current request of every account that may be served: account_id and, as
+               it has them, partner_id, snapshot_at and the context columns
+    snapshots  the graph at successive instants; a row sees the latest one not after it
+    levels     side → incentive levels, minor units
+    context    side → columns that describe the request rather than the account
+    """
+
+    rows: Mapping[Side, pd.DataFrame]
+    serving: Mapping[Side, pd.DataFrame]
+    snapshots: Sequence[GraphSnapshot]
+    levels: Mapping[Side, tuple[int, ...]]
+    context: Mapping[Side, tuple[str, ...]]
+
+    def part(self, split: str) -> dict[Side, pd.DataFrame]:
+        """Rows of one split of every side."""
+        if split not in SPLITS:
+            raise InvalidInput(f"must be one of {SPLITS}, got {split!r}", field="split")
+        return {side: rows[rows["split"] == split].reset_index(drop=True) for side, rows in self.rows.items()}
+
+    def partner(self, side: Side) -> bool:
+        """Whether requests of a side name an account of the other side."""
+        return bool(self.rows[side]["partner_id"].notna().any())
+
+    def save(self, folder: Path) -> None:
+        """Write to ``folder``: parquet, npz and JSON; :meth:`load` is the inverse."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for side, rows in self.rows.items():
+            rows.to_parquet(folder / f"rows-{side}.parquet", index=False)
+        for side, rows in self.serving.items():
+            rows.to_parquet(folder / f"serving-{side}.parquet", index=False)
+        for number, snapshot in enumerate(self.snapshots):
+            snapshot.save(folder / f"snapshot-{number:03d}.npz")
+        meta = {
+            "snapshots": len(self.snapshots),
+            "levels": {side: list(levels) for side, levels in self.levels.items()},
+            "context": {side: list(columns) for side, columns in self.context.items()},
+        }
+        (folder / "training_set.json").write_text(json.dumps(meta, indent=1))
+
+    @classmethod
+    def load(cls, folder: Path) -> TrainingSet:
+        """Read what :meth:`save` wrote, or :class:`NotFound`."""
+        path = folder / "training_set.json"
+        if not path.exists():
+            raise NotFound(f"no training set in {folder}; run the featurize step first")
+        meta = json.loads(path.read_text())
+
+        def frames(kind: str) -> dict[Side, pd.DataFrame]:
+            present: list[Side] = [side for side in SIDES if (folder / f"{kind}-{side}.parquet").exists()]
+            return {side: pd.read_parquet(folder / f"{kind}-{side}.parquet") for side in present}
+
+        return cls(
+            rows=frames("rows"),
+            serving=frames("serving"),
+            snapshots=[GraphSnapshot.load(folder / f"snapshot-{n:03d}.npz") for n in range(meta["snapshots"])],
+            levels={side: tuple(levels) for side, levels in meta["levels"].items()},
+            context={side: tuple(columns) for side, columns in meta["context"].items()},
+        )
+
+
+def snapshot_times(snapshot_ts: pd.Series, most: int = 4) -> list[datetime]:
+    """Instants to take graph snapshots at: the distinct profile times, thinned to ``most``, first and last kept."""
+    times = np.sort(snapshot_ts.unique())
+    if times.size > most:
+        times = times[np.unique(np.linspace(0, times.size - 1, most).round().astype(int))]
+    return [pd.Timestamp(time).to_pydatetime() for time in times]

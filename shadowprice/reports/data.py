@@ -1,0 +1,193 @@
+"""What a report is made of. Every part is optional; a part that is missing can say why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.campaign import Budget
+from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.calibration import CalibrationTable
+from shadowprice.evaluation.change_points import ChangePoints
+from shadowprice.evaluation.gate import GateResult
+from shadowprice.evaluation.intervals import Estimate
+from shadowprice.evaluation.per_level import ResponseByLevel
+from shadowprice.evaluation.slope import Slope
+
+Section = Literal["spending", "response", "quality", "solves", "data", "run"]
+Role = Literal["resolved", "static", "hindsight"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Currency:
+    """How money is written; 100 minor units are one major unit."""
+
+    symbol: str = "$"
+    major: str = "dollars"
+    minor: str = "cents"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideReport:
+    """One side of the market: how its accounts respond and how well the model knows it.
+
+    side           ``customer`` or ``merchant``
+    metrics        model name → metric name → value or Estimate; the first model is the one in use
+    levels         response by level, observed and predicted
+    hazard         change points of the hazard rate
+    model_hazard   float64 (J,), the model's mean hazard rate of each level's segment, per minor unit
+    true_hazard    float64 (J,), the same of the known truth
+    calibration    reliability of the model's predictions on held-out rows
+    repaired       the same after an isotonic repair
+    slope          of response in value with confounders held fixed, from the data
+    model_slope    of the model's curves, response per minor unit
+    simulated      whether the responses come from a generator and not from people
+    """
+
+    side: str
+    metrics: Mapping[str, Mapping[str, float | Estimate]] = field(default_factory=dict)
+    levels: ResponseByLevel | None = None
+    hazard: ChangePoints | None = None
+    model_hazard: NDArray[np.float64] | None = None
+    true_hazard: NDArray[np.float64] | None = None
+    calibration: CalibrationTable | None = None
+    repaired: CalibrationTable | None = None
+    slope: Slope | None = None
+    model_slope: float | Estimate | None = None
+    simulated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """How one way of spending fared over the hours of a scenario.
+
+    role   ``resolved`` (price solved again every hour), ``static`` (price of the start kept),
+           ``hindsight`` (best possible had the whole day been known)
+    value  what it brought, in units of weighted response
+    spend  float64 (H,), minor units paid in each hour
+    price  float64 (H,), λ in use in each hour, response per minor unit; NaN where there was none
+    used   what the budget limits, in minor units: by default the sum of ``spend``; for an average
+           budget the cost per account or per response that came out
+    """
+
+    role: Role
+    name: str
+    value: float
+    spend: NDArray[np.float64]
+    price: NDArray[np.float64] | None = None
+    used: float | None = None
+
+    @property
+    def total(self) -> float:
+        """Minor units paid over all hours."""
+        return float(np.nansum(self.spend))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """One campaign window under one course of arrivals.
+
+    name, description  what happened, for a reader who knows nothing of it
+    budget             the limit
+    arrivals           float64 (H,), requests in each hour
+    planned_spend      float64 (H,), minor units that the plan of the start foresaw
+    planned_price      float64 (H,), λ that the plan of the start foresaw
+    policies           the one the campaign ran comes first
+    simulated          whether outcomes were drawn from a model or a generator
+    """
+
+    name: str
+    description: str
+    budget: Budget
+    arrivals: NDArray[np.float64]
+    policies: tuple[Policy, ...]
+    planned_spend: NDArray[np.float64] | None = None
+    planned_price: NDArray[np.float64] | None = None
+    simulated: bool = True
+
+    def __post_init__(self) -> None:
+        hours = np.shape(self.arrivals)
+        if len(hours) != 1 or not self.policies:
+            raise InvalidInput("needs arrivals by hour and at least one policy", field="scenario")
+        series = {"planned_spend": self.planned_spend, "planned_price": self.planned_price}
+        for policy in self.policies:
+            series |= {f"{policy.name}.spend": policy.spend, f"{policy.name}.price": policy.price}
+        for name, hourly in series.items():
+            if hourly is not None and np.shape(hourly) != hours:
+                raise InvalidInput(f"must have one entry per hour, {hours[0]}, got {np.shape(hourly)}", field=name)
+
+    def policy(self, role: Role) -> Policy | None:
+        """The first policy of that role, if there is one."""
+        return next((policy for policy in self.policies if policy.role == role), None)
+
+    def used(self, policy: Policy) -> float:
+        """What the policy used of the budget, in the budget's own terms (minor units)."""
+        return policy.total if policy.used is None else policy.used
+
+    def excess(self, policy: Policy) -> float:
+        """Relative excess over the budget; ≤ 0 is within it."""
+        used = self.used(policy)
+        if self.budget.limit > 0:
+            return used / self.budget.limit - 1
+        return np.inf if used > 0 else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solve:
+    """One solve of the price and its certificate; see :class:`shadowprice.price.PriceRecord`."""
+
+    version: int
+    slot: int
+    status: str
+    price: float
+    primal: float
+    dual: float
+    gap: float
+    violation: float
+    rows: int
+    seconds: float
+    published: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportData:
+    """A run as a person wants to read of it.
+
+    title, dataset   of the run
+    created_at       UTC
+    simulated        whether the data themselves come from a generator
+    currency         how money is written
+    value_unit       what one unit of value is, in the plural
+    facts            group → label → number or text: tables, graph
+    sides            response and model quality, one entry per side
+    gate             verdict on the model
+    scenarios        the campaign as it ran first, then what-ifs
+    solves           every solve of the run
+    serving          label → number or text of the decision service
+    steps            pipeline step → seconds
+    versions         package → version
+    notes            what a reader must know to judge the figures
+    absent           section → why it is not in the report; a missing section without a reason is left out
+    """
+
+    title: str
+    dataset: str
+    created_at: datetime
+    simulated: bool
+    currency: Currency = field(default_factory=Currency)
+    value_unit: str = "responses"
+    facts: Mapping[str, Mapping[str, str | int | float]] = field(default_factory=dict)
+    sides: tuple[SideReport, ...] = ()
+    gate: GateResult | None = None
+    scenarios: tuple[Scenario, ...] = ()
+    solves: tuple[Solve, ...] = ()
+    serving: Mapping[str, str | int | float] = field(default_factory=dict)
+    steps: Mapping[str, float] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    absent: Mapping[Section, str] = field(default_factory=dict)

@@ -1,0 +1,129 @@
+"""Matplotlib figures as SVG that lives inside a page: its colours, its fonts, no reference outside.
+
+Figures are drawn in stand-in colours that become CSS variables, so one drawing reads well on a
+light page, a dark page and paper.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+INK = "#010a01"
+MUTED = "#010a02"
+GRID = "#010a03"
+OBSERVED = "#010a04"
+MODEL = "#010a05"
+TRUTH = "#010a06"
+STATIC = "#010a07"
+HINDSIGHT = "#010a08"
+BUDGET = "#010a09"
+PAPER = "#010a0a"
+
+VARIABLES = {
+    INK: "--ink",
+    MUTED: "--muted",
+    GRID: "--grid",
+    OBSERVED: "--observed",
+    MODEL: "--model",
+    TRUTH: "--truth",
+    STATIC: "--static",
+    HINDSIGHT: "--hindsight",
+    BUDGET: "--budget",
+    PAPER: "--paper",
+}
+"""Stand-in colour → CSS variable of ``style.css.jinja``."""
+
+STYLE: dict[str, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "shadowprice",
+    "text.parse_math": False,
+    "font.size": 9.0,
+    "axes.edgecolor": GRID,
+    "axes.labelcolor": MUTED,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 9.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "lines.linewidth": 1.8,
+    "lines.solid_capstyle": "round",
+    "text.color": INK,
+    "xtick.color": GRID,
+    "ytick.color": GRID,
+    "xtick.labelcolor": MUTED,
+    "ytick.labelcolor": MUTED,
+    "ytick.major.size": 0.0,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "legend.labelcolor": INK,
+    "legend.handlelength": 1.8,
+    "legend.columnspacing": 1.4,
+    "figure.constrained_layout.use": True,
+}
+
+
+@contextmanager
+def figure(width: float, height: float, **grid: Any) -> Iterator[tuple[Figure, Any]]:
+    """A figure of ``width`` × ``height`` inches and its axes, in the report's style.
+
+    Drawing and :func:`to_svg` must both happen inside the ``with``.
+    """
+    with matplotlib.rc_context(STYLE):
+        drawn = Figure(figsize=(width, height))
+        yield drawn, drawn.subplots(**grid)
+
+
+def legend_above(axes: Axes, columns: int = 4) -> None:
+    """One line of legend between title and plot."""
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, borderpad=0.0, ncols=columns)
+    if axes.get_title(loc="left"):
+        axes.set_title(axes.get_title(loc="left"), pad=22.0)
+
+
+def ticks(axes: Axes, axis: str, write: Any, most: int = 5) -> None:
+    """At most ``most`` ticks on ``axis`` (x or y), written by ``write(value)``."""
+    chosen = axes.xaxis if axis == "x" else axes.yaxis
+    chosen.set_major_locator(MaxNLocator(most))
+    chosen.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
+
+
+def to_svg(drawn: Figure, key: str, label: str) -> str:
+    """The figure as an ``<svg>`` element for an HTML page.
+
+    ``key`` (letters, digits, dashes; unique on the page) keeps its ids apart from other figures';
+    ``label`` is read out where the picture is not seen.
+    """
+    buffer = io.StringIO()
+    drawn.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    box = re.search(r'viewBox="([^"]*)"', text)
+    body = text[text.index(">") + 1 :]
+    body = re.sub(r' id="([^"]+)"', rf' id="{key}-\1"', body)
+    body = re.sub(r"url\(#([^)]+)\)", rf"url(#{key}-\1)", body)
+    body = re.sub(r'xlink:href="#([^"]+)"', rf'href="#{key}-\1"', body)
+    for colour, variable in VARIABLES.items():
+        body = body.replace(colour, f"var({variable})")
+    return f'<svg viewBox="{box.group(1) if box else ""}" role="img" aria-label="{_attribute(label)}">{body}'
+
+
+def _attribute(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")

@@ -1,0 +1,75 @@
+"""Numbers and money in the form a person reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shadowprice.evaluation.intervals import Estimate
+from shadowprice.reports.data import Currency
+
+MISSING = "–"
+
+
+def money(minor: float, currency: Currency) -> str:
+    """Minor units as an amount of major units, two decimals."""
+    if not math.isfinite(minor):
+        return MISSING
+    sign = "−" if minor < 0 else ""
+    return f"{sign}{currency.symbol}{abs(minor) / 100:,.2f}"
+
+
+def incentives(levels: ArrayLike, currency: Currency) -> tuple[NDArray[np.float64], str]:
+    """Incentive levels (J,) in the unit that writes them shortest, and that unit's name."""
+    amounts = np.asarray(levels, dtype=np.float64)
+    if amounts.size and amounts.max() >= 100 and not np.any(amounts % 100):
+        return amounts / 100, currency.major
+    return amounts, currency.minor
+
+
+def number(value: object, digits: int = 4) -> str:
+    """A count with separators, or a quantity with ``digits`` significant digits; texts stay as they are."""
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if isinstance(value, (int, np.integer)):
+        return f"{int(value):,}".replace("-", "−")
+    if isinstance(value, (float, np.floating)):
+        plain = float(value)
+        if not math.isfinite(plain):
+            return MISSING if math.isnan(plain) else ("∞" if plain > 0 else "−∞")
+        if plain and not 1e-4 <= abs(plain) < 1e15:
+            return f"{plain:.{digits - 2}e}".replace("e-0", "e-").replace("e-", "e−").replace("e+", "e").lstrip()
+        if abs(plain) >= 10 ** (digits - 1):
+            return f"{plain:,.0f}".replace("-", "−")
+        return f"{plain:.{digits}g}".replace("-", "−")
+    return str(value)
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share as a percentage."""
+    return f"{100 * share:.{digits}f} %".replace("-", "−") if math.isfinite(share) else MISSING
+
+
+def estimate(found: float | Estimate, digits: int = 4) -> str:
+    """A value, with its interval in brackets where there is one."""
+    if isinstance(found, Estimate):
+        return f"{number(found.value, digits)} [{number(found.low, digits)}, {number(found.high, digits)}]"
+    return number(found, digits)
+
+
+def duration(seconds: float) -> str:
+    """Seconds, or minutes and seconds from two minutes on."""
+    if seconds >= 120:
+        return f"{int(seconds // 60)} min {int(seconds % 60)} s"
+    if seconds >= 10:
+        return f"{seconds:.0f} s"
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words joined as in a sentence."""
+    all_words = list(words)
+    return all_words[0] if len(all_words) == 1 else ", ".join(all_words[:-1]) + " and " + all_words[-1]

@@ -1,0 +1,153 @@
+"""Response heads in numpy: from an embedding to a curve, for the solver and a server without torch.
+
+All arithmetic is float64 and only the result is rounded to float32, so that the same embedding
+gives the same curve whether it is computed alone or in a batch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from shadowprice.campaign import Side
+from shadowprice.errors import InvalidInput, NotFound
+
+RATE_SCALE = 100.0
+"""Minor units per unit of incentive inside the networks (spec: r_scale)."""
+LOG_RATE_RANGE = (-15.0, 8.0)
+FILE = "heads.safetensors"
+
+
+class Head(Protocol):
+    """A response head of one side.
+
+    levels             int64 (J,), minor units
+    default_embedding  float32 (D,), the population's mean, used for accounts never seen
+    """
+
+    kind: ClassVar[str]
+    levels: NDArray[np.int64]
+    default_embedding: NDArray[np.float32]
+
+    def response(self, embedding: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Expected response (J, N) of N accounts from their embeddings (N, D)."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HazardHead:
+    """f_j = 1 − exp(−Λ_j), Λ_j = Λ_0 + Σ_{k≤j} (r_k − r_{k−1})·exp(w_k·h + b_k)  (S0 eq. 7–9).
+
+    weight (J, D), bias (J,); base_weight (D,) and base_bias of Λ_0 = exp(w·h + b) where 0 is a level.
+    O(N·J·D).
+    """
+
+    kind: ClassVar[str] = "hazard"
+    levels: NDArray[np.int64]
+    weight: NDArray[np.float32]
+    bias: NDArray[np.float32]
+    default_embedding: NDArray[np.float32]
+    base_weight: NDArray[np.float32] | None = None
+    base_bias: float | None = None
+
+    def log_rate(self, embedding: NDArray[np.float32]) -> NDArray[np.float64]:
+        """(J, N): log hazard rate per ``RATE_SCALE`` minor units in each segment."""
+        scores = _affine(embedding, self.weight, self.bias)
+        return np.asarray(np.clip(scores, *LOG_RATE_RANGE))
+
+    def response(self, embedding: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Redemption probability (J, N), non-decreasing in the level."""
+        widths = np.diff(self.levels, prepend=0) / RATE_SCALE
+        cumulative = np.cumsum(widths[:, None] * np.exp(self.log_rate(embedding)), axis=0)
+        if self.base_weight is not None and self.base_bias is not None:
+            base = _affine(embedding, self.base_weight[None], np.array([self.base_bias]))
+            cumulative += np.exp(np.clip(base, *LOG_RATE_RANGE))
+        return np.ascontiguousarray(-np.expm1(-cumulative), dtype=np.float32)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinearHead:
+    """f(r) = max(0, softplus(w_g·h + b_g)·r + w_i·h + b_i): a share ratio cannot be negative (S0, merchants).
+
+    slope_weight (D,), base_weight (D,). O(N·(J + D)).
+    """
+
+    kind: ClassVar[str] = "linear"
+    levels: NDArray[np.int64]
+    slope_weight: NDArray[np.float32]
+    slope_bias: float
+    base_weight: NDArray[np.float32]
+    base_bias: float
+    default_embedding: NDArray[np.float32]
+
+    def response(self, embedding: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Expected response (J, N), non-decreasing in the level."""
+        terms = _affine(
+            embedding, np.stack([self.slope_weight, self.base_weight]), np.array([self.slope_bias, self.base_bias])
+        )
+        slope = np.logaddexp(0.0, terms[0])
+        amount = self.levels[:, None] / RATE_SCALE
+        return np.ascontiguousarray(np.maximum(slope * amount + terms[1], 0.0), dtype=np.float32)
+
+
+HEADS: dict[str, type[HazardHead] | type[LinearHead]] = {head.kind: head for head in (HazardHead, LinearHead)}
+"""Heads by name; a new one is a class with ``kind`` and an entry here."""
+
+
+def save_heads(heads: Mapping[Side, Head], folder: Path) -> None:
+    """Write the heads of all sides to ``heads.safetensors`` in ``folder``, atomically."""
+    tensors: dict[str, NDArray[Any]] = {}
+    kinds: dict[str, str] = {}
+    for side, head in heads.items():
+        kinds[side] = head.kind
+        for each in fields(head):  # type: ignore[arg-type]
+            value = getattr(head, each.name)
+            if value is not None:
+                tensors[f"{side}.{each.name}"] = np.ascontiguousarray(value)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(tensors, folder / f"{FILE}.part", metadata={"kinds": json.dumps(kinds)})
+    os.replace(folder / f"{FILE}.part", folder / FILE)
+
+
+def load_heads(folder: Path) -> dict[Side, Head]:
+    """Read what :func:`save_heads` wrote.
+
+    Raises:
+        NotFound: there is no such file.
+        InvalidInput: it is not a file of heads.
+    """
+    path = folder / FILE
+    if not path.exists():
+        raise NotFound(f"no {FILE} in {folder}; train a model first")
+    heads: dict[Side, Head] = {}
+    try:
+        with safe_open(path, framework="numpy") as file:
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            kinds: dict[Side, str] = json.loads(file.metadata()["kinds"])
+        for side, kind in kinds.items():
+            own = {key.split(".", 1)[1]: value for key, value in tensors.items() if key.startswith(f"{side}.")}
+            values: dict[str, Any] = {key: value.item() if value.ndim == 0 else value for key, value in own.items()}
+            heads[side] = HEADS[kind](**values)
+    except Exception as error:
+        raise InvalidInput(f"not a file of response heads: {error}", field=str(path)) from error
+    return heads
+
+
+def _affine(
+    embedding: NDArray[np.float32], weight: NDArray[np.float32], bias: NDArray[np.floating[Any]]
+) -> NDArray[np.float64]:
+    """(J, N): weight @ embeddingᵀ + bias, summed in an order that does not depend on N.
+
+    A matrix product may add in another order for another N, and a last bit is enough to break a
+    tie between accounts that are equal.
+    """
+    product = np.einsum("jd,nd->jn", weight.astype(np.float64), embedding.astype(np.float64), optimize=False)
+    return np.asarray(product + np.asarray(bias, dtype=np.float64)[:, None])

@@ -1,0 +1,232 @@
+"""The price store under honest use, two solvers at once, a killed solver, and damaged files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from shadowprice.errors import Conflict, NotFound, PriceRejected, Unavailable
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.price import PriceRecord
+
+SOLVED = datetime(2026, 3, 1, tzinfo=UTC)
+
+SOLVER = """
+import sys, time
+from datetime import UTC, datetime
+from pathlib import Path
+from shadowprice.errors import Conflict
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.price import PriceRecord
+
+root, me, until = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+store, at = PriceStore(root / "store"), datetime(2026, 3, 1, tzinfo=UTC)
+(root / f"ready-{me}").touch()
+while not (root / "go").exists():
+    time.sleep(0.001)
+version = 0
+while version < until:
+    newest = store.latest("spring")
+    version = newest.version + 1 if newest else 1
+    if version > until:
+        break
+    try:
+        store.publish(PriceRecord(
+            campaign="spring", version=version, slot=0, prices={"budget": 0.1}, tie_share=0.0, status="optimal",
+            primal=1.0, dual=1.0, gap=0.0, violation=0.0, spent=me, remaining=0, sample_rows=1, model_version="m",
+            solved_at=at, expires_at=at,
+        ).sealed())
+        print(version, flush=True)
+    except Conflict:
+        pass
+"""
+
+
+def record(version: int, campaign: str = "spring", spent: int = 0) -> PriceRecord:
+    return PriceRecord(
+        campaign=campaign,
+        version=version,
+        slot=version,
+        prices={"budget": 0.001 * version},
+        tie_share=0.5,
+        status="optimal",
+        primal=1.0,
+        dual=1.0,
+        gap=0.0,
+        violation=0.0,
+        spent=spent,
+        remaining=10,
+        sample_rows=5,
+        model_version="m",
+        solved_at=SOLVED,
+        expires_at=SOLVED + timedelta(hours=2),
+    ).sealed()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> PriceStore:
+    return PriceStore(tmp_path / "prices")
+
+
+def test_what_is_published_is_read_back_exactly(store: PriceStore) -> None:
+    assert store.latest("spring") is None
+    assert store.versions("spring") == []
+    for version in (1, 2, 3):
+        assert store.publish(record(version)) == record(version)
+    assert store.versions("spring") == [1, 2, 3]
+    assert store.latest("spring") == record(3)
+    assert store.read("spring", 2) == record(2)
+    assert (store.root / "spring" / "0000000002.json").is_file()
+
+
+def test_campaigns_have_versions_of_their_own(store: PriceStore) -> None:
+    store.publish(record(1))
+    store.publish(record(1, campaign="autumn"))
+    assert store.latest("autumn") == record(1, campaign="autumn")
+    assert store.versions("spring") == [1]
+
+
+@pytest.mark.parametrize("version", [1, 2, 4])
+def test_only_the_version_after_the_newest_may_be_published(store: PriceStore, version: int) -> None:
+    for earlier in (1, 2):
+        store.publish(record(earlier))
+    with pytest.raises(Conflict, match="next version is 3"):
+        store.publish(record(version, spent=99))
+    assert [store.read("spring", v).spent for v in store.versions("spring")] == [0, 0]
+
+
+def test_an_unsealed_record_is_not_published(store: PriceStore) -> None:
+    with pytest.raises(PriceRejected, match="checksum"):
+        store.publish(PriceRecord(**{**record(1).__dict__, "sha256": ""}))
+    assert store.versions("spring") == []
+
+
+def solvers(tmp_path: Path, count: int, until: int) -> list[subprocess.Popen[str]]:
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", SOLVER, str(tmp_path), str(me), str(until)], stdout=subprocess.PIPE, text=True
+        )
+        for me in range(count)
+    ]
+    deadline = time.monotonic() + 60
+    while len(list(tmp_path.glob("ready-*"))) < count:
+        assert time.monotonic() < deadline, "the solvers did not start"
+        time.sleep(0.01)
+    (tmp_path / "go").touch()
+    return started
+
+
+def test_of_several_solvers_exactly_one_publishes_each_version(tmp_path: Path) -> None:
+    started = solvers(tmp_path, count=3, until=60)
+    won = [[int(line) for line in process.communicate(timeout=60)[0].split()] for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0]
+    assert sorted(version for mine in won for version in mine) == list(range(1, 61))
+    assert sum(bool(mine) for mine in won) > 1, "the solvers never competed"
+    store = PriceStore(tmp_path / "store")
+    for me, mine in enumerate(won):
+        assert {store.read("spring", version).spent for version in mine} <= {me}
+
+
+def test_a_solver_killed_while_publishing_leaves_only_whole_records(tmp_path: Path) -> None:
+    (process,) = solvers(tmp_path, count=1, until=10**9)
+    store = PriceStore(tmp_path / "store")
+    while len(store.versions("spring")) < 20:
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    versions = store.versions("spring")
+    assert versions == list(range(1, len(versions) + 1))
+    assert all(store.read("spring", version).version == version for version in versions)
+    assert store.publish(record(len(versions) + 1)) == store.latest("spring")
+
+
+def test_a_draft_left_by_a_killed_solver_is_not_a_price(store: PriceStore) -> None:
+    store.publish(record(1))
+    (store.root / "spring" / ".0000000002.abc").write_text('{"half": ')
+    (store.root / "spring" / ".0000000002.json").write_text('{"half": ')
+    assert store.versions("spring") == [1]
+    assert store.publish(record(2)) == store.latest("spring")
+
+
+@pytest.mark.parametrize("damage", ["", "{", "null", "flip"])
+def test_a_damaged_newest_price_is_refused_by_name_and_skipped_only_on_request(store: PriceStore, damage: str) -> None:
+    for version in (1, 2):
+        store.publish(record(version))
+    path = store.root / "spring" / "0000000002.json"
+    path.write_text(path.read_text().replace('"spent": 0', '"spent": 1') if damage == "flip" else damage)
+    with pytest.raises(PriceRejected, match=r"0000000002\.json"):
+        store.latest("spring")
+    assert store.latest("spring", verified_only=True) == record(1)
+    # The damaged version is taken all the same: its number is never used again.
+    with pytest.raises(Conflict):
+        store.publish(record(2))
+    assert store.publish(record(3)) == store.latest("spring")
+
+
+def test_with_nothing_sound_there_is_no_verified_price(store: PriceStore) -> None:
+    store.publish(record(1))
+    (store.root / "spring" / "0000000001.json").write_text("{}")
+    assert store.latest("spring", verified_only=True) is None
+
+
+def test_a_sound_record_under_another_name_is_refused(store: PriceStore) -> None:
+    store.publish(record(1))
+    folder = store.root / "spring"
+    (folder / "0000000002.json").write_bytes((folder / "0000000001.json").read_bytes())
+    with pytest.raises(PriceRejected, match="must not be moved"):
+        store.latest("spring")
+    (folder / "0000000002.json").write_text(record(2, campaign="autumn").to_json())
+    with pytest.raises(PriceRejected, match="autumn"):
+        store.latest("spring")
+
+
+@pytest.mark.parametrize("name", ["2.json", "0000000002-copy.json", "latest.json", "-000000001.json"])
+def test_a_file_that_is_not_named_like_a_price_is_not_passed_over_in_silence(store: PriceStore, name: str) -> None:
+    store.publish(record(1))
+    (store.root / "spring" / name).write_text("{}")
+    with pytest.raises(PriceRejected, match=name):
+        store.latest("spring")
+
+
+def test_a_missing_version_and_an_impossible_campaign_are_not_found(store: PriceStore) -> None:
+    with pytest.raises(NotFound, match="version 7"):
+        store.read("spring", 7)
+    for name in ("", "..", "../secrets", "a/b", ".hidden"):
+        with pytest.raises(NotFound):
+            store.latest(name)
+
+
+def test_a_store_that_cannot_be_written_is_unavailable_and_nothing_is_published(tmp_path: Path) -> None:
+    (tmp_path / "prices").mkdir()
+    (tmp_path / "prices" / "spring").write_text("a file where the folder should be")
+    with pytest.raises(Unavailable, match="nothing was published"):
+        PriceStore(tmp_path / "prices").publish(record(1))
+
+
+def test_a_full_disk_leaves_no_trace_of_the_price(store: PriceStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.publish(record(1))
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(Unavailable, match="No space left"):
+            store.publish(record(2))
+    assert [path.name for path in (store.root / "spring").iterdir()] == ["0000000001.json"]
+    assert store.publish(record(2)) == store.latest("spring")
+
+
+def test_published_files_are_plain_json(store: PriceStore) -> None:
+    store.publish(record(1))
+    body = json.loads((store.root / "spring" / "0000000001.json").read_text())
+    assert body["prices"] == {"budget": 0.001}
+    assert body["schema_version"] == 1

@@ -1,0 +1,119 @@
+"""A campaign's arithmetic, written out by hand, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.errors import InvalidInput
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+RESPONSE = np.array([[0.25, 0.5], [0.5, 1.5]], dtype=np.float32)
+
+
+def campaign(**changes: Any) -> Campaign:
+    fields: dict[str, Any] = {
+        "name": "spring-1",
+        "sides": {
+            "customer": Terms(levels=(100, 200)),
+            "merchant": Terms(levels=(10, 30), cost_basis="on_grant", weight=0.5),
+        },
+        "budget": Budget(form="per_response", limit=120.0),
+        "starts_at": START,
+    }
+    return Campaign(**(fields | changes))
+
+
+def test_paid_on_response_costs_level_times_response_over_responses() -> None:
+    terms = Terms(levels=(100, 200), weight=2.0)
+    np.testing.assert_array_equal(terms.cost(RESPONSE), [[25, 50], [100, 300]])
+    np.testing.assert_array_equal(terms.measure(RESPONSE), RESPONSE)
+    np.testing.assert_array_equal(terms.value(RESPONSE), 2.0 * RESPONSE)
+
+
+def test_paid_on_grant_costs_the_level_over_requests() -> None:
+    terms = Terms(levels=(100, 200), cost_basis="on_grant")
+    np.testing.assert_array_equal(terms.cost(RESPONSE), [[100, 100], [200, 200]])
+    np.testing.assert_array_equal(terms.measure(RESPONSE), np.ones((2, 2)))
+
+
+def test_only_a_budget_per_response_earns_an_allowance_by_the_level() -> None:
+    plan = campaign()
+    np.testing.assert_array_equal(plan.net_cost("customer", RESPONSE), [[25 - 30, 50 - 60], [100 - 60, 300 - 180]])
+    np.testing.assert_array_equal(plan.net_cost("merchant", RESPONSE), [[10 - 120] * 2, [30 - 120] * 2])
+    for form in ("total", "per_account"):
+        other = campaign(budget=Budget(form=form, limit=120))  # type: ignore[arg-type]
+        np.testing.assert_array_equal(other.net_cost("customer", RESPONSE), [[25, 50], [100, 300]])
+
+
+def test_cost_is_computed_in_double_precision_and_never_shared_with_the_input() -> None:
+    response = np.full((1, 1), 0.1, dtype=np.float32)
+    cost = Terms(levels=(3,)).cost(response)
+    assert cost.dtype == np.float64
+    granted = Terms(levels=(3,), cost_basis="on_grant").cost(np.zeros((1, 2)))
+    granted[0, 0] = 7
+    assert granted[0, 1] == 3
+
+
+def test_slots_are_whole_hours_from_the_start() -> None:
+    plan = campaign(hours=5)
+    assert plan.ends_at == START + timedelta(hours=5)
+    assert plan.slot(START) == 0
+    assert plan.slot(START + timedelta(minutes=59, seconds=59)) == 0
+    assert plan.slot(START + timedelta(hours=1)) == 1
+    assert plan.slot(START - timedelta(seconds=1)) == -1
+    tokyo = timezone(timedelta(hours=9))
+    assert plan.slot((START + timedelta(hours=3, minutes=30)).astimezone(tokyo)) == 3
+
+
+def test_the_start_is_kept_in_utc() -> None:
+    tokyo = timezone(timedelta(hours=9))
+    assert campaign(starts_at=datetime(2026, 3, 1, 9, tzinfo=tokyo)).starts_at.isoformat() == "2026-03-01T00:00:00+00:00"
+
+
+def test_a_campaign_survives_json() -> None:
+    plan = campaign(labels={"owner": "growth"}, gap_limit=1e-4, hours=7)
+    assert Campaign.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+
+
+@pytest.mark.parametrize(
+    ("field", "make"),
+    [
+        ("levels", lambda: Terms(levels=())),
+        ("levels", lambda: Terms(levels=(2, 1))),
+        ("levels", lambda: Terms(levels=(1, 1))),
+        ("levels", lambda: Terms(levels=(-1, 1))),
+        ("levels", lambda: Terms(levels=(0.5, 1))),  # type: ignore[arg-type]
+        ("cost_basis", lambda: Terms(levels=(1,), cost_basis="later")),  # type: ignore[arg-type]
+        ("weight", lambda: Terms(levels=(1,), weight=0.0)),
+        ("weight", lambda: Terms(levels=(1,), weight=float("nan"))),
+        ("budget.name", lambda: Budget(name="", limit=1)),
+        ("budget.form", lambda: Budget(form="weekly", limit=1)),  # type: ignore[arg-type]
+        ("budget.limit", lambda: Budget(limit=-1)),
+        ("budget.limit", lambda: Budget(limit=float("inf"))),
+        ("budget.limit", lambda: Budget(limit=1.5)),
+        ("campaign.name", lambda: campaign(name="")),
+        ("campaign.name", lambda: campaign(name="../x")),
+        ("campaign.name", lambda: campaign(name='a"b')),
+        ("campaign.sides", lambda: campaign(sides={})),
+        ("campaign.sides", lambda: campaign(sides={"courier": Terms(levels=(1,))})),
+        ("campaign.starts_at", lambda: campaign(starts_at=datetime(2026, 3, 1))),
+        ("campaign.hours", lambda: campaign(hours=0)),
+        ("side", lambda: campaign(sides={"customer": Terms(levels=(1,))}).terms("merchant")),
+        ("campaign.budget", lambda: Campaign.from_dict({k: v for k, v in campaign().to_dict().items() if k != "budget"})),
+    ],
+)
+def test_a_wrong_field_is_named(field: str, make: Callable[[], object]) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        make()
+    assert caught.value.field == field
+
+
+def test_a_mean_may_be_a_fraction_of_a_minor_unit() -> None:
+    assert Budget(form="per_account", limit=1.5).limit == 1.5

@@ -1,0 +1,149 @@
+"""The price record: sealed, exact through JSON, and refused when anything in it was touched."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shadowprice.errors import PriceRejected
+from shadowprice.price import PriceRecord
+
+SOLVED = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def record(**changes: Any) -> PriceRecord:
+    fields: dict[str, Any] = {
+        "campaign": "spring",
+        "version": 3,
+        "slot": 12,
+        "prices": {"budget": 0.00123456789012345},
+        "tie_share": 0.25,
+        "status": "optimal",
+        "primal": 100.5,
+        "dual": 100.5,
+        "gap": 0.0,
+        "violation": -1e-16,
+        "spent": 5000,
+        "remaining": 7000,
+        "sample_rows": 400,
+        "model_version": "m1",
+        "solved_at": SOLVED,
+        "expires_at": SOLVED + timedelta(hours=2),
+    }
+    return PriceRecord(**(fields | changes))
+
+
+def test_a_sealed_record_survives_json_exactly() -> None:
+    sealed = record().sealed()
+    assert PriceRecord.from_json(sealed.to_json()) == sealed
+    assert PriceRecord.from_json(sealed.to_json().encode()) == sealed
+
+
+def test_the_checksum_is_sha256_over_the_sorted_compact_json_of_the_rest() -> None:
+    sealed = record().sealed()
+    body = json.loads(sealed.to_json())
+    del body["sha256"]
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    assert sealed.sha256 == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_the_checksum_does_not_depend_on_time_zone_or_the_order_of_prices() -> None:
+    tokyo = timezone(timedelta(hours=9))
+    one = record(prices={"a": 0.1, "b": 0.2})
+    other = record(prices={"b": 0.2, "a": 0.1}, solved_at=SOLVED.astimezone(tokyo))
+    assert one.checksum() == other.checksum()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("campaign", "summer"),
+        ("version", 4),
+        ("slot", 13),
+        ("prices", {"budget": 0.0012}),
+        ("prices", {"other": 0.00123456789012345}),
+        ("tie_share", 0.26),
+        ("status", "infeasible"),
+        ("primal", 101.0),
+        ("dual", 101.0),
+        ("gap", 1e-9),
+        ("violation", 0.0),
+        ("spent", 5001),
+        ("remaining", 7001),
+        ("sample_rows", 401),
+        ("model_version", "m2"),
+        ("solved_at", "2026-03-01T12:00:01+00:00"),
+        ("expires_at", "2027-03-01T14:00:00+00:00"),
+        ("sha256", "0" * 64),
+        ("sha256", ""),
+    ],
+)
+def test_a_record_changed_after_sealing_is_refused(key: str, value: object) -> None:
+    body = json.loads(record().sealed().to_json())
+    assert body[key] != value
+    with pytest.raises(PriceRejected, match="checksum"):
+        PriceRecord.from_json(json.dumps(body | {key: value}))
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.sampled_from(sorted(json.loads(record().to_json()))), st.sampled_from([None, "x", [], {}, -1, 1e400, [[1]]]))
+def test_nothing_but_a_rejection_comes_out_of_a_field_of_the_wrong_kind(key: str, value: object) -> None:
+    body = json.loads(record().sealed().to_json()) | {key: value}
+    with pytest.raises(PriceRejected):
+        PriceRecord.from_json(json.dumps(body))
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe", "", "[]", "[[1]]", "3", "null", "{}", '"price"', "{", '{"version": 1}'])
+def test_text_that_is_no_record_is_refused(text: str | bytes) -> None:
+    with pytest.raises(PriceRejected):
+        PriceRecord.from_json(text)
+
+
+def test_an_unknown_field_and_an_unknown_schema_are_refused() -> None:
+    body = json.loads(record().sealed().to_json())
+    with pytest.raises(PriceRejected, match="surprise"):
+        PriceRecord.from_json(json.dumps(body | {"surprise": 1}))
+    newer = record(schema_version=2).sealed()
+    with pytest.raises(PriceRejected, match="schema_version 2"):
+        PriceRecord.from_json(newer.to_json())
+
+
+def test_an_unsealed_record_is_refused_by_readers() -> None:
+    with pytest.raises(PriceRejected, match="checksum"):
+        record().verify()
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"version": 0}, "version"),
+        ({"prices": {}}, "no price"),
+        ({"prices": {"budget": -0.1}}, "budget"),
+        ({"prices": {"budget": float("nan")}}, "budget"),
+        ({"prices": {"budget": float("inf")}}, "budget"),
+        ({"tie_share": 1.1}, "tie_share"),
+        ({"tie_share": float("nan")}, "tie_share"),
+    ],
+)
+def test_a_record_that_could_not_be_used_cannot_be_made(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(PriceRejected, match=named):
+        record(**changes)
+
+
+def test_a_record_is_stale_from_its_expiry_on() -> None:
+    sealed = record()
+    assert not sealed.stale(sealed.expires_at - timedelta(seconds=1))
+    assert sealed.stale(sealed.expires_at)
+
+
+def test_sealing_again_gives_the_same_seal() -> None:
+    sealed = record().sealed()
+    assert sealed.sealed() == sealed
+    assert replace(sealed, spent=1).sealed().sha256 != sealed.sha256
