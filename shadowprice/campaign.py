@@ -125,7 +125,9 @@ class Campaign:
     def terms(self, side: Side) -> Terms:
         """The terms of one side, or a clear refusal."""
         if side not in self.sides:
-            raise InvalidInput(f"campaign {self.name!r} has no side {side!r}; it has {sorted(self.sides)}", field="side")
+            raise InvalidInput(
+                f"campaign {self.name!r} has no side {side!r}; it has {sorted(self.sides)}", field="side"
+            )
         return self.sides[side]
 
     def net_cost(self, side: Side, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:

@@ -71,7 +71,8 @@ def decide(
         costs = costs[None]
     if costs.shape != (lam.size, *values.shape):
         raise InvalidInput(
-            f"must have shape (budgets, levels, requests) = {(lam.size, *values.shape)}, got {costs.shape}", field="cost"
+            f"must have shape (budgets, levels, requests) = {(lam.size, *values.shape)}, got {costs.shape}",
+            field="cost",
         )
     if not np.all(np.isfinite(lam)) or np.any(lam < 0):
         raise InvalidInput("must be finite and not negative", field="prices")
@@ -86,7 +87,7 @@ def decide(
     mask = np.ones(values.shape, dtype=bool) if allowed is None else _check_allowed(allowed, values.shape)
     # What "dearer" means between tied levels is their charge at the prices.
     cheap, dear = best_levels(values, charge, charge if np.any(lam > 0) else costs.sum(axis=0), mask)
-    tied = (charge[dear, columns] > charge[cheap, columns])
+    tied = charge[dear, columns] > charge[cheap, columns]
     level = cheap.astype(np.int32)
     propensity = np.ones(requests)
     rows = np.flatnonzero(tied)

@@ -74,7 +74,9 @@ def test_slots_are_whole_hours_from_the_start() -> None:
 
 def test_the_start_is_kept_in_utc() -> None:
     tokyo = timezone(timedelta(hours=9))
-    assert campaign(starts_at=datetime(2026, 3, 1, 9, tzinfo=tokyo)).starts_at.isoformat() == "2026-03-01T00:00:00+00:00"
+    assert (
+        campaign(starts_at=datetime(2026, 3, 1, 9, tzinfo=tokyo)).starts_at.isoformat() == "2026-03-01T00:00:00+00:00"
+    )
 
 
 def test_a_campaign_survives_json() -> None:
@@ -106,7 +108,10 @@ def test_a_campaign_survives_json() -> None:
         ("campaign.starts_at", lambda: campaign(starts_at=datetime(2026, 3, 1))),
         ("campaign.hours", lambda: campaign(hours=0)),
         ("side", lambda: campaign(sides={"customer": Terms(levels=(1,))}).terms("merchant")),
-        ("campaign.budget", lambda: Campaign.from_dict({k: v for k, v in campaign().to_dict().items() if k != "budget"})),
+        (
+            "campaign.budget",
+            lambda: Campaign.from_dict({k: v for k, v in campaign().to_dict().items() if k != "budget"}),
+        ),
     ],
 )
 def test_a_wrong_field_is_named(field: str, make: Callable[[], object]) -> None:

@@ -41,9 +41,7 @@ def slowly(
 
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(0, 12), st.integers(1, 3), st.booleans())
-def test_the_vectorised_rule_is_the_definition(
-    seed: int, depth: int, requests: int, budgets: int, ties: bool
-) -> None:
+def test_the_vectorised_rule_is_the_definition(seed: int, depth: int, requests: int, budgets: int, ties: bool) -> None:
     rng = np.random.default_rng(seed)
     # Quarters and small whole numbers are exact in floating point: their ties are real ties.
     value = rng.integers(0, 9, (depth, requests)) / 4 if ties else rng.random((depth, requests))

@@ -137,7 +137,9 @@ class Problem:
     def __post_init__(self) -> None:
         value = np.asarray(self.value)
         if value.ndim != 2 or value.size == 0:
-            raise InvalidProblem(f"must have shape (levels, accounts) and not be empty, got {value.shape}", field="value")
+            raise InvalidProblem(
+                f"must have shape (levels, accounts) and not be empty, got {value.shape}", field="value"
+            )
         if not np.issubdtype(value.dtype, np.floating):
             raise InvalidProblem(f"must be floating point, got {value.dtype}", field="value")
         _finite(value, "value")
@@ -189,7 +191,9 @@ class Problem:
             cost = resource.cost.levels[:, None] * self._matrix(response, field)
         elif resource.cost.ndim == 1:
             if resource.cost.shape != (self.shape[0],):
-                raise InvalidProblem(f"needs one cost per level ({self.shape[0]}), got {resource.cost.size}", field=field)
+                raise InvalidProblem(
+                    f"needs one cost per level ({self.shape[0]}), got {resource.cost.size}", field=field
+                )
             cost = np.repeat(resource.cost.astype(np.float64)[:, None], self.shape[1], axis=1)
         else:
             cost = self._matrix(resource.cost, field).copy()

@@ -8,15 +8,18 @@ reader must know:
 * **Amounts are binned** (:data:`BINS`): 27 distinct ones, some given to two people, become 11 levels of at
   least 90 people. A level's face value is the mean amount in its bin, in US cents; the money paid is the
   amount itself.
-* **The draw was not the same everywhere.** Where villages are numbered from 100 on, half as many amounts were
-  in use and zero more than twice as likely. Propensities are the shares within each of the two draws, and the
-  draw is a feature of the person: the two regions also differ in what people do at zero.
+* **The draw was not the same everywhere.** Where villages are numbered from 100 on, the amounts were 0, 50, 100,
+  200 and 300 kwacha (one person had 20), and zero was more than twice as likely. Propensities are the shares
+  within each of the two draws, and the draw is a feature of the person: the regions also differ in what people
+  do at zero.
 * **The test's result is left out**: it was not known when the amount was drawn, and is no business of a model.
 * **Villages are the merchant side** of the graph. They are offered nothing.
 * **Dates are conventional**: the data have none. Everybody decides on 1 July 2004.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -131,9 +134,10 @@ def _source() -> pd.DataFrame:
         ) from None
     data: pd.DataFrame = thornton_hiv.load_pandas().data.astype(np.float64)
     number = data["villnum"]
+    village: list[Any] = [None if np.isnan(value) else f"v{int(value):03d}" for value in number]
     return data.assign(
         person=[f"p{row:04d}" for row in range(len(data))],
-        village=[None if np.isnan(value) else f"v{int(value):03d}" for value in number],
+        village=village,
         # The four people of unknown village drew amounts that only the first draw had.
         draw=np.where(number >= SECOND_DRAW_FROM, "second", "first"),
     )

@@ -64,7 +64,14 @@ class GraphSnapshot:
         index = self.edge_index.copy()
         index[1] = random.permutation(index[1])
         return GraphSnapshot(
-            self.account_id, self.is_side, self.names, self.features, index, self.edge_names, self.edge_features, self.at
+            self.account_id,
+            self.is_side,
+            self.names,
+            self.features,
+            index,
+            self.edge_names,
+            self.edge_features,
+            self.at,
         )
 
     def save(self, path: Path) -> None:
@@ -174,7 +181,10 @@ def _pairs(edges: pd.DataFrame, at: datetime) -> pd.DataFrame:
     extra = [column for column in edges.columns if column.startswith("x_")]
     grouped = edges.groupby(["src", "dst"], sort=True)
     pairs = grouped.agg(
-        count=("weight", "size"), weight=("weight", "sum"), last=("ts", "max"), **{name: (name, "mean") for name in extra}
+        count=("weight", "size"),
+        weight=("weight", "sum"),
+        last=("ts", "max"),
+        **{name: (name, "mean") for name in extra},
     ).reset_index()
     days = (pd.Timestamp(at) - pairs.pop("last")).dt.total_seconds() / SECONDS_PER_DAY
     pairs["count"] = np.log1p(pairs["count"].astype(float))

@@ -14,6 +14,7 @@ import pandas as pd
 
 from shadowprice.campaign import Side
 from shadowprice.encoders.base import WIDTH
+from shadowprice.errors import NotFound
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.heads import save_heads
 from shadowprice.responses.joint import WEIGHTS, JointModel
@@ -21,7 +22,15 @@ from shadowprice.responses.joint import WEIGHTS, JointModel
 EMBEDDINGS = "embeddings.parquet"
 
 
-def write_bundle(model: JointModel, data: TrainingSet, folder: Path, *, recipe: str, metrics: Mapping[str, Any]) -> str:
+def write_bundle(
+    model: JointModel,
+    data: TrainingSet,
+    folder: Path,
+    *,
+    recipe: str,
+    corrections: Mapping[Side, float],
+    metrics: Mapping[str, Any],
+) -> str:
     """Write the bundle of a trained model into ``folder`` and return its version.
 
     network.safetensors, network.json   the whole model, to embed accounts again later
@@ -58,6 +67,7 @@ def write_bundle(model: JointModel, data: TrainingSet, folder: Path, *, recipe: 
         "width": WIDTH,
         "sides": {side: {"head": model.spec.layers[side], "levels": levels[side]} for side in model.spec.layers},
         "trained_at": computed_at.isoformat(),
+        "corrections": dict(corrections),
         "metrics": dict(metrics),
     }
     (folder / "model.json.part").write_text(json.dumps(meta, indent=1, sort_keys=True))
@@ -65,6 +75,10 @@ def write_bundle(model: JointModel, data: TrainingSet, folder: Path, *, recipe: 
     return version
 
 
-def model_version(folder: Path) -> str:
-    """Version of the bundle in ``folder``."""
-    return str(json.loads((folder / "model.json").read_text())["model_version"])
+def read_meta(folder: Path) -> dict[str, Any]:
+    """What model.json of the bundle in ``folder`` says, or :class:`NotFound`."""
+    path = folder / "model.json"
+    if not path.exists():
+        raise NotFound(f"no model bundle in {folder}; run the train step first")
+    meta: dict[str, Any] = json.loads(path.read_text())
+    return meta

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import torch
+from tqdm import tqdm
 
 from shadowprice.errors import MissingExtra
 from shadowprice.learning.train import train
@@ -17,6 +21,7 @@ from shadowprice.responses.joint import JointModel
 from shadowprice.responses.training import FitResult, TrainingConfig
 
 RESULT = "fit.json"
+PROGRESS = "progress.json"
 
 
 def train_with_ray(
@@ -50,19 +55,22 @@ def train_with_ray(
             path.unlink()
     started = not ray.is_initialized()
     if started:
-        ray.init(include_dashboard=False, log_to_driver=True, logging_level="ERROR")
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    progress = out / PROGRESS
+    progress.unlink(missing_ok=True)
     try:
-        TorchTrainer(
-            _worker,
-            train_loop_config={
-                "data": str(data_folder.resolve()),
-                "recipe": name,
-                "config": asdict(config),
-                "out": str(out.resolve()),
-            },
-            scaling_config=ScalingConfig(num_workers=workers, use_gpu=torch.cuda.is_available()),
-            run_config=RunConfig(name="train", storage_path=str((out / "ray").resolve())),
-        ).fit()
+        with follow(progress, config.epochs, f"train {name} on Ray"):
+            TorchTrainer(
+                _worker,
+                train_loop_config={
+                    "data": str(data_folder.resolve()),
+                    "recipe": name,
+                    "config": asdict(config),
+                    "out": str(out.resolve()),
+                },
+                scaling_config=ScalingConfig(num_workers=workers, use_gpu=torch.cuda.is_available()),
+                run_config=RunConfig(name="train", storage_path=str((out / "ray").resolve())),
+            ).fit()
     finally:
         if started:
             ray.shutdown()
@@ -79,7 +87,7 @@ def _worker(options: dict[str, Any]) -> None:
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // max(context.get_local_world_size(), 1)))
 
     def wrap(model: JointModel) -> Any:
-        return prepare_model(model.network, parallel_strategy_kwargs={"find_unused_parameters": True})
+        return prepare_model(model.network)
 
     def mean(value: float) -> float:
         total = torch.tensor([value])
@@ -87,6 +95,14 @@ def _worker(options: dict[str, Any]) -> None:
         return float(total / processes)
 
     out = Path(options["out"])
+
+    def report(row: dict[str, float]) -> None:
+        # Every report is a barrier over all workers; one in ten epochs is enough to see how it goes.
+        if int(row["epoch"]) % 10 == 0:
+            ray_train.report(row)
+        if rank == 0:
+            (out / PROGRESS).write_text(json.dumps(row))
+
     model, result = train(
         TrainingSet.load(Path(options["data"])),
         options["recipe"],
@@ -95,8 +111,30 @@ def _worker(options: dict[str, Any]) -> None:
         shard=(rank, processes),
         wrap=wrap if processes > 1 else None,
         agree=mean if processes > 1 else None,
-        report=lambda row: ray_train.report(row) if int(row["epoch"]) % 10 == 0 else None,
+        report=report,
     )
     if rank == 0:
         model.save(out)
         (out / RESULT).write_text(json.dumps(asdict(result)))
+
+
+@contextmanager
+def follow(path: Path, epochs: int, label: str) -> Iterator[None]:
+    """Show a progress bar for as long as a worker writes its last epoch to ``path``."""
+    done = Event()
+
+    def watch() -> None:
+        with tqdm(total=epochs, desc=label, unit="epoch", mininterval=1.0) as bar:
+            while not done.wait(0.5):
+                with suppress(OSError, ValueError):
+                    row = json.loads(path.read_text())
+                    bar.update(int(row["epoch"]) + 1 - bar.n)
+                    bar.set_postfix(validation=f"{row['validation_loss']:.4f}")
+
+    watcher = Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()

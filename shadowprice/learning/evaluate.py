@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
+from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
+from shadowprice.evaluation.calibration import CalibrationTable, calibration_table, equal_bins
 from shadowprice.evaluation.change_points import ChangePoints, find_change_points
 from shadowprice.evaluation.gate import GateResult, Limits, gate
 from shadowprice.evaluation.intervals import Estimate, Interval
 from shadowprice.evaluation.likelihood import account_offset
 from shadowprice.evaluation.per_level import ResponseByLevel, response_by_level
 from shadowprice.evaluation.slope import Slope, within_slope
-from shadowprice.errors import InvalidInput
+from shadowprice.learning.calibrate import uncalibrated
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.heads import RATE_SCALE, HazardHead
 from shadowprice.responses.joint import JointModel
@@ -35,6 +37,8 @@ class SideEvaluation:
     true_curve      mean true curve over the test rows, (J,), where known
     hazard          mean hazard rate per minor unit in each segment, (J,); customers only
     change_points   of the hazard, given the model's view of each account; customers only
+    reliability     mean response in equally filled ranges of the prediction
+    uncorrected     the same before the model was calibrated, when it was
     data_slope      slope of response in value with confounders held fixed, where it can be told
     curve_slope     mean slope of the model's curves
     """
@@ -47,6 +51,8 @@ class SideEvaluation:
     true_curve: NDArray[np.float64] | None
     hazard: NDArray[np.float64] | None
     change_points: ChangePoints | None
+    reliability: CalibrationTable
+    uncorrected: CalibrationTable | None
     data_slope: Slope | None
     curve_slope: float
 
@@ -68,6 +74,7 @@ def evaluate(
     data: TrainingSet,
     *,
     truth: pd.DataFrame | None = None,
+    corrections: Mapping[Side, float] | None = None,
     cells: Mapping[Side, list[str]] | None = None,
     replications: int = 400,
     limits: Limits | None = None,
@@ -78,6 +85,7 @@ def evaluate(
         model: the trained model.
         data: its training set.
         truth: account_id, side, level, response: the true expected response, where known.
+        corrections: what calibration added to each side, to show the model without it too.
         cells: side → columns whose crossing holds the confounders of the incentive's value fixed.
         replications: of the bootstrap.
         limits: what the gate asks for.
@@ -91,11 +99,12 @@ def evaluate(
             raise InvalidInput(f"side {side!r} has no test row", field="split")
     embeddings = model.embed(data.snapshots, test)
     heads = model.heads(embeddings)
+    before = uncalibrated(model, corrections).curves(data.snapshots, test) if corrections else {}
     sides: dict[Side, SideEvaluation] = {}
     for side, frame in test.items():
         curves = Curves(heads[side].levels, heads[side].response(embeddings[side]))
         known = None if truth is None else true_curves(truth, side, frame["account_id"], curves.levels.size)
-        sides[side] = _side(side, frame, curves, known, (cells or {}).get(side, []), replications, data)
+        sides[side] = _side(side, frame, curves, before.get(side), known, (cells or {}).get(side, []), replications)
         head = heads[side]
         if isinstance(head, HazardHead):
             sides[side] = _with_hazard(sides[side], head, embeddings[side], frame)
@@ -113,10 +122,10 @@ def _side(
     side: Side,
     frame: pd.DataFrame,
     curves: Curves,
+    before: Curves | None,
     known: NDArray[np.float64] | None,
     cells: list[str],
     replications: int,
-    data: TrainingSet,
 ) -> SideEvaluation:
     level = frame["level"].to_numpy(dtype=np.int64)
     y = frame["response"].to_numpy(dtype=np.float64)
@@ -147,15 +156,23 @@ def _side(
         accounts=int(np.unique(account).size),
         metrics=found,
         by_level=response_by_level(
-            y, p, level, data.levels[side], truth=None if known is None else known[level, rows], cluster=account
+            y, p, level, curves.levels, truth=None if known is None else known[level, rows], cluster=account
         ),
         curve=curves.response.mean(axis=1, dtype=np.float64),
         true_curve=None if known is None else known.mean(axis=1),
         hazard=None,
         change_points=None,
+        reliability=_reliability(y, p, account),
+        uncorrected=None if before is None else _reliability(y, before.response[level, rows].astype(float), account),
         data_slope=slope,
-        curve_slope=float(metrics.curve_slope(curves.response, levels=curves.levels)) if len(curves.levels) > 1 else 0.0,
+        curve_slope=float(metrics.curve_slope(curves.response, levels=curves.levels))
+        if len(curves.levels) > 1
+        else 0.0,
     )
+
+
+def _reliability(y: NDArray[np.float64], p: NDArray[np.float64], account: NDArray[np.str_]) -> CalibrationTable:
+    return calibration_table(y, p, equal_bins(p), cluster=account)
 
 
 def _with_hazard(

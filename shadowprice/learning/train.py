@@ -37,14 +37,14 @@ def train(
         shard: (rank, processes): this process trains on every processes-th row.
         wrap: makes the data-parallel callable of the prepared model.
         agree: mean of a number over all processes.
-        report: called after every epoch.
+        report: called after every epoch, instead of a progress bar.
     """
     splits = {split: data.part(split) for split in ("train", "validation")}
     model = JointModel.prepare(recipe(name, data), data.snapshots, splits["train"], config.seed)
     whole = model.data(data.snapshots, splits["train"], splits["validation"])
     rank, processes = shard
     mine: dict[Side, Rows] = {side: rows.take(slice(rank, None, processes)) for side, rows in whole.train.items()}
-    with tqdm(total=config.epochs, desc=f"train {name}", unit="epoch", disable=rank > 0, mininterval=1.0) as bar:
+    with tqdm(total=config.epochs, desc=f"train {name}", unit="epoch", disable=report is not None, mininterval=1.0) as bar:
 
         def progress(row: dict[str, float]) -> None:
             bar.update(int(row["epoch"]) + 1 - bar.n)

@@ -29,7 +29,7 @@ class PriceStore:
         Raises:
             PriceRejected: the record is not sealed, or its content does not match its checksum.
             Conflict: the version exists, or is not the one after the newest.
-            Unavailable: the folder cannot be written; nothing was published.
+            Unavailable: the folder cannot be written.
         """
         record.verify()
         expected = max(self.versions(record.campaign), default=0) + 1
@@ -42,7 +42,7 @@ class PriceStore:
         try:
             created = _create(path, record.to_json().encode())
         except OSError as error:
-            raise Unavailable(f"price store {path}: {error}; nothing was published") from error
+            raise Unavailable(f"price store {path}: {error}; read the newest version before trying again") from error
         if not created:
             raise Conflict(
                 f"price version {record.version} of campaign {record.campaign!r} was published by another solver"

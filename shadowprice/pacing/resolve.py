@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from shadowprice.allocation import Allocation, solve
+from shadowprice.allocation import Allocation, Problem, Resource, solve
 from shadowprice.allocation.joint import campaign_problem
-from shadowprice.campaign import SIDES, Campaign, Side
+from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.pacing.price_store import PriceStore
@@ -56,8 +56,8 @@ def resolve(
         now: UTC, stamped on the record; its expiry is the campaign's price_ttl_hours later.
         max_spend_age: oldest spend that may be priced.
 
-    The sample is taken in the proportion of the requests expected of each side, and the money is
-    scaled from those requests to the sample. What may be spent on them is
+    Each request of the sample stands for as many as are expected of its side, so the problem is
+    that of the rest of the window. What may be spent on it is
 
     - for a ``total``: limit − spent;
     - for a mean ``per_account``: limit·(requests so far + requests to come) − spent;
@@ -75,19 +75,11 @@ def resolve(
     if not -max_spend_age <= age <= max_spend_age:
         raise NotCertified(f"the spend was observed {age.total_seconds():.0f} s ago: stale, or the clocks disagree")
     ahead = {side: _expected(remaining, side) for side in campaign.sides}
-    total = sum(float(expected.sum()) for expected in ahead.values())
-    if total <= 0:
-        raise NotCertified(f"no request is expected from slot {slot} on: there is nothing left to price")
-    curves = _in_proportion(samples, {side: float(expected.sum()) for side, expected in ahead.items()})
-    rows = sum(part.accounts for part in curves.values())
-    scale = rows / total
     left = money_left(campaign, spend)
-    if campaign.budget.form == "total":
-        if left < 0:
-            raise NotCertified(f"the budget is overspent by {-left:.0f} minor units: only the hard stop can answer now")
-        problem, columns = campaign_problem(campaign, curves, limit=left * scale)
-    else:
-        problem, columns = campaign_problem(campaign, curves, carry=left * scale)
+    if campaign.budget.form == "total" and left < 0:
+        raise NotCertified(f"the budget is overspent by {-left:.0f} minor units: only the hard stop can answer now")
+    curves = _sampled(samples, ahead, slot)
+    problem, columns = _rest_of_window(campaign, curves, ahead, left)
     solved = solve(problem)
     _certify(campaign, solved, left)
 
@@ -103,13 +95,13 @@ def resolve(
         prices={campaign.budget.name: float(solved.prices[0])},
         tie_share=solved.tie_share,
         status=solved.status,
-        primal=solved.primal / scale,
-        dual=solved.dual / scale,
+        primal=solved.primal,
+        dual=solved.dual,
         gap=solved.gap,
         violation=solved.violation,
         spent=spend.spent,
         remaining=round(left),
-        sample_rows=rows,
+        sample_rows=problem.shape[1],
         model_version=model_version,
         solved_at=now,
         expires_at=now + timedelta(hours=campaign.price_ttl_hours),
@@ -137,31 +129,41 @@ def money_left(campaign: Campaign, spend: SpendReport) -> float:
     return budget.limit * earned - spend.spent
 
 
-def _expected(remaining: Mapping[Side, ArrayLike], side: Side) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _expected(remaining: Mapping[Side, ArrayLike], side: Side) -> NDArray[np.float64]:
     expected = np.asarray(remaining.get(side, [0.0]), dtype=np.float64)
     if expected.ndim != 1 or expected.size == 0 or not np.all(np.isfinite(expected)) or np.any(expected < 0):
         raise InvalidInput(f"side {side!r} needs one number ≥ 0 for each slot to come", field="remaining")
     return expected
 
 
-def _in_proportion(samples: Mapping[Side, Curves], expected: Mapping[Side, float]) -> dict[Side, Curves]:
-    """As many columns as the samples hold, shared between the sides as the traffic to come is.
-
-    Columns of a side are picked evenly, with repetition where the side's sample is the smaller.
-    """
-    missing = [
-        side for side, count in expected.items() if count > 0 and not (side in samples and samples[side].accounts)
-    ]
+def _sampled(
+    samples: Mapping[Side, Curves], ahead: Mapping[Side, NDArray[np.float64]], slot: int
+) -> dict[Side, Curves]:
+    present = [side for side, expected in ahead.items() if expected.sum() > 0]
+    if not present:
+        raise NotCertified(f"no request is expected from slot {slot} on: there is nothing left to price")
+    missing = [side for side in present if side not in samples or not samples[side].accounts]
     if missing:
         raise NotCertified(f"requests of {missing} are expected but the traffic sample has none")
-    present: list[Side] = [side for side in SIDES if expected.get(side, 0.0) > 0]
-    rows = sum(samples[side].accounts for side in present)
-    total = sum(expected[side] for side in present)
-    picked: dict[Side, Curves] = {}
-    for side in present:
-        count = max(1, round(rows * expected[side] / total))
-        picked[side] = samples[side].take(np.arange(count) * samples[side].accounts // count)
-    return picked
+    return {side: samples[side] for side in present}
+
+
+def _rest_of_window(
+    campaign: Campaign, curves: Mapping[Side, Curves], ahead: Mapping[Side, NDArray[np.float64]], left: float
+) -> tuple[Problem, dict[Side, slice]]:
+    """The sample's problem with every column counted as often as its side's requests to come."""
+    sample, columns = campaign_problem(campaign, curves)
+    resource = sample.resources[0]
+    times = np.empty(sample.shape[1])
+    for side, part in columns.items():
+        times[part] = ahead[side].sum() / curves[side].accounts
+    cost, measure = times * sample.paid(resource), times * sample.measure(resource)
+    if campaign.budget.form == "total":
+        money = Resource.total(resource.name, cost, left)
+    else:
+        # A mean per account is a mean per response where every request counts one.
+        money = Resource.per_response(resource.name, cost, resource.limit, measure, carry=left)
+    return Problem(times * sample.value, [money], sample.allowed), columns
 
 
 def _certify(campaign: Campaign, solved: Allocation, left: float) -> None:

@@ -22,6 +22,9 @@ from shadowprice.evaluation.slope import Slope
 Section = Literal["spending", "response", "quality", "solves", "data", "run"]
 Role = Literal["resolved", "static", "hindsight"]
 
+OVERSPENT = 0.005
+"""Relative excess over the budget from which a policy's value is not comparable with others'."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Currency:
@@ -135,6 +138,17 @@ class Scenario:
         if self.budget.limit > 0:
             return used / self.budget.limit - 1
         return np.inf if used > 0 else 0.0
+
+    def overspent(self, policy: Policy) -> bool:
+        """Whether the policy exceeded its budget by so much that its value is not comparable."""
+        return self.excess(policy) > OVERSPENT
+
+    def of_best(self, policy: Policy) -> float:
+        """The policy's value as a share of hindsight's; NaN without hindsight, or when it overspent."""
+        best = self.policy("hindsight")
+        if best is None or best.value <= 0 or self.overspent(policy):
+            return np.nan
+        return policy.value / best.value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import NDArray
 
 INK = "#010a01"
 MUTED = "#010a02"
@@ -26,7 +28,8 @@ TRUTH = "#010a06"
 STATIC = "#010a07"
 HINDSIGHT = "#010a08"
 BUDGET = "#010a09"
-PAPER = "#010a0a"
+DOTTED = (0, (1, 2))
+DASHED = (0, (4, 2.5))
 
 VARIABLES = {
     INK: "--ink",
@@ -38,11 +41,10 @@ VARIABLES = {
     STATIC: "--static",
     HINDSIGHT: "--hindsight",
     BUDGET: "--budget",
-    PAPER: "--paper",
 }
 """Stand-in colour → CSS variable of ``style.css.jinja``."""
 
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "shadowprice",
     "text.parse_math": False,
@@ -90,6 +92,11 @@ def figure(width: float, height: float, **grid: Any) -> Iterator[tuple[Figure, A
         yield drawn, drawn.subplots(**grid)
 
 
+def steps(axes: Axes, rates: NDArray[np.float64], edges: NDArray[np.floating[Any]], **line: Any) -> None:
+    """A line that is constant between ``edges`` (K+1,) at ``rates`` (K,)."""
+    axes.stairs(rates, edges, baseline=None, **line)
+
+
 def legend_above(axes: Axes, columns: int = 4) -> None:
     """One line of legend between title and plot."""
     axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, borderpad=0.0, ncols=columns)
@@ -100,7 +107,7 @@ def legend_above(axes: Axes, columns: int = 4) -> None:
 def ticks(axes: Axes, axis: str, write: Any, most: int = 5) -> None:
     """At most ``most`` ticks on ``axis`` (x or y), written by ``write(value)``."""
     chosen = axes.xaxis if axis == "x" else axes.yaxis
-    chosen.set_major_locator(MaxNLocator(most))
+    chosen.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
     chosen.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
 
 

@@ -37,15 +37,17 @@ def number(value: object, digits: int = 4) -> str:
     if isinstance(value, (int, np.integer)):
         return f"{int(value):,}".replace("-", "−")
     if isinstance(value, (float, np.floating)):
-        plain = float(value)
-        if not math.isfinite(plain):
-            return MISSING if math.isnan(plain) else ("∞" if plain > 0 else "−∞")
-        if plain and not 1e-4 <= abs(plain) < 1e15:
-            return f"{plain:.{digits - 2}e}".replace("e-0", "e-").replace("e-", "e−").replace("e+", "e").lstrip()
-        if abs(plain) >= 10 ** (digits - 1):
-            return f"{plain:,.0f}".replace("-", "−")
-        return f"{plain:.{digits}g}".replace("-", "−")
+        return _quantity(float(value), digits).replace("-", "−")
     return str(value)
+
+
+def _quantity(value: float, digits: int) -> str:
+    if not math.isfinite(value):
+        return MISSING if math.isnan(value) else ("∞" if value > 0 else "-∞")
+    if value and not 1e-4 <= abs(value) < 1e15:
+        mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+        return f"{mantissa}e{int(exponent)}"
+    return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:,.{digits}g}"
 
 
 def percent(share: float, digits: int = 1) -> str:
@@ -56,8 +58,16 @@ def percent(share: float, digits: int = 1) -> str:
 def estimate(found: float | Estimate, digits: int = 4) -> str:
     """A value, with its interval in brackets where there is one."""
     if isinstance(found, Estimate):
-        return f"{number(found.value, digits)} [{number(found.low, digits)}, {number(found.high, digits)}]"
+        value, low, high = (_padded(bound, digits) for bound in (found.value, found.low, found.high))
+        return f"{value} [{low}, {high}]"
     return number(found, digits)
+
+
+def _padded(value: float, digits: int) -> str:
+    """Like :func:`number`, with the zeros that show how many digits count."""
+    if 1e-4 <= abs(value) < 10 ** (digits - 1):
+        return f"{value:#.{digits}g}".rstrip(".").replace("-", "−")
+    return number(value, digits)
 
 
 def duration(seconds: float) -> str:

@@ -110,7 +110,7 @@ class HazardLayer(nn.Module):
 
     @torch.no_grad()
     def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor) -> float:
-        """Scale all hazards by the factor that fits held-out rows best, and return it.
+        """Scale all hazards by the factor c that fits held-out rows best, and return log c.
 
         One parameter, Λ' = c·Λ: an intercept on the complementary log-log scale. It repairs a level
         that drifted since training and cannot bend the curve or break its monotonicity. The
@@ -119,17 +119,22 @@ class HazardLayer(nn.Module):
         cumulative = self(embedding).gather(1, level[:, None]).squeeze(1).double()
         hits = response > 0.5
         if not bool(hits.any()) or bool(hits.all()):
-            return 1.0
+            return 0.0
         low, high = 1e-3, 1e3
         for _ in range(80):
             middle = float(np.sqrt(low * high))
             slope = (cumulative[hits] / torch.expm1(middle * cumulative[hits])).sum() - cumulative[~hits].sum()
             low, high = (middle, high) if slope > 0 else (low, middle)
-        factor = float(np.sqrt(low * high))
-        self.first_bias += float(np.log(factor))
+        correction = 0.5 * float(np.log(low * high))
+        self.correct(correction)
+        return correction
+
+    @torch.no_grad()
+    def correct(self, correction: float) -> None:
+        """Add ``correction`` to every log hazard."""
+        self.first_bias += correction
         if self.base is not None:
-            self.base.bias += float(np.log(factor))
-        return factor
+            self.base.bias += correction
 
     def to_head(self, default_embedding: NDArray[np.float32]) -> HazardHead:
         """The same curve without torch."""

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, NotFound
@@ -113,7 +113,7 @@ def save_heads(heads: Mapping[Side, Head], folder: Path) -> None:
             if value is not None:
                 tensors[f"{side}.{each.name}"] = np.ascontiguousarray(value)
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, folder / f"{FILE}.part", metadata={"kinds": json.dumps(kinds)})
+    (folder / f"{FILE}.part").write_bytes(save(tensors, metadata={"kinds": json.dumps(kinds)}))
     os.replace(folder / f"{FILE}.part", folder / FILE)
 
 

@@ -151,9 +151,7 @@ def _which(frame: pd.DataFrame, snapshots: Sequence[GraphSnapshot]) -> NDArray[n
     return np.asarray(np.searchsorted(times, np.nan_to_num(wanted, nan=-np.inf), side="right") - 1, dtype=np.int64)
 
 
-def _locate(
-    account_id: pd.Series, which: NDArray[np.int64], snapshots: Sequence[GraphSnapshot]
-) -> NDArray[np.int64]:
+def _locate(account_id: pd.Series, which: NDArray[np.int64], snapshots: Sequence[GraphSnapshot]) -> NDArray[np.int64]:
     ids = account_id.to_numpy(dtype=str)
     node = np.full(ids.size, -1, dtype=np.int64)
     offset = 0

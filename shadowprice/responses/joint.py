@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
@@ -168,9 +168,7 @@ class JointModel:
             for side in self.spec.layers
         }
 
-    def curves(
-        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
-    ) -> dict[Side, Curves]:
+    def curves(self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Curves]:
         """Response curves (J, n) of the requests of each side, computed by the exported heads."""
         embeddings = self.embed(snapshots, frames)
         heads = self.heads(embeddings)
@@ -179,7 +177,8 @@ class JointModel:
     def save(self, folder: Path) -> None:
         """Write spec, standardisation and weights; :meth:`load` is the inverse."""
         folder.mkdir(parents=True, exist_ok=True)
-        save_file({k: v.contiguous() for k, v in self.network.state_dict().items()}, folder / f"{WEIGHTS}.part")
+        weights = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
+        (folder / f"{WEIGHTS}.part").write_bytes(save(weights))
         os.replace(folder / f"{WEIGHTS}.part", folder / WEIGHTS)
         text = json.dumps({"spec": asdict(self.spec), "scaling": self.scaling.to_dict()}, indent=1)
         (folder / f"{SPEC}.part").write_text(text)
@@ -193,5 +192,3 @@ class JointModel:
         model.network.load_state_dict(load_file(folder / WEIGHTS))
         model.network.eval()
         return model
-
-

@@ -1,6 +1,6 @@
 """Linear response of merchants with a non-negative slope (S0, after Liu et al. 2019).
 
-    f(h, r) = softplus(w_g·h + b_g)·r + w_i·h + b_i,   loss = squared error
+f(h, r) = softplus(w_g·h + b_g)·r + w_i·h + b_i,   loss = squared error
 """
 
 from __future__ import annotations
@@ -49,8 +49,13 @@ class LinearLayer(nn.Module):
     def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor) -> float:
         """Shift the response by the mean error on held-out rows, and return the shift."""
         shift = float((response - self(embedding).gather(1, level[:, None]).squeeze(1)).mean())
-        self.base.bias += shift
+        self.correct(shift)
         return shift
+
+    @torch.no_grad()
+    def correct(self, correction: float) -> None:
+        """Add ``correction`` to the response."""
+        self.base.bias += correction
 
     def to_head(self, default_embedding: NDArray[np.float32]) -> LinearHead:
         """The same curve without torch."""

@@ -44,7 +44,9 @@ class Rows:
 
     def tensors(self) -> RowTensors:
         """The same as tensors."""
-        return RowTensors(**{f.name: torch.from_numpy(np.ascontiguousarray(getattr(self, f.name))) for f in fields(self)})
+        return RowTensors(
+            **{f.name: torch.from_numpy(np.ascontiguousarray(getattr(self, f.name))) for f in fields(self)}
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +78,9 @@ class ResponseLayer(Protocol):
 
     def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor) -> float:
         """Correct the overall level of the response on held-out rows; returns the correction."""
+
+    def correct(self, correction: float) -> None:
+        """Apply a correction that :meth:`calibrate` returned; its negative takes it off again."""
 
     def to_head(self, default_embedding: NDArray[np.float32]) -> Head:
         """The same curve in numpy."""

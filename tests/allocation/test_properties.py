@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -81,10 +83,8 @@ def test_spend_falls_as_the_price_rises(
     value, cost, _ = instance
     names = [f"request-{i}" for i in range(value.shape[1])]
     columns = np.arange(value.shape[1])
-    spends = [
-        cost[decide(value, cost, [price], share, names).level, columns].sum() for price in sorted(prices)
-    ]
-    assert all(later <= earlier + 1e-6 for earlier, later in zip(spends, spends[1:], strict=False))
+    spends = [cost[decide(value, cost, [price], share, names).level, columns].sum() for price in sorted(prices)]
+    assert all(later <= earlier + 1e-6 for earlier, later in pairwise(spends))
 
 
 @LAWS

@@ -84,7 +84,9 @@ def solve_breakpoints(problem: Problem) -> Allocation:
     share = float(np.clip((capacity - low) / (high - low), 0.0, 1.0)) if high > low else 0.0
     dual = price * capacity + float((pick(value, cheap) - price * pick(cost, cheap)).sum())
     # Of two tied levels either may hold the larger floating-point score; the bound takes the larger.
-    dual += float(np.maximum(0.0, pick(value, dear) - pick(value, cheap) - price * (pick(cost, dear) - pick(cost, cheap))).sum())
+    dual += float(
+        np.maximum(0.0, pick(value, dear) - pick(value, cheap) - price * (pick(cost, dear) - pick(cost, cheap))).sum()
+    )
     return allocation("optimal", price, dual, share, cheap, dear)
 
 

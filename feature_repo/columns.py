@@ -1,0 +1,166 @@
+"""Which feature columns a data set has: the description that every Feast object is built from."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from shadowprice.campaign import SIDES, Side
+from shadowprice.errors import InvalidInput, Unavailable
+
+FEATURES_FILE = "features.json"
+SCHEMA_VERSION = 1
+
+_PROFILE = re.compile(r"[xc]_\w+")
+_INTERACTIONS = re.compile(r"h_\w+")
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureColumns:
+    """The columns of one data set.
+
+    profile          side → x_* and c_* columns of its accounts; a side that is absent is not in here
+    interactions     side → h_* columns of its interaction aggregates
+    embedding_width  length D of an embedding
+    model_versions   models whose embeddings are served, oldest first
+    """
+
+    profile: Mapping[Side, tuple[str, ...]]
+    interactions: Mapping[Side, tuple[str, ...]] = field(default_factory=dict)
+    embedding_width: int = 64
+    model_versions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, pattern in (("profile", _PROFILE), ("interactions", _INTERACTIONS)):
+            given: Mapping[Side, Iterable[str]] = getattr(self, name)
+            tidy: dict[Side, tuple[str, ...]] = {side: tuple(given[side]) for side in SIDES if side in given}
+            if set(given) - set(SIDES):
+                raise InvalidInput(f"sides must be among {SIDES}, got {sorted(given)}", field=name)
+            for side, columns in tidy.items():
+                _check_names(columns, pattern, f"{name}.{side}")
+            object.__setattr__(self, name, tidy)
+        if not self.profile:
+            raise InvalidInput("at least one side is needed", field="profile")
+        if set(self.interactions) - set(self.profile):
+            raise InvalidInput("a side needs a profile before it has interactions", field="interactions")
+        if self.embedding_width < 1:
+            raise InvalidInput("must be at least 1", field="embedding_width")
+        for version in self.model_versions:
+            if not _MODEL.fullmatch(version):
+                raise InvalidInput(f"{version!r}: use letters, digits, '.', '_' and '-'", field="model_versions")
+        object.__setattr__(self, "model_versions", tuple(dict.fromkeys(self.model_versions)))
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The sides that have accounts."""
+        return tuple(self.profile)
+
+    def with_model(self, model_version: str) -> FeatureColumns:
+        """The same columns, with one more model served (moved to the end when it was there)."""
+        others = tuple(version for version in self.model_versions if version != model_version)
+        return replace(self, model_versions=(*others, model_version))
+
+    def to_json(self) -> str:
+        """JSON text; :meth:`from_json` is the inverse."""
+        body = {
+            "schema_version": SCHEMA_VERSION,
+            "profile": self.profile,
+            "interactions": self.interactions,
+            "embedding_width": self.embedding_width,
+            "model_versions": self.model_versions,
+        }
+        return json.dumps(body, indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> FeatureColumns:
+        """Parse and check. Raises :class:`InvalidInput` for anything that is not a sound description."""
+        try:
+            body: dict[str, Any] = json.loads(text)
+            if body.pop("schema_version") != SCHEMA_VERSION:
+                raise InvalidInput(f"must be {SCHEMA_VERSION}", field="schema_version")
+            body["model_versions"] = tuple(body["model_versions"])
+            return cls(**body)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise InvalidInput(f"not a description of features: {error}", field=FEATURES_FILE) from error
+
+
+def describe(
+    account: pd.DataFrame,
+    interactions: pd.DataFrame | None = None,
+    *,
+    embedding_width: int = 64,
+    model_versions: Sequence[str] = (),
+) -> FeatureColumns:
+    """The description of an account table and, where there are any, its interaction aggregates.
+
+    A column belongs to the sides that have a value in it. O(rows × columns).
+    """
+    return FeatureColumns(
+        profile=_columns_by_side(account, ("x_", "c_")),
+        interactions={} if interactions is None else _columns_by_side(interactions, ("h_",)),
+        embedding_width=embedding_width,
+        model_versions=tuple(model_versions),
+    )
+
+
+def read_columns(folder: Path) -> FeatureColumns:
+    """The description kept in a Feast repository folder.
+
+    Raises:
+        Unavailable: there is none; the folder was not created by :func:`feature_repo.store.create`.
+    """
+    path = folder / FEATURES_FILE
+    try:
+        return FeatureColumns.from_json(path.read_text())
+    except OSError as error:
+        raise Unavailable(f"{path}: cannot be read ({error.strerror}); create the feature store first") from error
+
+
+def feast_name(side: Side, column: str) -> str:
+    """Name of a column inside Feast: unique across the views because it starts with the side.
+
+    Feast's point-in-time join drops every column whose name ends in ``_y``, so such a name gets an
+    underscore more; and one that ends in ``_y_`` too, so that no two columns share a name.
+    """
+    name = f"{side}_{column}"
+    return f"{name}_" if re.search(r"_y_*$", name) else name
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small file so that readers see the old content or the new, never a part."""
+    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        draft.write_text(text)
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _columns_by_side(frame: pd.DataFrame, prefixes: tuple[str, ...]) -> dict[Side, tuple[str, ...]]:
+    candidates = [column for column in frame.columns if column.startswith(prefixes)]
+    by_side: dict[Side, tuple[str, ...]] = {}
+    for side in SIDES:
+        rows = frame.loc[frame["side"] == side, candidates]
+        if len(rows):
+            by_side[side] = tuple(column for column in candidates if rows[column].notna().any())
+    return by_side
+
+
+def _check_names(columns: tuple[str, ...], pattern: re.Pattern[str], field: str) -> None:
+    wrong = [column for column in columns if not pattern.fullmatch(column)]
+    if wrong:
+        raise InvalidInput(f"{wrong[0]!r} does not look like {pattern.pattern}", field=field)
+    folded = [column.casefold() for column in columns]
+    twice = sorted({column for column in columns if folded.count(column.casefold()) > 1})
+    if twice:
+        # DuckDB, which reads the files, does not tell letter case apart in column names.
+        raise InvalidInput(f"names must differ in more than letter case: {', '.join(twice)}", field=field)

@@ -1,0 +1,62 @@
+"""Feast, imported so that the process around it stays as it was.
+
+Every module of this package takes Feast from here. A plain ``import feast`` would
+
+* set ``PROMETHEUS_MULTIPROC_DIR``: if prometheus_client is imported after that, every metric of the
+  process goes to files instead of memory, timestamps and exemplars are lost, labels can no longer be removed;
+* change the process's warning filters;
+* import torch where it is installed: seconds and hundreds of megabytes that nothing here uses.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+METRIC_FILES = ("PROMETHEUS_MULTIPROCESS_DIR", "PROMETHEUS_MULTIPROC_DIR")
+
+
+@contextmanager
+def untouched_process() -> Iterator[None]:
+    """Import inside: the environment's metric folders and the warning filters stay, torch is not loaded."""
+    # It settles where metrics are kept at its first import, so that has to come before Feast's.
+    import prometheus_client  # noqa: F401
+
+    kept = {name: os.environ.get(name) for name in METRIC_FILES}
+    hidden = "torch" not in sys.modules
+    if hidden:
+        sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        with warnings.catch_warnings():
+            yield
+    finally:
+        if hidden:
+            del sys.modules["torch"]
+        for name, value in kept.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+with untouched_process():
+    import feast
+    import feast.metrics
+    from feast.infra.offline_stores.file_source import FileSource
+    from feast.repo_config import RegistryConfig, load_repo_config
+    from feast.types import Array, Float32, Float64, Int64, String
+
+__all__ = [
+    "Array",
+    "FileSource",
+    "Float32",
+    "Float64",
+    "Int64",
+    "RegistryConfig",
+    "String",
+    "feast",
+    "load_repo_config",
+]

@@ -1,0 +1,1 @@
+"""Kubeflow pipelines: which steps, in which order."""

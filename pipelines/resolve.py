@@ -1,0 +1,29 @@
+"""The hourly pipeline: measure → solve → publish."""
+
+from kfp import dsl
+
+from components.measure import measure
+from components.publish import publish
+from components.solve import solve
+
+
+@dsl.pipeline(name="shadowprice-resolve", description="Solve the price of the money that is left.")
+def resolve_pipeline(
+    workspace: str,
+    ledger_url: str = "",
+    metrics_urls: list = [],  # noqa: B006 - kfp reads the default from the signature
+    prometheus_url: str = "",
+) -> None:
+    """Solve λ* again and publish it. What now matters is never cached.
+
+    Args:
+        workspace: folder with campaign, model, features and prices.
+        ledger_url: of the ledger service; empty before the campaign starts.
+        metrics_urls: pages to read the spend from when no Prometheus is configured.
+        prometheus_url: of Prometheus; empty when there is none.
+    """
+    state = measure(
+        workspace=workspace, ledger_url=ledger_url, metrics_urls=metrics_urls, prometheus_url=prometheus_url
+    ).set_caching_options(False)
+    price = solve(state=state.outputs["state"], workspace=workspace).set_caching_options(False)
+    publish(price=price.outputs["price"], workspace=workspace).set_caching_options(False)

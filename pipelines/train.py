@@ -1,0 +1,40 @@
+"""The training pipeline: prepare → featurize → train → evaluate → register, if the gate is passed."""
+
+from kfp import dsl
+
+from components.evaluate import evaluate
+from components.featurize import featurize
+from components.prepare import prepare
+from components.register import register
+from components.train import train
+
+
+@dsl.pipeline(name="shadowprice-train", description="Learn how every account responds to each incentive value.")
+def train_pipeline(
+    workspace: str,
+    dataset: str = "world",
+    data: str = "",
+    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
+    recipe: str = "joint_gnn",
+    epochs: int = 400,
+    seed: int = 0,
+    workers: int = 1,
+) -> None:
+    """Train a model and serve it if it passes the gate.
+
+    Args:
+        workspace: folder that outlives the run: feature repo, model served, prices.
+        dataset: world, tables, o2o or thornton.
+        data: folder of the files, for data sets that read files.
+        options: what the data set takes besides.
+        recipe: joint_gnn, dnn_h or dnn.
+        epochs: at most.
+        seed: of the data where generated, initialisation and dropout.
+        workers: Ray workers; 0 trains in the component's own process.
+    """
+    tables = prepare(dataset=dataset, data=data, seed=seed, options=options).outputs["tables"]
+    training = featurize(tables=tables, workspace=workspace).outputs["training"]
+    model = train(training=training, recipe=recipe, epochs=epochs, seed=seed, workers=workers).outputs["model"]
+    verdict = evaluate(model=model, training=training, tables=tables)
+    with dsl.If(verdict.outputs["Output"] == True, name="gate-passed"):  # noqa: E712 - a pipeline condition
+        register(model=model, workspace=workspace)

@@ -1,0 +1,64 @@
+"""The trained model as the service reads it: heads in numpy, and a version."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from serving.limits import IDENTIFIER_RULE, is_identifier
+from shadowprice.campaign import Campaign, Side
+from shadowprice.errors import InvalidInput
+from shadowprice.responses.heads import Head, load_heads
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Response heads by side, and the version they were trained as."""
+
+    heads: Mapping[Side, Head]
+    model_version: str
+
+
+def load_bundle(folder: Path, campaign: Campaign) -> Bundle:
+    """Read ``model.json`` and ``heads.safetensors`` and make sure that they fit the campaign.
+
+    Raises:
+        InvalidInput: a file is missing or damaged, or the heads do not fit (:func:`check_heads`).
+        NotFound: there are no heads.
+    """
+    path = folder / "model.json"
+    try:
+        version = json.loads(path.read_bytes())["model_version"]
+    except OSError as error:
+        raise InvalidInput(f"cannot be read: {error}", field=str(path)) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(f"holds no model_version: {error!r}", field=str(path)) from error
+    if not is_identifier(version):
+        raise InvalidInput(IDENTIFIER_RULE, field=f"{path}: model_version")
+    heads = load_heads(folder)
+    check_heads(campaign, heads)
+    return Bundle(heads, version)
+
+
+def check_heads(campaign: Campaign, heads: Mapping[Side, Head]) -> None:
+    """Make sure that the heads fit the campaign.
+
+    Raises:
+        InvalidInput: a side without a head, other levels than the campaign's, or a head that does
+            not give finite responses.
+    """
+    for side, terms in campaign.sides.items():
+        if side not in heads:
+            raise InvalidInput(f"the model has no head for side {side!r}; it has {sorted(heads)}", field="model")
+        head = heads[side]
+        if tuple(head.levels.tolist()) != terms.levels:
+            raise InvalidInput(
+                f"the model's levels of side {side!r} are {head.levels.tolist()}, the campaign's {list(terms.levels)}",
+                field="model",
+            )
+        if not np.isfinite(head.response(head.default_embedding[None])).all():
+            raise InvalidInput(f"the head of side {side!r} gives responses that are not finite", field="model")

@@ -1,0 +1,136 @@
+"""The ledger's sqlite file: its tables, and how it is opened."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from shadowprice.errors import Conflict, Unavailable
+
+SCHEMA_VERSION = "1"
+TABLES = """
+CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+-- One row per request, written once. decided_at in microseconds since 1970 (UTC).
+CREATE TABLE IF NOT EXISTS decision (
+    sequence INTEGER PRIMARY KEY,
+    request_id TEXT NOT NULL UNIQUE,
+    account_id TEXT NOT NULL,
+    side TEXT NOT NULL,
+    level INTEGER NOT NULL,
+    incentive INTEGER NOT NULL CHECK (incentive >= 0),
+    response REAL NOT NULL,
+    expected_cost REAL NOT NULL,
+    propensity REAL NOT NULL,
+    reason TEXT NOT NULL,
+    model_version TEXT NOT NULL,
+    price_version INTEGER NOT NULL,
+    decided_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS decision_time ON decision (decided_at);
+-- One row per settled request, written once; content is the event's data as canonical JSON.
+CREATE TABLE IF NOT EXISTS outcome (
+    sequence INTEGER PRIMARY KEY,
+    source TEXT NOT NULL,
+    event_id TEXT NOT NULL,
+    request_id TEXT NOT NULL UNIQUE REFERENCES decision (request_id),
+    response REAL NOT NULL CHECK (response >= 0),
+    cost INTEGER NOT NULL CHECK (cost >= 0),
+    content TEXT NOT NULL,
+    recorded_at INTEGER NOT NULL,
+    UNIQUE (source, event_id)
+) STRICT;
+-- Sums over the two tables above, kept in the same transactions.
+CREATE TABLE IF NOT EXISTS tally (
+    side TEXT NOT NULL,
+    level INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    decisions INTEGER NOT NULL,
+    authorised INTEGER NOT NULL,
+    PRIMARY KEY (side, level, reason)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS settlement (
+    side TEXT PRIMARY KEY,
+    outcomes INTEGER NOT NULL,
+    released INTEGER NOT NULL,
+    spent INTEGER NOT NULL,
+    responses REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+BUSY_SECONDS = 5.0
+
+
+def create(path: Path, campaign: str) -> None:
+    """Make the tables if there are none, and make sure that the file belongs to the campaign.
+
+    Raises:
+        Conflict: the file belongs to another campaign or another version of the tables.
+        Unavailable: the file cannot be opened or is not a database.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        database = open_for_writing(path)
+        try:
+            database.executescript(TABLES)
+            for key, value in (("campaign", campaign), ("schema", SCHEMA_VERSION)):
+                database.execute("INSERT OR IGNORE INTO about (key, value) VALUES (?, ?)", (key, value))
+                (found,) = database.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
+                if found != value:
+                    raise Conflict(f"ledger {path}: its {key} is {found!r}, not {value!r}; use another file")
+        finally:
+            database.close()
+    except (sqlite3.Error, OSError) as error:
+        raise Unavailable(f"ledger {path}: {error}") from error
+
+
+def open_for_writing(path: Path) -> sqlite3.Connection:
+    """The connection of the one writer: write-ahead log, every commit on disk before it returns.
+
+    Transactions are begun by hand.
+    """
+    database = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute("PRAGMA foreign_keys = ON")
+    return database
+
+
+def open_for_reading(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write and does not hold up the writer."""
+    database = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS, check_same_thread=False
+    )
+    database.execute("PRAGMA query_only = ON")
+    return database
+
+
+def claim(path: Path) -> int:
+    """Take the file for this process alone until it ends; two ledgers would each spend the same money.
+
+    Returns a descriptor to keep open.
+
+    Raises:
+        Conflict: another process has it.
+    """
+    descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise Conflict(f"ledger {path}: another process is writing to it") from None
+    return descriptor
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def microseconds(at: datetime) -> int:
+    """Microseconds since 1970 (UTC) of an aware time, exactly."""
+    return (at - EPOCH) // timedelta(microseconds=1)
+
+
+def time_of(microseconds: int) -> datetime:
+    """The inverse of :func:`microseconds`."""
+    return EPOCH + timedelta(microseconds=microseconds)

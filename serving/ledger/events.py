@@ -1,0 +1,112 @@
+"""Outcomes as CloudEvents 1.0: structured, batched, or in binary mode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter, ValidationError
+
+from serving.ledger.messages import Identifier, Message, MinorUnits, Unprocessable, parse, refusal
+from serving.limits import MAX_ITEMS
+from serving.web import parse_json
+
+TYPE = "shadowprice.outcome.v1"
+"""Event type of an outcome; the ledger does not insist on it."""
+BINARY_MARK = "ce-specversion"
+
+
+class OutcomeData(Message):
+    """What came of a request.
+
+    redeemed     whether the incentive was redeemed; required for customers
+    response     measured response, such as a merchant's share ratio; ``redeemed`` when absent
+    cost         minor units paid
+    observed_at  when that was known, with its offset from UTC
+    """
+
+    request_id: Identifier
+    redeemed: bool | Literal[0, 1] | None = None
+    response: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
+    cost: MinorUnits
+    observed_at: AwareDatetime
+
+
+class Envelope(Message):
+    """A CloudEvent around an outcome; extension attributes are ignored, as the standard allows."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+    specversion: Literal["1.0"]
+    id: Identifier
+    source: Identifier
+    type: Identifier
+    data: OutcomeData
+
+
+EVENT = TypeAdapter(Envelope)
+EVENTS = TypeAdapter(Annotated[list[Envelope], Field(min_length=1, max_length=MAX_ITEMS)])
+DATA = TypeAdapter(OutcomeData)
+
+
+@dataclass(frozen=True)
+class Event:
+    """One outcome.
+
+    where     how to name it in an error, such as ``[3]``
+    response  units of response
+    content   the data as canonical JSON: two deliveries of one event have the same
+    """
+
+    where: str
+    source: str
+    event_id: str
+    request_id: str
+    redeemed: bool | None
+    response: float
+    cost: int
+    content: str
+
+
+def read_events(body: bytes, headers: Mapping[str, str]) -> list[Event]:
+    """The events of a request to ``/v1/outcomes``.
+
+    Read are one structured event, a JSON list of them, and binary mode (attributes in ``ce-``
+    headers, data in the body).
+
+    Raises:
+        InvalidRequest: names the first field that is wrong, within a list with its index.
+    """
+    if BINARY_MARK in headers:
+        attributes = {name: headers[f"ce-{name}"] for name in ("specversion", "id", "source", "type") if f"ce-{name}" in headers}
+        try:
+            return [_event(Envelope.model_validate_json(orjson.dumps({**attributes, "data": parse_json(body)})), "")]
+        except ValidationError as error:
+            raise refusal(error) from None
+    if body.lstrip()[:1] == b"[":
+        return [_event(envelope, f"[{index}]") for index, envelope in enumerate(parse(EVENTS, body))]
+    return [_event(parse(EVENT, body), "")]
+
+
+def _event(envelope: Envelope, where: str) -> Event:
+    data = envelope.data
+    redeemed = None if data.redeemed is None else bool(data.redeemed)
+    if redeemed is None and data.response is None:
+        raise Unprocessable("needs redeemed or response", field=f"{where}.data.redeemed".lstrip("."))
+    return Event(
+        where=where,
+        source=envelope.source,
+        event_id=envelope.id,
+        request_id=data.request_id,
+        redeemed=redeemed,
+        response=float(bool(redeemed)) if data.response is None else data.response,
+        cost=data.cost,
+        content=_canonical(data),
+    )
+
+
+def _canonical(data: OutcomeData) -> str:
+    plain: dict[str, Any] = data.model_dump()
+    return orjson.dumps(plain, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z).decode()

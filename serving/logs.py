@@ -1,0 +1,18 @@
+"""Logging of the services: what happened once, never a line per request."""
+
+from __future__ import annotations
+
+import logging
+
+
+def quiet_logs() -> None:
+    """Our own messages from INFO, everybody else's from WARNING, to standard error.
+
+    KServe logs every unready answer with a traceback; the answer says the same.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    logging.getLogger("serving").setLevel(logging.INFO)
+    kserve = logging.getLogger("kserve")
+    kserve.setLevel(logging.CRITICAL)
+    # With a handler of ours, KServe does not bring its own configuration.
+    kserve.addHandler(logging.NullHandler())

@@ -1,0 +1,114 @@
+"""The predictor's metrics, on KServe's own ``/metrics`` page.
+
+Decisions are counted by the ledger, which knows them all after a restart and with any number of
+predictors; here is what only a predictor knows. Labels are bounded: names of the campaign, its
+sides and budget, stages and reasons.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+
+from shadowprice.campaign import Campaign, Side
+from shadowprice.price import PriceRecord
+
+STAGES = ("decode", "features", "curve", "decide", "authorise", "encode", "total")
+DEGRADED = ("features", "stale_price", "unauthorised")
+BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5)
+
+
+class PredictorMetrics:
+    """Every series of one campaign, present from the start with the value 0."""
+
+    def __init__(self, campaign: Campaign, registry: CollectorRegistry = REGISTRY) -> None:
+        name, budget = campaign.name, campaign.budget.name
+        seconds = Histogram(
+            "shadowprice_decision_seconds",
+            "Time of one call by stage",
+            ["campaign", "stage"],
+            buckets=BUCKETS,
+            registry=registry,
+        )
+        self._seconds = {stage: seconds.labels(name, stage) for stage in STAGES}
+        cold = Counter(
+            "shadowprice_cold_start_total",
+            "Requests decided with the default embedding",
+            ["campaign", "side"],
+            registry=registry,
+        )
+        self._cold: dict[Side, Counter] = {side: cold.labels(name, side) for side in campaign.sides}
+        age = Gauge(
+            "shadowprice_feature_age_seconds",
+            "Age of the oldest embedding used in the latest call",
+            ["campaign", "side"],
+            registry=registry,
+        )
+        self._feature_age: dict[Side, Gauge] = {side: age.labels(name, side) for side in campaign.sides}
+        degraded = Counter(
+            "shadowprice_degraded_total",
+            "Calls answered without something they needed",
+            ["campaign", "reason"],
+            registry=registry,
+        )
+        self._degraded = {reason: degraded.labels(name, reason) for reason in DEGRADED}
+        self._rejected = Counter(
+            "shadowprice_price_rejected_total", "Prices found unsound and ignored", ["campaign"], registry=registry
+        ).labels(name)
+        self._price = Gauge(
+            "shadowprice_price",
+            "Price of money in force, response per minor unit",
+            ["campaign", "budget"],
+            registry=registry,
+        ).labels(name, budget)
+        self._version = Gauge(
+            "shadowprice_price_version", "Version of the price in force", ["campaign"], registry=registry
+        ).labels(name)
+        self._gap = Gauge(
+            "shadowprice_solve_gap_ratio", "Relative duality gap of the price in force", ["campaign"], registry=registry
+        ).labels(name)
+        self._violation = Gauge(
+            "shadowprice_solve_violation_ratio",
+            "Relative excess over the budget of the price in force",
+            ["campaign"],
+            registry=registry,
+        ).labels(name)
+        self._age = Gauge(
+            "shadowprice_price_age_seconds", "Time since the price in force was solved", ["campaign"], registry=registry
+        ).labels(name)
+        self._budget = budget
+
+    @contextmanager
+    def stage(self, stage: str) -> Iterator[None]:
+        """Time a stage of a call."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[stage].observe(time.perf_counter() - started)
+
+    def price_in_force(self, record: PriceRecord) -> None:
+        """Show a new price; its age grows by itself from now on."""
+        solved_at = record.solved_at.timestamp()
+        self._price.set(record.prices[self._budget])
+        self._version.set(record.version)
+        self._gap.set(record.gap)
+        self._violation.set(record.violation)
+        self._age.set_function(lambda: time.time() - solved_at)
+
+    def price_rejected(self) -> None:
+        """Count a price that was ignored."""
+        self._rejected.inc()
+
+    def features_used(self, side: Side, cold: int, oldest_seconds: float | None) -> None:
+        """Count unknown accounts of a call and show the age of its oldest embedding."""
+        self._cold[side].inc(cold)
+        if oldest_seconds is not None:
+            self._feature_age[side].set(oldest_seconds)
+
+    def degraded(self, reason: str) -> None:
+        """Count a call answered degraded."""
+        self._degraded[reason].inc()

@@ -1,0 +1,56 @@
+"""The predictor as a KServe model."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import kserve
+
+from serving.predictor import Predictor
+from serving.protocol import INPUTS, OUTPUTS, Answers, Requests
+
+THREADS = 8
+"""Calls in flight at once; while one waits for the ledger, another decides."""
+
+
+class CampaignModel(kserve.Model):  # type: ignore[misc]
+    """One campaign under KServe. It becomes ready when everything it depends on is warm, not before."""
+
+    predictor: Predictor
+
+    def __init__(self, campaign: str, max_instances: int) -> None:
+        super().__init__(campaign)
+        self.max_instances = max_instances
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="decide")
+
+    def become_ready(self, predictor: Predictor) -> None:
+        """Answer with this predictor from now on."""
+        self.predictor = predictor
+        self.ready = True
+
+    def load(self) -> bool:
+        """Nothing: the warm-up alone makes the model ready."""
+        return bool(self.ready)
+
+    def validate(self, payload: Requests) -> Requests:
+        """Nothing: the protocol was checked when the body was decoded."""
+        return payload
+
+    async def predict(
+        self,
+        payload: Requests,
+        headers: dict[str, str] | None = None,  # noqa: ARG002 - KServe calls with two arguments
+        response_headers: dict[str, str] | None = None,  # noqa: ARG002
+    ) -> Answers:
+        """Answer on a thread, so that health and metrics are served while the ledger writes."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.predictor.answer, payload)
+
+    def get_input_types(self) -> list[dict[str, Any]]:
+        """Inputs for the V2 metadata."""
+        return [{"name": name, "datatype": "BYTES", "shape": [-1]} for name in INPUTS]
+
+    def get_output_types(self) -> list[dict[str, Any]]:
+        """Outputs for the V2 metadata."""
+        return [{"name": name, "datatype": datatype, "shape": [-1]} for name, datatype in OUTPUTS.items()]

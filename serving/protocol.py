@@ -1,0 +1,177 @@
+"""The inference protocols: Open Inference V2 and KServe V1, decoded strictly and encoded fast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from serving.limits import IDENTIFIER_RULE, is_identifier
+from shadowprice.campaign import SIDES, Side
+from shadowprice.errors import InvalidRequest
+
+INPUTS = ("request_id", "account_id", "side")
+OUTPUTS = {
+    "incentive": "INT64",
+    "level": "INT32",
+    "response": "FP64",
+    "expected_cost": "FP64",
+    "propensity": "FP64",
+    "reason": "BYTES",
+}
+REASONS = ("optimal", "tie", "cold_start", "budget_exhausted", "stale_price", "ineligible", "repeat")
+NOTHING = -1
+"""Level of a request that may not even be given the cheapest level."""
+
+
+@dataclass(frozen=True)
+class Requests:
+    """n requests of one call; three lists of length n."""
+
+    request_id: list[str]
+    account_id: list[str]
+    side: list[Side]
+
+    def __len__(self) -> int:
+        return len(self.request_id)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the n requests of one call are given, in their order; arrays (n,).
+
+    incentive in minor units; level an index into the side's levels, or :data:`NOTHING`;
+    propensity the probability with which the policy chooses that level.
+    """
+
+    incentive: NDArray[np.int64]
+    level: NDArray[np.int32]
+    response: NDArray[np.float64]
+    expected_cost: NDArray[np.float64]
+    propensity: NDArray[np.float64]
+    reason: list[str]
+    price_version: int
+    model_version: str
+    price_age_seconds: float
+    degraded: bool
+
+
+def decode_v1(body: Any, max_items: int) -> Requests:
+    """Requests of ``{"instances": [{"request_id", "account_id", "side"}, …]}``.
+
+    Raises:
+        InvalidRequest: anything else; names the field and the first offending instances.
+    """
+    instances = _member(body, "instances", "an object with the list 'instances'")
+    _check_count(instances, max_items, "instances")
+    wrong = [row for row, item in enumerate(instances) if not isinstance(item, dict) or set(item) != set(INPUTS)]
+    if wrong:
+        raise InvalidRequest(f"each needs exactly the fields {list(INPUTS)}", field="instances", rows=wrong[:5])
+    return _checked({name: [item[name] for item in instances] for name in INPUTS})
+
+
+def decode_v2(body: Any, max_items: int) -> Requests:
+    """Requests of an Open Inference V2 body with the inputs of :data:`INPUTS`, BYTES of shape [n].
+
+    Raises:
+        InvalidRequest: anything else; names the field and the first offending rows.
+    """
+    inputs = _member(body, "inputs", "an object with the list 'inputs'")
+    columns: dict[str, list[Any]] = {}
+    for position, tensor in enumerate(inputs):
+        where = f"inputs[{position}]"
+        if not isinstance(tensor, dict) or not isinstance(tensor.get("name"), str):
+            raise InvalidRequest("must be an object with a name", field=where)
+        name = tensor["name"]
+        if name not in INPUTS:
+            raise InvalidRequest(f"is not an input of this model; it takes {list(INPUTS)}", field=f"{where}.name")
+        if name in columns:
+            raise InvalidRequest(f"{name!r} is given twice", field=f"{where}.name")
+        columns[name] = _tensor(tensor, name, max_items)
+    missing = [name for name in INPUTS if name not in columns]
+    if missing:
+        raise InvalidRequest(f"is missing {missing}", field="inputs")
+    sizes = {name: len(values) for name, values in columns.items()}
+    if len(set(sizes.values())) > 1:
+        raise InvalidRequest(f"must all have one shape, got {sizes}", field="inputs")
+    return _checked(columns)
+
+
+def request_name(body: Mapping[str, Any]) -> str | None:
+    """The optional ``id`` of a V2 request, echoed in its answer."""
+    name = body.get("id")
+    if name is not None and not is_identifier(name):
+        raise InvalidRequest(IDENTIFIER_RULE, field="id")
+    return cast("str | None", name)
+
+
+def encode_v1(answers: Answers) -> dict[str, Any]:
+    """``{"predictions": [{…}, …]}`` with the names of the V2 outputs."""
+    columns = [
+        values.tolist() if isinstance(values, np.ndarray) else values
+        for values in (getattr(answers, name) for name in OUTPUTS)
+    ]
+    return {"predictions": [dict(zip(OUTPUTS, row, strict=True)) for row in zip(*columns, strict=True)]}
+
+
+def encode_v2(answers: Answers, model_name: str, name: str | None) -> dict[str, Any]:
+    """The V2 answer; numpy arrays are left for the JSON writer."""
+    shape = [len(answers.reason)]
+    return {
+        "model_name": model_name,
+        "model_version": answers.model_version,
+        **({} if name is None else {"id": name}),
+        "parameters": {
+            "price_version": answers.price_version,
+            "model_version": answers.model_version,
+            "price_age_seconds": answers.price_age_seconds,
+            "degraded": answers.degraded,
+        },
+        "outputs": [
+            {"name": output, "datatype": datatype, "shape": shape, "data": getattr(answers, output)}
+            for output, datatype in OUTPUTS.items()
+        ],
+    }
+
+
+def _member(body: Any, name: str, expected: str) -> list[Any]:
+    if not isinstance(body, dict):
+        raise InvalidRequest(f"must be {expected}", field="body")
+    value = body.get(name)
+    if not isinstance(value, list):
+        raise InvalidRequest("is missing or not a list", field=name)
+    return value
+
+
+def _tensor(tensor: Mapping[str, Any], name: str, max_items: int) -> list[Any]:
+    field = f"inputs.{name}"
+    if tensor.get("datatype") != "BYTES":
+        raise InvalidRequest("must be BYTES", field=f"{field}.datatype")
+    data, shape = tensor.get("data"), tensor.get("shape")
+    if not isinstance(data, list):
+        raise InvalidRequest("is missing or not a list; binary tensors are not read", field=f"{field}.data")
+    if not isinstance(shape, list) or len(shape) != 1 or type(shape[0]) is not int:
+        raise InvalidRequest("must be [n]", field=f"{field}.shape")
+    if shape[0] != len(data):
+        raise InvalidRequest(f"says {shape[0]} but there are {len(data)} values", field=f"{field}.shape")
+    _check_count(data, max_items, f"{field}.data")
+    return data
+
+
+def _check_count(items: Sequence[Any], max_items: int, field: str) -> None:
+    if not 1 <= len(items) <= max_items:
+        raise InvalidRequest(f"must hold 1 to {max_items} requests, got {len(items)}", field=field)
+
+
+def _checked(columns: Mapping[str, list[Any]]) -> Requests:
+    for name in ("request_id", "account_id"):
+        wrong = [row for row, value in enumerate(columns[name]) if not is_identifier(value)]
+        if wrong:
+            raise InvalidRequest(IDENTIFIER_RULE, field=name, rows=wrong[:5])
+    wrong = [row for row, value in enumerate(columns["side"]) if value not in SIDES]
+    if wrong:
+        raise InvalidRequest(f"must be one of {list(SIDES)}", field="side", rows=wrong[:5])
+    return Requests(columns["request_id"], columns["account_id"], columns["side"])

@@ -1,0 +1,60 @@
+"""A data set as one folder: tables, split, truth and notes, as the steps of a pipeline hand it on."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from shadowprice.datasets.folder import read_tables, write_tables
+from shadowprice.datasets.registry import Dataset, load
+from shadowprice.datasets.split import Split
+from shadowprice.errors import NotFound
+
+META = "dataset.json"
+TRUTH = "truth.parquet"
+
+
+def prepare(name: str, data: str | None, seed: int, out: Path, **options: Any) -> Dataset:
+    """Load a data set, check it, and write it to ``out``; nothing is written when a table is bad."""
+    dataset = load(name, data or None, seed, **options)
+    save_dataset(dataset, out)
+    return dataset
+
+
+def save_dataset(dataset: Dataset, folder: Path) -> None:
+    """Write ``folder``: tables/, dataset.json and, where the truth is known, truth.parquet."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_tables(dataset.tables, folder / "tables")
+    if dataset.truth is not None:
+        dataset.truth.to_parquet(folder / TRUTH, index=False)
+    split = {
+        key: value.isoformat() if isinstance(value, datetime) else value for key, value in asdict(dataset.split).items()
+    }
+    (folder / f"{META}.part").write_text(
+        json.dumps({"name": dataset.name, "split": split, "notes": dataset.notes}, indent=1)
+    )
+    os.replace(folder / f"{META}.part", folder / META)
+
+
+def load_dataset(folder: Path) -> Dataset:
+    """Read what :func:`save_dataset` wrote, or :class:`NotFound`."""
+    if not (folder / META).exists():
+        raise NotFound(f"no data set in {folder}; run the prepare step first")
+    meta = json.loads((folder / META).read_text())
+    split = meta["split"]
+    for key in ("validation_from", "test_from"):
+        split[key] = datetime.fromisoformat(split[key]) if split[key] else None
+    truth = folder / TRUTH
+    return Dataset(
+        name=meta["name"],
+        tables=read_tables(folder / "tables"),
+        split=Split(**{**split, "shares": tuple(split["shares"])}),
+        truth=pd.read_parquet(truth) if truth.exists() else None,
+        notes=meta["notes"],
+    )

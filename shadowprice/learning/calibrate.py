@@ -1,0 +1,26 @@
+"""Calibrating a trained model on its validation split, and taking the correction off again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+
+from shadowprice.campaign import Side
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.joint import JointModel
+
+
+def calibrate(model: JointModel, data: TrainingSet) -> dict[Side, float]:
+    """Correct the overall level of each side's response on the validation split; returns the corrections.
+
+    The validation split is the latest labelled data before the test, so this is also what follows a drift.
+    """
+    return model.calibrate(data.snapshots, data.part("validation"))
+
+
+def uncalibrated(model: JointModel, corrections: Mapping[Side, float]) -> JointModel:
+    """A copy of the model as it was before :func:`calibrate`."""
+    before = deepcopy(model)
+    for side, correction in corrections.items():
+        before.network.layers[side].correct(-correction)
+    return before

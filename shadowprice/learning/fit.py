@@ -1,0 +1,44 @@
+"""The training step: fit a recipe, calibrate it, write its bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shadowprice.errors import InvalidInput
+from shadowprice.learning.bundle import write_bundle
+from shadowprice.learning.calibrate import calibrate
+from shadowprice.learning.distributed import train_with_ray
+from shadowprice.learning.train import train
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.training import FitResult, TrainingConfig
+
+
+def fit_bundle(
+    training: Path, out: Path, recipe: str, config: TrainingConfig, *, workers: int = 1
+) -> tuple[str, FitResult]:
+    """Train, calibrate and export; returns the model's version and what training did.
+
+    Args:
+        training: folder of a saved :class:`TrainingSet`.
+        out: where the bundle goes; a checkpoint in it is resumed.
+        recipe: name of the recipe.
+        config: of the training loop.
+        workers: Ray workers; 0 trains in this process.
+    """
+    if workers < 0:
+        raise InvalidInput("must be 0 (this process) or a number of Ray workers", field="workers")
+    data = TrainingSet.load(training)
+    if workers:
+        model, result = train_with_ray(training, recipe, config, out, workers=workers)
+    else:
+        model, result = train(data, recipe, config, checkpoint=out / "checkpoint")
+    corrections = calibrate(model, data)
+    version = write_bundle(
+        model,
+        data,
+        out,
+        recipe=recipe,
+        corrections=corrections,
+        metrics={"validation_loss": result.validation_loss, "epochs": result.epochs, "best_epoch": result.best_epoch},
+    )
+    return version, result

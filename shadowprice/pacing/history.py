@@ -1,0 +1,89 @@
+"""What past requests say of the traffic to come: who asks, how often, at which hours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from shadowprice.campaign import Campaign, Side
+from shadowprice.errors import NotFound
+from shadowprice.pacing.day import Accounts
+from shadowprice.pacing.forecast import Forecast, Profile
+
+FILE = "traffic.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """The ordinary traffic of a campaign.
+
+    profiles  side → its ordinary day
+    accounts  side → the accounts that ask and how often each does
+    """
+
+    profiles: Mapping[Side, Profile]
+    accounts: Mapping[Side, Accounts]
+
+    def forecast(self, campaign: Campaign) -> Forecast:
+        """Expected requests by slot of the campaign's window."""
+        return Forecast.of(campaign, self.profiles)
+
+    def save(self, folder: Path) -> None:
+        """Write traffic.json and one parquet file per side; :meth:`load` is the inverse."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for side, accounts in self.accounts.items():
+            frame = pd.DataFrame({"account_id": accounts.account_id.astype(str), "activity": accounts.activity})
+            frame.to_parquet(folder / f"traffic-{side}.parquet", index=False)
+        profiles = {side: {"shares": p.shares.tolist(), "level": p.level} for side, p in self.profiles.items()}
+        (folder / FILE).write_text(json.dumps(profiles, indent=1))
+
+    @classmethod
+    def load(cls, folder: Path) -> Traffic:
+        """Read what :meth:`save` wrote, or :class:`NotFound`."""
+        path = folder / FILE
+        if not path.exists():
+            raise NotFound(f"no {FILE} in {folder}; run the featurize step first")
+        profiles: dict[Side, Profile] = {
+            side: Profile(np.asarray(p["shares"]), p["level"]) for side, p in json.loads(path.read_text()).items()
+        }
+        accounts: dict[Side, Accounts] = {}
+        for side in profiles:
+            frame = pd.read_parquet(folder / f"traffic-{side}.parquet")
+            accounts[side] = Accounts(frame["account_id"].to_numpy(dtype=str), frame["activity"].to_numpy(dtype=float))
+        return cls(profiles, accounts)
+
+
+def fit_traffic(campaign: Campaign, exposure: pd.DataFrame, served: Mapping[Side, pd.Series]) -> Traffic:
+    """Fit on past requests.
+
+    Args:
+        campaign: whose sides count.
+        exposure: the exposure table.
+        served: side → accounts that can be served; requests of others are not forecast.
+
+    A side whose requests all carry the same time of day has no hours in its data: its day is taken
+    as even. Accounts that can be served but never asked are left out.
+    """
+    profiles: dict[Side, Profile] = {}
+    accounts: dict[Side, Accounts] = {}
+    for side in campaign.sides:
+        if side not in served:
+            continue
+        own = exposure[(exposure["side"] == side) & exposure["account_id"].isin(set(served[side]))]
+        if own.empty:
+            continue
+        at = own["decided_at"].dt.tz_convert("UTC").dt.tz_localize(None)
+        # A day without a request says nothing of the level, whether it lies in or outside the data.
+        days = float(at.dt.normalize().nunique())
+        if at.dt.hour.nunique() == 1:
+            profiles[side] = Profile(np.ones(24), len(own) / days)
+        else:
+            profiles[side] = Profile.fit(at.to_numpy(dtype="datetime64[ns]"), days)
+        activity = own["account_id"].value_counts()
+        accounts[side] = Accounts(activity.index.to_numpy(dtype=str), activity.to_numpy(dtype=float))
+    return Traffic(profiles, accounts)

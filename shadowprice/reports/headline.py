@@ -1,0 +1,144 @@
+"""The sentences of the report, worked out from its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from shadowprice.reports.data import Currency, Policy, ReportData, Scenario, SideReport, Solve
+from shadowprice.reports.wording import MISSING, incentives, listed, money, number, percent
+
+LIMITS = {"total": "Budget used", "per_account": "Paid per request", "per_response": "Paid per response"}
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One number of the headline; ``share`` draws a meter that is full at 1."""
+
+    name: str
+    figure: str
+    aside: str
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class Headline:
+    """What was spent and what it brought, in a sentence and in tiles."""
+
+    sentence: str
+    tiles: tuple[Tile, ...]
+    simulated: bool
+
+
+def headline(data: ReportData) -> Headline | None:
+    """The headline of a run's first scenario, or None when there is none."""
+    if not data.scenarios:
+        return None
+    run = data.scenarios[0]
+    ours = run.policies[0]
+    static, best = run.policy("static"), run.policy("hindsight")
+    limit, used = run.budget.limit, run.used(ours)
+    tiles = [
+        Tile(
+            LIMITS[run.budget.form],
+            money(used, data.currency),
+            f"{percent(used / limit if limit > 0 else np.nan)} of {money(limit, data.currency)}",
+            used / limit if limit > 0 else None,
+        ),
+        Tile("Brought", number(ours.value), _cost_of_one(ours, data)),
+    ]
+    sentence = f"{_spent(run, ours, data.currency)} and brought {number(ours.value)} {data.value_unit}"
+    if best is not None and np.isfinite(run.of_best(ours)):
+        share = run.of_best(ours)
+        tiles.append(Tile("Of the best possible", percent(share), f"hindsight: {number(best.value)}", share))
+        sentence += f", {percent(share)} of what was possible in hindsight"
+    sentence += "."
+    if static is not None and static is not ours:
+        told, tile = _static(run, ours, static)
+        sentence += f" {told}"
+        tiles.append(tile)
+    return Headline(sentence, tuple(tiles), run.simulated)
+
+
+def against(scenario: Scenario, policy: Policy) -> str:
+    """How far a policy ended below or above its limit."""
+    excess = scenario.excess(policy)
+    if not np.isfinite(excess):
+        return "above zero"
+    if abs(excess) < 5e-7:
+        return "on the limit"
+    return f"{percent(abs(excess), 2)} {'over' if excess > 0 else 'below'}"
+
+
+def budget_heading(scenario: Scenario) -> str:
+    """Heading of the column that holds what the budget limits."""
+    return LIMITS[scenario.budget.form]
+
+
+def change_sentence(side: SideReport, currency: Currency) -> str:
+    """Where the hazard rate of a side changes, in words."""
+    found = side.hazard
+    if found is None:
+        return ""
+    if found.at.size == 0:
+        return "The hazard rate shows no change point: one rate fits all incentives."
+    edges, unit = incentives(found.segments.edges, currency)
+    rates = found.segments.hazard
+    turns = [
+        f"{number(at)} {unit} (rate {_times(before, after)})"
+        for at, before, after in zip(edges[1:-1], rates[:-1], rates[1:], strict=True)
+    ]
+    noun = "a change point" if len(turns) == 1 else f"{len(turns)} change points"
+    return f"The hazard rate shows {noun}: {listed(turns)}."
+
+
+def solve_sentence(solves: Sequence[Solve]) -> str:
+    """How many solves were made, published, and how good the worst was."""
+    if not solves:
+        return ""
+    published = [solve for solve in solves if solve.published]
+    told = f"{len(solves)} solves, {len(published)} published."
+    if published:
+        gap, excess = max(solve.gap for solve in published), max(solve.violation for solve in published)
+        told += (
+            f" Largest relative gap between what was reached and the upper bound: {number(gap, 3)};"
+            f" largest excess over a limit: {number(excess, 3)} (≤ 0 is within)."
+        )
+    return told
+
+
+def _spent(run: Scenario, ours: Policy, currency: Currency) -> str:
+    limit = money(run.budget.limit, currency)
+    if run.budget.form == "total":
+        return f"The campaign paid {money(ours.total, currency)} of its budget of {limit}"
+    what = "request" if run.budget.form == "per_account" else "response"
+    used = money(run.used(ours), currency)
+    return f"The campaign paid {money(ours.total, currency)}, {used} per {what} against a limit of {limit},"
+
+
+def _cost_of_one(ours: Policy, data: ReportData) -> str:
+    if ours.value <= 0:
+        return data.value_unit
+    return f"{data.value_unit}, {money(ours.total / ours.value, data.currency)} each"
+
+
+def _static(run: Scenario, ours: Policy, static: Policy) -> tuple[str, Tile]:
+    """What a price kept from the start would have done instead, as a sentence and as a tile."""
+    kept, name = "a price kept from the start", "Against a static price"
+    if run.overspent(static):
+        over = percent(run.excess(static))
+        return f"{kept.capitalize()} would have overspent by {over}.", Tile(
+            name, f"{over} over", "is what it overspends"
+        )
+    aside = f"static: {number(static.value)}"
+    if static.value <= 0:
+        return f"{kept.capitalize()} would have brought nothing.", Tile(name, MISSING, aside)
+    gain = ours.value / static.value - 1
+    told = f"That is {percent(abs(gain))} {'less' if gain < 0 else 'more'} than {kept} would have brought."
+    return told, Tile(name, f"{'+' if gain > 0 else ''}{percent(gain)}", aside)
+
+
+def _times(before: float, after: float) -> str:
+    return f"×{number(after / before, 2)}" if before > 0 else "from zero"

@@ -1,0 +1,135 @@
+"""The report: one HTML page that needs nothing but itself."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from shadowprice.evaluation.intervals import Estimate
+from shadowprice.evaluation.slope import Slope
+from shadowprice.reports import headline, response_figures, spending_figures, wording
+from shadowprice.reports.data import ReportData, Section, SideReport
+from shadowprice.reports.storage import write_text
+
+SECTIONS: dict[Section, str] = {
+    "spending": "The money, hour by hour",
+    "response": "What incentives do",
+    "quality": "How good the model is",
+    "solves": "The price and its proof",
+    "data": "Data and graph",
+    "run": "How it ran",
+}
+METRICS = {
+    "auc": "AUC",
+    "logloss": "Log loss",
+    "brier": "Brier score",
+    "mae": "MAE",
+    "mse": "MSE",
+    "ece": "Calibration error",
+    "rpr": "Reversed pairs",
+    "epr": "Equal pairs",
+    "mlss": "Roughness",
+}
+
+
+def render(data: ReportData) -> str:
+    """The page as text: figures inside, no script, no reference to anything outside.
+
+    Every text of ``data`` is escaped. O(size of the data); figures take about a second in all.
+    """
+    pages = _environment(data)
+    return pages.get_template("report.html.jinja").render(
+        data=data,
+        contents=_contents(data),
+        figures={key: Markup(svg) for key, svg in _figures(data).items()},
+        headline=headline.headline(data),
+    )
+
+
+def write_report(data: ReportData, path: str | os.PathLike[str]) -> Path:
+    """Write the page to ``path``, whole or not at all."""
+    return write_text(render(data), path)
+
+
+def _contents(data: ReportData) -> dict[str, str]:
+    present = {
+        "spending": bool(data.scenarios),
+        "response": any(side.levels or side.slope or side.model_slope is not None for side in data.sides),
+        "quality": data.gate is not None or any(side.metrics or side.calibration for side in data.sides),
+        "solves": bool(data.solves),
+        "data": bool(data.facts),
+        "run": bool(data.steps or data.serving or data.versions),
+    }
+    contents: dict[str, str] = {key: name for key, name in SECTIONS.items() if present[key] or key in data.absent}
+    return contents | ({"notes": "Notes"} if data.notes else {})
+
+
+def _figures(data: ReportData) -> dict[str, str]:
+    figures = {}
+    for at, scenario in enumerate(data.scenarios, start=1):
+        figures[f"hours-{at}"] = spending_figures.hours(scenario, data.currency, data.value_unit, str(at))
+    if len(data.scenarios) > 1:
+        figures["values"] = spending_figures.values(data.scenarios, data.value_unit)
+    for side in data.sides:
+        name, levels = side.side, side.levels
+        if levels is not None:
+            figures[f"response-{name}"] = response_figures.response_by_level(levels, name, data.currency, side.hazard)
+        if levels is not None and side.hazard is not None:
+            figures[f"hazard-{name}"] = response_figures.hazard_by_level(
+                side.hazard, name, data.currency, levels.levels, side.model_hazard, side.true_hazard
+            )
+        if side.calibration is not None:
+            figures[f"calibration-{name}"] = response_figures.calibration(side.calibration, side.repaired, name)
+    return figures
+
+
+def _environment(data: ReportData) -> Environment:
+    pages = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    pages.filters |= {
+        "number": wording.number,
+        "percent": wording.percent,
+        "estimate": wording.estimate,
+        "duration": wording.duration,
+        "money": lambda minor: wording.money(minor, data.currency),
+        "incentives": lambda levels: wording.incentives(levels, data.currency),
+        "under": under,
+        "metric": lambda name: METRICS.get(name, name),
+    }
+    pages.globals |= {
+        "data": data,
+        "against": headline.against,
+        "budget_heading": headline.budget_heading,
+        "change_sentence": lambda side: headline.change_sentence(side, data.currency),
+        "solve_sentence": headline.solve_sentence(data.solves),
+        "metric_names": metric_names,
+        "per_major": per_major,
+    }
+    return pages
+
+
+def metric_names(side: SideReport) -> list[str]:
+    """Names of all metrics of a side's models, in the order of first appearance."""
+    return list(dict.fromkeys(name for found in side.metrics.values() for name in found))
+
+
+def under(told: str) -> Markup:
+    """An estimate's text with its interval on a line of its own."""
+    value, _, interval = told.partition(" [")
+    return Markup("{}<br><small>[{}</small>").format(value, interval) if interval else escape(value)
+
+
+def per_major(slope: Slope | Estimate | float) -> Any:
+    """A slope per minor unit as one per major unit, with its interval where there is one."""
+    if isinstance(slope, (Slope, Estimate)):
+        return Estimate(100 * slope.value, 100 * slope.low, 100 * slope.high, slope.level)
+    return 100 * slope

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shadowprice.datasets import Dataset, load
+from shadowprice.datasets.o2o import JULY_FILE, LABELLED_FILE, JulyOffers, july_offers
+from shadowprice.errors import InvalidTable, NotFound
+from shadowprice.tables import campaign_from_tables, labelled
+
+YUAN = (1, 5, 10, 20, 30, 50)
+WINDOW_STARTS = {1: "2016-04-14", 2: "2016-05-15", 3: "2016-07-01"}
+
+
+@pytest.fixture(scope="module")
+def folder(shared_data: Path) -> Path:
+    return shared_data / "o2o_coupon"
+
+
+@pytest.fixture(scope="module")
+def raw(folder: Path) -> pd.DataFrame:
+    return pd.read_parquet(folder / LABELLED_FILE)
+
+
+@pytest.fixture(scope="module")
+def dataset(folder: Path) -> Dataset:
+    return load("o2o", data=str(folder))
+
+
+@pytest.fixture(scope="module")
+def july(folder: Path) -> JulyOffers:
+    return july_offers(str(folder))
+
+
+def source_row(request_id: pd.Series[Any]) -> pd.Series[Any]:
+    """Row of the source file that a request was made from."""
+    return request_id.str.rsplit("-", n=1).str[1].astype(int)
+
+
+def as_of(exposure: pd.DataFrame, account: pd.DataFrame, key: str, side: str) -> pd.DataFrame:
+    """Newest snapshot not later than the decision, joined by pandas."""
+    history = account[account["side"] == side].rename(columns={"account_id": key}).sort_values("snapshot_ts")
+    rows = exposure[["request_id", key, "decided_at"]].sort_values("decided_at", kind="stable")
+    return pd.merge_asof(rows, history, left_on="decided_at", right_on="snapshot_ts", by=key)
+
+
+def test_rows_and_redeemed_shares_per_level_are_those_of_the_file(dataset: Dataset, raw: pd.DataFrame) -> None:
+    rows = labelled(dataset.tables, "customer")
+    for level, yuan in enumerate(YUAN):
+        of_level = raw[(raw["value_yuan"] == yuan) & (raw["is_man_jian"] == 1)]
+        mine = rows[rows["level"] == level]
+        assert len(mine) == len(of_level)
+        assert set(mine["face_value"]) == {100 * yuan}
+        assert mine["response"].sum() == (of_level["outcome"] == "redeemed_le15d").sum()
+    assert len(rows) == 296_356
+    assert rows["response"].mean() == pytest.approx(0.08193, abs=1e-5)
+
+
+def test_what_is_dropped_is_counted(dataset: Dataset, raw: pd.DataFrame) -> None:
+    notes = dataset.notes
+    assert int(notes["dropped: percentage discounts"]) == (raw["is_man_jian"] == 0).sum() == 6237
+    assert int(notes["dropped: value is no level"].split()[0]) == (raw["value_yuan"] == 100).sum() == 2
+    assert len(dataset.tables.exposure) == len(raw) - 6237 - 2
+
+
+def test_late_redemptions_are_neither_redeemed_nor_paid(dataset: Dataset, raw: pd.DataFrame) -> None:
+    outcome = dataset.tables.outcome
+    kind = raw["outcome"].iloc[source_row(outcome["request_id"])].to_numpy()
+    assert (kind == "redeemed_gt15d").sum() == int(dataset.notes["late redemptions"].split()[0]) == 4157
+    assert outcome.loc[kind == "redeemed_gt15d", ["redeemed", "cost_paid"]].to_numpy().sum() == 0
+    paid = 100 * raw.loc[(raw["outcome"] == "redeemed_le15d") & (raw["value_yuan"] <= 50), "value_yuan"].sum()
+    assert outcome["cost_paid"].sum() == paid
+
+
+def test_every_exposure_joins_to_the_history_that_its_own_row_carries(dataset: Dataset, raw: pd.DataFrame) -> None:
+    tables = dataset.tables
+    for key, side, prefix in (("account_id", "customer", "u_"), ("partner_id", "merchant", "m_")):
+        joined = as_of(tables.exposure, tables.account, key, side)
+        own = raw.iloc[source_row(joined["request_id"])].reset_index(drop=True)
+        starts = own["window"].map(WINDOW_STARTS)
+        assert (joined["snapshot_ts"].dt.strftime("%Y-%m-%d") == starts).all()
+        assert (joined["snapshot_ts"] <= joined["decided_at"]).all()
+        # Rebuilt merchant groups that mix two shops have no single history.
+        sound = ~own["merchant_group"].isin([5776, 6759]) if side == "merchant" else pd.Series(True, index=own.index)
+        for column in (name for name in raw.columns if name.startswith(prefix)):
+            np.testing.assert_array_equal(joined.loc[sound, f"x_{column}"], own.loc[sound, column].astype(float))
+
+
+def test_the_features_of_the_request_do_not_reveal_the_value(dataset: Dataset, raw: pd.DataFrame) -> None:
+    exposure = dataset.tables.exposure
+    features = exposure.filter(regex="^x_").assign(
+        x_pay_rate=raw["pay_rate"].iloc[source_row(exposure["request_id"])].to_numpy()
+    )
+
+    def revealed(column: str) -> float:
+        known = ["x_log_threshold", column]
+        levels = exposure["offer_id"].groupby([features[name] for name in known], dropna=False).transform("nunique")
+        return float((levels == 1).mean())
+
+    assert revealed("x_pay_rate") == 1.0
+    for column in features.columns.drop(["x_pay_rate", "x_log_threshold"]):
+        assert revealed(column) < 0.15, column
+
+
+def test_propensities_are_smoothed_frequencies_of_their_cell(dataset: Dataset, raw: pd.DataFrame) -> None:
+    used = raw[raw["value_yuan"].isin(YUAN)]
+    narrow, wide = ["merchant_group", "threshold_yuan", "window"], ["threshold_yuan", "window"]
+    count: Counter[Any] = Counter()
+    for cell in (narrow, [*narrow, "value_yuan"], wide, [*wide, "value_yuan"]):
+        count.update(used[cell].itertuples(index=False, name=None))
+    exposure = dataset.tables.exposure.sample(500, random_state=0)
+    own = raw.iloc[source_row(exposure["request_id"])]
+    for propensity, (_, row) in zip(exposure["propensity"], own.iterrows(), strict=True):
+        cell, broad = tuple(row[narrow]), tuple(row[wide])
+        prior = count[(*broad, row["value_yuan"])] / count[broad]
+        assert propensity == pytest.approx((count[(*cell, row["value_yuan"])] + prior) / (count[cell] + 1))
+    assert "fitted" in dataset.notes["propensity"]
+
+
+def test_the_last_labelled_week_is_the_test_and_no_label_of_it_is_seen_before(dataset: Dataset) -> None:
+    exposure, outcome = dataset.tables.exposure, dataset.tables.outcome
+    part = dataset.split.assign(exposure)
+    decided = exposure["decided_at"].dt.strftime("%Y-%m-%d")
+    assert (decided[part == "train"].min(), decided[part == "train"].max()) == ("2016-04-14", "2016-05-17")
+    assert (decided[part == "validation"].min(), decided[part == "validation"].max()) == ("2016-05-18", "2016-05-24")
+    assert (decided[part == "test"].min(), decided[part == "test"].max()) == ("2016-05-25", "2016-05-31")
+    assert (outcome["observed_at"][part == "test"] > pd.Timestamp("2016-05-25", tz="UTC")).all()
+
+
+def test_a_purged_split_trains_only_on_labels_known_when_the_test_begins(folder: Path) -> None:
+    dataset = load("o2o", data=str(folder), purge=True)
+    part = dataset.split.assign(dataset.tables.exposure)
+    known = dataset.tables.outcome["observed_at"]
+    begins = pd.Timestamp("2016-05-25", tz="UTC")
+    assert known[part == "train"].max() <= begins < known[part == "purged"].min()
+    assert Counter(part) == {"train": 111_733, "purged": 38_531, "validation": 88_282, "test": 57_810}
+
+
+def test_edges_precede_their_window_and_add_up_to_the_pair_history(dataset: Dataset, raw: pd.DataFrame) -> None:
+    edge = dataset.tables.edge
+    assert set(edge["ts"].dt.strftime("%Y-%m-%dT%H:%M:%S")) == {"2016-04-13T23:59:59", "2016-05-14T23:59:59"}
+    used = raw[raw["value_yuan"].isin(YUAN)]
+    history = (
+        used.groupby(["user_id", "merchant_group", "window"])["um_user_merchant_any"].first().unstack(fill_value=0)
+    )
+    # Where a later history is shorter than an earlier one, the earlier one stands.
+    most = history.max(axis=1)
+    most = most[most > 0]
+    total = edge.groupby(["src", "dst"])["weight"].sum()
+    expected = pd.Series(most.to_numpy(), index=[(f"u{user}", f"m{merchant}") for user, merchant in most.index])
+    assert len(total) == len(expected)
+    assert total.to_dict() == expected.to_dict()
+
+
+def test_users_and_merchants_never_share_a_name(dataset: Dataset) -> None:
+    sides = dataset.tables.account.groupby("side")["account_id"].agg(set)
+    assert not sides["customer"] & sides["merchant"]
+    assert len(sides["customer"]) == dataset.tables.exposure["account_id"].nunique()
+
+
+def test_the_budget_binds_and_can_be_met(dataset: Dataset, raw: pd.DataFrame) -> None:
+    campaign = campaign_from_tables(dataset.tables)
+    assert (campaign.starts_at.isoformat(), campaign.hours) == ("2016-07-01T00:00:00+00:00", 24)
+    assert set(campaign.sides) == {"customer"}
+    used = raw[raw["value_yuan"].isin(YUAN)]
+    train = used[used["date_received"] < "2016-05-18"]
+    redeemed = train["outcome"] == "redeemed_le15d"
+    a_day = len(train) / train["date_received"].nunique()
+    assert campaign.budget.limit == int(0.5 * a_day * (100 * train["value_yuan"] * redeemed).mean())
+    assert a_day * 100 * redeemed.mean() < campaign.budget.limit < a_day * 5000 * redeemed.mean()
+
+
+def test_july_is_checked_and_kept_apart(dataset: Dataset, july: JulyOffers, folder: Path) -> None:
+    raw = pd.read_parquet(folder / JULY_FILE)
+    assert len(july.exposure) == raw["value_yuan"].isin(YUAN).sum() == 110_242
+    begins = pd.Timestamp("2016-07-01", tz="UTC")
+    assert july.exposure["decided_at"].min() == begins
+    assert set(july.account["snapshot_ts"]) == {begins}
+    assert july.edge["ts"].max() < begins
+    assert set(july.exposure["account_id"]) == set(july.account.loc[july.account["side"] == "customer", "account_id"])
+    for table, column in (("account", "snapshot_ts"), ("edge", "ts"), ("exposure", "decided_at")):
+        assert getattr(dataset.tables, table)[column].max() < pd.Timestamp("2016-06-01", tz="UTC")
+    assert not set(july.exposure["request_id"]) & set(dataset.tables.exposure["request_id"])
+
+
+def test_both_files_have_the_same_features(dataset: Dataset, july: JulyOffers) -> None:
+    for table in ("account", "edge", "offer", "exposure"):
+        assert list(getattr(july, table).columns) == list(getattr(dataset.tables, table).columns)
+
+
+def test_a_folder_without_the_file_is_refused_with_its_name(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match=LABELLED_FILE):
+        load("o2o", data=str(tmp_path))
+
+
+def test_a_file_of_another_shape_is_refused(tmp_path: Path, raw: pd.DataFrame) -> None:
+    raw.head(50).drop(columns=["threshold_yuan", "u_buy_total"]).to_parquet(tmp_path / LABELLED_FILE)
+    with pytest.raises(InvalidTable, match=r"threshold_yuan: the column is missing"):
+        load("o2o", data=str(tmp_path))
+    raw.head(50).assign(outcome="perhaps").to_parquet(tmp_path / LABELLED_FILE)
+    with pytest.raises(InvalidTable, match=r"outcome: must be one of .* first: 0, 1, 2, 3, 4"):
+        load("o2o", data=str(tmp_path))

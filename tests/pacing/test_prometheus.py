@@ -1,0 +1,167 @@
+"""Spend read from a real Prometheus that scrapes a real exporter."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter, start_http_server
+
+from shadowprice.errors import Unavailable
+from shadowprice.pacing.prometheus import PrometheusSpend
+from shadowprice.pacing.spend import SpendReport
+
+BINARY = shutil.which("prometheus")
+MISSING = "no prometheus binary (Debian: apt-get install prometheus)"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def eventually(what: Callable[[], bool], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.05)
+
+
+class Ledger:
+    """An exporter whose counters start from what its database holds."""
+
+    def __init__(self, port: int, spent: int, redeemed: int, decided: int) -> None:
+        registry = CollectorRegistry()
+        self.spend = Counter("shadowprice_spend_minor_units", "-", ["campaign"], registry=registry).labels("spring")
+        self.redemptions = Counter("shadowprice_redemptions", "-", ["campaign", "side"], registry=registry)
+        self.decisions = Counter(
+            "shadowprice_decisions", "-", ["campaign", "side", "level", "reason"], registry=registry
+        )
+        self.spend.inc(spent)
+        self.redemptions.labels("spring", "customer").inc(redeemed)
+        self.decisions.labels("spring", "customer", "0", "optimal").inc(decided)
+        self.decisions.labels("spring", "customer", "0", "repeat").inc(1000)
+        self.decisions.labels("spring", "merchant", "1", "tie").inc(4)
+        self.server, self.thread = start_http_server(port, addr="127.0.0.1", registry=registry)
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+@dataclass
+class Server:
+    url: str
+    process: subprocess.Popen[bytes]
+    target: int
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    if BINARY is None and os.environ.get("CI") == "true":
+        pytest.fail(MISSING)
+    if BINARY is None:
+        pytest.skip(MISSING)
+    folder: Path = tmp_path_factory.mktemp("prometheus")
+    port, target = free_port(), free_port()
+    job = {"job_name": "ledger", "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}
+    config = {"global": {"scrape_interval": "250ms", "scrape_timeout": "250ms"}, "scrape_configs": [job]}
+    (folder / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [
+                BINARY,
+                f"--config.file={folder / 'prometheus.yml'}",
+                f"--storage.tsdb.path={folder / 'data'}",
+                f"--web.listen-address=127.0.0.1:{port}",
+            ],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+
+        def ready() -> bool:
+            assert process.poll() is None, (folder / "log").read_text()
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=1) as answer:
+                    return int(answer.status) == 200
+            except OSError:
+                return False
+
+        eventually(ready)
+        yield Server(f"http://127.0.0.1:{port}", process, target)
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+@pytest.fixture
+def ledger(prometheus: Server) -> Iterator[Ledger]:
+    running = Ledger(prometheus.target, spent=500, redeemed=5, decided=20)
+    eventually(lambda: readable(prometheus, lambda report: report.spent == 500))
+    yield running
+    running.close()
+    eventually(lambda: not readable(prometheus, lambda _: True))
+
+
+def readable(prometheus: Server, condition: Callable[[SpendReport], bool]) -> bool:
+    try:
+        return condition(PrometheusSpend(prometheus.url).read("spring"))
+    except Unavailable:
+        return False
+
+
+def test_totals_are_the_counters_of_the_ledger_and_follow_them(prometheus: Server, ledger: Ledger) -> None:
+    report = PrometheusSpend(prometheus.url).read("spring")
+    assert report.spent == 500
+    assert report.responses == {"customer": 5.0, "merchant": 0.0}
+    assert report.requests == {"customer": 20, "merchant": 4}
+    assert timedelta(0) <= datetime.now(UTC) - report.observed_at < timedelta(seconds=10)
+    ledger.spend.inc(123)
+    eventually(lambda: readable(prometheus, lambda report: report.spent == 623))
+
+
+def test_a_campaign_that_nobody_exports_is_unavailable(prometheus: Server, ledger: Ledger) -> None:
+    with pytest.raises(Unavailable, match="no fresh series"):
+        PrometheusSpend(prometheus.url).read("winter")
+
+
+def test_an_old_scrape_is_refused(prometheus: Server, ledger: Ledger) -> None:
+    with pytest.raises(Unavailable, match="last scraped"):
+        PrometheusSpend(prometheus.url, max_age_seconds=-1.0).read("spring")
+
+
+def test_a_ledger_that_went_away_is_missing_and_its_totals_continue_when_it_is_back(prometheus: Server) -> None:
+    first = Ledger(prometheus.target, spent=800, redeemed=8, decided=30)
+    eventually(lambda: readable(prometheus, lambda report: report.spent == 800))
+    first.close()
+    eventually(lambda: not readable(prometheus, lambda _: True))
+    with pytest.raises(Unavailable, match="is its target up"):
+        PrometheusSpend(prometheus.url).read("spring")
+    second = Ledger(prometheus.target, spent=850, redeemed=9, decided=31)
+    try:
+        eventually(
+            lambda: readable(prometheus, lambda report: (report.spent, report.requests["customer"]) == (850, 31))
+        )
+    finally:
+        second.close()
+        eventually(lambda: not readable(prometheus, lambda _: True))
+
+
+def test_a_server_that_is_not_there_or_not_a_prometheus_is_unavailable(prometheus: Server, ledger: Ledger) -> None:
+    with pytest.raises(Unavailable, match="does not answer"):
+        PrometheusSpend(f"http://127.0.0.1:{free_port()}").read("spring")
+    with pytest.raises(Unavailable):
+        PrometheusSpend(f"http://127.0.0.1:{prometheus.target}").read("spring")  # the exporter itself

@@ -1,0 +1,231 @@
+"""The replay driver: order, accounting, failures of the parts around it, and the hard stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from shadowprice.errors import InvalidInput, NotCertified, NotFound, Unavailable
+from shadowprice.pacing.compare import Setting
+from shadowprice.pacing.day import Day
+from shadowprice.pacing.outcomes import NOTHING, OutcomeModel, Outcomes
+from shadowprice.pacing.policies import Books, PricedPolicy, Pricer
+from shadowprice.pacing.replay import Answers, Replay, ResolveSlot, replay
+
+
+class System:
+    """Books, policy and pricer of one setting."""
+
+    def __init__(self, setting: Setting, hard_stop: bool = False) -> None:
+        self.setting = setting
+        self.books = Books(setting.campaign, setting.history)
+        self.policy = PricedPolicy(setting.campaign, setting.model, self.books, hard_stop=hard_stop)
+        self.pricer = Pricer(self.policy, setting.forecast)
+
+    def run(self, resolve_slot: ResolveSlot | None = None, batch: int = 128) -> Replay:
+        return replay(
+            self.setting.day,
+            self.setting.campaign,
+            self.setting.outcomes,
+            self.policy,
+            self.books.settle,
+            resolve_slot or self.pricer.hourly,
+            batch=batch,
+            progress=False,
+        )
+
+
+MakeSetting = Callable[..., Setting]
+
+
+def test_every_request_is_answered_once_in_order_and_the_slots_add_up(make_setting: MakeSetting) -> None:
+    system = System(make_setting(requests=3000))
+    run, day = system.run(), system.setting.day
+    np.testing.assert_array_equal(run.outcomes.request_id, day.request_id)
+    assert run.slots["slot"].tolist() == list(range(24))
+    assert run.slots["requests"].tolist() == sum(day.counts().values()).tolist()  # type: ignore[union-attr]
+    assert run.slots["spend"].sum() == run.outcomes.cost.sum() == system.books.spent
+    weight = np.where(run.outcomes.side == "merchant", 0.5, 1.0)
+    assert run.slots["value"].sum() == pytest.approx((weight * run.outcomes.response).sum())
+    assert run.slots["expected_value"].sum() == pytest.approx((weight * run.outcomes.expected_response).sum())
+    assert run.slots["version"].tolist() == list(range(1, 25))
+    assert run.slots["updated"].all()
+    assert (run.slots["note"] == "").all()
+    assert system.books.requests == {side: int(counts.sum()) for side, counts in day.counts().items()}
+
+
+def test_the_size_of_a_batch_changes_nothing_but_speed(make_setting: MakeSetting) -> None:
+    setting = make_setting(requests=600)
+    one, many = System(setting).run(batch=1), System(setting).run(batch=500)
+    np.testing.assert_array_equal(one.outcomes.level, many.outcomes.level)
+    np.testing.assert_array_equal(one.outcomes.cost, many.outcomes.cost)
+    np.testing.assert_allclose(one.slots["price"], many.slots["price"])
+
+
+def test_the_same_day_replays_to_the_same_result(make_setting: MakeSetting) -> None:
+    setting = make_setting(requests=600)
+    first, second = System(setting).run(), System(setting).run()
+    np.testing.assert_array_equal(first.outcomes.level, second.outcomes.level)
+    assert first.slots["price"].tolist() == second.slots["price"].tolist()
+
+
+@pytest.mark.parametrize("error", [NotCertified, Unavailable])
+def test_a_slot_without_a_new_price_keeps_the_last_one_and_says_why(
+    make_setting: MakeSetting, error: type[Exception]
+) -> None:
+    system = System(make_setting(requests=2000))
+
+    def dead_at_noon(slot: int, observed: object) -> object:
+        if 12 <= slot < 15:
+            raise error("the feed is dead")
+        return system.pricer.hourly(slot, observed)  # type: ignore[arg-type]
+
+    slots = system.run(dead_at_noon).slots  # type: ignore[arg-type]
+    assert slots.loc[12:14, "price"].tolist() == [slots.loc[11, "price"]] * 3
+    assert slots.loc[12:14, "version"].tolist() == [12] * 3
+    assert not slots.loc[12:14, "updated"].any()
+    assert slots.loc[12:14, "note"].tolist() == [f"{error.__name__}: the feed is dead"] * 3
+    assert slots.loc[15, "version"] == 13
+    assert slots.loc[15, "updated"]
+
+
+def test_a_dead_feed_for_three_hours_still_ends_on_budget(make_setting: MakeSetting) -> None:
+    setting = make_setting(requests=20_000, shock={12: 2.0})
+    system = System(setting)
+
+    def dead(slot: int, observed: object) -> object:
+        if 12 <= slot < 15:
+            raise Unavailable("the feed is dead")
+        return system.pricer.hourly(slot, observed)  # type: ignore[arg-type]
+
+    system.run(dead)  # type: ignore[arg-type]
+    assert system.books.spent == pytest.approx(setting.campaign.budget.limit, rel=0.01)
+
+
+def test_without_a_first_price_nothing_is_answered(make_setting: MakeSetting) -> None:
+    system = System(make_setting(requests=200))
+
+    def never(slot: int, observed: object) -> None:
+        raise NotCertified("infeasible")
+
+    with pytest.raises(Unavailable, match="no price yet"):
+        system.run(never)  # type: ignore[arg-type]
+    assert system.books.spent == 0
+
+
+def test_ctrl_c_ends_the_replay_and_keeps_what_was_settled(make_setting: MakeSetting) -> None:
+    system = System(make_setting(requests=2000))
+    answered: list[Day] = []
+
+    def impatient(batch: Day) -> Answers:
+        if len(answered) == 5:
+            raise KeyboardInterrupt
+        answered.append(batch)
+        return system.policy(batch)
+
+    setting = system.setting
+    with pytest.raises(KeyboardInterrupt):
+        replay(
+            setting.day,
+            setting.campaign,
+            setting.outcomes,
+            impatient,
+            system.books.settle,
+            system.pricer.hourly,
+            progress=False,
+        )
+    assert sum(system.books.requests.values()) == sum(len(batch) for batch in answered)
+
+
+def test_an_error_of_the_service_is_not_swallowed(make_setting: MakeSetting) -> None:
+    setting = make_setting(requests=200)
+
+    def broken(batch: Day) -> Answers:
+        raise Unavailable("the predictor is down")
+
+    system = System(setting)
+    with pytest.raises(Unavailable, match="predictor"):
+        replay(setting.day, setting.campaign, setting.outcomes, broken, system.books.settle, lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("answers", "field"),
+    [
+        (Answers(np.zeros(1, dtype=np.int32), np.array(["optimal"] * 2)), "answers.level"),
+        (Answers(np.zeros(2, dtype=np.int32), np.array(["optimal"])), "answers.reason"),
+        (Answers(np.full(2, -2, dtype=np.int32), np.array(["optimal"] * 2)), "answers.level"),
+        (Answers(np.full(2, 9, dtype=np.int32), np.array(["optimal"] * 2)), "level"),
+    ],
+)
+def test_answers_that_do_not_fit_their_batch_are_refused(
+    make_setting: MakeSetting, answers: Answers, field: str
+) -> None:
+    setting = make_setting(requests=50)
+    with pytest.raises(InvalidInput) as caught:
+        replay(
+            setting.day.take(slice(0, 2)),
+            setting.campaign,
+            setting.outcomes,
+            lambda _: answers,
+            lambda _: None,
+            lambda *_: None,
+            progress=False,
+        )
+    assert caught.value.field == field
+
+
+def test_a_day_without_requests_and_a_batch_of_none_are_refused(make_setting: MakeSetting) -> None:
+    setting = make_setting(requests=50)
+    for day, batch, field in ((setting.day.take(slice(0, 0)), 1, "day"), (setting.day, 0, "batch")):
+        with pytest.raises(InvalidInput, match=field):
+            replay(
+                day, setting.campaign, setting.outcomes, lambda _: None, lambda _: None, lambda *_: None, batch=batch
+            )  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shock", [None, {12: 2.0}, {22: 4.0}])
+@pytest.mark.parametrize("method", ["hourly", "static"])
+def test_with_the_hard_stop_no_policy_ever_overspends(
+    make_setting: MakeSetting, shock: dict[int, float] | None, method: str
+) -> None:
+    system = System(make_setting(seed=3, requests=4000, shock=shock), hard_stop=True)
+    run = system.run(getattr(system.pricer, method))
+    limit = system.setting.campaign.budget.limit
+    paid = np.cumsum(run.outcomes.cost)
+    assert paid[-1] <= limit
+    if run.slots["exhausted"].sum():
+        # It stops for want of money, not early: what is left does not pay for two dear incentives.
+        assert limit - paid[-1] <= 2 * 200
+        stopped = run.outcomes.level == NOTHING
+        assert set(run.outcomes.side[stopped].tolist()) <= {"customer"}  # merchants have a free level
+
+
+def test_the_progress_bar_counts_requests_and_names_the_campaign(
+    make_setting: MakeSetting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setting = make_setting(requests=100)
+    system = System(setting)
+    replay(setting.day, setting.campaign, setting.outcomes, system.policy, system.books.settle, system.pricer.hourly)
+    shown = capsys.readouterr().err
+    assert "replay spring" in shown
+    assert f"{len(setting.day)}/{len(setting.day)}" in shown
+
+
+def test_the_books_are_those_of_one_campaign(make_setting: MakeSetting) -> None:
+    books = System(make_setting(requests=50)).books
+    assert books.read("spring").spent == 0
+    with pytest.raises(NotFound, match="winter"):
+        books.read("winter")
+
+
+def test_the_sample_is_the_most_recent_traffic(make_setting: MakeSetting) -> None:
+    setting = make_setting(requests=400)
+    books = Books(setting.campaign, setting.history, sample_rows=100)
+    model: OutcomeModel = setting.outcomes
+    drawn: Outcomes = model.draw(setting.day, np.zeros(len(setting.day), dtype=np.int32))
+    books.settle(drawn)
+    for side in ("customer", "merchant"):
+        last = setting.day.account_id[setting.day.side == side][-100:]
+        np.testing.assert_array_equal(books.sample(setting.model)[side].response, setting.model[side].of(last).response)

@@ -1,0 +1,227 @@
+"""The hourly re-solve: what the price promises, and when there must not be one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shadowprice.campaign import Budget, BudgetForm, Campaign, Side
+from shadowprice.curves import Curves
+from shadowprice.decision import decide
+from shadowprice.errors import Conflict, InvalidInput, NotCertified
+from shadowprice.pacing.compare import Setting
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.pacing.resolve import Resolution, money_left, publish, resolve
+from shadowprice.pacing.spend import SpendReport
+
+NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
+AHEAD: dict[Side, np.ndarray] = {"customer": np.array([100.0, 150, 200]), "merchant": np.array([200.0, 50, 50])}
+
+
+def report(spent: int = 0, **changes: Any) -> SpendReport:
+    fields: dict[str, Any] = {
+        "spent": spent,
+        "responses": {"customer": 40.0, "merchant": 0.0},
+        "requests": {"customer": 100, "merchant": 60},
+        "observed_at": NOW,
+    }
+    return SpendReport(**(fields | changes))
+
+
+class Case:
+    """A campaign and a sample that may be solved in a line."""
+
+    def __init__(self, setting: Setting, form: BudgetForm, limit: float) -> None:
+        self.campaign: Campaign = replace(setting.campaign, budget=Budget(form=form, limit=limit))
+        # Twice as many merchants as the traffic to come has: the proportion must be put right.
+        self.samples: dict[Side, Curves] = {
+            "customer": setting.model["customer"].curves.take(np.arange(300)),
+            "merchant": setting.model["merchant"].curves.take(np.arange(400)),
+        }
+
+    def resolve(self, spend: SpendReport, ahead: Mapping[Side, Any] = AHEAD, **changes: Any) -> Resolution:
+        arguments: dict[str, Any] = {"slot": 9, "version": 4, "model_version": "m", "now": NOW} | changes
+        return resolve(self.campaign, self.samples, ahead, spend, **arguments)
+
+    def expected(self, found: Resolution, ahead: Mapping[Side, float]) -> dict[str, float]:
+        """Money, measure and value of ``ahead`` requests of each side, decided at the price."""
+        record = found.record
+        totals = dict.fromkeys(("paid", "measure", "value"), 0.0)
+        for side, curves in self.samples.items():
+            terms = self.campaign.terms(side)
+            response, names = curves.response, [f"{side}{i}" for i in range(curves.accounts)]
+            columns = np.arange(curves.accounts)
+            for share, weight in ((0.0, 1 - record.tie_share), (1.0, record.tie_share)):
+                level = decide(
+                    terms.value(response),
+                    self.campaign.net_cost(side, response),
+                    list(record.prices.values()),
+                    share,
+                    names,
+                ).level
+                for name, matrix in (
+                    ("paid", terms.cost(response)),
+                    ("measure", terms.measure(response)),
+                    ("value", terms.value(response)),
+                ):
+                    totals[name] += weight * ahead[side] * float(matrix[level, columns].mean())
+        return totals
+
+
+@pytest.fixture
+def case(make_setting: Callable[..., Setting]) -> Callable[..., Case]:
+    setting = make_setting(requests=10)
+    return lambda form="total", limit=30_000.0: Case(setting, form, limit)
+
+
+REQUESTS = {side: float(expected.sum()) for side, expected in AHEAD.items()}
+
+
+@pytest.mark.parametrize("spent", [0, 9000, 15_000])
+def test_a_total_spends_what_is_left_on_the_requests_to_come(case: Callable[..., Case], spent: int) -> None:
+    one = case()
+    found = one.resolve(report(spent))
+    assert one.expected(found, REQUESTS)["paid"] == pytest.approx(30_000 - spent, rel=1e-9)
+    assert (found.record.spent, found.record.remaining) == (spent, 30_000 - spent)
+
+
+def test_the_proportion_of_the_sides_is_the_forecasts_not_the_samples(case: Callable[..., Case]) -> None:
+    one = case()
+    merchants = {"customer": np.array([10.0]), "merchant": np.array([740.0])}
+    found = one.resolve(report(), merchants)
+    assert one.expected(found, {"customer": 10.0, "merchant": 740.0})["paid"] == pytest.approx(30_000, rel=1e-9)
+
+
+def test_a_mean_per_account_counts_what_was_saved_so_far(case: Callable[..., Case]) -> None:
+    one = case("per_account", 35.0)
+    for spent in (3000, 5600, 8000):
+        found = one.resolve(report(spent))
+        total = spent + one.expected(found, REQUESTS)["paid"]
+        assert total == pytest.approx(35.0 * (160 + sum(REQUESTS.values())), rel=1e-9)
+        assert found.record.remaining == 35 * 160 - spent
+
+
+def test_a_ratio_carries_over_what_was_saved_so_far(case: Callable[..., Case]) -> None:
+    one = case("per_response", 70.0)
+    for spent in (4000, 7000, 9000):
+        found = one.resolve(report(spent))
+        ahead = one.expected(found, REQUESTS)
+        measured = 40 + 60 + ahead["measure"]  # customers on response, merchants on grant
+        assert (spent + ahead["paid"]) / measured == pytest.approx(70.0, rel=1e-9)
+        assert found.record.remaining == 70 * 100 - spent
+
+
+def test_money_left_is_what_was_earned_and_not_spent(case: Callable[..., Case]) -> None:
+    spend = report(5000)
+    assert money_left(case("total", 30_000.0).campaign, spend) == 25_000
+    assert money_left(case("per_account", 35.0).campaign, spend) == 35 * 160 - 5000
+    assert money_left(case("per_response", 70.0).campaign, spend) == 70 * (40 + 60) - 5000
+
+
+def test_the_record_is_sealed_certified_and_speaks_of_the_rest_of_the_window(case: Callable[..., Case]) -> None:
+    one = case()
+    found = one.resolve(report(9000), slot=9, version=4)
+    record = found.record.verify()
+    assert (record.campaign, record.slot, record.version, record.status) == ("spring", 9, 4, "optimal")
+    assert record.sample_rows == 700
+    assert record.gap <= one.campaign.gap_limit
+    assert record.violation <= one.campaign.violation_limit
+    assert record.primal == pytest.approx(one.expected(found, REQUESTS)["value"], rel=1e-9)
+    assert record.dual == pytest.approx(record.primal, rel=1e-9)
+    assert (record.solved_at, record.expires_at) == (NOW, NOW + timedelta(hours=2))
+
+
+def test_the_plan_is_the_slots_share_of_the_money(case: Callable[..., Case]) -> None:
+    one = case()
+    found = one.resolve(report())
+    first = {side: float(expected[0]) for side, expected in AHEAD.items()}
+    assert found.planned == pytest.approx(one.expected(found, first)["paid"], rel=1e-2)
+
+
+def test_more_money_left_means_a_lower_price(case: Callable[..., Case]) -> None:
+    prices = [case().resolve(report(spent)).record.prices["budget"] for spent in (0, 5000, 10_000, 15_000)]
+    assert prices == sorted(prices)
+    assert prices[0] < prices[-1]
+
+
+def test_with_more_money_than_can_be_spent_the_price_is_zero(case: Callable[..., Case]) -> None:
+    assert case(limit=10_000_000.0).resolve(report()).record.prices == {"budget": 0.0}
+
+
+def test_money_that_is_just_used_up_buys_the_free_level_only(case: Callable[..., Case]) -> None:
+    one = case(limit=5000.0)
+    only_merchants = {"customer": np.zeros(3), "merchant": np.full(3, 50.0)}
+    found = one.resolve(report(5000), only_merchants)
+    assert found.planned == 0
+    assert np.isfinite(found.record.prices["budget"])
+    assert one.expected(found, {"customer": 0.0, "merchant": 150.0})["paid"] == 0
+
+
+@pytest.mark.parametrize(
+    ("reason", "spend", "ahead", "changes"),
+    [
+        ("stale", report(observed_at=NOW - timedelta(minutes=11)), AHEAD, {}),
+        ("clocks disagree", report(observed_at=NOW + timedelta(minutes=11)), AHEAD, {}),
+        ("stale", report(observed_at=NOW - timedelta(seconds=2)), AHEAD, {"max_spend_age": timedelta(seconds=1)}),
+        ("overspent by 1", report(30_001), AHEAD, {}),
+        ("infeasible", report(29_000), AHEAD, {}),
+        ("no request is expected", report(), {"customer": np.zeros(3), "merchant": np.zeros(3)}, {}),
+        ("no request is expected", report(), {}, {}),
+    ],
+)
+def test_what_may_not_be_priced_is_not_certified(
+    case: Callable[..., Case], reason: str, spend: SpendReport, ahead: Mapping[Side, Any], changes: dict[str, Any]
+) -> None:
+    with pytest.raises(NotCertified, match=reason):
+        case().resolve(spend, ahead, **changes)
+
+
+def test_a_side_that_is_expected_but_not_in_the_sample_is_not_certified(case: Callable[..., Case]) -> None:
+    one = case()
+    del one.samples["merchant"]
+    with pytest.raises(NotCertified, match="merchant"):
+        one.resolve(report())
+    found = one.resolve(report(), {"customer": AHEAD["customer"]})
+    assert found.record.sample_rows == 300
+
+
+@pytest.mark.parametrize("limit", ["gap_limit", "violation_limit"])
+def test_a_certificate_above_the_campaigns_limit_is_not_certified(case: Callable[..., Case], limit: str) -> None:
+    one = case()
+    one.campaign = replace(one.campaign, **{limit: -1.0})  # type: ignore[arg-type]
+    with pytest.raises(NotCertified, match=limit.removesuffix("_limit")):
+        one.resolve(report())
+
+
+@pytest.mark.parametrize(
+    "ahead", [{"customer": [np.nan]}, {"customer": [-1.0]}, {"customer": []}, {"customer": [[1.0]]}]
+)
+def test_a_forecast_that_is_no_forecast_is_refused(case: Callable[..., Case], ahead: Mapping[Side, Any]) -> None:
+    with pytest.raises(InvalidInput, match="remaining"):
+        case().resolve(report(), ahead)
+
+
+def test_an_uncertified_solve_is_not_published_and_the_last_good_price_stays(
+    case: Callable[..., Case], tmp_path: Path
+) -> None:
+    one, store = case(), PriceStore(tmp_path)
+    good = publish(store, one.resolve(report(), version=1))
+    with pytest.raises(NotCertified):
+        publish(store, one.resolve(report(29_000), version=2))
+    assert store.latest("spring") == good
+    assert store.versions("spring") == [1]
+
+
+def test_of_two_solvers_of_one_slot_the_second_is_told(case: Callable[..., Case], tmp_path: Path) -> None:
+    one, store = case(), PriceStore(tmp_path)
+    first, second = one.resolve(report(), version=1), one.resolve(report(10), version=1)
+    publish(store, first)
+    with pytest.raises(Conflict):
+        publish(store, second)
+    assert store.latest("spring") == first.record

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pandas as pd
+import pytest
+
+from shadowprice.campaign import Budget, Campaign, Side, Terms
+from shadowprice.errors import InvalidInput
+from shadowprice.tables import campaign_from_tables, labelled, response_of, validate_tables
+
+Frames = dict[str, pd.DataFrame]
+
+
+@pytest.mark.parametrize("side", ["customer", "merchant"])
+def test_labelled_rows_agree_with_a_look_at_each_row(frames: Frames, side: Side) -> None:
+    tables = validate_tables(frames)
+    levels = {"customer": [50, 100, 200], "merchant": [20, 40]}[side]
+    outcome = {row["request_id"]: row for row in frames["outcome"].to_dict("records")}
+    expected = []
+    for row in frames["exposure"].to_dict("records"):
+        if row["side"] == side:
+            seen = outcome[row["request_id"]]
+            response = (
+                seen["redeemed"] if side == "customer" else seen["share_count"] / max(seen["share_count_before"], 1)
+            )
+            face_value = int(row["offer_id"].split("-")[1])
+            expected.append((row["request_id"], levels.index(face_value), face_value, float(response)))
+    rows = labelled(tables, side)
+    found = zip(rows["request_id"], rows["level"], rows["face_value"], rows["response"], strict=True)
+    assert list(found) == expected
+    assert list(rows.columns[-1:]) == ["c_channel"]
+
+
+def test_immature_outcomes_are_not_labels(frames: Frames) -> None:
+    everything = labelled(validate_tables(frames), "customer")
+    late = frames["outcome"]["request_id"].isin(everything["request_id"].iloc[:5])
+    frames["outcome"]["mature"] = ~late
+    pd.testing.assert_frame_equal(
+        labelled(validate_tables(frames), "customer"), everything.iloc[5:].reset_index(drop=True)
+    )
+
+
+def test_a_merchant_that_shared_nothing_before_counts_as_one(frames: Frames) -> None:
+    tables = validate_tables(frames)
+    outcome = tables.outcome.assign(share_count_before=0)
+    response = response_of(tables.exposure, outcome)
+    merchants = outcome[outcome["share_count"].notna()]
+    assert response[merchants["request_id"]].tolist() == merchants["share_count"].tolist()
+
+
+def test_the_campaign_is_what_the_tables_say(frames: Frames) -> None:
+    assert campaign_from_tables(validate_tables(frames)) == Campaign(
+        name="spring",
+        sides={
+            "customer": Terms(levels=(50, 100, 200), cost_basis="on_response"),
+            "merchant": Terms(levels=(20, 40), cost_basis="on_grant", weight=0.5),
+        },
+        budget=Budget(name="day", form="total", limit=800),
+        starts_at=datetime(2026, 3, 16, tzinfo=UTC),
+        hours=24,
+    )
+
+
+def test_an_unknown_side_is_refused(frames: Frames) -> None:
+    with pytest.raises(InvalidInput, match="side"):
+        labelled(validate_tables(frames), "buyer")  # type: ignore[arg-type]
