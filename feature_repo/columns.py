@@ -64,6 +64,11 @@ class FeatureColumns:
         """The sides that have accounts."""
         return tuple(self.profile)
 
+    @property
+    def newest_model(self) -> str:
+        """The model registered last; empty when there is none."""
+        return self.model_versions[-1] if self.model_versions else ""
+
     def with_model(self, model_version: str) -> FeatureColumns:
         """The same columns, with one more model served (moved to the end when it was there)."""
         others = tuple(version for version in self.model_versions if version != model_version)

@@ -128,7 +128,7 @@ def build(columns: FeatureColumns, folder: Path) -> list[Any]:
             folder,
             f"What the encoder of a model makes of a {side} and its neighbourhood.",
             online=True,
-            tags={"width": str(columns.embedding_width), "model_version": (*columns.model_versions, "")[-1]},
+            tags={"width": str(columns.embedding_width), "model_version": columns.newest_model},
         )
         views += [*historical, embedding]
         services.append(feast.FeatureService(name=training_service(side), features=historical))

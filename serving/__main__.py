@@ -43,9 +43,7 @@ def main() -> int:
         return 2
     model = CampaignModel(campaign.name, config.max_instances)
     server = PredictorServer(model, config.host, config.http_port)
-    warm_up = Thread(
-        target=_warm_up, args=(config, campaign, bundle, ledger, model), name="warm-up", daemon=True
-    )
+    warm_up = Thread(target=_warm_up, args=(config, campaign, bundle, ledger, model), name="warm-up", daemon=True)
     warm_up.start()
     server.run()
     return 0

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from serving.limits import MAX_ITEMS
 from shadowprice.campaign import Campaign
@@ -47,35 +47,39 @@ class Config:
         """Read flags; a missing one is taken from ``SHADOWPRICE_<NAME>``. Exits with usage when wrong."""
         parser = argparse.ArgumentParser(prog="python -m serving", description="The decision service of one campaign.")
 
-        def add(name: str, help: str, **options: object) -> None:
-            variable = PREFIX + name.upper().replace("-", "_")
-            given = environment.get(variable)
-            default = given if given is not None else options.pop("default", None)
-            options.pop("default", None)
-            parser.add_argument(
-                f"--{name}",
-                help=f"{help} [{variable}]",
-                default=default,
-                required=default is None,
-                **options,  # type: ignore[arg-type]
-            )
+        def add(name: str, help: str, **options: Any) -> None:
+            add_setting(parser, environment, name, help, **options)
 
         add("campaign-file", "campaign as JSON", type=Path)
         add("model-dir", "folder with model.json and heads.safetensors", type=Path)
         add("features-dir", "Feast repository", type=Path)
         add("prices-dir", "root of the price store", type=Path)
         add("ledger-url", "address of the ledger")
-        add("authorise", "required: no answer without the ledger; optional: answer degraded", default="required")
+        add(
+            "authorise",
+            "required: no answer without the ledger; optional: answer degraded",
+            choices=["required", "optional"],
+            default="required",
+        )
         add("host", "address to listen on", default="127.0.0.1")
         add("http-port", "port to listen on", type=int, default="8080")
         add("max-instances", "most requests in one call", type=int, default=str(MAX_ITEMS))
         add("poll-seconds", "how often the price store is looked at", type=float, default="0.5")
         values = vars(parser.parse_args(arguments))
-        if values["authorise"] not in ("required", "optional"):
-            parser.error("argument --authorise: must be 'required' or 'optional'")
         if values["max_instances"] < 1 or values["poll_seconds"] <= 0:
             parser.error("--max-instances and --poll-seconds must be positive")
         return cls(**values)
+
+
+def add_setting(
+    parser: argparse.ArgumentParser, environment: Mapping[str, str], name: str, help: str, **options: Any
+) -> None:
+    """Add a flag that may be given as ``SHADOWPRICE_<NAME>`` instead; required unless it has a ``default``."""
+    variable = PREFIX + name.upper().replace("-", "_")
+    default = environment.get(variable, options.pop("default", None))
+    if default is not None and default not in options.get("choices", [default]):
+        parser.error(f"{variable} must be one of {options['choices']}")
+    parser.add_argument(f"--{name}", help=f"{help} [{variable}]", default=default, required=default is None, **options)
 
 
 def read_campaign(path: Path) -> Campaign:

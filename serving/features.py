@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import Protocol
 
 import numpy as np
@@ -21,11 +18,9 @@ logger = logging.getLogger("serving")
 
 
 class EmbeddingReader(Protocol):
-    """Where embeddings are read from; :class:`feature_repo.online.OnlineReader` is the real one."""
+    """Where embeddings are read from, by several threads; :class:`feature_repo.online.OnlineReader` is the real one."""
 
-    def embeddings(
-        self, side: Side, account_ids: Sequence[str]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    def embeddings(self, side: Side, account_ids: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """Embeddings float32 (n, D) and the unix seconds (n,) they were computed at; NaN where unknown."""
 
 
@@ -48,15 +43,12 @@ class Embeddings:
 class Features:
     """Reads embeddings and never fails: what cannot be read is replaced by the default.
 
-    One read at a time: the store's client is not made for several threads.
-
     default  side → float32 (D,), the embedding of an account nothing is known of
     """
 
     def __init__(self, reader: EmbeddingReader, default: Mapping[Side, NDArray[np.float32]]) -> None:
         self._reader = reader
         self._default = default
-        self._lock = Lock()
         self._complained = -np.inf
 
     def read(self, side: Side, account_ids: Sequence[str]) -> Embeddings:
@@ -64,15 +56,14 @@ class Features:
         default = self._default[side]
         unique = list(dict.fromkeys(account_ids))
         try:
-            with self._lock:
-                matrix, computed_at = self._reader.embeddings(side, unique)
+            matrix, computed_at = self._reader.embeddings(side, unique)
             if matrix.shape != (len(unique), default.size):
                 raise ValueError(f"embeddings have shape {matrix.shape}, the model needs {(len(unique), default.size)}")
         except Exception:  # a feature store fails in its own ways, and none of them may stop the answers
             self._complain()
             nothing = np.full(len(account_ids), np.nan)
             return Embeddings(np.tile(default, (len(account_ids), 1)), np.isfinite(nothing), nothing, True)
-        known = np.isfinite(matrix).all(axis=1)
+        known: NDArray[np.bool_] = np.asarray(np.isfinite(matrix).all(axis=1))
         complete = np.where(known[:, None], matrix, default).astype(np.float32, copy=False)
         times = np.where(known, computed_at, np.nan)
         if len(unique) < len(account_ids):
@@ -88,18 +79,12 @@ class Features:
             logger.exception("the feature store does not answer; deciding with the default embedding")
 
 
-@contextmanager
-def without_torch() -> Iterator[None]:
-    """Let imports inside find no torch.
+def open_reader(folder: Path, model_version: str) -> EmbeddingReader:
+    """Embeddings that ``model_version`` computed, from the online store of a Feast repository.
 
-    Feast imports torch wherever it is installed, which costs seconds and hundreds of megabytes the
-    service has no use for; without it, Feast carries on.
+    Feast is imported here and not with this module: it takes seconds, in which the service already
+    tells that it is not ready.
     """
-    if "torch" in sys.modules:
-        yield
-        return
-    sys.modules["torch"] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        del sys.modules["torch"]
+    from feature_repo.online import OnlineReader
+
+    return OnlineReader(folder, model_version)

@@ -59,9 +59,7 @@ class Authoriser:
         self._campaign = campaign
         self._threads = local()
 
-    def authorise(
-        self, proposals: Sequence[Proposal], *, model_version: str, price_version: int
-    ) -> list[Authorised]:
+    def authorise(self, proposals: Sequence[Proposal], *, model_version: str, price_version: int) -> list[Authorised]:
         """Record the proposals, all or none, and return what stands for each, in order.
 
         Raises:

@@ -28,9 +28,7 @@ from shadowprice.responses.heads import Head
 class Ledger(Protocol):
     """What answers are authorised by; :class:`serving.ledger_client.Authoriser` is the real one."""
 
-    def authorise(
-        self, proposals: Sequence[Proposal], *, model_version: str, price_version: int
-    ) -> list[Authorised]:
+    def authorise(self, proposals: Sequence[Proposal], *, model_version: str, price_version: int) -> list[Authorised]:
         """Record the proposals, all or none, and return what stands for each, in order."""
 
 
@@ -155,13 +153,13 @@ class Predictor:
         """What stands for each proposal, and whether it stands without the ledger's word."""
         try:
             with self.metrics.stage("authorise"):
-                stored = self.ledger.authorise(
-                    proposals, model_version=self.model_version, price_version=price.version
-                )
+                stored = self.ledger.authorise(proposals, model_version=self.model_version, price_version=price.version)
             return stored, False
         except Unavailable as error:
             if self.authorisation_required:
-                raise Unavailable(f"nothing is promised without authorisation; send the request again: {error}") from error
+                raise Unavailable(
+                    f"nothing is promised without authorisation; send the request again: {error}"
+                ) from error
             return [_unrecorded(proposal) for proposal in proposals], True
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 import orjson
 
@@ -27,7 +26,7 @@ class Stored:
     expected_cost: float
     propensity: float
     reason: str
-    repeat: bool
+    repeat: bool = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -72,10 +71,10 @@ class Authorise:
                 account_id, side, first = before
                 if (account_id, side) != (item.account_id, item.side):
                     raise Conflict(
-                        f"items[{index}].request_id: {item.request_id!r} was decided before for another account or side; "
-                        "every request needs an identifier of its own"
+                        f"items[{index}].request_id: {item.request_id!r} was decided before for another account "
+                        "or side; every request needs an identifier of its own"
                     )
-                stored = Stored(**{**asdict(first), "repeat": True})
+                stored = replace(first, repeat=True)
             answers.append(stored)
         self._write(database, new)
         return answers
@@ -152,12 +151,13 @@ class Authorise:
 
 
 def _find(database: sqlite3.Connection, request_ids: list[str]) -> dict[str, tuple[str, str, Stored]]:
-    rows: list[tuple[Any, ...]] = database.execute(
-        "SELECT request_id, account_id, side, level, incentive, response, expected_cost, propensity, reason"
+    """request id → account, side and decision, of those decided before."""
+    rows = database.execute(
+        "SELECT account_id, side, request_id, level, incentive, response, expected_cost, propensity, reason"
         " FROM decision WHERE request_id IN (SELECT value FROM json_each(?))",
         (orjson.dumps(request_ids).decode(),),
-    ).fetchall()
-    return {row[0]: (row[1], row[2], Stored(row[0], *row[3:], repeat=True)) for row in rows}
+    )
+    return {values[0]: (account_id, side, Stored(*values, repeat=True)) for account_id, side, *values in rows}
 
 
 def _money_left(database: sqlite3.Connection, campaign: Campaign) -> float | None:

@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS decision (
     decided_at INTEGER NOT NULL
 ) STRICT;
 CREATE INDEX IF NOT EXISTS decision_time ON decision (decided_at);
--- One row per settled request, written once; content is the event's data as canonical JSON.
+-- One row per settled request, written once; content is the data of the event as JSON.
 CREATE TABLE IF NOT EXISTS outcome (
     sequence INTEGER PRIMARY KEY,
     source TEXT NOT NULL,
@@ -98,9 +98,13 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write and does not hold up the writer."""
+    """A connection that cannot write and does not hold up the writer. Transactions are begun by hand."""
     database = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS, check_same_thread=False
+        f"{path.absolute().as_uri()}?mode=ro",
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
     )
     database.execute("PRAGMA query_only = ON")
     return database

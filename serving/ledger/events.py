@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import orjson
-from pydantic import AwareDatetime, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from serving.ledger.messages import Identifier, Message, MinorUnits, Unprocessable, parse, refusal
 from serving.limits import MAX_ITEMS
@@ -16,6 +16,11 @@ from serving.web import parse_json
 TYPE = "shadowprice.outcome.v1"
 """Event type of an outcome; the ledger does not insist on it."""
 BINARY_MARK = "ce-specversion"
+
+
+def _flag(value: object) -> object:
+    """Tables write redeemed as 0 and 1."""
+    return bool(value) if type(value) is int and value in (0, 1) else value
 
 
 class OutcomeData(Message):
@@ -28,7 +33,7 @@ class OutcomeData(Message):
     """
 
     request_id: Identifier
-    redeemed: bool | Literal[0, 1] | None = None
+    redeemed: Annotated[bool | None, BeforeValidator(_flag)] = None
     response: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
     cost: MinorUnits
     observed_at: AwareDatetime
@@ -47,8 +52,7 @@ class Envelope(Message):
 
 
 EVENT = TypeAdapter(Envelope)
-EVENTS = TypeAdapter(Annotated[list[Envelope], Field(min_length=1, max_length=MAX_ITEMS)])
-DATA = TypeAdapter(OutcomeData)
+EVENTS: TypeAdapter[list[Envelope]] = TypeAdapter(Annotated[list[Envelope], Field(min_length=1, max_length=MAX_ITEMS)])
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class Event:
 
     where     how to name it in an error, such as ``[3]``
     response  units of response
-    content   the data as canonical JSON: two deliveries of one event have the same
+    content   the data as JSON of one form: two deliveries of one event have the same
     """
 
     where: str
@@ -80,33 +84,29 @@ def read_events(body: bytes, headers: Mapping[str, str]) -> list[Event]:
         InvalidRequest: names the first field that is wrong, within a list with its index.
     """
     if BINARY_MARK in headers:
-        attributes = {name: headers[f"ce-{name}"] for name in ("specversion", "id", "source", "type") if f"ce-{name}" in headers}
+        names = ("specversion", "id", "source", "type")
+        attributes = {name: headers[f"ce-{name}"] for name in names if f"ce-{name}" in headers}
         try:
             return [_event(Envelope.model_validate_json(orjson.dumps({**attributes, "data": parse_json(body)})), "")]
         except ValidationError as error:
             raise refusal(error) from None
     if body.lstrip()[:1] == b"[":
-        return [_event(envelope, f"[{index}]") for index, envelope in enumerate(parse(EVENTS, body))]
+        envelopes = parse(EVENTS, body)
+        return [_event(envelope, f"[{index}]") for index, envelope in enumerate(envelopes)]
     return [_event(parse(EVENT, body), "")]
 
 
 def _event(envelope: Envelope, where: str) -> Event:
     data = envelope.data
-    redeemed = None if data.redeemed is None else bool(data.redeemed)
-    if redeemed is None and data.response is None:
+    if data.redeemed is None and data.response is None:
         raise Unprocessable("needs redeemed or response", field=f"{where}.data.redeemed".lstrip("."))
     return Event(
         where=where,
         source=envelope.source,
         event_id=envelope.id,
         request_id=data.request_id,
-        redeemed=redeemed,
-        response=float(bool(redeemed)) if data.response is None else data.response,
+        redeemed=data.redeemed,
+        response=float(bool(data.redeemed)) if data.response is None else data.response,
         cost=data.cost,
-        content=_canonical(data),
+        content=data.model_dump_json(),
     )
-
-
-def _canonical(data: OutcomeData) -> str:
-    plain: dict[str, Any] = data.model_dump()
-    return orjson.dumps(plain, option=orjson.OPT_SORT_KEYS | orjson.OPT_UTC_Z).decode()

@@ -79,12 +79,12 @@ def parse(adapter: TypeAdapter[Parsed], body: bytes) -> Parsed:
         raise refusal(error) from None
 
 
-def refusal(error: ValidationError, prefix: tuple[Any, ...] = ()) -> InvalidRequest:
+def refusal(error: ValidationError) -> InvalidRequest:
     """What pydantic found, as an error of ours; nothing the caller sent is repeated but names of fields."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)
     first = problems[0]
     others = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
-    return Unprocessable(f"{first['msg']}{others}", field=_path((*prefix, *first["loc"])) or "body")
+    return Unprocessable(f"{first['msg']}{others}", field=_path(first["loc"]) or "body")
 
 
 class Unprocessable(InvalidRequest):

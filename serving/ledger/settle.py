@@ -51,7 +51,9 @@ class Settle:
         ).fetchone()
         if same is not None:
             if same[0] != event.content:
-                raise Conflict(f"{event.where}id: event {event.event_id!r} was received before with another content")
+                raise Conflict(
+                    f"{event.where}.id: event {event.event_id!r} was received before with another content".lstrip(".")
+                )
             return False
         found = database.execute(
             "SELECT decision.side, decision.incentive, outcome.response, outcome.cost FROM decision"

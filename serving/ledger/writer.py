@@ -77,11 +77,13 @@ class Writer:
         return group, False
 
     def _commit(self, database: sqlite3.Connection, group: list[tuple[Job[Any], Future[Any]]]) -> None:
+        # From here on a caller who goes away can no longer cancel what is done for him.
+        running = [(job, future) for job, future in group if future.set_running_or_notify_cancel()]
         done: list[tuple[Future[Any], Any]] = []
         refused: list[tuple[Future[Any], Exception]] = []
         try:
             database.execute("BEGIN IMMEDIATE")
-            for job, future in group:
+            for job, future in running:
                 database.execute("SAVEPOINT job")
                 try:
                     done.append((future, job(database)))
@@ -95,14 +97,14 @@ class Writer:
                 database.execute("RELEASE job")
             database.execute("COMMIT")
         except sqlite3.Error as error:
-            logger.exception("the ledger cannot write; nothing of %d jobs was kept", len(group))
+            logger.exception("the ledger cannot write; nothing of %d jobs was kept", len(running))
             if database.in_transaction:
                 database.execute("ROLLBACK")
             failure = Unavailable(f"the ledger cannot write: {error}; nothing was recorded")
-            for _, future in group:
+            for _, future in running:
                 future.set_exception(failure)
             return
         for future, result in done:
             future.set_result(result)
-        for future, error in refused:
-            future.set_exception(error)
+        for future, reason in refused:
+            future.set_exception(reason)

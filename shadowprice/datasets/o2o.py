@@ -12,11 +12,12 @@ was redeemed within 15 days. What a reader must know:
   merchant, threshold and window. Most such cells know one value only, where the propensity is close to 1.
 * **Histories are point in time.** u_*, m_* and um_* describe what was before a window of weeks, so they are
   snapshots at the window's first day.
+* **July is to be allocated.** Its receipts, where the folder has them, stand among the exposures without
+  outcomes, and its histories are snapshots of 1 July: too late for any labelled request to see.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
 from shadowprice.errors import InvalidInput, InvalidTable, NotFound, TableProblem
-from shadowprice.tables import validate_some, validate_tables
+from shadowprice.tables import validate_tables
 
 LABELLED_FILE = "offers_labelled_apr14_may31.parquet"
 JULY_FILE = "offers_july_to_allocate.parquet"
@@ -49,24 +50,8 @@ _KEYS = ("window", "user_id", "merchant_group", "date_received", "is_man_jian", 
 _OUTCOMES = ("redeemed_le15d", "redeemed_gt15d", "not_redeemed")
 
 
-@dataclass(frozen=True, eq=False)
-class JulyOffers:
-    """The receipts of July, whose outcomes nobody knows: to be allocated, never to be trained on.
-
-    account   snapshots at 1 July of the users and merchants concerned
-    edge      their history until then
-    offer     the levels
-    exposure  what they received; its fitted propensities are July's own
-    """
-
-    account: pd.DataFrame
-    edge: pd.DataFrame
-    offer: pd.DataFrame
-    exposure: pd.DataFrame
-
-
 def load(data: str | None, *, seed: int = 0, purge: bool = False) -> Dataset:  # noqa: ARG001 - nothing is drawn
-    """Convert the labelled receipts in the folder ``data``.
+    """Convert the receipts in the folder ``data``: the labelled ones and, where it is there, July's file.
 
     ``purge`` drops training rows whose label was not known on the first test day (:class:`Split`).
 
@@ -78,6 +63,8 @@ def load(data: str | None, *, seed: int = 0, purge: bool = False) -> Dataset:  #
     rows, dropped = _usable(raw)
     exposure = _exposure(rows)
     outcome = _outcome(rows, exposure)
+    to_allocate = _to_allocate(data)
+    history = pd.concat([rows, to_allocate], ignore_index=True)
     split = Split(
         by="time",
         validation_from=VALIDATION_FROM,
@@ -88,10 +75,10 @@ def load(data: str | None, *, seed: int = 0, purge: bool = False) -> Dataset:  #
     cost, day = _cost_per_request(exposure, outcome)
     tables = validate_tables(
         {
-            "account": _account(rows),
-            "edge": _edge(rows),
+            "account": _account(history),
+            "edge": _edge(history),
             "offer": _offer(),
-            "exposure": exposure,
+            "exposure": pd.concat([exposure, _exposure(to_allocate)], ignore_index=True),
             "outcome": outcome,
             "campaign": _campaign(int(BUDGET_SHARE * cost * day)),
         }
@@ -114,15 +101,15 @@ def load(data: str | None, *, seed: int = 0, purge: bool = False) -> Dataset:  #
             "budget": f"{BUDGET_SHARE:.0%} of what a mean day's receipts cost at the values given: "
             f"{cost:.2f} fen x {day:.0f} receipts a day, training weeks only",
             "requests per day": f"{day:.0f}",
+            "to allocate": f"{len(to_allocate)} receipts of July, without outcomes",
         },
     )
 
 
-def july_offers(data: str) -> JulyOffers:
-    """The receipts of July in the folder ``data``, checked like the other tables. Raises as :func:`load` does."""
-    rows, _ = _usable(_read(data, JULY_FILE, needs=(*_KEYS, "distance")))
-    frames = {"account": _account(rows), "edge": _edge(rows), "offer": _offer(), "exposure": _exposure(rows)}
-    return JulyOffers(**validate_some(frames))
+def _to_allocate(data: str | None) -> pd.DataFrame:
+    if data is None or not (Path(data) / JULY_FILE).is_file():
+        return pd.DataFrame()
+    return _usable(_read(data, JULY_FILE, needs=(*_KEYS, "distance")))[0]
 
 
 def _read(data: str | None, file: str, needs: tuple[str, ...]) -> pd.DataFrame:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +31,8 @@ def save_dataset(dataset: Dataset, folder: Path) -> None:
     write_tables(dataset.tables, folder / "tables")
     if dataset.truth is not None:
         dataset.truth.to_parquet(folder / TRUTH, index=False)
-    split = {
-        key: value.isoformat() if isinstance(value, datetime) else value for key, value in asdict(dataset.split).items()
-    }
-    (folder / f"{META}.part").write_text(
-        json.dumps({"name": dataset.name, "split": split, "notes": dataset.notes}, indent=1)
-    )
+    meta = {"name": dataset.name, "split": dataset.split.to_dict(), "notes": dataset.notes}
+    (folder / f"{META}.part").write_text(json.dumps(meta, indent=1))
     os.replace(folder / f"{META}.part", folder / META)
 
 
@@ -47,14 +41,11 @@ def load_dataset(folder: Path) -> Dataset:
     if not (folder / META).exists():
         raise NotFound(f"no data set in {folder}; run the prepare step first")
     meta = json.loads((folder / META).read_text())
-    split = meta["split"]
-    for key in ("validation_from", "test_from"):
-        split[key] = datetime.fromisoformat(split[key]) if split[key] else None
     truth = folder / TRUTH
     return Dataset(
         name=meta["name"],
         tables=read_tables(folder / "tables"),
-        split=Split(**{**split, "shares": tuple(split["shares"])}),
+        split=Split.from_dict(meta["split"]),
         truth=pd.read_parquet(truth) if truth.exists() else None,
         notes=meta["notes"],
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.campaign import Budget
+from shadowprice.campaign import SIDES, Budget, Side
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.calibration import CalibrationTable
 from shadowprice.evaluation.change_points import ChangePoints
@@ -52,7 +52,7 @@ class SideReport:
     simulated      whether the responses come from a generator and not from people
     """
 
-    side: str
+    side: Side
     metrics: Mapping[str, Mapping[str, float | Estimate]] = field(default_factory=dict)
     levels: ResponseByLevel | None = None
     hazard: ChangePoints | None = None
@@ -63,6 +63,10 @@ class SideReport:
     slope: Slope | None = None
     model_slope: float | Estimate | None = None
     simulated: bool = False
+
+    def __post_init__(self) -> None:
+        if self.side not in SIDES:
+            raise InvalidInput(f"must be one of {SIDES}, got {self.side!r}", field="side")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,3 +209,8 @@ class ReportData:
     versions: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     absent: Mapping[Section, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.created_at.tzinfo is None:
+            raise InvalidInput("must carry a time zone; times here are UTC", field="created_at")
+        object.__setattr__(self, "created_at", self.created_at.astimezone(UTC))

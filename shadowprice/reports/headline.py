@@ -129,9 +129,8 @@ def _static(run: Scenario, ours: Policy, static: Policy) -> tuple[str, Tile]:
     kept, name = "a price kept from the start", "Against a static price"
     if run.overspent(static):
         over = percent(run.excess(static))
-        return f"{kept.capitalize()} would have overspent by {over}.", Tile(
-            name, f"{over} over", "is what it overspends"
-        )
+        tile = Tile(name, f"{over} over", "what the static price overspends")
+        return f"{kept.capitalize()} would have overspent by {over}.", tile
     aside = f"static: {number(static.value)}"
     if static.value <= 0:
         return f"{kept.capitalize()} would have brought nothing.", Tile(name, MISSING, aside)

@@ -78,7 +78,7 @@ def _figures(data: ReportData) -> dict[str, str]:
         name, levels = side.side, side.levels
         if levels is not None:
             figures[f"response-{name}"] = response_figures.response_by_level(levels, name, data.currency, side.hazard)
-        if levels is not None and side.hazard is not None:
+        if levels is not None and side.hazard is not None and side.hazard.free.hazard.size:
             figures[f"hazard-{name}"] = response_figures.hazard_by_level(
                 side.hazard, name, data.currency, levels.levels, side.model_hazard, side.true_hazard
             )

@@ -83,8 +83,9 @@ def hazard_by_level(
             steps(axes, 100 * model[levels > 0], shown, color=HINDSIGHT, linewidth=1.5, label="model")
         steps(axes, 100 * chosen.hazard, chosen.edges / divisor, color=MODEL, linewidth=2.4, label="segments found")
         _bars(axes, middle, 100 * free.hazard, 100 * low, 100 * high, "one rate per level")
-        # A level where nearly all respond has an error bar that would flatten the rest.
-        axes.set_ylim(0, 145 * max(free.hazard.max(), chosen.hazard.max()))
+        # The rate of a level where nearly all respond is near infinity and would flatten the rest.
+        top = np.minimum(free.hazard, 3 * chosen.hazard.max(initial=0.0)).max(initial=0.0)
+        axes.set_ylim(0, 145 * top or 1.0)
         axes.set(xlabel=f"Incentive, {unit}", ylabel=f"Hazard rate, per {currency.symbol}1")
         _amounts(axes, shown)
         _mark(axes, found, shown, amounts)
@@ -127,7 +128,11 @@ def _bars(axes: Axes, x: Array, middle: Array, low: Array, high: Array, label: s
 
 
 def _amounts(axes: Axes, x: Array) -> None:
-    shown = x[:: -max(1, -(-x.size // 11))][::-1]
+    """Ticks at the amounts themselves, from the highest down, but none so near another that they overlap."""
+    shown: list[float] = []
+    for value in x[::-1]:
+        if not shown or shown[-1] - value >= 0.07 * (x[-1] - x[0]):
+            shown.append(float(value))
     axes.set_xticks(shown, [number(value) for value in shown])
 
 

@@ -24,7 +24,7 @@ from shadowprice.reports.svg import (
     ticks,
     to_svg,
 )
-from shadowprice.reports.wording import money, number, percent
+from shadowprice.reports.wording import clipped, money, number, percent
 
 Hours = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ def hours(scenario: Scenario, currency: Currency, unit: str, key: str) -> str:
         _price(price, scenario, edges)
         _spend(spend, scenario, currency, edges)
         arrivals.set_title("Requests in the hour")
-        price.set_title(f"Price of money λ: {unit} that {currency.symbol}1 must bring")
+        price.set_title(f"Price of money λ: {clipped(unit)} that {currency.symbol}1 must bring")
         spend.set_title("Paid so far")
         ticks(arrivals, "y", number, most=3)
         ticks(price, "y", number, most=4)
@@ -69,8 +69,8 @@ def values(scenarios: tuple[Scenario, ...], unit: str) -> str:
             elif policy.role != "hindsight" and np.isfinite(scenario.of_best(policy)):
                 told += f" · {percent(scenario.of_best(policy))} of hindsight"
             _beside(axes, told, (policy.value, place), (5, 0), va="center", color=BUDGET if pale else INK)
-        axes.set_yticks(y, [f"{scenario.name}: {policy.name}" for scenario, policy in rows])
-        axes.set(xlim=(0, 1.3 * top), ylim=(y[-1] - 0.6, y[0] + 0.6), xlabel=f"Value, {unit}")
+        axes.set_yticks(y, [f"{clipped(scenario.name, 24)}: {clipped(policy.name, 32)}" for scenario, policy in rows])
+        axes.set(xlim=(0, 1.3 * top), ylim=(y[-1] - 0.6, y[0] + 0.6), xlabel=f"Value, {clipped(unit)}")
         axes.grid(visible=False, axis="y")
         axes.grid(visible=True, axis="x", color=GRID)
         axes.tick_params(axis="y", labelcolor=INK)
@@ -92,7 +92,7 @@ def _price(axes: Axes, scenario: Scenario, edges: Hours) -> None:
 def _spend(axes: Axes, scenario: Scenario, currency: Currency, edges: Hours) -> None:
     top = max(policy.total for policy in scenario.policies)
     for policy in scenario.policies:
-        axes.plot(edges, _so_far(policy.spend), label=policy.name, zorder=3, **_line(policy.role))
+        axes.plot(edges, _so_far(policy.spend), label=clipped(policy.name), zorder=3, **_line(policy.role))
     if scenario.planned_spend is not None:
         axes.plot(edges, _so_far(scenario.planned_spend), label="planned at the start", **PLAN)
     if scenario.budget.form == "total":

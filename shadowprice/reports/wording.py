@@ -79,6 +79,12 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
 
 
+def clipped(text: str, most: int = 40) -> str:
+    """Text on one line of at most ``most`` characters, for places that cannot grow."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+
+
 def listed(words: Iterable[str]) -> str:
     """Words joined as in a sentence."""
     all_words = list(words)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from shadowprice.datasets import Dataset, load
-from shadowprice.datasets.o2o import JULY_FILE, LABELLED_FILE, JulyOffers, july_offers
+from shadowprice.datasets.o2o import JULY_FILE, LABELLED_FILE
 from shadowprice.errors import InvalidTable, NotFound
 from shadowprice.tables import campaign_from_tables, labelled
 
@@ -30,11 +30,6 @@ def raw(folder: Path) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def dataset(folder: Path) -> Dataset:
     return load("o2o", data=str(folder))
-
-
-@pytest.fixture(scope="module")
-def july(folder: Path) -> JulyOffers:
-    return july_offers(str(folder))
 
 
 def source_row(request_id: pd.Series[Any]) -> pd.Series[Any]:
@@ -175,22 +170,17 @@ def test_the_budget_binds_and_can_be_met(dataset: Dataset, raw: pd.DataFrame) ->
     assert a_day * 100 * redeemed.mean() < campaign.budget.limit < a_day * 5000 * redeemed.mean()
 
 
-def test_july_is_checked_and_kept_apart(dataset: Dataset, july: JulyOffers, folder: Path) -> None:
+def test_july_is_there_to_allocate_and_no_labelled_request_can_see_it(dataset: Dataset, folder: Path) -> None:
     raw = pd.read_parquet(folder / JULY_FILE)
-    assert len(july.exposure) == raw["value_yuan"].isin(YUAN).sum() == 110_242
+    tables = dataset.tables
     begins = pd.Timestamp("2016-07-01", tz="UTC")
-    assert july.exposure["decided_at"].min() == begins
-    assert set(july.account["snapshot_ts"]) == {begins}
-    assert july.edge["ts"].max() < begins
-    assert set(july.exposure["account_id"]) == set(july.account.loc[july.account["side"] == "customer", "account_id"])
-    for table, column in (("account", "snapshot_ts"), ("edge", "ts"), ("exposure", "decided_at")):
-        assert getattr(dataset.tables, table)[column].max() < pd.Timestamp("2016-06-01", tz="UTC")
-    assert not set(july.exposure["request_id"]) & set(dataset.tables.exposure["request_id"])
-
-
-def test_both_files_have_the_same_features(dataset: Dataset, july: JulyOffers) -> None:
-    for table in ("account", "edge", "offer", "exposure"):
-        assert list(getattr(july, table).columns) == list(getattr(dataset.tables, table).columns)
+    july = tables.exposure[tables.exposure["decided_at"] >= begins]
+    assert len(july) == raw["value_yuan"].isin(YUAN).sum() == 110_242
+    assert not july["request_id"].isin(tables.outcome["request_id"]).any()
+    snapshots = tables.account[tables.account["snapshot_ts"] >= begins]
+    assert set(snapshots["snapshot_ts"]) == {begins}
+    assert set(july["account_id"]) == set(snapshots.loc[snapshots["side"] == "customer", "account_id"])
+    assert labelled(tables, "customer")["decided_at"].max() < pd.Timestamp("2016-06-01", tz="UTC") < begins
 
 
 def test_a_folder_without_the_file_is_refused_with_its_name(tmp_path: Path) -> None:

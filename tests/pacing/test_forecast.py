@@ -92,6 +92,15 @@ def test_an_hour_without_expected_requests_teaches_nothing() -> None:
     np.testing.assert_allclose(remaining, closed[6:])
 
 
+def test_a_surprise_fades_over_an_hour_that_is_closed() -> None:
+    open_again = np.where(HOURS == 13, 0.0, EXPECTED)
+    seen = np.where(HOURS == 12, 2.0, 1.0) * open_again
+    forecast = Forecast({"customer": open_again})
+    before = forecast.remaining(13, {"customer": seen[:13]})["customer"][1:] / open_again[14:]
+    after = forecast.remaining(14, {"customer": seen[:14]})["customer"] / open_again[14:]
+    np.testing.assert_allclose(after, before, rtol=1e-12)
+
+
 def test_the_forecast_is_never_negative_and_reads_nothing_but_its_arguments() -> None:
     observed = np.concatenate([EXPECTED[:12] * 3, [0.0] * 12])
     for slot in range(25):

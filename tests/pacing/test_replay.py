@@ -202,6 +202,22 @@ def test_with_the_hard_stop_no_policy_ever_overspends(
         assert set(run.outcomes.side[stopped].tolist()) <= {"customer"}  # merchants have a free level
 
 
+def test_the_hard_stop_holds_within_one_batch_whatever_is_redeemed(make_setting: MakeSetting) -> None:
+    system = System(make_setting(requests=800), hard_stop=True)
+    system.pricer.static(0, {})
+    limit = system.setting.campaign.budget.limit
+    system.books.spent = int(limit) - 5000
+    answers = system.policy(system.setting.day)
+    promised = 0
+    for side, level in zip(system.setting.day.side, answers.level, strict=True):
+        promised += 0 if level == NOTHING else system.setting.campaign.terms(side).levels[level]
+    assert 4800 < promised <= 5000
+    cut = answers.reason == "budget_exhausted"
+    assert cut.any()
+    # What was cut got the cheapest level where that one fits or is free, and nothing otherwise.
+    assert set(answers.level[cut].tolist()) == {0, NOTHING}
+
+
 def test_the_progress_bar_counts_requests_and_names_the_campaign(
     make_setting: MakeSetting, capsys: pytest.CaptureFixture[str]
 ) -> None:

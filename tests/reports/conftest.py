@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
+
 from shadowprice.campaign import Budget
 from shadowprice.evaluation import Estimate
 from shadowprice.evaluation.calibration import calibration_table, equal_bins

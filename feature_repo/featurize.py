@@ -1,0 +1,147 @@
+"""The featurize step: tables into Feast, and a point-in-time training set back out."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from feature_repo.columns import describe
+from feature_repo.offline import training_frame, write_interactions, write_profiles
+from feature_repo.store import Online, create
+from shadowprice.campaign import SIDES, Campaign, Side
+from shadowprice.datasets.package import load_dataset
+from shadowprice.errors import InvalidInput
+from shadowprice.graphs.aggregates import interactions
+from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
+from shadowprice.learning.training_set import TrainingSet, snapshot_times
+from shadowprice.pacing.history import fit_traffic
+from shadowprice.tables import Tables, campaign_from_tables, labelled
+
+FEATURES = "features"
+CAMPAIGN = "campaign.json"
+
+
+def featurize(data: Path, workspace: Path, out: Path, *, online: Online | None = None) -> dict[str, Any]:
+    """Store the features of a prepared data set and write its training set.
+
+    Args:
+        data: folder of the prepare step.
+        workspace: folder that outlives the run; gets features/, campaign.json and the traffic.
+        out: where the training set goes.
+        online: store for serving; Redis when ``SHADOWPRICE_REDIS`` is set, else sqlite.
+
+    Returns:
+        What the step saw: rows per side and split, accounts, ties, snapshots, rows left out.
+    """
+    dataset = load_dataset(data)
+    tables = dataset.tables
+    campaign = campaign_from_tables(tables)
+    times = snapshot_times(tables.account["snapshot_ts"])
+    aggregates = pd.concat([interactions(tables.edge, tables.account, at) for at in times], ignore_index=True)
+    workspace.mkdir(parents=True, exist_ok=True)
+    store = create(
+        workspace / FEATURES,
+        describe(tables.account, aggregates),
+        online or ("redis" if os.environ.get("SHADOWPRICE_REDIS") else "sqlite"),
+    )
+    write_profiles(store, tables.account)
+    write_interactions(store, aggregates)
+
+    rows: dict[Side, pd.DataFrame] = {}
+    context: dict[Side, tuple[str, ...]] = {}
+    facts: dict[str, Any] = {}
+    for side in campaign.sides:
+        found = labelled(tables, side)
+        if found.empty:
+            continue
+        context[side] = tuple(c for c in found.columns if c.startswith(("x_", "c_")) and found[c].notna().any())
+        found["split"] = dataset.split.assign(found)
+        found = found.drop(columns=[c for c in found if c.startswith(("x_", "c_")) and c not in context[side]])
+        known = training_frame(store, found[["account_id", "decided_at"]], side)["snapshot_at"].notna().to_numpy()
+        facts[f"{side} rows without a profile at the time"] = int((~known).sum())
+        found = found[known].reset_index(drop=True)
+        found["snapshot_at"] = seconds(found["decided_at"])
+        rows[side] = found
+        facts |= {f"{side} {split} rows": int((found["split"] == split).sum()) for split in found["split"].unique()}
+    if not rows:
+        raise InvalidInput("no side has a mature outcome to learn from", field="outcome")
+
+    requests = _requests(tables, campaign)
+    snapshots = [
+        _snapshot(store, tables, at, until, requests)
+        for at, until in zip(times, [*times[1:], None], strict=True)
+    ]
+    serving = {side: _serving(requests[side], snapshots[-1], side) for side in rows}
+    training = TrainingSet(
+        rows=rows,
+        serving=serving,
+        snapshots=snapshots,
+        levels={side: campaign.terms(side).levels for side in rows},
+        context=context,
+    )
+    training.save(out)
+    fit_traffic(campaign, tables.exposure, {side: frame["account_id"] for side, frame in serving.items()}).save(workspace)
+    part = workspace / f"{CAMPAIGN}.part"
+    part.write_text(json.dumps(campaign.to_dict(), indent=1))
+    os.replace(part, workspace / CAMPAIGN)
+    return facts | {
+        "accounts": int(tables.account["account_id"].nunique()),
+        "ties": snapshots[-1].edges,
+        "snapshots": len(snapshots),
+        **{f"{side} accounts served": len(frame) for side, frame in serving.items()},
+    }
+
+
+def read_campaign(workspace: Path) -> Campaign:
+    """The campaign of a workspace."""
+    return Campaign.from_dict(json.loads((workspace / CAMPAIGN).read_text()))
+
+
+def seconds(times: pd.Series[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Unix seconds of UTC times."""
+    return np.asarray(times.dt.as_unit("us").astype(np.int64).to_numpy() / 1e6, dtype=np.float64)
+
+
+def _requests(tables: Tables, campaign: Campaign) -> dict[Side, pd.DataFrame]:
+    """side → every request ever made, in order of time."""
+    ordered = tables.exposure.sort_values("decided_at", kind="stable")
+    return {side: ordered[ordered["side"] == side] for side in campaign.sides}
+
+
+def _snapshot(
+    store: Any, tables: Tables, at: datetime, until: datetime | None, requests: dict[Side, pd.DataFrame]
+) -> GraphSnapshot:
+    """The graph at ``at``: accounts profiled then, tied by then, or asking before the next snapshot."""
+    ties = tables.edge[tables.edge["ts"] <= at]
+    profiles = tables.account[tables.account["snapshot_ts"] <= at]
+    parts = []
+    for side in SIDES:
+        own = profiles[profiles["side"] == side]
+        wanted = [own.loc[own["snapshot_ts"] == own["snapshot_ts"].max(), "account_id"]]
+        wanted.append(ties["src" if side == "customer" else "dst"])
+        for other, frame in requests.items():
+            asked = frame[(frame["decided_at"] >= at) & ((frame["decided_at"] < until) if until else True)]
+            wanted.append(asked["account_id"] if other == side else asked["partner_id"].dropna())
+        accounts = np.intersect1d(pd.concat(wanted).astype(str).unique(), own["account_id"].astype(str).unique())
+        if accounts.size == 0:
+            continue
+        moment = pd.DataFrame({"account_id": accounts, "decided_at": pd.Timestamp(at)})
+        features = training_frame(store, moment, side).drop(columns="snapshot_at")
+        parts.append(pd.concat([moment[["account_id"]].assign(side=side), features], axis=1))
+    return build_snapshot(pd.concat(parts, ignore_index=True), ties, at)
+
+
+def _serving(requests: pd.DataFrame, snapshot: GraphSnapshot, side: Side) -> pd.DataFrame:
+    """The current request of every account of the last snapshot: its latest, or one without context."""
+    accounts = snapshot.account_id[snapshot.is_side[SIDES.index(side)]]
+    latest = requests.drop_duplicates("account_id", keep="last").set_index("account_id").reindex(accounts)
+    latest.index.name = "account_id"
+    served = latest.reset_index()
+    columns = [c for c in served.columns if c.startswith(("x_", "c_"))]
+    return served[["account_id", "partner_id", *columns]].assign(snapshot_at=snapshot.at.timestamp())

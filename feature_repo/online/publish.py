@@ -1,0 +1,206 @@
+"""Putting embeddings and prices where serving reads them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from feature_repo.definitions import (
+    EVENT_TIME,
+    PRICE_RECORD,
+    PRICE_VIEW,
+    computed_field,
+    entity_key,
+    model_field,
+    source_file,
+    vector_field,
+)
+from feature_repo.offline import replace_parquet
+from feature_repo.online.lookup import BATCH, STORE_FAILURES, look_up, numbers, require_file, texts
+from feature_repo.store import store_columns
+from shadowprice.campaign import SIDES, Side
+from shadowprice.errors import Conflict, InvalidInput, NotFound, Unavailable
+from shadowprice.price import PriceRecord
+
+_FRAME = ("account_id", "side", "computed_at", "embedding")
+
+
+def publish_embeddings(
+    store: Any, frame: pd.DataFrame, model_version: str | None = None, batch: int = 2000, progress: bool = True
+) -> int:
+    """Write the embeddings of a model to the online store, and to its offline source.
+
+    Goes batch by batch and skips what the store already holds: a call that was interrupted is
+    resumed by calling again, and an embedding never replaces a later one of the same model. Another
+    model's embedding is replaced whatever its time, so that a model can be rolled back. Readers of
+    the other model then see these accounts as unknown.
+
+    Args:
+        store: an open store in which the model is registered.
+        frame: account_id, side, computed_at (UTC), embedding (D finite float32); one row per account and side.
+        model_version: the model that computed them; the newest one registered when not given.
+        batch: rows of one write, at most 10,000.
+        progress: whether to show a bar.
+
+    Returns:
+        How many embeddings were written.
+
+    Raises:
+        InvalidInput: the frame does not fit the store's description; nothing was written.
+        NotFound: the model is not registered.
+        Unavailable: the store cannot be written; whole batches before stay.
+    """
+    if not 1 <= batch <= BATCH:
+        raise InvalidInput(f"must be 1 to {BATCH}", field="batch")
+    columns = store_columns(store)
+    version = model_version or columns.newest_model
+    if version not in columns.model_versions:
+        raise NotFound(f"model {version!r} is not registered; create the store again with it among the model versions")
+    matrix = _check_embeddings(frame, columns.sides, columns.embedding_width)
+    require_file(store)
+    computed_at = frame["computed_at"].dt.tz_convert("UTC").dt.as_unit("us")
+    prepared: dict[Side, pd.DataFrame] = {}
+    for side in columns.sides:
+        own = np.flatnonzero(frame["side"] == side)
+        prepared[side] = pd.DataFrame(
+            {
+                entity_key(side): frame["account_id"].to_numpy(dtype=object)[own],
+                EVENT_TIME: computed_at.array[own],
+                vector_field(side): list(matrix[own]),
+                computed_field(side): computed_at.astype(np.int64).to_numpy()[own] / 1e6,
+                model_field(side): version,
+            }
+        )
+    written = 0
+    with tqdm(total=len(frame), desc="publish embeddings", unit="row", disable=not progress) as bar:
+        for side, rows in prepared.items():
+            if len(rows):
+                path = source_file(Path(store.repo_path), f"{side}_embedding")
+                replace_parquet(path, pa.Table.from_pandas(rows, _embedding_schema(side), preserve_index=False))
+            for start in range(0, len(rows), batch):
+                part = rows.iloc[start : start + batch]
+                due = part[_is_due(store, side, part, version)]
+                if len(due):
+                    _write(store, f"{side}_embedding", due)
+                written += len(due)
+                bar.update(len(part))
+    return written
+
+
+def publish_price(store: Any, record: PriceRecord) -> None:
+    """Point the online store at a price record. Publishing the same record again changes nothing.
+
+    The immutable price store is the system of record: publish there first, it settles which of two
+    solvers was first.
+
+    Raises:
+        PriceRejected: the record is not sealed or was altered.
+        Conflict: the store holds a later version, or another record of this version.
+        Unavailable: the store cannot be read or written.
+    """
+    record.verify()
+    require_file(store)
+    held = look_up(
+        store, [f"{PRICE_VIEW}:price_version", f"{PRICE_VIEW}:price_sha256"], entity_key("campaign"), [record.campaign]
+    )
+    (sha256,) = texts(held["price_sha256"])
+    version = held["price_version"][0].int64_val if sha256 is not None else 0
+    if version > record.version or (version == record.version and sha256 != record.sha256):
+        raise Conflict(
+            f"price version {record.version} of {record.campaign!r}: version {version} is already published online"
+        )
+    if version == record.version:
+        return
+    row = pd.DataFrame(
+        [
+            {
+                entity_key("campaign"): record.campaign,
+                EVENT_TIME: pd.Timestamp(record.solved_at).tz_convert("UTC").as_unit("us"),
+                PRICE_RECORD: record.to_json(),
+                "price_version": record.version,
+                "price_slot": record.slot,
+                "price_prices": json.dumps(dict(record.prices), sort_keys=True),
+                "price_tie_share": float(record.tie_share),
+                "price_status": record.status,
+                "price_model_version": record.model_version,
+                "price_solved_at": record.solved_at.astimezone(UTC).isoformat(),
+                "price_expires_at": record.expires_at.astimezone(UTC).isoformat(),
+                "price_sha256": record.sha256,
+            }
+        ]
+    )
+    path = source_file(Path(store.repo_path), PRICE_VIEW)
+    # The row of an earlier attempt that did not reach the online store is dropped.
+    earlier = [table[table["price_sha256"] != record.sha256] for table in _history(path)]
+    replace_parquet(path, pa.Table.from_pandas(pd.concat([*earlier, row], ignore_index=True), preserve_index=False))
+    _write(store, PRICE_VIEW, row)
+
+
+def _check_embeddings(frame: pd.DataFrame, sides: tuple[Side, ...], width: int) -> NDArray[np.float32]:
+    """The embeddings as float32 (n, D), or :class:`InvalidInput` about the first column that is wrong."""
+
+    def refuse(column: str, reason: str, wrong: NDArray[np.bool_] | None = None) -> None:
+        rows = [] if wrong is None else np.flatnonzero(wrong)[:5].tolist()
+        raise InvalidInput(reason, field=f"embeddings.{column}", rows=rows)
+
+    for column in _FRAME:
+        if column not in frame.columns:
+            refuse(column, "the column is missing")
+    foreign = ~frame["side"].isin(sides).to_numpy()
+    if foreign.any():
+        refuse("side", f"must be one of {sides}" if set(sides) < set(SIDES) else f"must be one of {SIDES}", foreign)
+    if frame["account_id"].isna().any():
+        refuse("account_id", "must not be empty", frame["account_id"].isna().to_numpy())
+    twice = frame.duplicated(["account_id", "side"]).to_numpy()
+    if twice.any():
+        refuse("account_id", "an account may stand once per side", twice)
+    if not isinstance(frame["computed_at"].dtype, pd.DatetimeTZDtype):
+        refuse("computed_at", "must be times in UTC")
+    if frame["computed_at"].isna().any():
+        refuse("computed_at", "must not be empty", frame["computed_at"].isna().to_numpy())
+    short = (frame["embedding"].map(np.size) != width).to_numpy(dtype=bool)
+    if short.any():
+        refuse("embedding", f"must have {width} numbers", short)
+    matrix = np.array(frame["embedding"].tolist(), dtype=np.float32).reshape(-1, width)
+    if not np.isfinite(matrix).all():
+        refuse("embedding", "must be finite", ~np.isfinite(matrix).all(axis=1))
+    return matrix
+
+
+def _embedding_schema(side: Side) -> pa.Schema:
+    return pa.schema(
+        {
+            entity_key(side): pa.string(),
+            EVENT_TIME: pa.timestamp("us", tz="UTC"),
+            vector_field(side): pa.list_(pa.float32()),
+            computed_field(side): pa.float64(),
+            model_field(side): pa.string(),
+        }
+    )
+
+
+def _is_due(store: Any, side: Side, rows: pd.DataFrame, version: str) -> NDArray[np.bool_]:
+    """bool (n,): what the store lacks, holds of another model, or holds of an earlier time."""
+    references = [f"{side}_embedding:{name}" for name in (computed_field(side), model_field(side))]
+    held = look_up(store, references, entity_key(side), rows[entity_key(side)].tolist())
+    same_model = np.array([model == version for model in texts(held[model_field(side)])], dtype=bool)
+    return ~(same_model & (numbers(held[computed_field(side)]) >= rows[computed_field(side)].to_numpy()))
+
+
+def _write(store: Any, view: str, rows: pd.DataFrame) -> None:
+    try:
+        store.write_to_online_store(view, rows)
+    except STORE_FAILURES as error:
+        raise Unavailable(f"online store of {store.repo_path}: cannot be written: {error}") from error
+
+
+def _history(path: Path) -> list[pd.DataFrame]:
+    return [pd.read_parquet(path)] if path.exists() else []

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import dataclasses
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from shadowprice.campaign import Budget
+from shadowprice.evaluation.gate import Check, GateResult
+from shadowprice.reports.data import ReportData
+from shadowprice.reports.report import render, write_report
+
+VOID = {"meta", "br", "link", "img", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """Reads a page strictly: every element closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def page(example) -> str:
+    return render(example)
+
+
+def test_the_page_is_well_formed_and_its_ids_are_unique(page):
+    read = Page(page)
+    ids = [attributes["id"] for _, attributes in read.tags if "id" in attributes]
+    assert len(ids) == len(set(ids)) > 20
+    targets = {attributes["href"][1:] for _, attributes in read.tags if attributes.get("href", "").startswith("#")}
+    assert targets <= set(ids)
+
+
+def test_the_page_refers_to_nothing_outside_itself(page):
+    assert "http" not in page.lower()
+    assert "@import" not in page
+    for tag, attributes in Page(page).tags:
+        assert tag not in {"script", "link", "iframe", "img", "object"}
+        assert "src" not in attributes
+        for value in attributes.values():
+            assert not re.search(r"url\((?!#)", value or "")
+
+
+def test_the_page_holds_the_numbers_it_was_given(page, example):
+    text = Page(page).text
+    for expected in (
+        "$4,991.00 of its budget of $5,000.00",
+        "10,412 responses",
+        "99.2 % of what was possible in hindsight",
+        "2.9 % more than a price kept from the start",
+        "overspent by 11.2 %",
+        "80 cents (rate ×2.7) and 100 cents (rate ×1.9)",
+        "0.831 [0.825, 0.837]",
+        "24 solves, 23 published",
+        "151,200",
+        "1 min 36 s" if example.steps["train"] >= 120 else "96 s",
+        "0.67.0",
+        "Gate before pricing: passed",
+    ):
+        assert expected in text, expected
+    assert f"{example.sides[0].levels.observed[3]:.4g}" in text
+
+
+def test_what_was_simulated_says_so_in_each_of_its_tables_and_what_was_observed_does_not(page, example):
+    captions = re.findall(r"<caption>(.*?)</caption>", page, re.DOTALL)
+    about_outcomes = [
+        c for c in captions if re.search("As it ran|Doubled noon|Response of|Hazard rate|held-out|gained", c)
+    ]
+    assert len(about_outcomes) >= 9
+    assert all('<span class="badge">simulated</span>' in caption for caption in about_outcomes)
+    real = dataclasses.replace(
+        example,
+        simulated=False,
+        notes=(),
+        sides=tuple(dataclasses.replace(side, simulated=False) for side in example.sides),
+        scenarios=tuple(dataclasses.replace(each, simulated=False) for each in example.scenarios),
+    )
+    assert "simulated" not in Page(render(real)).text
+    mixed = dataclasses.replace(real, scenarios=example.scenarios)
+    text = Page(render(mixed)).text
+    assert "As it ran simulated" in text
+    assert "Customers simulated" not in text
+
+
+def test_hostile_texts_are_shown_and_never_run(example):
+    evil = "<script>alert('x')</script>\"&<img src=x onerror=alert(1)> $\\frac{1}{0}$"
+    side = example.sides[0]
+    hostile = dataclasses.replace(
+        example,
+        title=evil,
+        dataset=evil,
+        value_unit=evil,
+        currency=dataclasses.replace(example.currency, symbol=evil, minor=evil),
+        facts={evil: {evil: evil}},
+        sides=(dataclasses.replace(side, metrics={evil: {evil: 0.5}}),),
+        gate=GateResult(False, (Check(evil, evil, evil, False),)),
+        scenarios=tuple(
+            dataclasses.replace(
+                each,
+                name=evil,
+                description=evil,
+                policies=tuple(dataclasses.replace(policy, name=evil) for policy in each.policies),
+            )
+            for each in example.scenarios
+        ),
+        solves=tuple(dataclasses.replace(solve, status=evil) for solve in example.solves[:1]),
+        serving={evil: evil},
+        steps={evil: 1.0},
+        versions={evil: evil},
+        notes=(evil,),
+        absent={"data": evil},
+    )
+    read = Page(render(hostile))
+    assert not {tag for tag, _ in read.tags} & {"script", "img"}
+    assert not any("onerror" in attributes for _, attributes in read.tags)
+    assert read.text.count("<script>alert('x')</script>") > 20
+
+
+def test_a_section_without_content_is_left_out_or_says_why_it_is_missing(example):
+    bare = ReportData(title="T", dataset="tables", created_at=example.created_at, simulated=False)
+    text = Page(render(bare)).text
+    assert "Data set tables" in text
+    for name in ("The money, hour by hour", "How good the model is", "How it ran", "Notes"):
+        assert name not in text
+    stated = dataclasses.replace(bare, absent={"spending": "this data set has no clock", "quality": "no labels yet"})
+    text = Page(render(stated)).text
+    assert "Not in this report: this data set has no clock" in text
+    assert "Not in this report: no labels yet" in text
+
+
+def test_nothing_spent_and_nothing_brought_is_reported_as_it_is(example):
+    scenario = example.scenarios[0]
+    nothing = tuple(
+        dataclasses.replace(policy, value=0.0, spend=np.zeros(24), price=np.full(24, np.nan))
+        for policy in scenario.policies
+    )
+    empty = dataclasses.replace(scenario, budget=Budget(limit=0), policies=nothing, arrivals=np.zeros(24))
+    text = Page(render(dataclasses.replace(example, scenarios=(empty, empty)))).text
+    assert "paid $0.00 of its budget of $0.00 and brought 0 responses" in text
+    assert "nan" not in text.lower().replace("finance", "")
+
+
+def test_a_budget_per_response_is_reported_in_its_own_terms(example):
+    scenario = example.scenarios[0]
+    policies = tuple(
+        dataclasses.replace(policy, used=used)
+        for policy, used in zip(scenario.policies, (139.2, 155.1, 140), strict=True)
+    )
+    ratio = dataclasses.replace(scenario, budget=Budget(form="per_response", limit=140), policies=policies)
+    text = Page(render(dataclasses.replace(example, scenarios=(ratio,)))).text
+    assert "$1.39 per response against a limit of $1.40" in text
+    assert "A price kept from the start would have overspent by 10.8 %" in text
+    assert "10.79 % over" in text
+
+
+def test_levels_in_whole_major_units_are_shown_in_them(example):
+    side = example.sides[1]
+    levels = dataclasses.replace(side.levels, levels=np.array([100, 500, 1000, 2000, 5000]))
+    currency = dataclasses.replace(example.currency, symbol="¥", major="yuan", minor="fen")
+    shown = dataclasses.replace(example, sides=(dataclasses.replace(side, levels=levels),), currency=currency)
+    text = Page(render(shown)).text
+    assert "Incentive, yuan" in text
+    assert "fen" not in text
+
+
+def test_two_renderings_of_the_same_data_are_equal(page, example):
+    assert render(example) == page
+
+
+def test_a_report_is_written_whole_or_not_at_all(tmp_path, example):
+    path = tmp_path / "runs" / "report.html"
+    bare = ReportData(title="first", dataset="world", created_at=example.created_at, simulated=True)
+    assert write_report(bare, path) == path
+    before = path.read_text(encoding="utf-8")
+    assert before == render(bare)
+    with pytest.raises(AttributeError):
+        write_report(dataclasses.replace(bare, created_at=None), path)
+    assert path.read_text(encoding="utf-8") == before
+    assert [entry.name for entry in path.parent.iterdir()] == ["report.html"]

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from shadowprice.evaluation import Estimate
+from shadowprice.reports.data import SideReport
+from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics, solve_markdown, spending_markdown
+
+
+def tables(text: str) -> list[list[str]]:
+    return [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
+
+
+def test_the_evaluations_markdown_holds_gate_metrics_levels_and_change_points(example):
+    text = evaluation_markdown(example.sides, example.gate)
+    assert text.count("(simulated responses)") == 2
+    assert "**Gate: passed.**" in text
+    assert "| joint graph network | 0.8312 [0.8251, 0.8373] |" in text
+    assert "80 cents" in text
+    assert len(tables(text)) == 5
+
+
+def test_every_table_of_every_markdown_has_as_many_cells_in_each_line(example):
+    texts = (
+        evaluation_markdown(example.sides, example.gate),
+        solve_markdown(example.solves),
+        spending_markdown(example.scenarios[1]),
+    )
+    for lines in (lines for text in texts for lines in tables(text)):
+        assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
+
+
+def test_hostile_names_neither_break_a_table_nor_become_html():
+    evil = "a|b\n<script>"
+    text = evaluation_markdown([SideReport(side="customer", metrics={evil: {"auc": 0.9}})])
+    assert "<script>" not in text
+    assert "| a\\|b &lt;script> | 0.9 |" in text
+
+
+def test_the_metrics_are_flat_numbers_of_the_model_in_use(example):
+    flat = evaluation_metrics(example.sides)
+    assert flat["customer_auc"] == 0.8312
+    assert flat["customer_auc_low"] == 0.8251
+    assert flat["customer_rpr"] == 0.0
+    assert flat["merchant_mse_high"] == 0.087
+    assert all(isinstance(value, float) for value in flat.values())
+    assert evaluation_metrics([SideReport(side="customer")]) == {}
+
+
+def test_the_spending_markdown_marks_simulated_outcomes_and_overspending(example):
+    text = spending_markdown(example.scenarios[1])
+    assert text.count("| simulated |") == 3
+    assert "11.18 % over" in text
+    assert "109" not in text
+    observed = spending_markdown(dataclasses.replace(example.scenarios[1], simulated=False))
+    assert observed.count("| observed |") == 3
+
+
+def test_the_solves_markdown_has_a_line_per_solve(example):
+    text = solve_markdown(example.solves)
+    assert len(tables(text)[0]) == 2 + len(example.solves)
+    assert "| 6 | 5 | optimal |" in text
+
+
+def test_an_estimate_counts_three_numbers():
+    side = SideReport(side="merchant", metrics={"m": {"mae": Estimate(0.2, 0.1, 0.3)}})
+    assert evaluation_metrics([side]) == pytest.approx(
+        {"merchant_mae": 0.2, "merchant_mae_low": 0.1, "merchant_mae_high": 0.3}
+    )

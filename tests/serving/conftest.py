@@ -1,0 +1,215 @@
+"""A small campaign with real stores, and both services running over it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pandas as pd
+import pytest
+
+from serving.launch import Deployment, Service, free_port, start_ledger, start_predictor
+from shadowprice.campaign import SIDES, Budget, Campaign, Terms
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.price import PriceRecord
+from shadowprice.responses.heads import HazardHead, Head, LinearHead, save_heads
+
+WIDTH = 6
+ACCOUNTS = 120
+MODEL = "test-model-1"
+
+
+def make_campaign(**changes) -> Campaign:
+    """Customers may be given nothing; merchants are always paid something, for certain."""
+    values = {
+        "name": "spring",
+        "sides": {
+            "customer": Terms(levels=(0, 50, 80, 130)),
+            "merchant": Terms(levels=(20, 60, 100), cost_basis="on_grant", weight=0.5),
+        },
+        "budget": Budget(form="total", limit=100_000_000),
+        "starts_at": datetime(2024, 5, 1, tzinfo=UTC),
+    }
+    return Campaign(**(values | changes))
+
+
+def make_heads(seed: int = 0) -> dict[str, Head]:
+    rng = np.random.default_rng(seed)
+
+    def draw(*shape):
+        return rng.normal(scale=0.4, size=shape).astype(np.float32)
+
+    return {
+        "customer": HazardHead(
+            levels=np.array([0, 50, 80, 130]),
+            weight=draw(4, WIDTH),
+            bias=draw(4) - 0.5,
+            default_embedding=draw(WIDTH),
+            base_weight=draw(WIDTH),
+            base_bias=-2.0,
+        ),
+        "merchant": LinearHead(
+            levels=np.array([20, 60, 100]),
+            slope_weight=draw(WIDTH),
+            slope_bias=-0.5,
+            base_weight=draw(WIDTH),
+            base_bias=0.8,
+            default_embedding=draw(WIDTH),
+        ),
+    }
+
+
+def make_price(version: int = 1, price: float = 0.004, **changes) -> PriceRecord:
+    now = datetime.now(UTC)
+    values = {
+        "campaign": "spring",
+        "version": version,
+        "slot": 0,
+        "prices": {"budget": price},
+        "tie_share": 0.4,
+        "status": "optimal",
+        "primal": 10.0,
+        "dual": 10.0,
+        "gap": 1e-9,
+        "violation": -1e-4,
+        "spent": 0,
+        "remaining": 1000,
+        "sample_rows": 10,
+        "model_version": MODEL,
+        "solved_at": now,
+        "expires_at": now + timedelta(hours=2),
+    }
+    return PriceRecord(**(values | changes)).sealed()
+
+
+def make_embeddings(seed: int = 1) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    frames = [
+        pd.DataFrame(
+            {
+                "account_id": [f"{side[0]}{number}" for number in range(ACCOUNTS)],
+                "side": side,
+                "computed_at": pd.Timestamp(datetime.now(UTC) - timedelta(minutes=5)),
+                "embedding": list(rng.normal(size=(ACCOUNTS, WIDTH)).astype(np.float32)),
+            }
+        )
+        for side in SIDES
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def write_campaign(campaign: Campaign, path: Path) -> Path:
+    path.write_text(json.dumps(campaign.to_dict()))
+    return path
+
+
+def write_model(heads: dict[str, Head], folder: Path) -> Path:
+    save_heads(heads, folder)
+    (folder / "model.json").write_text(json.dumps({"model_version": MODEL}))
+    return folder
+
+
+def write_features(frame: pd.DataFrame, folder: Path) -> Path:
+    from feature_repo.columns import FeatureColumns
+    from feature_repo.online import publish_embeddings
+    from feature_repo.store import create
+
+    columns = FeatureColumns(
+        profile={side: ("x_age",) for side in SIDES}, embedding_width=WIDTH, model_versions=(MODEL,)
+    )
+    publish_embeddings(create(folder, columns), frame, progress=False)
+    return folder
+
+
+class World:
+    """One campaign with its stores and both services; the ledger may be restarted."""
+
+    def __init__(self, run: Path) -> None:
+        self.campaign = make_campaign()
+        self.heads = make_heads()
+        self.embeddings = make_embeddings()
+        self.deployment = Deployment.of_run(run, write_campaign(self.campaign, run / "campaign.json"))
+        write_model(self.heads, self.deployment.model_dir)
+        write_features(self.embeddings, self.deployment.features_dir)
+        self.prices = PriceStore(self.deployment.prices_dir)
+        self._ledger_port = free_port()
+        self.ledger = start_ledger(self.deployment, self._ledger_port)
+        self.predictor = start_predictor(self.deployment, free_port(), self.ledger.url)
+        self.price: PriceRecord | None = None
+
+    def publish(self, **changes) -> PriceRecord:
+        """Publish the next price and wait until it is in force."""
+        version = max(self.prices.versions("spring"), default=0) + 1
+        self.price = self.prices.publish(make_price(version, **changes))
+        for _ in range(500):
+            metrics = httpx.get(f"{self.predictor.url}/metrics").text
+            if f'shadowprice_price_version{{campaign="spring"}} {float(version)}' in metrics:
+                return self.price
+        raise AssertionError(f"price {version} did not come into force: {self.predictor.tail()}")
+
+    def restart_ledger(self) -> None:
+        self.ledger.stop()
+        self.ledger = start_ledger(self.deployment, self._ledger_port)
+        self.ledger.wait_ready(30.0)
+
+    def stop(self) -> None:
+        self.predictor.stop()
+        self.ledger.stop()
+
+
+@pytest.fixture(scope="session")
+def unready_answers() -> dict[str, tuple[int, dict]]:
+    """What the predictor answered while there was no price yet; filled by ``world``."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory, unready_answers) -> Iterator[World]:
+    os.environ["SHADOWPRICE_POLL_SECONDS"] = "0.02"
+    world = World(tmp_path_factory.mktemp("run"))
+    try:
+        world.ledger.wait_ready(30.0)
+        wait_until_waiting_for_a_price(world.predictor)
+        body = {"instances": [{"request_id": "early", "account_id": "c1", "side": "customer"}]}
+        for name, method, path, content in (
+            ("server", "GET", "/v2/health/ready", None),
+            ("model", "GET", "/v2/models/spring/ready", None),
+            ("live", "GET", "/v2/health/live", None),
+            ("predict", "POST", "/v1/models/spring:predict", body),
+        ):
+            answer = httpx.request(method, world.predictor.url + path, json=content)
+            unready_answers[name] = (answer.status_code, answer.json())
+        world.publish()
+        world.predictor.wait_ready(30.0)
+        yield world
+    finally:
+        world.stop()
+        del os.environ["SHADOWPRICE_POLL_SECONDS"]
+
+
+def wait_until_waiting_for_a_price(predictor: Service) -> None:
+    """Everything else is warm by then."""
+    import time
+
+    for _ in range(600):
+        if "there is no price" in predictor.tail():
+            return
+        assert predictor.process.poll() is None, predictor.tail()
+        time.sleep(0.1)
+    raise AssertionError(predictor.tail())
+
+
+@pytest.fixture
+def campaign() -> Campaign:
+    return make_campaign()
+
+
+@pytest.fixture
+def heads() -> dict[str, Head]:
+    return make_heads()
