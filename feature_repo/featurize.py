@@ -13,7 +13,7 @@ import pandas as pd
 
 from feature_repo.columns import describe
 from feature_repo.offline import training_frame, write_interactions, write_profiles
-from feature_repo.store import Online, create
+from feature_repo.store import Online, configured_online, create
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.datasets.package import load_dataset
 from shadowprice.errors import InvalidInput
@@ -48,7 +48,7 @@ def featurize(data: Path, workspace: Path, out: Path, *, online: Online | None =
     store = create(
         workspace / FEATURES,
         describe(tables.account, aggregates),
-        online or ("redis" if os.environ.get("SHADOWPRICE_REDIS") else "sqlite"),
+        online or configured_online(),
     )
     write_profiles(store, tables.account)
     write_interactions(store, aggregates)
@@ -62,7 +62,7 @@ def featurize(data: Path, workspace: Path, out: Path, *, online: Online | None =
             continue
         context[side] = tuple(c for c in found.columns if c.startswith(("x_", "c_")) and found[c].notna().any())
         found["split"] = dataset.split.assign(found)
-        found = found.drop(columns=[c for c in found if c.startswith(("x_", "c_")) and c not in context[side]])
+        found = found.drop(columns=[c for c in found.columns if c.startswith(("x_", "c_")) and c not in context[side]])
         known = training_frame(store, found[["account_id", "decided_at"]], side)["snapshot_at"].notna().to_numpy()
         facts[f"{side} rows without a profile at the time"] = int((~known).sum())
         found = found[known].reset_index(drop=True)
@@ -74,8 +74,7 @@ def featurize(data: Path, workspace: Path, out: Path, *, online: Online | None =
 
     requests = _requests(tables, campaign)
     snapshots = [
-        _snapshot(store, tables, at, until, requests)
-        for at, until in zip(times, [*times[1:], None], strict=True)
+        _snapshot(store, tables, at, until, requests) for at, until in zip(times, [*times[1:], None], strict=True)
     ]
     serving = {side: _serving(requests[side], snapshots[-1], side) for side in rows}
     training = TrainingSet(
@@ -86,7 +85,9 @@ def featurize(data: Path, workspace: Path, out: Path, *, online: Online | None =
         context=context,
     )
     training.save(out)
-    fit_traffic(campaign, tables.exposure, {side: frame["account_id"] for side, frame in serving.items()}).save(workspace)
+    fit_traffic(campaign, tables.exposure, {side: frame["account_id"] for side, frame in serving.items()}).save(
+        workspace
+    )
     part = workspace / f"{CAMPAIGN}.part"
     part.write_text(json.dumps(campaign.to_dict(), indent=1))
     os.replace(part, workspace / CAMPAIGN)

@@ -32,11 +32,12 @@ _ONLINE: dict[Online, str] = {
   type: sqlite
   path: {ONLINE_FILE}
 """,
-    # What comes later in the string wins, so the variable may set other timeouts. Publishing
-    # itself decides what is newer (a model may be rolled back), so the store must not.
+    # A decision cannot wait through the client's default retries, which take seconds. What comes
+    # later in the string wins, so the variable may set other timeouts. Publishing itself decides
+    # what is newer (a model may be rolled back), so the store must not.
     "redis": f"""\
   type: redis
-  connection_string: socket_timeout=2,socket_connect_timeout=2,${{{REDIS_VARIABLE}}}
+  connection_string: socket_timeout=1,socket_connect_timeout=1,retry=null,${{{REDIS_VARIABLE}}}
   skip_dedup: true
 """,
 }
@@ -112,6 +113,11 @@ def create(
     except (OSError, sqlite3.Error) as error:
         raise Unavailable(f"feature store {folder}: cannot be created: {error}") from error
     return open_store(folder)
+
+
+def configured_online() -> Online:
+    """The online store that the environment asks for: Redis when its address is set, else sqlite."""
+    return "redis" if os.environ.get(REDIS_VARIABLE) else "sqlite"
 
 
 def open_store(path: str | os.PathLike[str]) -> Any:

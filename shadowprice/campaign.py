@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -75,6 +76,8 @@ class Budget:
     def __post_init__(self) -> None:
         if not self.name:
             raise InvalidInput("must not be empty", field="budget.name")
+        if isinstance(self.limit, bool) or not isinstance(self.limit, int | float):
+            raise InvalidInput(f"must be a number, got {self.limit!r}", field="budget.limit")
         if self.form not in get_args(BudgetForm):
             raise InvalidInput(f"must be one of {get_args(BudgetForm)}, got {self.form!r}", field="budget.form")
         if not (np.isfinite(self.limit) and self.limit >= 0):
@@ -102,16 +105,21 @@ class Campaign:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.name or not all(c.isalnum() or c in "-_" for c in self.name):
-            raise InvalidInput("must be letters, digits, '-' or '_'", field="campaign.name")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}", self.name):
+            raise InvalidInput("must be at most 63 ASCII letters, digits, '-' or '_'", field="campaign.name")
         unknown = set(self.sides) - set(SIDES)
         if unknown or not self.sides:
             raise InvalidInput(f"needs at least one of {SIDES}, got {sorted(self.sides)}", field="campaign.sides")
         if self.starts_at.tzinfo is None:
             raise InvalidInput("must carry a time zone; times here are UTC", field="campaign.starts_at")
         object.__setattr__(self, "starts_at", self.starts_at.astimezone(UTC))
-        if self.hours < 1:
-            raise InvalidInput("must be at least one hour", field="campaign.hours")
+        if isinstance(self.hours, bool) or not isinstance(self.hours, int) or self.hours < 1:
+            raise InvalidInput(
+                f"must be a whole number of hours, at least 1, got {self.hours!r}", field="campaign.hours"
+            )
+        for name in ("gap_limit", "violation_limit", "price_ttl_hours"):
+            if not (np.isfinite(getattr(self, name)) and getattr(self, name) > 0):
+                raise InvalidInput("must be a positive number", field=f"campaign.{name}")
 
     @property
     def ends_at(self) -> datetime:
@@ -170,7 +178,7 @@ class Campaign:
                 },
                 budget=Budget(**data["budget"]),
                 starts_at=datetime.fromisoformat(data["starts_at"]),
-                hours=int(data["hours"]),
+                hours=data["hours"],
                 gap_limit=float(data.get("gap_limit", 1e-6)),
                 violation_limit=float(data.get("violation_limit", 1e-9)),
                 price_ttl_hours=float(data.get("price_ttl_hours", 2.0)),
@@ -178,3 +186,5 @@ class Campaign:
             )
         except KeyError as missing:
             raise InvalidInput("is missing", field=f"campaign.{missing.args[0]}") from None
+        except (TypeError, ValueError, AttributeError) as error:
+            raise InvalidInput(f"is not a campaign: {error}", field="campaign") from error

@@ -14,12 +14,13 @@ from shadowprice.errors import InvalidInput
 def check_levels(levels: ArrayLike) -> NDArray[np.int64]:
     """Incentive levels as int64 minor units, refused unless non-negative and strictly ascending."""
     array = np.asarray(levels)
-    if array.ndim != 1 or array.size == 0:
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
         raise InvalidInput("must be a non-empty list of amounts in minor units", field="levels")
-    if not np.issubdtype(array.dtype, np.integer):
-        if not np.all(np.equal(np.mod(array, 1), 0)):
+    if array.dtype.kind == "f":
+        if not np.all(np.isfinite(array)) or np.any(array != np.rint(array)):
             raise InvalidInput("must be whole minor units (cents), not fractions", field="levels")
-        array = array.astype(np.int64)
+    if np.abs(array.astype(np.float64)).max() > 2**53:
+        raise InvalidInput("must be below 2^53 minor units", field="levels")
     if array[0] < 0:
         raise InvalidInput("must not be negative", field="levels")
     if np.any(np.diff(array) <= 0):
@@ -55,12 +56,15 @@ class Curves:
         return int(self.response.shape[1])
 
     def take(self, index: ArrayLike) -> Curves:
-        """The curves of the accounts at ``index``, in that order."""
-        return Curves(self.levels, self.response[:, np.asarray(index)])
+        """The curves of the accounts at ``index`` (positions or a mask), in that order."""
+        chosen = np.asarray(index)
+        return Curves(self.levels, self.response[:, chosen if chosen.dtype == np.bool_ else chosen.astype(np.intp)])
 
     @classmethod
     def concatenate(cls, parts: Sequence[Curves]) -> Curves:
         """Curves of several groups of accounts that share their levels."""
+        if not parts:
+            raise InvalidInput("needs at least one part", field="parts")
         if any(not np.array_equal(part.levels, parts[0].levels) for part in parts):
             raise InvalidInput("all parts must share one list of levels", field="levels")
         return cls(parts[0].levels, np.concatenate([part.response for part in parts], axis=1))

@@ -78,11 +78,16 @@ def decide(
         raise InvalidInput("must be finite and not negative", field="prices")
     if not 0.0 <= tie_share <= 1.0:
         raise InvalidInput("must lie in [0, 1]", field="tie_share")
+    for name, matrix in (("value", values), ("cost", costs.sum(axis=0))):
+        unknown = ~np.isfinite(matrix).all(axis=0)
+        if unknown.any():
+            rows = np.flatnonzero(unknown)[:5].tolist()
+            raise InvalidInput("must be finite; requests with NaN or infinity", field=name, rows=rows)
     requests = values.shape[1]
     if len(request_ids) != requests:
         raise InvalidInput(f"needs one id for each of {requests} requests, got {len(request_ids)}", field="request_ids")
 
-    charge = np.tensordot(lam, costs, axes=1)
+    charge: NDArray[np.float64] = np.asarray(np.tensordot(lam, costs, axes=1), dtype=np.float64)
     columns = np.arange(requests)
     mask = np.ones(values.shape, dtype=bool) if allowed is None else _check_allowed(allowed, values.shape)
     # What "dearer" means between tied levels is their charge at the prices.
@@ -92,7 +97,7 @@ def decide(
     propensity = np.ones(requests)
     rows = np.flatnonzero(tied)
     if rows.size:
-        take = np.array([uniform(request_ids[row]) for row in rows]) < tie_share
+        take = np.array([uniform(request_ids[row]) for row in rows.tolist()]) < tie_share
         level[rows] = np.where(take, dear[rows], cheap[rows])
         propensity[rows] = np.where(take, tie_share, 1.0 - tie_share)
     return Decision(level=level, propensity=propensity, tied=tied)
@@ -108,7 +113,7 @@ def best_levels(
     """
     columns = np.arange(value.shape[1])
     score = np.where(allowed, value - charge, -np.inf)
-    top = score.argmax(axis=0)
+    top = np.asarray(score.argmax(axis=0), dtype=np.intp)
     scale = np.abs(value[top, columns]) + np.abs(charge[top, columns])
     tied = score >= score[top, columns] - TIE_TOLERANCE * scale
     cheap = _extreme(expense, score, tied, -1.0)
@@ -120,7 +125,7 @@ def _extreme(
     expense: NDArray[np.float64], score: NDArray[np.float64], tied: NDArray[np.bool_], sign: float
 ) -> NDArray[np.intp]:
     end = np.where(tied, sign * expense, -np.inf)
-    return np.where(end == end.max(axis=0, initial=-np.inf), score, -np.inf).argmax(axis=0)
+    return np.asarray(np.where(end == end.max(axis=0, initial=-np.inf), score, -np.inf).argmax(axis=0), dtype=np.intp)
 
 
 def _check_allowed(allowed: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:

@@ -51,6 +51,9 @@ class PriceRecord:
     def __post_init__(self) -> None:
         if self.version < 1:
             raise PriceRejected("price record: version must be at least 1")
+        for name in ("solved_at", "expires_at"):
+            if getattr(self, name).tzinfo is None:
+                raise PriceRejected(f"price record: {name} must carry a time zone")
         if not self.prices:
             raise PriceRejected("price record: it holds no price")
         for name, price in self.prices.items():

@@ -123,7 +123,7 @@ def publish_price(store: Any, record: PriceRecord) -> None:
         [
             {
                 entity_key("campaign"): record.campaign,
-                EVENT_TIME: pd.Timestamp(record.solved_at).tz_convert("UTC").as_unit("us"),
+                EVENT_TIME: pd.Timestamp(record.solved_at).tz_convert("UTC"),
                 PRICE_RECORD: record.to_json(),
                 "price_version": record.version,
                 "price_slot": record.slot,
@@ -140,7 +140,8 @@ def publish_price(store: Any, record: PriceRecord) -> None:
     path = source_file(Path(store.repo_path), PRICE_VIEW)
     # The row of an earlier attempt that did not reach the online store is dropped.
     earlier = [table[table["price_sha256"] != record.sha256] for table in _history(path)]
-    replace_parquet(path, pa.Table.from_pandas(pd.concat([*earlier, row], ignore_index=True), preserve_index=False))
+    history = pd.concat([*earlier, row], ignore_index=True).astype({EVENT_TIME: "datetime64[us, UTC]"})
+    replace_parquet(path, pa.Table.from_pandas(history, preserve_index=False))
     _write(store, PRICE_VIEW, row)
 
 

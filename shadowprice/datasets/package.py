@@ -31,7 +31,7 @@ def save_dataset(dataset: Dataset, folder: Path) -> None:
     write_tables(dataset.tables, folder / "tables")
     if dataset.truth is not None:
         dataset.truth.to_parquet(folder / TRUTH, index=False)
-    meta = {"name": dataset.name, "split": dataset.split.to_dict(), "notes": dataset.notes}
+    meta = {"name": dataset.name, "split": dataset.split.to_dict(), "notes": dataset.notes, "confounders": dataset.confounders}
     (folder / f"{META}.part").write_text(json.dumps(meta, indent=1))
     os.replace(folder / f"{META}.part", folder / META)
 
@@ -47,5 +47,6 @@ def load_dataset(folder: Path) -> Dataset:
         tables=read_tables(folder / "tables"),
         split=Split.from_dict(meta["split"]),
         truth=pd.read_parquet(truth) if truth.exists() else None,
+        confounders=meta["confounders"],
         notes=meta["notes"],
     )

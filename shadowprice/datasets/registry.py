@@ -27,6 +27,8 @@ _LOADERS = {
 class Dataset:
     """Tables with the split they are to be judged by.
 
+    confounders  side → columns of its requests whose crossing holds the reasons for an incentive's
+           value fixed; none where the value was randomised
     truth  account_id, side, level, response: the true expected response at each level, where known
     notes  what a reader of the report must know: source, what was dropped, fitted or assumed
     """
@@ -35,6 +37,7 @@ class Dataset:
     tables: Tables
     split: Split
     truth: pd.DataFrame | None = None
+    confounders: dict[str, list[str]] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
 
 

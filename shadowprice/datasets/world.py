@@ -36,7 +36,7 @@ HOURLY_SHAPE = np.array([5, 3, 2, 2, 2, 3, 6, 10, 14, 17, 20, 24, 26, 24, 21, 20
 """Relative arrivals by hour of the day (UTC)."""
 
 TRIAL_START = datetime(2026, 3, 2, tzinfo=UTC)
-TRIAL_DAYS = 3
+TRIAL_DAYS = 2
 HISTORY_DAYS = 60
 TRAITS = 2
 FEATURES = 8
@@ -66,7 +66,7 @@ class WorldOptions:
     noise: float = 0.8
     spillover: bool = False
     budget_per_request: float = 24.0
-    day_requests: int = 20_000
+    day_requests: int = 30_000
 
 
 def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Dataset:
@@ -237,8 +237,8 @@ def _graph(options: WorldOptions, random: np.random.Generator) -> _Graph:
         traits=traits,
         features=features,
         tie=tie,
-        payments=1 + random.geometric(0.5, size=tie.shape[1]) - 1,
-        log_amount=random.normal(size=tie.shape[1]),
+        payments=np.asarray(random.geometric(0.5, size=tie.shape[1]), dtype=np.intp),
+        log_amount=np.asarray(random.normal(size=tie.shape[1])),
     )
 
 

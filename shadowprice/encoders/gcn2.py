@@ -24,10 +24,10 @@ class EdgeGate(nn.Module):
 
     def __init__(self, inputs: int, hidden: int = 16) -> None:
         super().__init__()
-        self.net = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, 1)) if inputs else None
-        if self.net is not None:
-            nn.init.zeros_(self.net[2].weight)
-            nn.init.zeros_(self.net[2].bias)
+        last = nn.Linear(hidden, 1)
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+        self.net = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), last) if inputs else None
 
     def forward(self, features: Tensor) -> Tensor:
         """Gates (E,)."""

@@ -15,15 +15,16 @@ def auc(y: Array, p: Array) -> Statistic:
     ``y`` (N,) in {0, 1}, ``p`` (N,) any score. NaN when one class has no weight. O(N log N).
     """
     order = np.argsort(p, kind="stable")
-    positive, score = as_binary(y)[order], p[order]
-    starts = np.flatnonzero(np.r_[True, score[1:] != score[:-1]])
+    positive = as_binary(y)[order]
+    ones, zeros = order[positive], order[~positive]
+    lower, upper = (np.searchsorted(p[zeros], p[ones], side=side) for side in ("left", "right"))
 
     def statistic(weight: Array) -> Array:
-        ordered = weight[:, order]
-        ones = np.add.reduceat(np.where(positive, ordered, 0.0), starts, axis=1)
-        zeros = np.add.reduceat(np.where(positive, 0.0, ordered), starts, axis=1)
-        below = np.cumsum(zeros, axis=1) - 0.5 * zeros
-        return ratio((ones * below).sum(axis=1), ones.sum(axis=1) * zeros.sum(axis=1))
+        below = np.zeros((len(weight), zeros.size + 1))
+        np.cumsum(weight[:, zeros], axis=1, out=below[:, 1:])
+        own = weight[:, ones]
+        won = 0.5 * np.einsum("bi,bi->b", own, below[:, lower] + below[:, upper])
+        return ratio(won, own.sum(axis=1) * below[:, -1])
 
     return statistic
 

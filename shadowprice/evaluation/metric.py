@@ -20,6 +20,9 @@ from shadowprice.evaluation.intervals import Estimate, Interval, Statistic, boot
 
 Array = NDArray[np.float64]
 
+EXTRA = ("weight", "interval")
+"""Keyword arguments that every metric has."""
+
 
 class Metric(Protocol):
     """``metric(*arrays, weight=None, interval=None, **options)``: a float, or an Estimate with ``interval``.
@@ -54,25 +57,29 @@ def metric(prepare: Callable[..., Statistic], *, basic: bool = False) -> Metric:
     reversed bootstrap interval.
     """
     signature = inspect.signature(prepare)
-    optional = {name for name, each in signature.parameters.items() if each.kind is inspect.Parameter.KEYWORD_ONLY}
+    arrays_of = {name for name, each in signature.parameters.items() if each.kind is not inspect.Parameter.KEYWORD_ONLY}
+
+    def bind(arrays: tuple[ArrayLike, ...], options: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        arguments = signature.bind(*arrays, **options).arguments
+        columns = as_rows({name: column for name, column in arguments.items() if name in arrays_of})
+        return arguments | columns, next(iter(columns.values())).shape[-1]
 
     def statistic(*arrays: ArrayLike, **options: Any) -> Statistic:
-        bound = signature.bind(*arrays, **options)
-        arguments = bound.arguments
-        columns = as_rows({name: arguments[name] for name in arguments if name not in optional})
-        return prepare(**{**arguments, **columns})
+        return prepare(**bind(arrays, options)[0])
 
     @wraps(prepare)
     def call(
         *arrays: ArrayLike, weight: ArrayLike | None = None, interval: Interval | None = None, **options: Any
     ) -> float | Estimate:
-        prepared = statistic(*arrays, **options)
-        weights = as_weights(weight, int(np.shape(arrays[0])[-1]))
+        arguments, rows = bind(arrays, options)
+        prepared, weights = prepare(**arguments), as_weights(weight, rows)
         if interval is None:
             return point(prepared, weights)
         return bootstrap(prepared, weights, interval, basic=basic)
 
-    call.statistic = statistic  # type: ignore[attr-defined]
+    extra = [each for name, each in inspect.signature(call, follow_wrapped=False).parameters.items() if name in EXTRA]
+    shown = signature.replace(parameters=[*signature.parameters.values(), *extra], return_annotation="float | Estimate")
+    vars(call).update(statistic=statistic, __signature__=shown)
     return cast(Metric, call)
 
 

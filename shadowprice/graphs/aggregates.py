@@ -25,7 +25,7 @@ def interactions(edges: pd.DataFrame, accounts: pd.DataFrame, at: datetime) -> p
     | h_amount_sum, h_amount_mean | of their weights |
     | h_days_since_last | days from the last one to ``at`` |
     | h_edge_mean_<name> | mean of the edge feature x_<name> over events |
-    | h_partner_mean_<name> | mean of the partners' feature x_<name>, each partner once, as of its newest snapshot not after ``at`` |
+    | h_partner_mean_<name> | mean of the partners' x_<name>: each once, as of its newest snapshot by ``at`` |
 
     Args:
         edges: src (customer), dst (merchant), weight, ts, x_*; see the canonical tables.
@@ -63,7 +63,10 @@ def interactions(edges: pd.DataFrame, accounts: pd.DataFrame, at: datetime) -> p
         frame.insert(1, "side", side)
         frame.insert(2, "snapshot_ts", pd.Series(now, index=frame.index, dtype="datetime64[ns, UTC]"))
         frames.append(frame)
-    return pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
+    columns = list(dict.fromkeys(name for frame in frames for name in frame.columns))
+    filled = [frame for frame in frames if len(frame)] or frames[:1]
+    together = pd.concat(filled, ignore_index=True).reindex(columns=columns)
+    return together.astype({name: float for name in columns if name.startswith("h_")})
 
 
 def _aggregate(events: pd.DataFrame, partners: pd.DataFrame, now: pd.Timestamp) -> pd.DataFrame:

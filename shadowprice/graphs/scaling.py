@@ -88,6 +88,5 @@ def fit_scaling(names: tuple[str, ...], matrix: NDArray[np.float32]) -> Scaling:
         mean[column] = values.mean()
         deviation = values.std()
         scale[column] = deviation if deviation > 1e-6 else 1.0
-    return Scaling(
-        names, log, mean, scale, np.isnan(matrix).any(axis=0) if matrix.size else np.zeros(width, dtype=bool)
-    )
+    missing = np.asarray(np.isnan(matrix).any(axis=0), dtype=bool)
+    return Scaling(names, log, mean, scale, missing)

@@ -22,5 +22,5 @@ def uncalibrated(model: JointModel, corrections: Mapping[Side, float]) -> JointM
     """A copy of the model as it was before :func:`calibrate`."""
     before = deepcopy(model)
     for side, correction in corrections.items():
-        before.network.layers[side].correct(-correction)
+        before.network.layer(side).correct(-correction)
     return before

@@ -75,7 +75,7 @@ def evaluate(
     *,
     truth: pd.DataFrame | None = None,
     corrections: Mapping[Side, float] | None = None,
-    cells: Mapping[Side, list[str]] | None = None,
+    confounders: Mapping[str, list[str]] | None = None,
     replications: int = 400,
     limits: Limits | None = None,
 ) -> Evaluation:
@@ -86,7 +86,7 @@ def evaluate(
         data: its training set.
         truth: account_id, side, level, response: the true expected response, where known.
         corrections: what calibration added to each side, to show the model without it too.
-        cells: side → columns whose crossing holds the confounders of the incentive's value fixed.
+        confounders: side → columns whose crossing holds the reasons for the incentive's value fixed.
         replications: of the bootstrap.
         limits: what the gate asks for.
 
@@ -104,7 +104,8 @@ def evaluate(
     for side, frame in test.items():
         curves = Curves(heads[side].levels, heads[side].response(embeddings[side]))
         known = None if truth is None else true_curves(truth, side, frame["account_id"], curves.levels.size)
-        sides[side] = _side(side, frame, curves, before.get(side), known, (cells or {}).get(side, []), replications)
+        slope = _data_slope(data, side, (confounders or {}).get(side, []))
+        sides[side] = _side(side, frame, curves, before.get(side), known, slope, replications)
         head = heads[side]
         if isinstance(head, HazardHead):
             sides[side] = _with_hazard(sides[side], head, embeddings[side], frame)
@@ -124,7 +125,7 @@ def _side(
     curves: Curves,
     before: Curves | None,
     known: NDArray[np.float64] | None,
-    cells: list[str],
+    slope: Slope | None,
     replications: int,
 ) -> SideEvaluation:
     level = frame["level"].to_numpy(dtype=np.int64)
@@ -144,13 +145,6 @@ def _side(
         found["logloss"] = metrics.logloss(y, safe, interval=interval)
     reversed_pairs = metrics.rpr(curves.response) if curves.levels.size > 1 else 0.0
     found["rpr"] = Estimate(reversed_pairs, reversed_pairs, reversed_pairs)
-    amounts = curves.levels[level]
-    slope = None
-    if cells:
-        try:
-            slope = within_slope(y, amounts, [frame[c].astype(str).to_numpy() for c in cells], cluster=account)
-        except InvalidInput:
-            slope = None
     return SideEvaluation(
         rows=len(frame),
         accounts=int(np.unique(account).size),
@@ -169,6 +163,18 @@ def _side(
         if len(curves.levels) > 1
         else 0.0,
     )
+
+
+def _data_slope(data: TrainingSet, side: Side, confounders: list[str]) -> Slope | None:
+    """Slope of response in value over all labelled rows, the confounders and the graph's period held fixed."""
+    rows = data.rows[side]
+    period = np.searchsorted([snapshot.at.timestamp() for snapshot in data.snapshots], rows["snapshot_at"], side="right")
+    amounts = np.asarray(data.levels[side], dtype=np.float64)[rows["level"]]
+    cells = [period, *(rows[column].astype(str).to_numpy() for column in confounders)]
+    try:
+        return within_slope(rows["response"], amounts, cells, cluster=rows["account_id"].to_numpy(dtype=str))
+    except InvalidInput:
+        return None
 
 
 def _reliability(y: NDArray[np.float64], p: NDArray[np.float64], account: NDArray[np.str_]) -> CalibrationTable:

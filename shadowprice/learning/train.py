@@ -44,7 +44,9 @@ def train(
     whole = model.data(data.snapshots, splits["train"], splits["validation"])
     rank, processes = shard
     mine: dict[Side, Rows] = {side: rows.take(slice(rank, None, processes)) for side, rows in whole.train.items()}
-    with tqdm(total=config.epochs, desc=f"train {name}", unit="epoch", disable=report is not None, mininterval=1.0) as bar:
+    with tqdm(
+        total=config.epochs, desc=f"train {name}", unit="epoch", disable=report is not None, mininterval=1.0
+    ) as bar:
 
         def progress(row: dict[str, float]) -> None:
             bar.update(int(row["epoch"]) + 1 - bar.n)

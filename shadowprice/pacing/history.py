@@ -17,6 +17,9 @@ from shadowprice.pacing.forecast import Forecast, Profile
 
 FILE = "traffic.json"
 
+TRAFFIC_DAYS = 31
+"""Length of the past that traffic is fitted on: older requests say little of who asks now."""
+
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
@@ -54,7 +57,9 @@ class Traffic:
         accounts: dict[Side, Accounts] = {}
         for side in profiles:
             frame = pd.read_parquet(folder / f"traffic-{side}.parquet")
-            accounts[side] = Accounts(frame["account_id"].to_numpy(dtype=str), frame["activity"].to_numpy(dtype=float))
+            accounts[side] = Accounts(
+                frame["account_id"].to_numpy(dtype=str), np.asarray(frame["activity"], dtype=np.float64)
+            )
         return cls(profiles, accounts)
 
 
@@ -66,7 +71,7 @@ def fit_traffic(campaign: Campaign, exposure: pd.DataFrame, served: Mapping[Side
         exposure: the exposure table.
         served: side → accounts that can be served; requests of others are not forecast.
 
-    A side whose requests all carry the same time of day has no hours in its data: its day is taken
+    Only the last ``TRAFFIC_DAYS`` days of each side count. A side whose requests all carry the same time of day has no hours in its data: its day is taken
     as even. Accounts that can be served but never asked are left out.
     """
     profiles: dict[Side, Profile] = {}
@@ -77,6 +82,7 @@ def fit_traffic(campaign: Campaign, exposure: pd.DataFrame, served: Mapping[Side
         own = exposure[(exposure["side"] == side) & exposure["account_id"].isin(set(served[side]))]
         if own.empty:
             continue
+        own = own[own["decided_at"] > own["decided_at"].max() - pd.Timedelta(days=TRAFFIC_DAYS)]
         at = own["decided_at"].dt.tz_convert("UTC").dt.tz_localize(None)
         # A day without a request says nothing of the level, whether it lies in or outside the data.
         days = float(at.dt.normalize().nunique())
@@ -85,5 +91,5 @@ def fit_traffic(campaign: Campaign, exposure: pd.DataFrame, served: Mapping[Side
         else:
             profiles[side] = Profile.fit(at.to_numpy(dtype="datetime64[ns]"), days)
         activity = own["account_id"].value_counts()
-        accounts[side] = Accounts(activity.index.to_numpy(dtype=str), activity.to_numpy(dtype=float))
+        accounts[side] = Accounts(activity.index.to_numpy(dtype=str), np.asarray(activity, dtype=np.float64))
     return Traffic(profiles, accounts)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shadowprice.responses.heads import RATE_SCALE, HazardHead
+from shadowprice.responses.layer import ResponseLayer
 
 LOG_RATE_RANGE = (-15.0, 8.0)
 
@@ -29,7 +30,7 @@ def log1mexp(cumulative: Tensor) -> Tensor:
     return torch.where(small, low, high)
 
 
-class HazardLayer(nn.Module):
+class HazardLayer(ResponseLayer):
     """Embedding (n, D) → cumulative hazard (n, J).
 
     The weights of the segments are kept as the first one plus increments, so that soft-thresholding
@@ -52,6 +53,7 @@ class HazardLayer(nn.Module):
         self.first_bias = nn.Parameter(torch.zeros(1))
         self.bias_increments = nn.Parameter(torch.zeros(segments - 1))
         self.base = nn.Linear(width, 1) if self.levels[0] == 0 else None
+        self.widths: Tensor
         self.register_buffer(
             "widths", torch.tensor(np.diff(self.levels, prepend=0) / RATE_SCALE, dtype=torch.get_default_dtype())
         )
@@ -95,7 +97,7 @@ class HazardLayer(nn.Module):
 
     def loss(self, embedding: Tensor, level: Tensor, response: Tensor) -> Tensor:
         """(n,) negative log-likelihood of the rows: y at the assigned level."""
-        cumulative = self(embedding).gather(1, level[:, None]).squeeze(1)
+        cumulative = self.forward(embedding).gather(1, level[:, None]).squeeze(1)
         return -response * log1mexp(cumulative) + (1.0 - response) * cumulative
 
     @torch.no_grad()
@@ -132,9 +134,9 @@ class HazardLayer(nn.Module):
     @torch.no_grad()
     def correct(self, correction: float) -> None:
         """Add ``correction`` to every log hazard."""
-        self.first_bias += correction
+        self.first_bias.add_(correction)
         if self.base is not None:
-            self.base.bias += correction
+            self.base.bias.add_(correction)
 
     def to_head(self, default_embedding: NDArray[np.float32]) -> HazardHead:
         """The same curve without torch."""

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,15 +28,17 @@ FILE = "heads.safetensors"
 
 
 class Head(Protocol):
-    """A response head of one side.
-
-    levels             int64 (J,), minor units
-    default_embedding  float32 (D,), the population's mean, used for accounts never seen
-    """
+    """A response head of one side; ``default_embedding`` is the population's mean, for accounts never seen."""
 
     kind: ClassVar[str]
-    levels: NDArray[np.int64]
-    default_embedding: NDArray[np.float32]
+
+    @property
+    def levels(self) -> NDArray[np.int64]:
+        """Minor units, (J,)."""
+
+    @property
+    def default_embedding(self) -> NDArray[np.float32]:
+        """(D,)."""
 
     def response(self, embedding: NDArray[np.float32]) -> NDArray[np.float32]:
         """Expected response (J, N) of N accounts from their embeddings (N, D)."""
@@ -111,7 +113,7 @@ def save_heads(heads: Mapping[Side, Head], folder: Path) -> None:
         for each in fields(head):  # type: ignore[arg-type]
             value = getattr(head, each.name)
             if value is not None:
-                tensors[f"{side}.{each.name}"] = np.ascontiguousarray(value)
+                tensors[f"{side}.{each.name}"] = np.array(value, order="C")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{FILE}.part").write_bytes(save(tensors, metadata={"kinds": json.dumps(kinds)}))
     os.replace(folder / f"{FILE}.part", folder / FILE)
@@ -135,7 +137,7 @@ def load_heads(folder: Path) -> dict[Side, Head]:
         for side, kind in kinds.items():
             own = {key.split(".", 1)[1]: value for key, value in tensors.items() if key.startswith(f"{side}.")}
             values: dict[str, Any] = {key: value.item() if value.ndim == 0 else value for key, value in own.items()}
-            heads[side] = HEADS[kind](**values)
+            heads[side] = cast(Head, HEADS[kind](**values))
     except Exception as error:
         raise InvalidInput(f"not a file of response heads: {error}", field=str(path)) from error
     return heads

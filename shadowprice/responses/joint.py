@@ -23,6 +23,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.heads import Head
 from shadowprice.responses.inputs import InputScaling, fit_inputs, graph_tensors, request_rows
+from shadowprice.responses.layer import ResponseLayer
 from shadowprice.responses.layers import make_layer
 from shadowprice.responses.network import ResponseNetwork
 from shadowprice.responses.training import FitResult, Progress, TrainingConfig, TrainingData, fit_network
@@ -70,7 +71,7 @@ class JointModel:
             edge_inputs=scaling.edge.width,
             dropout=spec.dropout,
         )
-        layers: dict[Side, torch.nn.Module] = {
+        layers: dict[Side, ResponseLayer] = {
             side: make_layer(
                 name, WIDTH, np.asarray(spec.levels[side], dtype=np.int64), **spec.layer_options.get(side, {})
             )
@@ -94,7 +95,7 @@ class JointModel:
                 raise InvalidInput(f"there is no training row of side {side!r}", field="train")
         model = cls(spec, fit_inputs(snapshots, train, spec.context, interactions=spec.interactions), seed)
         for side, frame in train.items():
-            model.network.layers[side].start(
+            model.network.layer(side).start(
                 frame["level"].to_numpy(dtype=np.int64), frame["response"].to_numpy(dtype=np.float64)
             )
         return model
@@ -145,7 +146,7 @@ class JointModel:
                 held_out[side], snapshots, self.scaling, side, self.spec.context.get(side, ())
             ).tensors()
             embedding = self.network.requests(side, nodes, rows)
-            corrections[side] = self.network.layers[side].calibrate(embedding, rows.level, rows.response)
+            corrections[side] = self.network.layer(side).calibrate(embedding, rows.level, rows.response)
         return corrections
 
     @torch.no_grad()
@@ -164,7 +165,7 @@ class JointModel:
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
         """The response heads for a server without torch; unknown accounts get the mean embedding."""
         return {
-            side: self.network.layers[side].to_head(embeddings[side].mean(axis=0).astype(np.float32))
+            side: self.network.layer(side).to_head(embeddings[side].mean(axis=0).astype(np.float32))
             for side in self.spec.layers
         }
 

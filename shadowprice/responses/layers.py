@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from shadowprice.errors import NotFound
 
 if TYPE_CHECKING:
-    from torch import nn
+    from shadowprice.responses.layer import ResponseLayer
 
 LAYERS = {
     "hazard": "shadowprice.responses.hazard:HazardLayer",
@@ -19,7 +19,7 @@ LAYERS = {
 }
 
 
-def make_layer(name: str, width: int, levels: NDArray[np.int64], **options: Any) -> nn.Module:
+def make_layer(name: str, width: int, levels: NDArray[np.int64], **options: Any) -> ResponseLayer:
     """Build the response layer called ``name`` over embeddings of ``width``.
 
     Raises:
@@ -28,5 +28,5 @@ def make_layer(name: str, width: int, levels: NDArray[np.int64], **options: Any)
     if name not in LAYERS:
         raise NotFound(f"response layer {name!r} is unknown; choose one of {sorted(LAYERS)}")
     module, cls = LAYERS[name].split(":")
-    layer: nn.Module = getattr(import_module(module), cls)(width, levels, **options)
+    layer: ResponseLayer = getattr(import_module(module), cls)(width, levels, **options)
     return layer

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shadowprice.responses.heads import RATE_SCALE, LinearHead
+from shadowprice.responses.layer import ResponseLayer
 
 
-class LinearLayer(nn.Module):
+class LinearLayer(ResponseLayer):
     """Embedding (n, D) → expected response (n, J)."""
 
     def __init__(self, width: int, levels: NDArray[np.int64]) -> None:
@@ -23,15 +24,17 @@ class LinearLayer(nn.Module):
         self.levels = np.asarray(levels, dtype=np.int64)
         self.slope = nn.Linear(width, 1)
         self.base = nn.Linear(width, 1)
+        self.amounts: Tensor
         self.register_buffer("amounts", torch.tensor(self.levels / RATE_SCALE, dtype=torch.get_default_dtype()))
 
     def forward(self, embedding: Tensor) -> Tensor:
         """Expected response (n, J), non-decreasing in the level for any weights."""
-        return nn.functional.softplus(self.slope(embedding)) * self.amounts + self.base(embedding)
+        response: Tensor = nn.functional.softplus(self.slope(embedding)) * self.amounts + self.base(embedding)
+        return response
 
     def loss(self, embedding: Tensor, level: Tensor, response: Tensor) -> Tensor:
         """(n,) squared error at the assigned level."""
-        return (self(embedding).gather(1, level[:, None]).squeeze(1) - response) ** 2
+        return (self.forward(embedding).gather(1, level[:, None]).squeeze(1) - response) ** 2
 
     def shrink(self, step: Callable[[nn.Parameter], Tensor]) -> None:
         """No penalty of its own."""
@@ -48,14 +51,14 @@ class LinearLayer(nn.Module):
     @torch.no_grad()
     def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor) -> float:
         """Shift the response by the mean error on held-out rows, and return the shift."""
-        shift = float((response - self(embedding).gather(1, level[:, None]).squeeze(1)).mean())
+        shift = float((response - self.forward(embedding).gather(1, level[:, None]).squeeze(1)).mean())
         self.correct(shift)
         return shift
 
     @torch.no_grad()
     def correct(self, correction: float) -> None:
         """Add ``correction`` to the response."""
-        self.base.bias += correction
+        self.base.bias.add_(correction)
 
     def to_head(self, default_embedding: NDArray[np.float32]) -> LinearHead:
         """The same curve without torch."""

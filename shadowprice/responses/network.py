@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Protocol
+from typing import cast
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from shadowprice.campaign import Side
 from shadowprice.encoders.base import WIDTH, GraphEncoder, GraphTensors
-from shadowprice.responses.heads import Head
+from shadowprice.responses.layer import ResponseLayer
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,31 +61,6 @@ class RowTensors:
     weight: Tensor
 
 
-class ResponseLayer(Protocol):
-    """What a response layer offers; a new one is one file and a line in ``LAYERS``."""
-
-    def __call__(self, embedding: Tensor) -> Tensor:
-        """(n, D) → (n, J)."""
-
-    def loss(self, embedding: Tensor, level: Tensor, response: Tensor) -> Tensor:
-        """(n,) loss of each row."""
-
-    def shrink(self, step: Callable[[nn.Parameter], Tensor]) -> None:
-        """Proximal step of the layer's penalty, if it has one; ``step`` gives its length per coordinate."""
-
-    def start(self, level: NDArray[np.int64], response: NDArray[np.float64]) -> None:
-        """Set the intercepts from the training rows."""
-
-    def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor) -> float:
-        """Correct the overall level of the response on held-out rows; returns the correction."""
-
-    def correct(self, correction: float) -> None:
-        """Apply a correction that :meth:`calibrate` returned; its negative takes it off again."""
-
-    def to_head(self, default_embedding: NDArray[np.float32]) -> Head:
-        """The same curve in numpy."""
-
-
 class RequestTower(nn.Module):
     """Adds what belongs to the request to the account's embedding: its context and the partner's embedding.
 
@@ -111,7 +86,7 @@ class ResponseNetwork(nn.Module):
     def __init__(
         self,
         encoder: GraphEncoder,
-        layers: Mapping[Side, nn.Module],
+        layers: Mapping[Side, ResponseLayer],
         *,
         context: Mapping[Side, int],
         partner: Mapping[Side, bool],
@@ -119,15 +94,19 @@ class ResponseNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder = encoder
-        self.layers = nn.ModuleDict(layers)
+        self.layers = nn.ModuleDict({str(side): layer for side, layer in layers.items()})
         self.towers = nn.ModuleDict(
             {
-                side: RequestTower(context.get(side, 0), partner.get(side, False))
+                str(side): RequestTower(context.get(side, 0), partner.get(side, False))
                 for side in layers
                 if context.get(side, 0) or partner.get(side, False)
             }
         )
         self.omega = omega
+
+    def layer(self, side: Side) -> ResponseLayer:
+        """The response layer of a side."""
+        return cast(ResponseLayer, self.layers[side])
 
     def requests(self, side: Side, embedding: Tensor, rows: RowTensors) -> Tensor:
         """Embeddings (n, WIDTH) of the requests, from those of the nodes (N, WIDTH)."""
@@ -146,7 +125,7 @@ class ResponseNetwork(nn.Module):
         for side, batch in rows.items():
             if batch.node.numel() == 0:
                 continue
-            losses = self.layers[side].loss(self.requests(side, embedding, batch), batch.level, batch.response)
+            losses = self.layer(side).loss(self.requests(side, embedding, batch), batch.level, batch.response)
             mean = (losses * batch.weight).sum() / batch.weight.sum()
             total = total + (mean if side == "customer" else self.omega * mean)
         return total

@@ -110,8 +110,8 @@ def fit_network(
         loss.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
         optimiser.step()
-        for layer in network.layers.values():
-            layer.shrink(lambda parameter: _step_length(optimiser, parameter))
+        for side in data.train:
+            network.layer(side).shrink(lambda parameter: _step_length(optimiser, parameter))
         schedule.step()
         network.eval()
         with torch.no_grad():

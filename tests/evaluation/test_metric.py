@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,13 @@ def test_every_metric_gives_an_estimate_around_its_value_when_asked_for_an_inter
     assert found.value == call(Y, P)
     assert found.low < found.high
     assert isinstance(call(Y, P), float)
+
+
+def test_a_metric_is_a_function_that_shows_its_arguments_and_takes_them_by_name():
+    assert inspect.isfunction(metrics.ece)
+    assert list(inspect.signature(metrics.ece).parameters) == ["y", "p", "groups", "bins", "weight", "interval"]
+    assert "calibration error" in metrics.ece.__doc__
+    assert metrics.mse(p=P, y=Y, weight=P) == metrics.mse(Y, P, weight=P)
 
 
 def test_the_registered_names_are_the_public_ones_and_callable():

@@ -16,7 +16,7 @@ from shadowprice.reports.storage import from_json, to_json, write_text
 def test_a_whole_report_comes_back_from_json_as_the_same_page(example):
     text = to_json(example)
     back = from_json(ReportData, text)
-    assert to_json(back) == text
+    assert json.loads(to_json(back)) == json.loads(text)
     assert render(back) == render(example)
     assert back.created_at == example.created_at
     assert back.sides[0].levels.rows.dtype == np.int64

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import numpy as np
@@ -120,9 +121,7 @@ def write_features(frame: pd.DataFrame, folder: Path) -> Path:
     from feature_repo.online import publish_embeddings
     from feature_repo.store import create
 
-    columns = FeatureColumns(
-        profile={side: ("x_age",) for side in SIDES}, embedding_width=WIDTH, model_versions=(MODEL,)
-    )
+    columns = FeatureColumns(profile=dict.fromkeys(SIDES, ("x_age",)), embedding_width=WIDTH, model_versions=(MODEL,))
     publish_embeddings(create(folder, columns), frame, progress=False)
     return folder
 
@@ -195,14 +194,28 @@ def world(tmp_path_factory, unready_answers) -> Iterator[World]:
 
 def wait_until_waiting_for_a_price(predictor: Service) -> None:
     """Everything else is warm by then."""
-    import time
-
     for _ in range(600):
         if "there is no price" in predictor.tail():
             return
         assert predictor.process.poll() is None, predictor.tail()
         time.sleep(0.1)
     raise AssertionError(predictor.tail())
+
+
+@pytest.fixture(scope="session")
+def kit() -> SimpleNamespace:
+    """The builders above; this folder is not a package that tests could import."""
+    return SimpleNamespace(
+        campaign=make_campaign,
+        heads=make_heads,
+        price=make_price,
+        embeddings=make_embeddings,
+        write_campaign=write_campaign,
+        write_model=write_model,
+        write_features=write_features,
+        width=WIDTH,
+        model=MODEL,
+    )
 
 
 @pytest.fixture

@@ -1,0 +1,87 @@
+"""The solve and publish steps of the hourly re-solve, over what the feature store serves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feature_repo.featurize import FEATURES, read_campaign
+from feature_repo.online import OnlineReader, publish_price
+from feature_repo.register import MODEL
+from feature_repo.store import open_store
+from shadowprice.campaign import Side
+from shadowprice.curves import Curves
+from shadowprice.learning.bundle import read_meta
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.pacing.resolve import Resolution, resolve
+from shadowprice.pacing.state import PricingState
+from shadowprice.price import PriceRecord
+from shadowprice.responses.heads import Head, load_heads
+
+PRICES = "prices"
+
+
+class Solver:
+    """Solves for one workspace; opening the feature store, which takes seconds, is done once.
+
+    workspace  folder with campaign.json, model/, features/ and prices/
+    """
+
+    def __init__(self, workspace: Path) -> None:
+        self.campaign = read_campaign(workspace)
+        self.model_version = str(read_meta(workspace / MODEL)["model_version"])
+        self.heads: Mapping[Side, Head] = load_heads(workspace / MODEL)
+        self.prices = PriceStore(workspace / PRICES)
+        self._folder = workspace / FEATURES
+        self._reader = OnlineReader(self._folder, self.model_version)
+
+    def curves(self, side: Side, account_id: NDArray[np.str_]) -> Curves:
+        """Curves of accounts as the predictor sees them: those it does not know get the default embedding."""
+        names, place = np.unique(account_id, return_inverse=True)
+        embedding, _ = self._reader.embeddings(side, names.tolist())
+        known = np.isfinite(embedding).all(axis=1)[:, None]
+        head = self.heads[side]
+        complete = np.where(known, embedding, head.default_embedding).astype(np.float32)
+        return Curves(head.levels, head.response(complete)).take(place)
+
+    def solve(self, state: PricingState) -> Resolution:
+        """Price the rest of the window. Raises :class:`NotCertified` when the price may not be published."""
+        newest = self.prices.latest(self.campaign.name, verified_only=True)
+        return resolve(
+            self.campaign,
+            {side: self.curves(side, accounts) for side, accounts in state.accounts.items() if accounts.size},
+            state.remaining,
+            state.spend,
+            slot=state.slot,
+            version=newest.version + 1 if newest else 1,
+            model_version=self.model_version,
+            now=datetime.now(UTC),
+        )
+
+    def publish(self, record: PriceRecord) -> PriceRecord:
+        """Add the record to the price store, which settles who was first, and point the feature store at it."""
+        published = self.prices.publish(record)
+        publish_price(open_store(self._folder), published)
+        return published
+
+
+def solve_state(state: Path, workspace: Path, out: Path) -> PriceRecord:
+    """The solve step: price the state in a file, and write the sealed record to ``out``."""
+    record = Solver(workspace).solve(PricingState.load(state)).record
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = out.with_name(f"{out.name}.part")
+    part.write_text(record.to_json())
+    os.replace(part, out)
+    return record
+
+
+def publish_price_file(price: Path, workspace: Path) -> int:
+    """The publish step: publish the record in a file and return its version."""
+    record = PriceStore(workspace / PRICES).publish(PriceRecord.from_json(price.read_text()))
+    publish_price(open_store(workspace / FEATURES), record)
+    return record.version

@@ -1,0 +1,1 @@
+"""Graphs of accounts: snapshots, scaled features, aggregates of past events."""

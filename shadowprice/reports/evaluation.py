@@ -1,0 +1,86 @@
+"""The evaluate step: a bundle judged on its test split, as a report's part, a page and a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from shadowprice.campaign import Side
+from shadowprice.datasets.package import load_dataset
+from shadowprice.learning.bundle import read_meta
+from shadowprice.learning.evaluate import Evaluation, SideEvaluation, evaluate
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.reports.data import ReportData, SideReport
+from shadowprice.reports.report import write_report
+from shadowprice.reports.storage import write_json, write_text
+from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics
+from shadowprice.responses.joint import JointModel
+
+
+def evaluate_bundle(
+    model: Path,
+    training: Path,
+    data: Path,
+    *,
+    out: Path,
+    page: Path,
+    summary: Path,
+    log: Callable[[str, float], None],
+) -> bool:
+    """Evaluate the bundle in ``model`` and write what is found.
+
+    Args:
+        model: the bundle; training: the training set; data: the prepared data set.
+        out: JSON of the report's part; page: the same as HTML; summary: as Markdown.
+        log: called with every metric's name and value.
+
+    Returns:
+        Whether the gate is passed.
+    """
+    dataset = load_dataset(data)
+    meta = read_meta(model)
+    found = evaluate(
+        JointModel.load(model),
+        TrainingSet.load(training),
+        truth=dataset.truth,
+        corrections=meta["corrections"],
+        confounders=dataset.confounders,
+    )
+    part = ReportData(
+        title=f"Evaluation of {meta['model_version']}",
+        dataset=dataset.name,
+        created_at=datetime.now(UTC),
+        simulated=dataset.truth is not None,
+        sides=side_reports(found, meta["recipe"], simulated=dataset.truth is not None),
+        gate=found.gate,
+        notes=tuple(f"{name}: {text}" for name, text in dataset.notes.items()),
+    )
+    write_json(part, out)
+    write_report(part, page)
+    write_text(evaluation_markdown(part.sides, part.gate), summary)
+    for name, value in evaluation_metrics(part.sides).items():
+        log(name, value)
+    return found.gate.passed
+
+
+def side_reports(found: Evaluation, recipe: str, *, simulated: bool) -> tuple[SideReport, ...]:
+    """An evaluation as the report shows it."""
+    return tuple(_side_report(side, each, recipe, simulated) for side, each in found.sides.items())
+
+
+def _side_report(side: Side, found: SideEvaluation, recipe: str, simulated: bool) -> SideReport:
+    return SideReport(
+        side=side,
+        metrics={recipe: found.metrics},
+        levels=found.by_level,
+        hazard=found.change_points,
+        model_hazard=None if found.hazard is None else np.asarray(found.hazard, dtype=np.float64),
+        calibration=found.reliability if found.uncorrected is None else found.uncorrected,
+        repaired=None if found.uncorrected is None else found.reliability,
+        slope=found.data_slope,
+        model_slope=found.curve_slope,
+        simulated=simulated,
+    )

@@ -1,0 +1,326 @@
+"""What is published is what is read: on sqlite and on a real Redis."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from feature_repo.columns import FeatureColumns
+from feature_repo.online import OnlineReader, publish_embeddings, publish_price
+from feature_repo.store import REDIS_VARIABLE, create
+from shadowprice.errors import Conflict, InvalidInput, NotFound, PriceRejected, Unavailable
+from shadowprice.price import PriceRecord
+
+MakeStore = Callable[[FeatureColumns], Any]
+
+
+def price(version: int = 1, **changes: Any) -> PriceRecord:
+    solved_at = datetime(2026, 3, 2, 12, 0, 0, 123457, tzinfo=UTC) + timedelta(hours=version)
+    record = PriceRecord(
+        campaign="spring",
+        version=version,
+        slot=version,
+        prices={"day": 0.1 + version, "fixed": 1},
+        tie_share=0.25,
+        status="optimal",
+        primal=3,  # an integer stays one, or the checksum would change
+        dual=3.0000000000000004,
+        gap=1e-16,
+        violation=-0.0,
+        spent=10**15 + 1,
+        remaining=7,
+        sample_rows=100,
+        model_version="v1",
+        solved_at=solved_at,
+        expires_at=solved_at + timedelta(hours=2),
+    )
+    return replace(record, **changes).sealed()
+
+
+def seconds(times: pd.Series) -> np.ndarray:
+    return np.array([time.timestamp() for time in times])
+
+
+def test_what_is_read_is_what_was_published(
+    make_store: MakeStore, columns: FeatureColumns, embeddings: pd.DataFrame
+) -> None:
+    store = make_store(columns)
+    assert publish_embeddings(store, embeddings, batch=7, progress=False) == len(embeddings)
+    reader = OnlineReader(store.repo_path)
+    for side in ("customer", "merchant"):
+        own = embeddings[embeddings["side"] == side].sample(frac=1, random_state=0)
+        matrix, computed_at = reader.embeddings(side, own["account_id"].tolist())  # type: ignore[arg-type]
+        assert matrix.dtype == np.float32
+        np.testing.assert_array_equal(matrix, np.stack(own["embedding"].tolist()))
+        # A float64 holds this second of the epoch to a quarter of a microsecond.
+        np.testing.assert_allclose(computed_at, seconds(own["computed_at"]), rtol=0, atol=3e-7)
+
+
+def test_unknown_accounts_are_rows_of_nan_between_the_known_ones(
+    make_store: MakeStore, columns: FeatureColumns, embeddings: pd.DataFrame
+) -> None:
+    store = make_store(columns)
+    publish_embeddings(store, embeddings, progress=False)
+    matrix, computed_at = OnlineReader(store.repo_path).embeddings("customer", ["a3", "who", "a1", "a3", "a59", ""])
+    known = [True, False, True, True, False, False]  # a59 is a merchant only
+    assert np.isfinite(matrix).all(axis=1).tolist() == known
+    assert np.isnan(matrix).all(axis=1).tolist() == [not row for row in known]
+    assert np.isfinite(computed_at).tolist() == known
+    np.testing.assert_array_equal(matrix[0], embeddings["embedding"][3])
+    np.testing.assert_array_equal(matrix[3], matrix[0])
+
+
+def test_no_accounts_give_empty_arrays(make_store: MakeStore, columns: FeatureColumns) -> None:
+    matrix, computed_at = OnlineReader(make_store(columns).repo_path).embeddings("customer", [])
+    assert matrix.shape == (0, columns.embedding_width)
+    assert computed_at.shape == (0,)
+
+
+def test_more_accounts_than_one_read_takes_come_back_in_order(
+    columns: FeatureColumns, embeddings: pd.DataFrame, tmp_path: Path
+) -> None:
+    store = create(tmp_path, columns)
+    publish_embeddings(store, embeddings, progress=False)
+    asked = [f"stranger{k}" for k in range(10_005)]
+    asked[0], asked[10_001] = "a1", "a2"
+    matrix, _ = OnlineReader(tmp_path).embeddings("customer", asked)
+    assert np.flatnonzero(np.isfinite(matrix[:, 0])).tolist() == [0, 10_001]
+    np.testing.assert_array_equal(matrix[10_001], embeddings["embedding"][2])
+
+
+def test_publishing_again_writes_nothing_and_a_rest_is_resumed(
+    make_store: MakeStore, columns: FeatureColumns, embeddings: pd.DataFrame
+) -> None:
+    store = make_store(columns)
+    half = embeddings.iloc[::2]
+    assert publish_embeddings(store, half, progress=False) == len(half)
+    assert publish_embeddings(store, embeddings, progress=False) == len(embeddings) - len(half)
+    assert publish_embeddings(store, embeddings, progress=False) == 0
+
+
+def test_an_earlier_embedding_of_the_same_model_does_not_replace_a_later_one(
+    make_store: MakeStore, columns: FeatureColumns, embeddings: pd.DataFrame
+) -> None:
+    store = make_store(columns)
+    publish_embeddings(store, embeddings, progress=False)
+    earlier = embeddings.assign(
+        computed_at=embeddings["computed_at"] - pd.Timedelta(days=1), embedding=[-v for v in embeddings["embedding"]]
+    )
+    assert publish_embeddings(store, earlier, progress=False) == 0
+    later = earlier.assign(computed_at=embeddings["computed_at"] + pd.Timedelta(microseconds=1))
+    assert publish_embeddings(store, later, progress=False) == len(later)
+    matrix, _ = OnlineReader(store.repo_path).embeddings("customer", ["a0"])
+    np.testing.assert_array_equal(matrix[0], -embeddings["embedding"][0])
+
+
+def test_embeddings_of_another_model_count_as_unknown_and_a_model_can_be_rolled_back(
+    make_store: MakeStore, columns: FeatureColumns, embeddings: pd.DataFrame
+) -> None:
+    store = make_store(columns.with_model("v2"))
+    publish_embeddings(store, embeddings, "v1", progress=False)
+    later = embeddings.assign(
+        computed_at=embeddings["computed_at"] + pd.Timedelta(days=1), embedding=[-v for v in embeddings["embedding"]]
+    )
+    publish_embeddings(store, later.iloc[:10], "v2", progress=False)
+    names = [f"a{k}" for k in range(20)]
+    readers = {version: OnlineReader(store.repo_path, version) for version in ("v1", "v2")}
+
+    def known(version: str) -> list[bool]:
+        return np.isfinite(readers[version].embeddings("customer", names)[0]).all(axis=1).tolist()
+
+    assert known("v1") == [False] * 10 + [True] * 10
+    assert known("v2") == [True] * 10 + [False] * 10
+    assert OnlineReader(store.repo_path).model_version == "v2"
+    assert publish_embeddings(store, embeddings, "v1", progress=False) == 10
+    assert known("v1") == [True] * 20
+    np.testing.assert_array_equal(readers["v1"].embeddings("customer", ["a0"])[0][0], embeddings["embedding"][0])
+
+
+def test_threads_that_share_a_reader_each_get_their_own_accounts(
+    make_store: MakeStore, columns: FeatureColumns, embeddings: pd.DataFrame
+) -> None:
+    store = make_store(columns)
+    publish_embeddings(store, embeddings, progress=False)
+    publish_price(store, price())
+    reader = OnlineReader(store.repo_path)
+    vectors = embeddings["embedding"].iloc[:50].tolist()
+    start = threading.Barrier(8)
+
+    def work(seed: int) -> int:
+        random = np.random.default_rng(seed)
+        start.wait()
+        for _ in range(40):
+            rows = random.integers(0, 50, random.integers(1, 6))
+            matrix, _ = reader.embeddings("customer", [f"a{k}" for k in rows])
+            np.testing.assert_array_equal(matrix, [vectors[k] for k in rows])
+            assert reader.price("spring") is not None
+        return seed
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(work, range(8))) == list(range(8))
+
+
+def test_times_are_utc_whatever_the_zone_of_the_process(
+    columns: FeatureColumns, embeddings: pd.DataFrame, tmp_path: Path
+) -> None:
+    store = create(tmp_path, columns)
+    publish_embeddings(store, embeddings, progress=False)
+    script = (
+        "import sys; from feature_repo.online import OnlineReader; "
+        "print(OnlineReader(sys.argv[1]).embeddings('customer', ['a0'])[1][0])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)],
+        env=os.environ | {"TZ": "America/New_York"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert float(done.stdout) == pytest.approx(embeddings["computed_at"][0].timestamp(), abs=3e-7)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"side": "rider"}, "embeddings.side"),
+        ({"account_id": "a0"}, "embeddings.account_id"),
+        ({"account_id": None}, "embeddings.account_id"),
+        ({"computed_at": pd.Timestamp("2026-03-02")}, "embeddings.computed_at"),
+        ({"embedding": [np.zeros(7)] * 70}, "embeddings.embedding"),
+        ({"embedding": [np.full(8, np.nan)] * 70}, "embeddings.embedding"),
+    ],
+)
+def test_a_frame_that_does_not_fit_is_refused_by_column_and_nothing_is_written(
+    changes: dict[str, Any], field: str, columns: FeatureColumns, embeddings: pd.DataFrame, tmp_path: Path
+) -> None:
+    store = create(tmp_path, columns)
+    with pytest.raises(InvalidInput) as caught:
+        publish_embeddings(store, embeddings.assign(**changes), progress=False)
+    assert caught.value.field == field
+    matrix, _ = OnlineReader(tmp_path).embeddings("customer", ["a0"])
+    assert np.isnan(matrix).all()
+
+
+def test_a_model_that_is_not_registered_is_neither_published_nor_read(
+    columns: FeatureColumns, embeddings: pd.DataFrame, tmp_path: Path
+) -> None:
+    store = create(tmp_path, columns)
+    with pytest.raises(NotFound, match="'v9' is not registered"):
+        publish_embeddings(store, embeddings, "v9", progress=False)
+    with pytest.raises(NotFound, match="'v9' is not registered"):
+        OnlineReader(tmp_path, "v9")
+
+
+def test_the_price_read_is_the_record_that_was_published(make_store: MakeStore, columns: FeatureColumns) -> None:
+    store = make_store(columns)
+    reader = OnlineReader(store.repo_path)
+    assert reader.price("spring") is None
+    publish_price(store, price())
+    found = reader.price("spring")
+    assert found is not None
+    assert found["prices"] == {"day": 1.1, "fixed": 1}
+    assert PriceRecord.from_json(json.dumps(found)) == price()
+    assert reader.price("summer") is None
+
+
+def test_the_price_never_goes_back(make_store: MakeStore, columns: FeatureColumns) -> None:
+    store = make_store(columns)
+    reader = OnlineReader(store.repo_path)
+    publish_price(store, price(2))
+    publish_price(store, price(2))
+    with pytest.raises(Conflict, match="version 2 is already published"):
+        publish_price(store, price(1))
+    with pytest.raises(Conflict):
+        publish_price(store, price(2, tie_share=0.5))
+    with pytest.raises(PriceRejected):
+        publish_price(store, replace(price(3), tie_share=0.5))
+    assert (reader.price("spring") or {})["version"] == 2
+    publish_price(store, price(3))
+    assert (reader.price("spring") or {})["version"] == 3
+    history = pd.read_parquet(Path(store.repo_path) / "campaign_price.parquet")
+    assert history["price_version"].tolist() == [2, 3]
+
+
+def test_a_price_that_was_tampered_with_is_rejected(columns: FeatureColumns, tmp_path: Path) -> None:
+    store = create(tmp_path, columns)
+    publish_price(store, price())
+    forged = replace(price(), tie_share=1.0).to_json()
+    columns_of_row = {"campaign_id": "spring", "event_timestamp": pd.Timestamp.now("UTC"), "price_record": forged}
+    row = pd.read_parquet(tmp_path / "campaign_price.parquet").assign(**columns_of_row)
+    store.write_to_online_store("campaign_price", row)
+    with pytest.raises(PriceRejected, match="checksum"):
+        OnlineReader(tmp_path).price("spring")
+
+
+def test_feast_can_fill_a_lost_online_store_from_the_offline_files(
+    columns: FeatureColumns, embeddings: pd.DataFrame, tmp_path: Path
+) -> None:
+    store = create(tmp_path, columns)
+    publish_embeddings(store, embeddings, progress=False)
+    publish_price(store, price())
+    with sqlite3.connect(tmp_path / "online.db") as connection:
+        for view in ("customer_embedding", "merchant_embedding", "campaign_price"):
+            connection.execute(f"DELETE FROM shadowprice_{view}")
+    reader = OnlineReader(tmp_path)
+    assert np.isnan(reader.embeddings("customer", ["a0"])[0]).all()
+    store.materialize(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 12, 31, tzinfo=UTC))
+    np.testing.assert_array_equal(reader.embeddings("customer", ["a0"])[0][0], embeddings["embedding"][0])
+    assert (reader.price("spring") or {})["version"] == 1
+
+
+def test_a_missing_or_damaged_store_is_unavailable(
+    columns: FeatureColumns, embeddings: pd.DataFrame, tmp_path: Path
+) -> None:
+    with pytest.raises(Unavailable):
+        OnlineReader(tmp_path / "nowhere")
+    store = create(tmp_path, columns)
+    reader = OnlineReader(tmp_path)
+    with sqlite3.connect(tmp_path / "online.db") as connection:
+        connection.execute("DROP TABLE shadowprice_customer_embedding")
+    with pytest.raises(Unavailable, match="cannot be read"):
+        reader.embeddings("customer", ["a0"])
+    (tmp_path / "online.db").unlink()
+    for act in (lambda: OnlineReader(tmp_path), lambda: publish_embeddings(store, embeddings, progress=False)):
+        with pytest.raises(Unavailable, match=r"online\.db: is missing"):
+            act()
+    assert not (tmp_path / "online.db").exists()
+
+
+def test_a_redis_that_stops_answering_is_unavailable(
+    redis_server: Any, columns: FeatureColumns, embeddings: pd.DataFrame, tmp_path: Path
+) -> None:
+    store = create(tmp_path, columns, online="redis")
+    publish_embeddings(store, embeddings, progress=False)
+    reader = OnlineReader(tmp_path)
+    redis_server.stop()
+    with pytest.raises(Unavailable, match="cannot be read"):
+        reader.embeddings("customer", ["a0"])
+    with pytest.raises(Unavailable):
+        publish_price(store, price())
+    with pytest.raises(Unavailable):
+        OnlineReader(tmp_path)
+
+
+def test_projects_that_share_a_redis_do_not_see_each_other(
+    redis_server: Any, columns: FeatureColumns, embeddings: pd.DataFrame, tmp_path: Path
+) -> None:
+    publish_embeddings(create(tmp_path / "a", columns, "redis", "one"), embeddings, progress=False)
+    create(tmp_path / "b", columns, "redis", "two")
+    matrix, _ = OnlineReader(tmp_path / "b").embeddings("customer", ["a0"])
+    assert np.isnan(matrix).all()
+    assert os.environ[REDIS_VARIABLE] == redis_server.address

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from concurrent.futures import wait
+
+import pytest
+
+from serving.ledger.database import claim, create, open_for_reading
+from serving.ledger.writer import Writer
+from shadowprice.errors import Conflict, NotFound, Unavailable
+
+
+@pytest.fixture
+def path(tmp_path):
+    file = tmp_path / "ledger.db"
+    create(file, "spring")
+    return file
+
+
+def put(key):
+    def job(database):
+        database.execute("INSERT INTO about (key, value) VALUES (?, '1')", (key,))
+        return key
+
+    return job
+
+
+def keys(path):
+    database = open_for_reading(path)
+    found = {key for (key,) in database.execute("SELECT key FROM about")} - {"campaign", "schema"}
+    database.close()
+    return found
+
+
+def test_jobs_of_many_threads_are_all_kept_and_answered_to_the_right_caller(path):
+    writer = Writer(path)
+    results = {}
+
+    def call(name):
+        results[name] = writer.submit(put(name)).result(30)
+
+    threads = [threading.Thread(target=call, args=(f"k{i}",)) for i in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {f"k{i}": f"k{i}" for i in range(40)}
+    assert keys(path) == set(results)
+    writer.close()
+
+
+def test_a_failing_job_leaves_no_trace_and_does_not_disturb_its_group(path):
+    writer = Writer(path)
+    gate = threading.Event()
+
+    def half(database):
+        put("half")(database)
+        raise NotFound("the second half")
+
+    held = writer.submit(lambda database: gate.wait(30))
+    futures = [writer.submit(job) for job in (put("before"), half, put("after"))]
+    gate.set()
+    wait([held, *futures], 30)
+    assert isinstance(futures[1].exception(), NotFound)
+    assert (futures[0].result(), futures[2].result()) == ("before", "after")
+    assert keys(path) == {"before", "after"}
+    writer.close()
+
+
+def test_a_result_is_given_only_after_it_is_on_disk(path):
+    writer = Writer(path)
+    for number in range(20):
+        writer.submit(put(f"k{number}")).result(30)
+        assert f"k{number}" in keys(path)
+    writer.close()
+
+
+def test_a_caller_who_went_away_before_his_turn_is_not_served(path):
+    writer = Writer(path)
+    gate = threading.Event()
+    held = writer.submit(lambda database: gate.wait(30))
+    gone = writer.submit(put("gone"))
+    assert gone.cancel()
+    gate.set()
+    held.result(30)
+    assert writer.submit(put("next")).result(30) == "next"
+    assert keys(path) == {"next"}
+    assert writer.alive
+    writer.close()
+
+
+def test_a_database_that_cannot_be_written_makes_callers_wait_for_another_day(path, caplog):
+    writer = Writer(path)
+    blocker = sqlite3.connect(path, isolation_level=None)
+    writer.submit(lambda database: database.execute("PRAGMA busy_timeout = 10")).result(30)
+    blocker.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Unavailable, match="nothing was recorded"):
+        writer.submit(put("k")).result(30)
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    assert writer.submit(put("k")).result(30) == "k"
+    writer.close()
+
+
+def test_a_file_belongs_to_one_campaign_and_one_process(path):
+    with pytest.raises(Conflict, match="autumn"):
+        create(path, "autumn")
+    create(path, "spring")
+    lock = claim(path)
+    with pytest.raises(Conflict, match="another process"):
+        claim(path)
+
+    os.close(lock)
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path):
+    file = tmp_path / "ledger.db"
+    file.write_text("this is not a database, but it is long enough to look like one" * 20)
+    with pytest.raises(Unavailable, match=r"ledger\.db"):
+        create(file, "spring")

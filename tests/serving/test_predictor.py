@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry
+
+from serving.features import Features
+from serving.ledger.authorise import Authorise
+from serving.ledger.database import TABLES
+from serving.ledger.messages import Authorizations, Item
+from serving.ledger_client import Authorised
+from serving.metrics import PredictorMetrics
+from serving.predictor import Predictor
+from serving.protocol import Requests
+from shadowprice.campaign import SIDES, Budget, Terms
+from shadowprice.decision import decide
+from shadowprice.errors import Conflict, InvalidInput, Unavailable
+from shadowprice.price import PriceRecord
+
+
+class TableReader:
+    """Embeddings from the table that a model writes."""
+
+    def __init__(self, frame):
+        self._rows = {
+            (row.side, row.account_id): (row.embedding, row.computed_at.timestamp()) for row in frame.itertuples()
+        }
+        self.reads = []
+
+    def embeddings(self, side, account_ids):
+        self.reads.append(list(account_ids))
+        found = [self._rows.get((side, name), (np.full(6, np.nan), np.nan)) for name in account_ids]
+        return np.array([row[0] for row in found], dtype=np.float32), np.array([row[1] for row in found])
+
+
+class NoReader:
+    def embeddings(self, side, account_ids):
+        raise OSError("no route to the store")
+
+
+class LocalLedger:
+    """The ledger's own authorising on a database in memory, without the network between."""
+
+    def __init__(self, campaign):
+        self.campaign = campaign
+        self.database = sqlite3.connect(":memory:", isolation_level=None)
+        self.database.executescript(TABLES)
+
+    def authorise(self, proposals, *, model_version, price_version):
+        batch = Authorizations(
+            campaign=self.campaign.name,
+            model_version=model_version,
+            price_version=price_version,
+            items=[Item(**vars(proposal)) for proposal in proposals],
+        )
+        return [
+            Authorised(**vars(stored))
+            for stored in Authorise(self.campaign, True, batch, datetime.now(UTC))(self.database)
+        ]
+
+
+class NoLedger:
+    def authorise(self, proposals, *, model_version, price_version):
+        raise Unavailable("cut off")
+
+
+@dataclass
+class FixedPrice:
+    current: PriceRecord | None
+
+
+@pytest.fixture
+def build(campaign, heads, kit):
+    def build(*, terms=None, reader=None, price=None, ledger=None, **options):
+        own = terms or campaign
+        registry = CollectorRegistry()
+        predictor = Predictor(
+            campaign=own,
+            heads=heads,
+            model_version="test-model-1",
+            features=Features(
+                reader or TableReader(kit.embeddings()), {side: heads[side].default_embedding for side in SIDES}
+            ),
+            prices=FixedPrice(price or kit.price()),
+            ledger=ledger or LocalLedger(own),
+            metrics=PredictorMetrics(own, registry),
+            **options,
+        )
+        return predictor, registry
+
+    return build
+
+
+def customers(*accounts, prefix="r"):
+    return Requests([f"{prefix}{i}" for i in range(len(accounts))], list(accounts), ["customer"] * len(accounts))
+
+
+def test_a_call_with_both_sides_gives_each_what_a_call_of_its_own_gives(build, kit):
+    sides = ["customer", "merchant", "merchant", "customer", "merchant"]
+    accounts = ["c1", "m1", "m2", "c2", "m3"]
+    ids = [f"r{i}" for i in range(5)]
+    mixed = build()[0].answer(Requests(ids, accounts, sides))
+    for side in SIDES:
+        rows = [i for i in range(5) if sides[i] == side]
+        alone = build()[0].answer(Requests([ids[i] for i in rows], [accounts[i] for i in rows], [side] * len(rows)))
+        for name in ("incentive", "level", "response", "expected_cost", "propensity"):
+            np.testing.assert_array_equal(getattr(mixed, name)[rows], getattr(alone, name))
+
+
+def test_what_is_answered_is_what_decide_says_of_the_heads_curve(build, campaign, heads, kit):
+    accounts = [f"c{i}" for i in range(40)]
+    frame = kit.embeddings().set_index(["side", "account_id"])["embedding"]
+    price = kit.price(price=0.006)
+    answers = build(price=price)[0].answer(customers(*accounts))
+    curve = heads["customer"].response(np.stack([frame["customer", name] for name in accounts]))
+    paid = np.array([0, 50, 80, 130])[:, None] * curve.astype(float)
+    expected = decide(curve, paid, [0.006], 0.4, [f"r{i}" for i in range(40)])
+    np.testing.assert_array_equal(answers.level, expected.level)
+    np.testing.assert_array_equal(answers.expected_cost, paid[expected.level, np.arange(40)])
+    assert len(set(answers.level.tolist())) > 1
+
+
+def test_a_budget_per_response_charges_what_exceeds_the_allowance(build, kit, heads):
+    terms = kit.campaign(budget=Budget(form="per_response", limit=60.0))
+    price = kit.price(price=0.01)
+    frame = kit.embeddings().set_index(["side", "account_id"])["embedding"]
+    accounts = [f"m{i}" for i in range(40)]
+    ids = [f"r{i}" for i in range(40)]
+    answers = build(terms=terms, price=price)[0].answer(Requests(ids, accounts, ["merchant"] * 40))
+    curve = heads["merchant"].response(np.stack([frame["merchant", name] for name in accounts])).astype(float)
+    score = 0.5 * curve - 0.01 * (np.array([20, 60, 100])[:, None] - 60.0)
+    np.testing.assert_array_equal(answers.level, score.argmax(axis=0))
+
+
+def test_an_unknown_account_gets_the_populations_decision_and_says_cold_start(build, heads, campaign):
+    predictor, registry = build()
+    answers = predictor.answer(customers("c1", "stranger", "c2"))
+    curve = heads["customer"].response(heads["customer"].default_embedding[None])
+    assert answers.response[1] == curve[answers.level[1], 0]
+    assert answers.reason[1] == "cold_start"
+    assert answers.reason[0] != "cold_start"
+    assert not answers.degraded
+    assert registry.get_sample_value("shadowprice_cold_start_total", {"campaign": "spring", "side": "customer"}) == 1
+    age = registry.get_sample_value("shadowprice_feature_age_seconds", {"campaign": "spring", "side": "customer"})
+    assert 300 <= age < 400
+
+
+def test_each_account_is_read_once_however_often_it_asks(build, kit):
+    reader = TableReader(kit.embeddings())
+    answers = build(reader=reader)[0].answer(customers("c1", "c2", "c1", "c1"))
+    assert reader.reads == [["c1", "c2"]]
+    assert answers.response[0] != answers.response[1]
+
+
+def test_a_stale_price_still_decides_degraded(build, kit):
+    now = datetime.now(UTC)
+    old = kit.price(solved_at=now - timedelta(hours=3), expires_at=now - timedelta(seconds=1))
+    predictor, registry = build(price=old)
+    answers = predictor.answer(customers("c1", "stranger"))
+    fresh = build()[0].answer(customers("c1", "stranger"))
+    assert answers.reason == ["stale_price", "stale_price"]
+    assert answers.degraded
+    assert answers.price_age_seconds == pytest.approx(3 * 3600, abs=60)
+    np.testing.assert_array_equal(answers.level, fresh.level)
+    labels = {"campaign": "spring", "reason": "stale_price"}
+    assert registry.get_sample_value("shadowprice_degraded_total", labels) == 1
+
+
+def test_a_feature_store_that_fails_degrades_every_answer_to_cold_start(build, heads):
+    predictor, registry = build(reader=NoReader())
+    answers = predictor.answer(customers("c1", "c2"))
+    assert answers.reason == ["cold_start", "cold_start"]
+    assert answers.degraded
+    labels = {"campaign": "spring", "reason": "features"}
+    assert registry.get_sample_value("shadowprice_degraded_total", labels) == 1
+
+
+def test_embeddings_of_another_width_count_as_a_failed_store(build):
+    class Wider:
+        def embeddings(self, side, account_ids):
+            return np.zeros((len(account_ids), 7), np.float32), np.zeros(len(account_ids))
+
+    assert build(reader=Wider())[0].answer(customers("c1")).degraded
+
+
+def test_the_same_request_in_one_call_and_in_the_next_gets_the_first_answer(build, kit):
+    ledger = LocalLedger(kit.campaign())
+    first = build(ledger=ledger, price=kit.price(price=0.0))[0].answer(
+        Requests(["r", "s", "r"], ["c1", "c2", "c1"], ["customer"] * 3)
+    )
+    again = build(ledger=ledger, price=kit.price(price=0.5))[0].answer(Requests(["r"], ["c1"], ["customer"]))
+    assert [reason == "repeat" for reason in first.reason] == [False, False, True]
+    assert again.reason == ["repeat"]
+    for name in ("incentive", "level", "response", "expected_cost", "propensity"):
+        values = getattr(first, name)
+        assert values[0] == values[2] == getattr(again, name)[0]
+    other = build(price=kit.price(price=0.5))[0].answer(Requests(["r"], ["c1"], ["customer"]))
+    assert other.level[0] != again.level[0]
+
+
+@pytest.mark.parametrize(("account", "side"), [("c2", "customer"), ("c1", "merchant")])
+def test_a_request_id_used_for_another_account_or_side_is_a_conflict(build, account, side):
+    ledger = LocalLedger(build()[0].campaign)
+    predictor, _ = build(ledger=ledger)
+    with pytest.raises(Conflict, match="'r'"):
+        predictor.answer(Requests(["r", "r"], ["c1", account], ["customer", side]))
+    predictor.answer(Requests(["r"], ["c1"], ["customer"]))
+    with pytest.raises(Conflict, match="'r'"):
+        predictor.answer(Requests(["q", "r"], ["c9", account], ["customer", side]))
+    (count,) = ledger.database.execute("SELECT COUNT(*) FROM decision").fetchone()
+    assert count == 1
+
+
+def test_without_the_ledger_nothing_is_promised_unless_that_is_configured(build):
+    with pytest.raises(Unavailable, match="without authorisation"):
+        build(ledger=NoLedger())[0].answer(customers("c1"))
+    predictor, registry = build(ledger=NoLedger(), authorisation_required=False)
+    answers = predictor.answer(customers("c1"))
+    assert answers.degraded
+    assert answers.level[0] == build()[0].answer(customers("c1")).level[0]
+    labels = {"campaign": "spring", "reason": "unauthorised"}
+    assert registry.get_sample_value("shadowprice_degraded_total", labels) == 1
+
+
+def test_an_exhausted_budget_gives_the_level_without_incentive(build, kit, heads):
+    terms = kit.campaign(budget=Budget(form="total", limit=200))
+    answers = build(terms=terms, price=kit.price(price=0.0))[0].answer(customers("c1", "c2", "c3"))
+    assert answers.incentive.tolist() == [130, 0, 0]
+    assert answers.reason == ["optimal", "budget_exhausted", "budget_exhausted"]
+    assert answers.level.tolist() == [3, 0, 0]
+    frame = kit.embeddings().set_index(["side", "account_id"])["embedding"]
+    unpaid = heads["customer"].response(frame["customer", "c2"][None])[0, 0]
+    assert (answers.response[1], answers.expected_cost[1], answers.propensity[1]) == (unpaid, 0.0, 1.0)
+
+
+def test_an_exhausted_budget_gives_nothing_where_every_level_costs(build, kit):
+    terms = kit.campaign(budget=Budget(form="total", limit=19))
+    answers = build(terms=terms)[0].answer(Requests(["r"], ["m1"], ["merchant"]))
+    assert (answers.level[0], answers.incentive[0], answers.response[0]) == (-1, 0, 0.0)
+    assert answers.reason == ["budget_exhausted"]
+
+
+def test_a_tie_at_the_price_is_shared_and_says_so(build, kit):
+    customer = Terms(levels=(0, 50, 80, 130))
+    terms = kit.campaign(sides={"customer": customer}, budget=Budget(form="total", limit=10**9))
+    frame = kit.embeddings().set_index(["side", "account_id"])["embedding"]
+    curve = kit.heads()["customer"].response(frame["customer", "c5"][None])[:, 0].astype(float)
+    slopes = np.diff(curve) / np.diff(np.array([0, 50, 80, 130]) * curve)
+    tie = kit.price(price=float(slopes[0]))
+    ids = [f"r{i}" for i in range(400)]
+    answers = build(terms=terms, price=tie)[0].answer(Requests(ids, ["c5"] * 400, ["customer"] * 400))
+    score = curve - slopes[0] * np.array([0, 50, 80, 130]) * curve
+    tied = np.flatnonzero(score >= score.max() - 1e-9)
+    assert len(tied) == 2
+    assert set(answers.reason) == {"tie"}
+    dear = answers.level == tied.max()
+    assert set(np.unique(answers.level)) == set(tied.tolist())
+    assert 0.3 < dear.mean() < 0.5
+    np.testing.assert_allclose(answers.propensity, np.where(dear, 0.4, 0.6))
+
+
+def test_a_side_the_campaign_does_not_have_is_refused(build, kit):
+    terms = kit.campaign(sides={"customer": Terms(levels=(0, 50, 80, 130))})
+    with pytest.raises(InvalidInput, match="merchant"):
+        build(terms=terms)[0].answer(Requests(["r"], ["m1"], ["merchant"]))
+
+
+def test_without_a_price_there_is_no_answer(build):
+    predictor, _ = build()
+    predictor.prices.current = None
+    with pytest.raises(Unavailable, match="no price"):
+        predictor.answer(customers("c1"))

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import shutil
+import time
+
+import pytest
+
+from serving.price_watcher import PriceWatcher
+from shadowprice.pacing.price_store import PriceStore
+
+
+@pytest.fixture
+def watched(tmp_path):
+    store = PriceStore(tmp_path)
+    swapped, rejected = [], []
+    watcher = PriceWatcher(
+        store,
+        "spring",
+        "budget",
+        on_swap=lambda record: swapped.append(record.version),
+        on_rejected=lambda: rejected.append(1),
+        poll_seconds=0.01,
+    )
+    return store, watcher, swapped, rejected
+
+
+def test_the_newest_price_comes_into_force_and_is_announced_once(watched, kit):
+    store, watcher, swapped, rejected = watched
+    watcher.poll()
+    assert watcher.current is None
+    for version in (1, 2, 3):
+        store.publish(kit.price(version))
+    watcher.poll()
+    watcher.poll()
+    assert watcher.current == store.read("spring", 3)
+    assert (swapped, rejected) == ([3], [])
+
+
+def test_a_poisoned_newer_file_is_ignored_and_counted_once(watched, kit, tmp_path):
+    store, watcher, swapped, rejected = watched
+    store.publish(kit.price(1))
+    watcher.poll()
+    text = kit.price(2).to_json().replace('"tie_share": 0.4', '"tie_share": 0.9')
+    (tmp_path / "spring" / "0000000002.json").write_text(text)
+    (tmp_path / "spring" / "0000000003.json").write_text("not a price")
+    watcher.poll()
+    watcher.poll()
+    assert watcher.current.version == 1
+    assert len(rejected) == 2
+    store.publish(kit.price(4))
+    watcher.poll()
+    assert (watcher.current.version, len(rejected)) == (4, 2)
+
+
+def test_an_older_price_under_a_newer_name_is_a_rollback_and_ignored(watched, kit, tmp_path):
+    store, watcher, _, rejected = watched
+    for version in (1, 2):
+        store.publish(kit.price(version))
+    watcher.poll()
+    shutil.copy(tmp_path / "spring" / "0000000001.json", tmp_path / "spring" / "0000000003.json")
+    watcher.poll()
+    assert (watcher.current.version, len(rejected)) == (2, 1)
+
+
+def test_a_store_that_loses_its_newest_price_changes_nothing(watched, kit, tmp_path):
+    store, watcher, swapped, rejected = watched
+    for version in (1, 2):
+        store.publish(kit.price(version))
+    watcher.poll()
+    (tmp_path / "spring" / "0000000002.json").unlink()
+    watcher.poll()
+    watcher.poll()
+    assert (watcher.current.version, swapped, len(rejected)) == (2, [2], 1)
+
+
+def test_a_price_without_the_campaigns_budget_or_of_another_campaign_is_rejected(watched, kit, tmp_path):
+    _, watcher, swapped, rejected = watched
+    folder = tmp_path / "spring"
+    folder.mkdir()
+    (folder / "0000000001.json").write_text(kit.price(1, campaign="autumn").to_json())
+    (folder / "0000000002.json").write_text(kit.price(2, prices={"other": 0.1}).to_json())
+    watcher.poll()
+    assert (watcher.current, swapped, len(rejected)) == (None, [], 2)
+
+
+def test_a_stray_file_does_not_stop_the_watcher(watched, kit, tmp_path):
+    store, watcher, _, _ = watched
+    store.publish(kit.price(1))
+    watcher.poll()
+    (tmp_path / "spring" / "notes.json").write_text("{}")
+    watcher.poll()
+    assert watcher.current.version == 1
+    (tmp_path / "spring" / "notes.json").unlink()
+    store.publish(kit.price(2))
+    watcher.poll()
+    assert watcher.current.version == 2
+
+
+def test_the_watching_thread_finds_prices_and_stops(watched, kit):
+    store, watcher, swapped, _ = watched
+    watcher.start()
+    store.publish(kit.price(1))
+    for _ in range(500):
+        if swapped:
+            break
+        time.sleep(0.01)
+    watcher.stop()
+    store.publish(kit.price(2))
+    time.sleep(0.05)
+    assert swapped == [1]

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from serving.protocol import OUTPUTS, Answers, decode_v1, decode_v2, encode_v1, encode_v2, request_name
+from serving.web import json_response
+from shadowprice.errors import InvalidRequest
+
+GOOD = {"request_id": "r1", "account_id": "a1", "side": "customer"}
+
+
+def v2(**columns):
+    return {
+        "inputs": [
+            {"name": name, "datatype": "BYTES", "shape": [len(values)], "data": values}
+            for name, values in columns.items()
+        ]
+    }
+
+
+def good_v2(count=1):
+    return v2(request_id=[f"r{i}" for i in range(count)], account_id=["a"] * count, side=["merchant"] * count)
+
+
+def changed(position, **changes):
+    body = good_v2()
+    body["inputs"][position] |= changes
+    return body
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "rows"),
+    [
+        (None, "body", ()),
+        ([], "body", ()),
+        ({}, "instances", ()),
+        ({"instances": {}}, "instances", ()),
+        ({"instances": []}, "instances", ()),
+        ({"instances": [GOOD] * 4}, "instances", ()),
+        ({"instances": [GOOD, 3]}, "instances", (1,)),
+        ({"instances": [GOOD, GOOD | {"extra": 1}]}, "instances", (1,)),
+        ({"instances": [GOOD, {"request_id": "r"}]}, "instances", (1,)),
+        ({"instances": [GOOD | {"request_id": ""}, GOOD]}, "request_id", (0,)),
+        ({"instances": [GOOD, GOOD | {"request_id": 7}]}, "request_id", (1,)),
+        ({"instances": [GOOD | {"account_id": "x" * 257}]}, "account_id", (0,)),
+        ({"instances": [GOOD | {"account_id": "a\x00b"}]}, "account_id", (0,)),
+        ({"instances": [GOOD | {"side": "Customer"}]}, "side", (0,)),
+        ({"instances": [GOOD | {"side": ["customer"]}]}, "side", (0,)),
+    ],
+)
+def test_a_malformed_v1_body_is_refused_with_the_field_and_rows(body, field, rows):
+    with pytest.raises(InvalidRequest) as refusal:
+        decode_v1(body, 3)
+    assert (refusal.value.field, refusal.value.rows, refusal.value.status) == (field, rows, 400)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ("text", "body"),
+        ({"inputs": "x"}, "inputs"),
+        ({"inputs": []}, "inputs"),
+        ({"inputs": [7]}, "inputs[0]"),
+        (v2(request_id=["r"], account_id=["a"]), "inputs"),
+        (v2(request_id=["r"], account_id=["a"], side=["customer"], price=["1"]), "inputs[3].name"),
+        ({"inputs": good_v2()["inputs"] + good_v2()["inputs"][:1]}, "inputs[3].name"),
+        (v2(request_id=["r", "s"], account_id=["a", "b"], side=["customer"]), "inputs"),
+        (changed(0, datatype="FP64"), "inputs.request_id.datatype"),
+        (changed(1, shape=[2]), "inputs.account_id.shape"),
+        (changed(1, shape=[1, 1]), "inputs.account_id.shape"),
+        (changed(1, shape=[True]), "inputs.account_id.shape"),
+        (changed(1, shape=1), "inputs.account_id.shape"),
+        (changed(2, data=None), "inputs.side.data"),
+        (changed(2, data=["nobody"]), "side"),
+        (changed(0, data=[" \n"]), "request_id"),
+        (good_v2(4), "inputs.request_id.data"),
+        (good_v2(0), "inputs.request_id.data"),
+    ],
+)
+def test_a_malformed_v2_body_is_refused_with_the_field(body, field):
+    with pytest.raises(InvalidRequest) as refusal:
+        decode_v2(body, 3)
+    assert refusal.value.field == field
+
+
+def test_a_request_name_that_is_not_text_is_refused():
+    with pytest.raises(InvalidRequest, match="id"):
+        request_name({"id": 7})
+    assert request_name({"id": "call-7"}) == "call-7"
+    assert request_name({}) is None
+
+
+identifiers = st.text(min_size=1, max_size=40).filter(str.isprintable)
+
+
+@given(st.lists(st.tuples(identifiers, identifiers, st.sampled_from(["customer", "merchant"])), min_size=1, max_size=5))
+def test_both_protocols_decode_the_same_requests(rows):
+    columns = {name: list(column) for name, column in zip(GOOD, zip(*rows, strict=True), strict=True)}
+    one = decode_v1({"instances": [dict(zip(GOOD, row, strict=True)) for row in rows]}, 5)
+    two = decode_v2(v2(**columns), 5)
+    assert one == two
+    assert list(zip(one.request_id, one.account_id, one.side, strict=True)) == rows
+
+
+def test_both_protocols_encode_the_same_answers():
+    answers = Answers(
+        incentive=np.array([50, 2**53 + 1]),
+        level=np.array([1, -1], dtype=np.int32),
+        response=np.array([0.1, 1 / 3]),
+        expected_cost=np.array([5.0, 0.0]),
+        propensity=np.array([1.0, 0.25]),
+        reason=["tie", "budget_exhausted"],
+        price_version=3,
+        model_version="m",
+        price_age_seconds=1.5,
+        degraded=True,
+    )
+    one = json.loads(json_response(encode_v1(answers)).body)["predictions"]
+    two = json.loads(json_response(encode_v2(answers, "spring", "call-1")).body)
+    assert [output["datatype"] for output in two["outputs"]] == list(OUTPUTS.values())
+    assert all(output["shape"] == [2] for output in two["outputs"])
+    columns = {output["name"]: output["data"] for output in two["outputs"]}
+    assert one == [{name: columns[name][row] for name in OUTPUTS} for row in range(2)]
+    assert one[1]["incentive"] == 2**53 + 1
+    assert two["id"] == "call-1"
+    assert two["parameters"] == {
+        "price_version": 3,
+        "model_version": "m",
+        "price_age_seconds": 1.5,
+        "degraded": True,
+    }
