@@ -160,7 +160,7 @@ def _check_sources(store: Any, side: Side, columns: FeatureColumns) -> None:
 
 
 def _nanoseconds(times: pd.Series[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    return times.dt.as_unit("ns").astype(np.int64).to_numpy()
+    return np.asarray(times.dt.as_unit("ns"), dtype="datetime64[ns]").view(np.int64)
 
 
 def _write(

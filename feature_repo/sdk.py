@@ -4,6 +4,7 @@ Every module of this package takes Feast from here. A plain ``import feast`` wou
 
 * set ``PROMETHEUS_MULTIPROC_DIR``: if prometheus_client is imported after that, every metric of the
   process goes to files instead of memory, timestamps and exemplars are lost, labels can no longer be removed;
+* put the metrics of Feast's own server, which does not run here, among those of the process;
 * change the process's warning filters;
 * import torch where it is installed: seconds and hundreds of megabytes that nothing here uses.
 """
@@ -42,12 +43,22 @@ def untouched_process() -> Iterator[None]:
                 os.environ[name] = value
 
 
+_first = "feast" not in sys.modules
+
 with untouched_process():
     import feast
     import feast.metrics
     from feast.infra.offline_stores.file_source import FileSource
     from feast.repo_config import RegistryConfig, load_repo_config
     from feast.types import Array, Float32, Float64, Int64, String
+
+if _first:
+    from prometheus_client import REGISTRY
+    from prometheus_client.metrics import MetricWrapperBase
+
+    for _metric in vars(feast.metrics).values():
+        if isinstance(_metric, MetricWrapperBase):
+            REGISTRY.unregister(_metric)
 
 __all__ = [
     "Array",

@@ -15,9 +15,6 @@ from serving.features import Features, open_reader
 from serving.ledger_client import Authoriser
 from serving.logs import quiet_logs
 from serving.metrics import PredictorMetrics
-
-# KServe's modules come before Feast, which is imported in the warm-up: Feast points every metric
-# created after it at files on disk.
 from serving.model import CampaignModel
 from serving.predictor import Predictor
 from serving.price_watcher import PriceWatcher

@@ -8,7 +8,7 @@ written here, on KServe's application, data plane and health endpoints.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, FastAPI
 from kserve import ModelServer
@@ -132,7 +132,5 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
-        asyncio.run(self._serve_rest())
-
-    async def _serve_rest(self) -> Any:
-        await self._rest_server.start()
+        with asyncio.Runner(loop_factory=self._rest_server.config.get_loop_factory()) as runner:
+            runner.run(self._rest_server.start())

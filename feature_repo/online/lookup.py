@@ -38,8 +38,7 @@ def look_up(store: Any, features: Any, key: str, identifiers: Sequence[str]) -> 
     except STORE_FAILURES as error:
         raise Unavailable(f"online store of {store.repo_path}: cannot be read: {error}") from error
     return {
-        name: result.values
-        for name, result in zip(response.metadata.feature_names.val, response.results, strict=True)
+        name: result.values for name, result in zip(response.metadata.feature_names.val, response.results, strict=True)
     }
 
 

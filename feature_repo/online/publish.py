@@ -172,7 +172,7 @@ def _check_embeddings(frame: pd.DataFrame, sides: tuple[Side, ...], width: int) 
         refuse("embedding", f"must have {width} numbers", short)
     matrix = np.array(frame["embedding"].tolist(), dtype=np.float32).reshape(-1, width)
     if not np.isfinite(matrix).all():
-        refuse("embedding", "must be finite", ~np.isfinite(matrix).all(axis=1))
+        refuse("embedding", "must be finite", np.asarray(~np.isfinite(matrix).all(axis=1)))
     return matrix
 
 

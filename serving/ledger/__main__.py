@@ -9,7 +9,7 @@ from pathlib import Path
 
 import uvicorn
 
-from serving.config import add_setting, read_campaign
+from serving.config import PREFIX, add_setting, read_campaign
 from serving.ledger.app import create_app
 from serving.ledger.database import claim
 from serving.logs import quiet_logs
@@ -23,14 +23,14 @@ def main() -> int:
     add_setting(parser, os.environ, "db", "sqlite file, made if missing", type=Path)
     add_setting(parser, os.environ, "campaign-file", "campaign as JSON", type=Path)
     add_setting(parser, os.environ, "host", "address to listen on", default="127.0.0.1")
-    add_setting(parser, os.environ, "port", "port to listen on", type=int, default="8081")
+    port = PREFIX + "HTTP_PORT"
+    add_setting(parser, os.environ, "port", "port to listen on", type=int, default="8081", variable=port)
     add_setting(
         parser, os.environ, "hard-stop", "refuse money the budget does not have", default="on", choices=["on", "off"]
     )
     settings = parser.parse_args()
     try:
         campaign = read_campaign(settings.campaign_file)
-        settings.db.parent.mkdir(parents=True, exist_ok=True)
         lock = claim(settings.db)
         app = create_app(settings.db, campaign, hard_stop=settings.hard_stop == "on")
     except ShadowpriceError as error:

@@ -70,7 +70,6 @@ def create(path: Path, campaign: str) -> None:
         Unavailable: the file cannot be opened or is not a database.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         database = open_for_writing(path)
         try:
             database.executescript(TABLES)
@@ -81,7 +80,7 @@ def create(path: Path, campaign: str) -> None:
                     raise Conflict(f"ledger {path}: its {key} is {found!r}, not {value!r}; use another file")
         finally:
             database.close()
-    except (sqlite3.Error, OSError) as error:
+    except sqlite3.Error as error:
         raise Unavailable(f"ledger {path}: {error}") from error
 
 
@@ -117,8 +116,13 @@ def claim(path: Path) -> int:
 
     Raises:
         Conflict: another process has it.
+        Unavailable: there is no writing beside it.
     """
-    descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise Unavailable(f"ledger {path}: {error}") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -87,7 +87,7 @@ class Writer:
                 database.execute("SAVEPOINT job")
                 try:
                     done.append((future, job(database)))
-                except sqlite3.OperationalError:
+                except sqlite3.Error:
                     raise
                 except Exception as error:
                     database.execute("ROLLBACK TO job")

@@ -46,7 +46,7 @@ class SideReport:
     model_hazard   float64 (J,), the model's mean hazard rate of each level's segment, per minor unit
     true_hazard    float64 (J,), the same of the known truth
     calibration    reliability of the model's predictions on held-out rows
-    repaired       the same after an isotonic repair
+    repaired       the same after the model was calibrated on validation rows
     slope          of response in value with confounders held fixed, from the data
     model_slope    of the model's curves, response per minor unit
     simulated      whether the responses come from a generator and not from people

@@ -15,7 +15,7 @@ from shadowprice.learning.evaluate import Evaluation, SideEvaluation, evaluate
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.reports.data import ReportData, SideReport
 from shadowprice.reports.report import write_report
-from shadowprice.reports.storage import write_json, write_text
+from shadowprice.reports.storage import to_json, write_text
 from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics
 from shadowprice.responses.joint import JointModel
 
@@ -58,7 +58,7 @@ def evaluate_bundle(
         gate=found.gate,
         notes=tuple(f"{name}: {text}" for name, text in dataset.notes.items()),
     )
-    write_json(part, out)
+    write_text(to_json(part), out)
     write_report(part, page)
     write_text(evaluation_markdown(part.sides, part.gate), summary)
     for name, value in evaluation_metrics(part.sides).items():

@@ -99,7 +99,7 @@ def calibration(before: CalibrationTable, after: CalibrationTable | None, side: 
     scale, label = _response(side)
     tables = [(before, MODEL, "as trained")]
     if after is not None:
-        tables = [(before, STATIC, "as trained"), (after, MODEL, "after isotonic repair")]
+        tables = [(before, STATIC, "as trained"), (after, MODEL, "after calibration")]
     top = 1.04 * scale * max(float(np.nanmax(np.r_[table.predicted, table.high])) for table, _, _ in tables)
     line: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.2}
     with figure(*HALF) as (drawn, axes):

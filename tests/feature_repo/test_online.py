@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -174,24 +173,27 @@ def test_threads_that_share_a_reader_each_get_their_own_accounts(
         assert list(pool.map(work, range(8))) == list(range(8))
 
 
-def test_times_are_utc_whatever_the_zone_of_the_process(
-    columns: FeatureColumns, embeddings: pd.DataFrame, tmp_path: Path
+@pytest.fixture
+def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Sets the local time zone of the process for one test."""
+
+    def move(name: str) -> None:
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    yield move
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_times_are_utc_whatever_the_zones_of_the_writer_and_the_reader(
+    columns: FeatureColumns, embeddings: pd.DataFrame, tmp_path: Path, zone: Callable[[str], None]
 ) -> None:
-    store = create(tmp_path, columns)
-    publish_embeddings(store, embeddings, progress=False)
-    script = (
-        "import sys; from feature_repo.online import OnlineReader; "
-        "print(OnlineReader(sys.argv[1]).embeddings('customer', ['a0'])[1][0])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path)],
-        env=os.environ | {"TZ": "America/New_York"},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    assert float(done.stdout) == pytest.approx(embeddings["computed_at"][0].timestamp(), abs=3e-7)
+    zone("Asia/Tokyo")
+    publish_embeddings(create(tmp_path, columns), embeddings, progress=False)
+    zone("America/New_York")
+    _, computed_at = OnlineReader(tmp_path).embeddings("customer", ["a0"])
+    assert computed_at[0] == pytest.approx(embeddings["computed_at"][0].timestamp(), abs=3e-7)
 
 
 @pytest.mark.parametrize(
@@ -301,19 +303,24 @@ def test_a_missing_or_damaged_store_is_unavailable(
     assert not (tmp_path / "online.db").exists()
 
 
-def test_a_redis_that_stops_answering_is_unavailable(
+def test_a_redis_that_stops_answering_is_unavailable_at_once_and_until_it_is_back(
     redis_server: Any, columns: FeatureColumns, embeddings: pd.DataFrame, tmp_path: Path
 ) -> None:
     store = create(tmp_path, columns, online="redis")
     publish_embeddings(store, embeddings, progress=False)
     reader = OnlineReader(tmp_path)
     redis_server.stop()
+    before = time.monotonic()
     with pytest.raises(Unavailable, match="cannot be read"):
         reader.embeddings("customer", ["a0"])
+    assert time.monotonic() - before < 1.0
     with pytest.raises(Unavailable):
         publish_price(store, price())
     with pytest.raises(Unavailable):
         OnlineReader(tmp_path)
+    redis_server.start()
+    assert publish_embeddings(store, embeddings, progress=False) == len(embeddings)
+    np.testing.assert_array_equal(reader.embeddings("customer", ["a0"])[0][0], embeddings["embedding"][0])
 
 
 def test_projects_that_share_a_redis_do_not_see_each_other(

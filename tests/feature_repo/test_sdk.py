@@ -26,6 +26,7 @@ print(json.dumps({
     "light": light,
     "variables": {name: os.environ.get(name) for name in METRIC_FILES},
     "multiprocess": prometheus_client.values.ValueClass._multiprocess,
+    "foreign": [family.name for family in prometheus_client.REGISTRY.collect() if family.name.startswith("feast")],
     "torch": "torch" in sys.modules,
     "filters": warnings.filters[1:] == filters,
 }))
@@ -46,6 +47,7 @@ def test_importing_feast_leaves_metrics_warnings_and_torch_alone() -> None:
         "light": False,
         "variables": {"PROMETHEUS_MULTIPROCESS_DIR": None, "PROMETHEUS_MULTIPROC_DIR": None},
         "multiprocess": False,
+        "foreign": [],
         "torch": False,
         "filters": True,
     }

@@ -14,7 +14,7 @@ import pytest
 from feature_repo import store as store_module
 from feature_repo.columns import FeatureColumns, describe
 from feature_repo.offline import training_frame, write_profiles
-from feature_repo.store import REDIS_VARIABLE, create, open_store, store_columns
+from feature_repo.store import REDIS_VARIABLE, configured_online, create, open_store, store_columns
 from shadowprice.errors import InvalidInput, Unavailable
 
 
@@ -94,7 +94,10 @@ def test_a_folder_that_was_moved_is_registered_anew(
 def test_the_address_of_redis_comes_from_the_environment_and_is_in_no_file(
     columns: FeatureColumns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv(REDIS_VARIABLE, raising=False)
+    assert configured_online() == "sqlite"
     monkeypatch.setenv(REDIS_VARIABLE, "cache.internal:6379,db=3,password=hunter2")
+    assert configured_online() == "redis"
     store = create(tmp_path, columns, online="redis")
     assert store.config.online_store.connection_string.endswith("cache.internal:6379,db=3,password=hunter2")
     assert not [path.name for path in tmp_path.iterdir() if b"hunter2" in path.read_bytes()]

@@ -34,17 +34,19 @@ def tables(seed: int = 0, events: int = 400) -> tuple[pd.DataFrame, pd.DataFrame
     rows = []
     for side, ids, feature in (("customer", customers, "x_c"), ("merchant", merchants, "x_m")):
         for name in ids:
-            for _ in range(random.integers(0, 4)):
-                rows.append(
-                    {
-                        "account_id": name,
-                        "side": side,
-                        "snapshot_ts": pd.Timestamp(AT) + timedelta(days=int(random.integers(-20, 6))),
-                        feature: random.normal(),
-                        "x_both": random.normal() if random.random() < 0.8 else np.nan,
-                    }
-                )
-    accounts = pd.DataFrame(rows).drop_duplicates(["account_id", "side", "snapshot_ts"]).sample(frac=1, random_state=seed)
+            rows += [
+                {
+                    "account_id": name,
+                    "side": side,
+                    "snapshot_ts": pd.Timestamp(AT) + timedelta(days=int(random.integers(-20, 6))),
+                    feature: random.normal(),
+                    "x_both": random.normal() if random.random() < 0.8 else np.nan,
+                }
+                for _ in range(random.integers(0, 4))
+            ]
+    accounts = (
+        pd.DataFrame(rows).drop_duplicates(["account_id", "side", "snapshot_ts"]).sample(frac=1, random_state=seed)
+    )
     return edges, accounts.reset_index(drop=True)
 
 

@@ -37,7 +37,7 @@ def test_the_newest_price_comes_into_force_and_is_announced_once(watched, kit):
 
 
 def test_a_poisoned_newer_file_is_ignored_and_counted_once(watched, kit, tmp_path):
-    store, watcher, swapped, rejected = watched
+    store, watcher, _, rejected = watched
     store.publish(kit.price(1))
     watcher.poll()
     text = kit.price(2).to_json().replace('"tie_share": 0.4', '"tie_share": 0.9')

@@ -84,7 +84,7 @@ def test_a_repeat_gets_the_first_decision_whatever_it_proposes(database):
 @pytest.mark.parametrize("change", [{"account_id": "b"}, {"side": "merchant", "level": 0}])
 def test_a_request_id_of_another_account_or_side_is_a_conflict(database, change):
     authorise(database, item("r1"))
-    with pytest.raises(Conflict, match="items\\[1\\].*'r1'"):
+    with pytest.raises(Conflict, match=r"items\[1\].*'r1'"):
         authorise(database, item("r0"), item("r1", **change))
 
 

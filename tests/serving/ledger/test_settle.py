@@ -39,7 +39,8 @@ def database():
     for request_id, side, incentive in (("c1", "customer", 50), ("c2", "customer", 50), ("m1", "merchant", 60)):
         connection.execute(
             "INSERT INTO decision (request_id, account_id, side, level, incentive, response, expected_cost, propensity,"
-            " reason, model_version, price_version, decided_at) VALUES (?, 'a', ?, 1, ?, 0.5, 1, 1, 'optimal', 'm', 1, 0)",
+            " reason, model_version, price_version, decided_at)"
+            " VALUES (?, 'a', ?, 1, ?, 0.5, 1, 1, 'optimal', 'm', 1, 0)",
             (request_id, side, incentive),
         )
     yield connection
@@ -64,7 +65,7 @@ def test_an_outcome_is_booked_once_however_often_it_arrives(database):
 
 def test_the_same_event_with_another_content_is_a_conflict(database):
     settle(database, event())
-    with pytest.raises(Conflict, match="\\[1\\].id: event 'e1'"):
+    with pytest.raises(Conflict, match=r"\[1\]\.id: event 'e1'"):
         settle(database, event(event_id="e2", request_id="c2"), event(cost=49))
     with pytest.raises(Conflict, match="'e1'"):
         settle(database, event(request_id="c2"))
@@ -90,7 +91,7 @@ def test_a_merchants_outcome_is_a_ratio_of_shares(database):
 
 
 def test_an_outcome_of_a_request_that_was_never_decided_is_not_found(database):
-    with pytest.raises(NotFound, match="\\[0\\].data.request_id: request 'nobody'"):
+    with pytest.raises(NotFound, match=r"\[0\]\.data\.request_id: request 'nobody'"):
         settle(database, event(request_id="nobody"))
 
 

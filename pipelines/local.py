@@ -1,0 +1,90 @@
+"""Running a pipeline on this machine with ``kfp.local``, its chatter in a log and its progress on the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from shadowprice.errors import ShadowpriceError
+
+TASK = re.compile(r"Executing task .*'([\w-]+)'")
+DONE = re.compile(r"Task .*'([\w-]+)'.* finished with status .*?(SUCCESS|FAILURE|SKIPPED)")
+BAR = re.compile(r"\d+%\|")
+REASON = re.compile(r"shadowprice\.errors\.(\w+): (.*)")
+
+
+class PipelineFailed(ShadowpriceError):
+    """A step of a pipeline failed; the message names the step, the reason and the log."""
+
+
+def run(pipeline: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, float]:
+    """Run ``train`` or ``resolve`` in a process of its own and return the seconds of each step.
+
+    Args:
+        pipeline: name of a module of this package that has ``<name>_pipeline``.
+        root: where artifacts go; the log is ``<root>/<pipeline>.log``.
+        arguments: of the pipeline.
+
+    Raises:
+        PipelineFailed: a step failed.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    log = root / f"{pipeline}.log"
+    command = [sys.executable, "-W", "ignore", "-m", "pipelines.local", pipeline, str(root), json.dumps(dict(arguments))]
+    seconds: dict[str, float] = {}
+    step, started, reason = "start", time.perf_counter(), ""
+    with (
+        log.open("w") as sink,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1) as child,
+    ):
+        assert child.stdout is not None
+        try:
+            for line in child.stdout:
+                sink.write(line)
+                if found := TASK.search(line):
+                    step, started = found[1], time.perf_counter()
+                    print(f"  {pipeline}: {step} …", flush=True)
+                elif found := DONE.search(line):
+                    seconds[found[1]] = time.perf_counter() - started
+                    print(f"  {pipeline}: {found[1]} {found[2].lower()} in {seconds[found[1]]:.1f} s", flush=True)
+                elif found := REASON.search(line):
+                    reason = f"{found[1]}: {found[2]}"
+                elif BAR.search(line) and sys.stdout.isatty():
+                    print(f"\r    {line.strip()[:110]}", end="\n" if "100%" in line else "", flush=True)
+        except BaseException:
+            child.terminate()
+            raise
+    if child.returncode:
+        raise PipelineFailed(f"pipeline {pipeline!r} failed in step {step!r}: {reason or 'see the log'} ({log})")
+    return seconds
+
+
+def main() -> None:
+    """Entry point of the child process: pipeline name, root and JSON arguments."""
+    parser = argparse.ArgumentParser(description="Run a pipeline with kfp.local.")
+    parser.add_argument("pipeline", choices=["train", "resolve"])
+    parser.add_argument("root")
+    parser.add_argument("arguments", type=json.loads)
+    given = parser.parse_args()
+
+    from importlib import import_module
+
+    from kfp import local
+
+    local.init(
+        runner=local.SubprocessRunner(use_venv=False),
+        pipeline_root=str(Path(given.root).resolve()),
+        raise_on_error=True,
+    )
+    getattr(import_module(f"pipelines.{given.pipeline}"), f"{given.pipeline}_pipeline")(**given.arguments)
+
+
+if __name__ == "__main__":
+    main()

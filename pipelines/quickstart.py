@@ -1,0 +1,90 @@
+"""The whole main job on one machine: learn, price, serve, replay a day, report.
+
+    python -m pipelines.quickstart --dataset world
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pipelines.campaign_day import play
+from pipelines.local import run
+from shadowprice.errors import ShadowpriceError
+
+
+def quickstart(
+    dataset: str, data: str, runs: Path, *, seed: int = 0, recipe: str = "joint_gnn", epochs: int = 400, workers: int = 1
+) -> Path:
+    """Run everything and return the run's folder; ``<runs>/latest`` points to it when all went well.
+
+    Args:
+        dataset: world, tables, o2o or thornton.
+        data: folder of the files, for data sets that read files.
+        runs: where runs are kept.
+        seed: of everything random.
+        recipe: what to train.
+        epochs: at most.
+        workers: Ray workers of the training step; 0 trains without Ray.
+    """
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{dataset}"
+    folder = (runs / name).resolve()
+    folder.mkdir(parents=True)
+    print(f"shadowprice quickstart: {dataset} → {folder}", flush=True)
+    started = time.perf_counter()
+    arguments = {
+        "workspace": str(folder),
+        "dataset": dataset,
+        "data": str(Path(data).resolve()) if data else "",
+        "recipe": recipe,
+        "epochs": epochs,
+        "seed": seed,
+        "workers": workers,
+    }
+    seconds = run("train", folder / "pipeline", arguments)
+    if not (folder / "model").exists():
+        raise ShadowpriceError(f"the model did not pass the gate and is not served; see {folder}/pipeline for why")
+    seconds |= run("resolve", folder / "pipeline", {"workspace": str(folder)})
+    play(folder, seconds, started, seed=seed)
+    link = runs / ".latest"
+    link.unlink(missing_ok=True)
+    link.symlink_to(name)
+    os.replace(link, runs / "latest")
+    return folder
+
+
+def main() -> int:
+    """Command line; returns the exit status."""
+    parser = argparse.ArgumentParser(description="The whole main job on one machine.")
+    parser.add_argument("--dataset", default="world", choices=["world", "tables", "o2o", "thornton"])
+    parser.add_argument("--data", default="", help="folder of the files, for data sets that read files")
+    parser.add_argument("--runs", default="runs", type=Path, help="where runs are kept")
+    parser.add_argument("--seed", default=0, type=int)
+    parser.add_argument("--recipe", default="joint_gnn", choices=["joint_gnn", "dnn_h", "dnn"])
+    parser.add_argument("--epochs", default=400, type=int, help="at most; training stops early")
+    parser.add_argument("--workers", default=1, type=int, help="Ray workers; 0 trains without Ray")
+    given = vars(parser.parse_args())
+    try:
+        folder = quickstart(given.pop("dataset"), given.pop("data"), given.pop("runs"), **given)
+    except ShadowpriceError as error:
+        print(f"quickstart failed: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("quickstart interrupted", file=sys.stderr)
+        return 130
+    pacing = json.loads((folder / "summary.json").read_text())["pacing"]
+    print(
+        f"done: spent {pacing['spend']} of {pacing['budget']:.0f} minor units in {pacing['hours']} hours, "
+        f"{pacing['value'] / pacing['value_hindsight']:.1%} of the hindsight optimum (simulated outcomes)\n"
+        f"report: {folder}/report.html"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""A run's replays as the report and the summary show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from shadowprice.campaign import Campaign
+from shadowprice.pacing.compare import score
+from shadowprice.pacing.replay import Replay
+from shadowprice.price import PriceRecord
+from shadowprice.reports.data import Policy, Role, Scenario, Solve
+
+SHOWN: dict[str, tuple[Role, str]] = {
+    "service": ("resolved", "Solved again every hour (the running service)"),
+    "hourly": ("resolved", "Solved again every hour"),
+    "static": ("static", "One price for the whole day"),
+    "hindsight": ("hindsight", "Best in hindsight, with the true curves"),
+}
+"""Policies of the report in order, by their name in a comparison."""
+
+
+def scenario(
+    name: str, description: str, campaign: Campaign, runs: Mapping[str, Replay], planned: NDArray[np.float64] | None = None
+) -> Scenario:
+    """One day under several policies. ``runs`` needs ``hindsight``; values are true means within the budget."""
+    scores = score(campaign, runs)
+    first = next(iter(runs.values()))
+    policies = []
+    for key, (role, label) in SHOWN.items():
+        if key not in runs:
+            continue
+        slots = runs[key].slots
+        policies.append(
+            Policy(
+                role=role,
+                name=label,
+                value=float(scores["expected_value_within_budget"][key]),
+                spend=slots["spend"].to_numpy(dtype=np.float64),
+                price=slots["price"].to_numpy(dtype=np.float64),
+            )
+        )
+    return Scenario(
+        name=name,
+        description=description,
+        budget=campaign.budget,
+        arrivals=first.slots["requests"].to_numpy(dtype=np.float64),
+        planned_spend=planned,
+        policies=tuple(policies),
+        simulated=True,
+    )
+
+
+def pacing_summary(campaign: Campaign, runs: Mapping[str, Replay]) -> dict[str, Any]:
+    """The ``pacing`` part of summary.json, from a comparison that holds ``service``, ``static`` and ``hindsight``.
+
+    Values are expected: the true mean of what the decisions bring, counted while the budget lasts.
+    """
+    scores, slots = score(campaign, runs), runs["service"].slots
+    service = scores.loc["service"]
+    return {
+        "budget": campaign.budget.limit,
+        "allowance": float(service["allowance"]),
+        "spend": int(service["spend"]),
+        "overspend": int(service["overspend"]),
+        "hours": len(slots),
+        "price_updates": int(slots["updated"].sum()),
+        "value": float(service["expected_value_within_budget"]),
+        "value_drawn": float(service["value"]),
+        "value_hindsight": float(scores["expected_value"]["hindsight"]),
+        "value_hindsight_model": float(scores["expected_value_within_budget"]["hindsight_model"]),
+        "value_static": float(scores["expected_value_within_budget"]["static"]),
+        "overspend_static": int(scores["overspend"]["static"]),
+        "largest_hourly_forecast_error": float(np.nanmax(np.abs(slots["spend"] - slots["planned"]))),
+    }
+
+
+def solves(records: Sequence[PriceRecord], seconds: Sequence[float]) -> tuple[Solve, ...]:
+    """Published prices with the time each solve took."""
+    return tuple(
+        Solve(
+            version=record.version,
+            slot=record.slot,
+            status=record.status,
+            price=next(iter(record.prices.values())),
+            primal=record.primal,
+            dual=record.dual,
+            gap=record.gap,
+            violation=record.violation,
+            rows=record.sample_rows,
+            seconds=took,
+        )
+        for record, took in zip(records, seconds, strict=True)
+    )
+
+
+def solve_summary(record: PriceRecord, seconds: float) -> dict[str, Any]:
+    """The ``solve`` part of summary.json."""
+    return {
+        "status": record.status,
+        "primal": record.primal,
+        "dual": record.dual,
+        "gap": record.gap,
+        "violation": record.violation,
+        "seconds": seconds,
+        "prices": dict(record.prices),
+    }
+
+
+def percentiles(seconds: Sequence[float]) -> tuple[float, float]:
+    """Median and 99th percentile in milliseconds."""
+    p50, p99 = np.percentile(pd.Series(seconds, dtype=float), [50, 99]) * 1e3
+    return float(p50), float(p99)
