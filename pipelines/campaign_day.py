@@ -184,13 +184,17 @@ def _report(
         facts={"tables": tables, "graph": graph},
         scenarios=(
             shown.scenario(
-                "The day", f"Replayed against the running services in accelerated time; {outcomes}.", campaign, runs, planned
+                "The day",
+                f"Replayed against the running services in accelerated time; {outcomes}.",
+                campaign,
+                {name: run for name, run in runs.items() if name != "hourly"},
+                planned,
             ),
             shown.scenario(
                 "Twice as many requests at noon",
                 f"The same day with arrivals doubled from 12 to 13 h, which no forecast knew of; in process; {outcomes}.",
                 campaign,
-                {name: run for name, run in shocked.items() if name != "hindsight_model"},
+                shocked,
             ),
         ),
         solves=shown.solves(prices, solve_seconds),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 
@@ -7,7 +8,7 @@ import httpx
 import pytest
 
 from serving.config import Config
-from serving.launch import Deployment, free_port, launch, start_predictor
+from serving.launch import Deployment, free_port, launch, start_ledger, start_predictor
 from shadowprice.errors import Unavailable
 from shadowprice.pacing.price_store import PriceStore
 
@@ -38,6 +39,18 @@ def test_services_that_are_not_ready_in_time_are_stopped(deployment):
         pytest.fail("there is no feature store")
     with pytest.raises(httpx.ConnectError):
         httpx.get(f"http://127.0.0.1:{port}/healthz")
+
+
+def test_a_port_that_is_taken_is_reported(deployment):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ledger = start_ledger(deployment, taken.getsockname()[1])
+        try:
+            with pytest.raises(Unavailable, match=r"the ledger ended with status 1(.|\n)*address already in use"):
+                ledger.wait_ready(30.0)
+        finally:
+            ledger.stop()
 
 
 def test_both_services_are_ready_in_the_context_and_gone_after_it_even_when_it_fails(deployment, kit):

@@ -1,0 +1,62 @@
+# Every target is idempotent and installs what it needs.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DATASET ?= world
+DATA ?=
+SEED ?= 0
+PORT ?= 8080
+RUN ?= runs/latest
+TESTS ?= tests
+export UV_FIND_LINKS := $(or $(UV_FIND_LINKS),$(PIP_FIND_LINKS))
+
+.PHONY: help
+help: ## Show the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "make install: $(PYTHON) is missing; install Python 3.11 or set PYTHON="; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --no-progress --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+.PHONY: install
+install: $(STAMP) ## One .venv with everything that tests and benchmarks need
+
+.PHONY: quickstart
+quickstart: install ## The whole main job on one machine [DATASET=world|tables|o2o|thornton] [DATA=path]
+	$(BIN)/python -W ignore -m pipelines.quickstart --dataset $(DATASET) --data '$(DATA)' --seed $(SEED)
+
+.PHONY: serve
+serve: install ## The services of the last run (predictor on PORT=8080, ledger on the next port) [RUN=runs/latest]
+	$(BIN)/python -W ignore -m serving.run $(RUN) --port $(PORT)
+
+.PHONY: test
+test: install ## Every test [TESTS=path]
+	$(BIN)/python -m pytest $(TESTS)
+
+.PHONY: lint
+lint: install ## Formatting, types, imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: install ## Rewrite the code in the house's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: bench
+bench: install ## The benchmarks; writes benchmarks/results/*.json
+	$(BIN)/python -m benchmarks
+
+.PHONY: clean
+clean: ## Remove what the other targets made
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
