@@ -74,7 +74,7 @@ def publish_embeddings(
             {
                 entity_key(side): frame["account_id"].to_numpy(dtype=object)[own],
                 EVENT_TIME: computed_at.array[own],
-                vector_field(side): list(matrix[own]),
+                vector_field(side): pd.Series(list(matrix[own]), dtype=object),
                 computed_field(side): computed_at.astype(np.int64).to_numpy()[own] / 1e6,
                 model_field(side): version,
             }
@@ -82,9 +82,8 @@ def publish_embeddings(
     written = 0
     with tqdm(total=len(frame), desc="publish embeddings", unit="row", disable=not progress) as bar:
         for side, rows in prepared.items():
-            if len(rows):
-                path = source_file(Path(store.repo_path), f"{side}_embedding")
-                replace_parquet(path, pa.Table.from_pandas(rows, _embedding_schema(side), preserve_index=False))
+            path = source_file(Path(store.repo_path), f"{side}_embedding")
+            replace_parquet(path, pa.Table.from_pandas(rows, _embedding_schema(side), preserve_index=False))
             for start in range(0, len(rows), batch):
                 part = rows.iloc[start : start + batch]
                 due = part[_is_due(store, side, part, version)]

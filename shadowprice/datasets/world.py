@@ -319,7 +319,7 @@ def _spill(
     np.add.at(pull, graph.tie[0], offered[graph.tie[1]])
     np.add.at(ties, graph.tie[0], 1.0)
     pull = pull / np.maximum(ties, 1.0) - float(np.mean(MERCHANT_LEVELS))
-    hazard = -np.log1p(-mean) * np.exp(0.05 * pull[customer_nodes[customers.row]])
+    hazard = -np.log1p(-mean) * np.exp(0.1 * pull[customer_nodes[customers.row]])
     return np.asarray(-np.expm1(-hazard))
 
 

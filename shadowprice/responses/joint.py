@@ -165,8 +165,8 @@ class JointModel:
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
         """The response heads for a server without torch; unknown accounts get the mean embedding."""
         return {
-            side: self.network.layer(side).to_head(embeddings[side].mean(axis=0).astype(np.float32))
-            for side in self.spec.layers
+            side: self.network.layer(side).to_head(embedding.mean(axis=0).astype(np.float32))
+            for side, embedding in embeddings.items()
         }
 
     def curves(self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Curves]:

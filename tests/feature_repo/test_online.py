@@ -273,7 +273,7 @@ def test_feast_can_fill_a_lost_online_store_from_the_offline_files(
     columns: FeatureColumns, embeddings: pd.DataFrame, tmp_path: Path
 ) -> None:
     store = create(tmp_path, columns)
-    publish_embeddings(store, embeddings, progress=False)
+    publish_embeddings(store, embeddings[embeddings["side"] == "customer"], progress=False)
     publish_price(store, price())
     with sqlite3.connect(tmp_path / "online.db") as connection:
         for view in ("customer_embedding", "merchant_embedding", "campaign_price"):

@@ -7,7 +7,7 @@ from serving.features import Features, open_reader
 from shadowprice.errors import NotFound, Unavailable
 
 
-def test_embeddings_come_from_the_online_store_and_a_lost_store_degrades(kit, tmp_path):
+def test_embeddings_come_from_the_online_store_and_the_default_fills_the_gaps(kit, tmp_path):
     frame = kit.embeddings()
     folder = kit.write_features(frame, tmp_path / "features")
     default = {side: head.default_embedding for side, head in kit.heads().items()}
@@ -23,12 +23,6 @@ def test_embeddings_come_from_the_online_store_and_a_lost_store_degrades(kit, tm
     assert read.computed_at[0] == pytest.approx(stored.loc[("merchant", "m3"), "computed_at"].timestamp(), abs=1e-3)
     assert np.isnan(read.computed_at[1])
     assert not read.failed
-
-    (folder / "online.db").unlink()
-    lost = features.read("merchant", ["m3", "m3"])
-    assert lost.failed
-    assert not lost.known.any()
-    np.testing.assert_array_equal(lost.matrix, np.stack([default["merchant"]] * 2))
 
 
 def test_a_store_that_is_not_there_or_does_not_know_the_model_says_so(kit, tmp_path):

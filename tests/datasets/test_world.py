@@ -1,0 +1,112 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from shadowprice.datasets import load
+from shadowprice.datasets.world import (
+    CUSTOMER_LEVELS,
+    MERCHANT_LEVELS,
+    customer_response,
+    merchant_response,
+)
+from shadowprice.tables import labelled
+from shadowprice.testing import assert_monotone
+
+SMALL = {"customers": 1500, "merchants": 400, "both": 40}
+
+
+def truth_of(dataset, side):
+    return dataset.truth[dataset.truth["side"] == side].pivot(index="account_id", columns="level", values="response")
+
+
+def test_the_same_seed_gives_the_same_world_and_another_gives_another() -> None:
+    first, again, other = (load("world", seed=seed, **SMALL) for seed in (3, 3, 4))
+    pd.testing.assert_frame_equal(first.tables.exposure, again.tables.exposure)
+    pd.testing.assert_frame_equal(first.truth, again.truth)
+    assert not first.truth["response"].equals(other.truth["response"])
+
+
+def test_outcomes_follow_the_truth_at_every_level() -> None:
+    dataset = load("world", seed=1, **SMALL)
+    for side, scale in (("customer", 1.0), ("merchant", 1.0)):
+        rows = labelled(dataset.tables, side)
+        mean = truth_of(dataset, side).loc[rows["account_id"]].to_numpy()[np.arange(len(rows)), rows["level"]]
+        error = (rows["response"] - mean).groupby(rows["level"]).agg(["mean", "sem"])
+        assert (error["mean"].abs() < 4 * error["sem"] * scale).all()
+
+
+def test_levels_are_drawn_with_the_logged_propensities() -> None:
+    dataset = load("world", seed=1, **SMALL)
+    for side, levels in (("customer", CUSTOMER_LEVELS), ("merchant", MERCHANT_LEVELS)):
+        rows = labelled(dataset.tables, side)
+        share = rows.groupby("level").size() / len(rows)
+        logged = rows.groupby("level")["propensity"].first()
+        assert logged.sum() == pytest.approx(1.0)
+        assert (share - logged).abs().max() < 4 * np.sqrt(0.25 / len(rows))
+        assert set(rows["face_value"]) == set(levels)
+        # inverse-propensity weights make every arm look like the whole population
+        assert (1 / rows["propensity"]).mean() == pytest.approx(len(levels), rel=0.03)
+
+
+def test_the_true_hazard_changes_at_80_and_100_cents_only() -> None:
+    response = customer_response(np.zeros((1, 2)))[:, 0]
+    hazard = np.diff(-np.log1p(-response), prepend=0) / np.diff(CUSTOMER_LEVELS, prepend=0)
+    assert_monotone(response[:, None])
+    np.testing.assert_allclose(hazard[:4], hazard[0])
+    np.testing.assert_allclose(hazard[5:], hazard[5])
+    assert hazard[4] > 2 * hazard[0]
+    assert hazard[4] > 2 * hazard[5]
+
+
+def test_merchants_answer_in_a_line_with_a_positive_slope() -> None:
+    response = merchant_response(np.random.default_rng(0).normal(size=(50, 2)))
+    slopes = np.diff(response, axis=0) / np.diff(MERCHANT_LEVELS)[:, None]
+    assert (slopes > 0).all()
+    np.testing.assert_allclose(slopes, np.broadcast_to(slopes[:1], slopes.shape))
+
+
+def test_influence_comes_over_the_edges_only_where_rho_is_positive() -> None:
+    def partner_correlation(rho: float) -> float:
+        dataset = load("world", seed=2, rho=rho, **SMALL)
+        strength = np.log(-np.log1p(-truth_of(dataset, "customer")[0]))
+        slope = truth_of(dataset, "merchant").apply(lambda row: row[4] - row[0], axis=1).map(np.log)
+        ties = dataset.tables.edge.drop_duplicates(["src", "dst"])
+        mean = ties.assign(slope=ties["dst"].map(slope)).groupby("src")["slope"].mean()
+        return float(strength.loc[mean.index].corr(mean))
+
+    assert partner_correlation(1.0) > 0.25
+    assert abs(partner_correlation(0.0)) < 0.08
+
+
+def test_accounts_on_both_sides_have_one_identity() -> None:
+    account = load("world", seed=1, **SMALL).tables.account
+    both = account.groupby("account_id")["side"].nunique()
+    assert (both == 2).sum() == SMALL["both"]
+
+
+def test_spill_over_moves_outcomes_and_not_the_truth() -> None:
+    plain, spilled = (load("world", seed=5, spillover=on, **SMALL) for on in (False, True))
+    pd.testing.assert_frame_equal(plain.truth, spilled.truth)
+
+    def by_commission(dataset):
+        """Redemptions of customers whose merchants were offered more, minus of those offered less."""
+        tables = dataset.tables
+        offered = labelled(tables, "merchant").groupby("account_id")["face_value"].mean()
+        ties = tables.edge.drop_duplicates(["src", "dst"])
+        pull = ties.assign(pull=ties["dst"].map(offered)).groupby("src")["pull"].mean()
+        rows = labelled(tables, "customer")
+        mean = truth_of(dataset, "customer").loc[rows["account_id"]].to_numpy()[np.arange(len(rows)), rows["level"]]
+        high = rows["account_id"].map(pull) > pull.median()
+        surprise = rows["response"] - mean
+        return surprise[high].mean() - surprise[~high].mean()
+
+    assert abs(by_commission(plain)) < 0.02
+    assert by_commission(spilled) > 0.03
+
+
+def test_nothing_in_the_tables_is_later_than_it_may_be() -> None:
+    tables = load("world", seed=1, **SMALL).tables
+    starts = tables.campaign["starts_at"].iloc[0]
+    assert tables.edge["ts"].max() < tables.exposure["decided_at"].min()
+    assert tables.outcome["observed_at"].max() < starts
+    assert (tables.account["snapshot_ts"] <= tables.exposure["decided_at"].min()).all()

@@ -1,0 +1,129 @@
+"""The randomised cash incentive of Thornton (2008): the hazard head against lifelines and against the arms."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from lifelines import ExponentialFitter, PiecewiseExponentialFitter
+
+from shadowprice.datasets import load
+from shadowprice.evaluation.current_status import CurrentStatus
+from shadowprice.evaluation.means import wilson
+from shadowprice.evaluation.segments import fit_segments
+from shadowprice.responses import make
+from shadowprice.responses.hazard import HazardLayer, log1mexp
+from shadowprice.responses.training import TrainingConfig
+from shadowprice.tables import labelled
+from shadowprice.testing import assert_monotone
+
+
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
+    return labelled(load("thornton").tables, "customer")
+
+
+@pytest.fixture(scope="module")
+def levels(rows: pd.DataFrame) -> np.ndarray:
+    return np.sort(rows["face_value"].unique())
+
+
+def without_features(levels: np.ndarray, level: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
+    """Curve and log-likelihood of the hazard layer with intercepts alone, at their maximum."""
+    torch.set_default_dtype(torch.float64)
+    try:
+        layer = HazardLayer(1, levels)
+        layer.start(level, y)
+        h, index, target = torch.zeros(level.size, 1), torch.from_numpy(level), torch.from_numpy(y)
+        optimiser = torch.optim.LBFGS(
+            layer.parameters(), max_iter=3000, tolerance_grad=1e-12, tolerance_change=0, line_search_fn="strong_wolfe"
+        )
+
+        def closure() -> torch.Tensor:
+            optimiser.zero_grad()
+            loss = layer.loss(h, index, target).mean()
+            loss.backward()
+            return loss
+
+        optimiser.step(closure)
+        with torch.no_grad():
+            curve = 1 - torch.exp(-layer(torch.zeros(1, 1)))
+            loglik = -float(layer.loss(h, index, target).sum())
+    finally:
+        torch.set_default_dtype(torch.float32)
+    return curve.numpy()[0], loglik
+
+
+def paid_arms(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    paid = rows[rows["face_value"] > 0]
+    return paid["face_value"].to_numpy(dtype=np.float64) / 100, paid["response"].to_numpy(dtype=np.float64)
+
+
+@pytest.mark.filterwarnings("ignore::lifelines.exceptions.ApproximationWarning")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning:lifelines")
+@pytest.mark.filterwarnings("ignore::UserWarning:lifelines")
+def test_with_one_rate_for_all_it_is_lifelines_exponential_fit(rows: pd.DataFrame) -> None:
+    amount, y = paid_arms(rows)
+    fitted = ExponentialFitter().fit_interval_censoring(
+        np.where(y == 1, 0, amount), np.where(y == 1, amount, np.inf)
+    )
+    # one rate for all arms: a layer whose increments stay zero
+    rate = torch.tensor(0.0, dtype=torch.float64, requires_grad=True)
+    hazard = torch.from_numpy(amount)
+    target = torch.from_numpy(y)
+    optimiser = torch.optim.LBFGS([rate], max_iter=200, tolerance_grad=1e-12, line_search_fn="strong_wolfe")
+    def loss() -> torch.Tensor:
+        cumulative = torch.exp(rate) * hazard
+        return (-target * log1mexp(cumulative) + (1 - target) * cumulative).sum()
+
+    def closure() -> torch.Tensor:
+        optimiser.zero_grad()
+        value = loss()
+        value.backward()
+        return value
+
+    optimiser.step(closure)
+    assert 1 / float(rate.detach().exp()) == pytest.approx(fitted.lambda_, rel=1e-3)
+    assert -float(loss().detach()) == pytest.approx(fitted.log_likelihood_, rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::lifelines.exceptions.ApproximationWarning")
+@pytest.mark.filterwarnings("ignore::lifelines.exceptions.StatisticalWarning")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_with_two_rates_it_is_lifelines_piecewise_exponential_fit(rows: pd.DataFrame) -> None:
+    cut = 0.95
+    amount, y = paid_arms(rows)
+    fitted = PiecewiseExponentialFitter([cut]).fit_interval_censoring(
+        np.where(y == 1, 0, amount), np.where(y == 1, amount, np.inf)
+    )
+    cents = np.rint(amount * 100).astype(int)
+    levels, level = np.unique(cents, return_inverse=True)
+    ours = fit_segments(CurrentStatus(y, level, levels), [0, 95, int(levels[-1])])
+    assert ours.loglik == pytest.approx(fitted.log_likelihood_, rel=1e-5)
+
+
+def test_its_curve_lies_inside_the_interval_of_every_arm(rows: pd.DataFrame, levels: np.ndarray) -> None:
+    level, y = rows["level"].to_numpy(), rows["response"].to_numpy(dtype=np.float64)
+    curve, loglik = without_features(levels, level, y)
+    assert_monotone(curve[:, None])
+    for j, response in enumerate(curve):
+        arm = y[level == j]
+        interval = wilson(arm.mean(), arm.size, 0.95)
+        assert interval.low <= response <= interval.high, (levels[j], response, interval)
+    saturated = sum(
+        np.log(np.where(arm == 1, arm.mean(), 1 - arm.mean())).sum()
+        for arm in (y[level == j] for j in range(levels.size))
+    )
+    assert loglik <= saturated
+    assert saturated - loglik < 6.0, "a monotone curve should lose little likelihood on a dose-response trial"
+
+
+@pytest.mark.timeout(600)
+def test_the_trained_model_rises_like_the_trial(rows: pd.DataFrame, levels: np.ndarray) -> None:
+    frame = rows.rename(columns={"request_id": "row"})[["account_id", "level", "response"]]
+    model = make("hazard", levels=levels.tolist(), training=TrainingConfig(epochs=150, learning_rate=5e-3))
+    curve = model.fit(frame).curve(frame.head(1)).response[:, 0]
+    assert_monotone(curve[:, None])
+    observed = frame.groupby("level")["response"].mean().to_numpy()
+    assert curve[0] == pytest.approx(observed[0], abs=0.05)
+    assert curve[-1] == pytest.approx(0.86, abs=0.05)

@@ -1,0 +1,125 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.learning.bundle import read_meta
+from shadowprice.learning.calibrate import calibrate, uncalibrated
+from shadowprice.learning.fit import fit_bundle
+from shadowprice.learning.recipes import recipe
+from shadowprice.learning.train import train
+from shadowprice.learning.training_set import TrainingSet, snapshot_times
+from shadowprice.responses.heads import load_heads
+from shadowprice.responses.joint import JointModel
+from shadowprice.responses.training import TrainingConfig
+
+TINY = {"customers": 300, "merchants": 80, "both": 10, "trials": 3}
+QUICK = TrainingConfig(epochs=12, save_every=4)
+
+
+@pytest.fixture(scope="module")
+def data(make_set) -> TrainingSet:
+    return make_set("world", 0, **TINY)[1]
+
+
+def quiet(row: dict[str, float]) -> None:
+    del row
+
+
+def test_saved_and_loaded_it_is_the_same(data: TrainingSet, tmp_path) -> None:
+    data.save(tmp_path)
+    again = TrainingSet.load(tmp_path)
+    for side, rows in data.rows.items():
+        known = rows.dropna(axis=1, how="all")
+        pd.testing.assert_frame_equal(again.rows[side][known.columns], known)
+    np.testing.assert_array_equal(again.snapshots[0].edge_index, data.snapshots[0].edge_index)
+    assert again.levels == data.levels
+
+
+def test_no_account_is_in_two_splits(data: TrainingSet) -> None:
+    for rows in data.rows.values():
+        assert (rows.groupby("account_id")["split"].nunique() == 1).all()
+
+
+def test_a_folder_without_a_training_set_is_refused(tmp_path) -> None:
+    with pytest.raises(NotFound, match="featurize"):
+        TrainingSet.load(tmp_path)
+
+
+def test_an_unknown_recipe_or_split_is_refused_with_the_names_there_are(data: TrainingSet) -> None:
+    with pytest.raises(NotFound, match="joint_gnn"):
+        recipe("nothing", data)
+    with pytest.raises(InvalidInput, match="validation"):
+        data.part("holdout")
+
+
+def test_snapshot_times_are_thinned_with_both_ends_kept() -> None:
+    times = pd.Series(pd.date_range("2026-01-01", periods=30, tz="UTC"))
+    thinned = snapshot_times(times, most=4)
+    assert len(thinned) == 4
+    assert (thinned[0], thinned[-1]) == (times.iloc[0].to_pydatetime(), times.iloc[-1].to_pydatetime())
+
+
+def test_the_same_seed_gives_the_same_model_and_bundle_version(data: TrainingSet, tmp_path) -> None:
+    data.save(tmp_path / "data")
+    versions = {fit_bundle(tmp_path / "data", tmp_path / out, "joint_gnn", QUICK, workers=0)[0] for out in "ab"}
+    other, _ = fit_bundle(tmp_path / "data", tmp_path / "c", "joint_gnn", TrainingConfig(epochs=12, seed=1), workers=0)
+    assert len(versions) == 1
+    assert other not in versions
+
+
+def test_an_interrupted_training_resumes_to_the_same_model(data: TrainingSet, tmp_path) -> None:
+    class Stop(Exception):
+        pass
+
+    def interrupt(row: dict[str, float]) -> None:
+        if row["epoch"] == 9:
+            raise Stop
+
+    with pytest.raises(Stop):
+        train(data, "joint_gnn", QUICK, checkpoint=tmp_path, report=interrupt)
+    seen: list[float] = []
+    resumed, result = train(data, "joint_gnn", QUICK, checkpoint=tmp_path, report=lambda row: seen.append(row["epoch"]))
+    whole, expected = train(data, "joint_gnn", QUICK, report=quiet)
+    assert seen[0] == 8, "it must go on after the last checkpoint, not start again"
+    losses = [[row["validation_loss"] for row in found.history] for found in (result, expected)]
+    assert losses[0] == pytest.approx(losses[1])
+    for (name, one), two in zip(
+        resumed.network.state_dict().items(), whole.network.state_dict().values(), strict=True
+    ):
+        np.testing.assert_allclose(one.numpy(), two.numpy(), atol=1e-6, err_msg=name)
+
+
+def test_a_checkpoint_of_another_configuration_is_not_resumed(data: TrainingSet, tmp_path) -> None:
+    train(data, "dnn", QUICK, checkpoint=tmp_path, report=quiet)
+    seen: list[float] = []
+    other = TrainingConfig(epochs=3, learning_rate=1e-3)
+    train(data, "dnn", other, checkpoint=tmp_path, report=lambda row: seen.append(row["epoch"]))
+    assert seen == [0, 1, 2]
+
+
+def test_the_bundle_serves_the_curves_of_the_network(data: TrainingSet, tmp_path) -> None:
+    data.save(tmp_path / "data")
+    version, _ = fit_bundle(tmp_path / "data", tmp_path / "model", "joint_gnn", QUICK, workers=0)
+    assert read_meta(tmp_path / "model")["model_version"] == version
+    heads, model = load_heads(tmp_path / "model"), JointModel.load(tmp_path / "model")
+    expected = model.curves(data.snapshots, data.serving)
+    stored = pd.read_parquet(tmp_path / "model" / "embeddings.parquet")
+    for side, head in heads.items():
+        own = stored[stored["side"] == side]
+        assert own["account_id"].tolist() == data.serving[side]["account_id"].tolist()
+        np.testing.assert_array_equal(head.response(np.stack(own["embedding"])), expected[side].response)
+
+
+def test_calibration_removes_the_error_of_the_mean_on_validation_rows(data: TrainingSet) -> None:
+    model, _ = train(data, "dnn", TrainingConfig(epochs=3), report=quiet)
+    held = data.part("validation")
+    corrections = calibrate(model, data)
+
+    def error(of: JointModel, side: str) -> float:
+        rows = held[side]
+        predicted = of.curves(data.snapshots, {side: rows})[side].response[rows["level"], np.arange(len(rows))]
+        return float((rows["response"] - predicted).mean())
+
+    assert abs(error(model, "merchant")) < 1e-3
+    assert error(uncalibrated(model, corrections), "merchant") == pytest.approx(corrections["merchant"], abs=1e-3)

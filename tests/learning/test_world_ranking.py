@@ -1,0 +1,60 @@
+"""S0's claim on known truth: the joint graph network beats DNN-H beats DNN, because of the graph."""
+
+import numpy as np
+import pytest
+
+from shadowprice.evaluation.pairs import paired_over_seeds
+from shadowprice.learning.evaluate import Evaluation, evaluate
+from shadowprice.learning.train import train
+from shadowprice.responses.training import TrainingConfig
+
+SEEDS = range(5)
+SIZE = {"customers": 4000, "merchants": 1000, "both": 100}
+
+
+def judge(make_set, recipe: str, seed: int, **options) -> Evaluation:
+    dataset, data = make_set("world", seed, **SIZE, **options)
+    model, _ = train(data, recipe, TrainingConfig(seed=seed), report=lambda row: None)
+    return evaluate(model, data, truth=dataset.truth, replications=2)
+
+
+@pytest.fixture(scope="module")
+def found(make_set) -> dict[str, list[Evaluation]]:
+    return {recipe: [judge(make_set, recipe, seed) for seed in SEEDS] for recipe in ("joint_gnn", "dnn_h", "dnn")}
+
+
+def over_seeds(found: list[Evaluation], metric: str) -> list[float]:
+    side, name = metric.split("_", 1)
+    return [each.sides[side].metrics[name].value for each in found]
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize(("better", "worse"), [("joint_gnn", "dnn_h"), ("dnn_h", "dnn")])
+def test_it_ranks_customers_better(found, better: str, worse: str) -> None:
+    difference = paired_over_seeds(over_seeds(found[better], "customer_auc"), over_seeds(found[worse], "customer_auc"))
+    assert difference.low > 0, difference
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize(("better", "worse"), [("joint_gnn", "dnn_h"), ("dnn_h", "dnn")])
+def test_its_squared_error_is_smaller(found, better: str, worse: str) -> None:
+    difference = paired_over_seeds(over_seeds(found[better], "customer_mse"), over_seeds(found[worse], "customer_mse"))
+    assert difference.high < 0, difference
+
+
+@pytest.mark.timeout(1500)
+def test_the_hazard_report_finds_both_change_points(found) -> None:
+    points = [each.sides["customer"].change_points.at.tolist() for each in found["joint_gnn"]]
+    assert all({80, 100} <= set(found) for found in points), points
+    assert np.mean([len(found) for found in points]) < 3
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("options", [{"rho": 0.0}, {"shuffle": True}], ids=["rho 0", "shuffled edges"])
+def test_without_influence_along_the_edges_the_advantage_is_gone(make_set, found, options) -> None:
+    seeds = list(SEEDS)[:3]
+    graph = [judge(make_set, "joint_gnn", seed, **options) for seed in seeds]
+    plain = [judge(make_set, "dnn", seed, **options) for seed in seeds]
+    left = np.mean(over_seeds(graph, "customer_auc")) - np.mean(over_seeds(plain, "customer_auc"))
+    full = np.mean(over_seeds(found["joint_gnn"], "customer_auc")) - np.mean(over_seeds(found["dnn"], "customer_auc"))
+    assert left < 0.25 * full, (left, full)

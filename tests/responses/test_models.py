@@ -1,0 +1,104 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.responses import make, names
+from shadowprice.responses.training import TrainingConfig
+from shadowprice.testing import assert_monotone
+
+LEVELS = [20, 50, 100]
+QUICK = TrainingConfig(epochs=60, learning_rate=1e-2)
+
+
+def frame(rows: int = 3000, seed: int = 0) -> pd.DataFrame:
+    random = np.random.default_rng(seed)
+    x = random.normal(size=rows)
+    level = random.integers(0, 3, rows)
+    p = 1 - np.exp(-np.exp(0.8 * x - 0.5) * np.array(LEVELS)[level] / 100)
+    return pd.DataFrame(
+        {
+            "account_id": [f"a{i}" for i in range(rows)],
+            "level": level,
+            "response": (random.random(rows) < p).astype(float),
+            "x_trait": x,
+        }
+    )
+
+
+def test_every_registered_name_can_be_imported() -> None:
+    assert {"hazard", "linear", "dnn", "dnn_h"} <= set(names())
+    for name in set(names()) - {"dnn_h"}:
+        assert make(name, levels=LEVELS).levels.tolist() == LEVELS
+
+
+def test_an_unknown_name_is_refused_with_the_names_there_are() -> None:
+    with pytest.raises(NotFound, match="hazard"):
+        make("hazzard", levels=LEVELS)
+
+
+@pytest.mark.parametrize("levels", [[20, 10], [10, 10], [-5, 5], [], [1.5, 2.5], ["a"]])
+def test_levels_that_cannot_be_are_refused(levels: list) -> None:
+    with pytest.raises(InvalidInput, match="levels"):
+        make("hazard", levels=levels)
+
+
+@pytest.mark.parametrize("name", ["hazard", "dnn"])
+def test_it_learns_the_curve_and_applies_it_to_accounts_it_never_saw(name: str) -> None:
+    new = frame(500, seed=9).assign(account_id=[f"new{i}" for i in range(500)])
+    curves = make(name, levels=LEVELS, training=QUICK).fit(frame()).curve(new)
+    assert_monotone(curves.response)
+    truth = 1 - np.exp(-np.exp(0.8 * new["x_trait"].to_numpy() - 0.5) * np.array(LEVELS)[:, None] / 100)
+    assert np.abs(curves.response - truth).mean() < 0.05
+
+
+def test_the_same_seed_gives_the_same_curves() -> None:
+    rows = frame(600)
+    first, again = (make("hazard", levels=LEVELS, seed=3, training=QUICK).fit(rows).curve(rows) for _ in range(2))
+    np.testing.assert_array_equal(first.response, again.response)
+
+
+def test_permuting_the_rows_permutes_the_curves() -> None:
+    rows = frame(400)
+    model = make("hazard", levels=LEVELS, training=QUICK).fit(rows)
+    order = np.random.default_rng(1).permutation(len(rows))
+    moved = model.curve(rows.iloc[order].reset_index(drop=True)).response
+    np.testing.assert_allclose(moved, model.curve(rows).response[:, order], atol=1e-6)
+
+
+def test_a_merchant_model_learns_a_line() -> None:
+    random = np.random.default_rng(2)
+    level = random.integers(0, 3, 3000)
+    rows = pd.DataFrame(
+        {
+            "account_id": [f"m{i}" for i in range(3000)],
+            "level": level,
+            "response": 0.8 + 0.5 * np.array(LEVELS)[level] / 100 + 0.3 * random.normal(size=3000),
+        }
+    )
+    curve = make("linear", levels=LEVELS, training=QUICK).fit(rows).curve(rows.head(1)).response[:, 0]
+    np.testing.assert_allclose(curve, [0.9, 1.05, 1.3], atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("broken", "field"),
+    [
+        ({"level": 7}, "level"),
+        ({"response": np.nan}, "response"),
+    ],
+)
+def test_a_frame_that_cannot_be_is_refused_with_field_and_rows(broken: dict, field: str) -> None:
+    rows = frame(20)
+    rows.loc[3, list(broken)] = list(broken.values())
+    with pytest.raises(InvalidInput, match=rf"{field}.*rows: 3"):
+        make("hazard", levels=LEVELS).fit(rows)
+
+
+def test_a_frame_without_a_column_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="account_id"):
+        make("hazard", levels=LEVELS).fit(frame(20).drop(columns="account_id"))
+
+
+def test_dnn_h_says_what_it_needs() -> None:
+    with pytest.raises(InvalidInput, match=r"h_\*"):
+        make("dnn_h", levels=LEVELS)

@@ -1,0 +1,53 @@
+"""The house keeps its shape: floors, public names, and what may be imported without what."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def imports(statement: str, forbidden: list[str]) -> str:
+    """Which of ``forbidden`` are loaded after ``statement``, in a fresh interpreter."""
+    code = f"import sys; {statement}; print(','.join(m for m in {forbidden!r} if m in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    return done.stdout.strip()
+
+
+def test_imports_go_only_downwards() -> None:
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("statement", "forbidden"),
+    [
+        ("import shadowprice.decision, shadowprice.campaign, shadowprice.price", ["torch", "pandas", "kfp", "ray", "feast"]),
+        ("import shadowprice.allocation", ["torch", "pandas", "ray", "scipy"]),
+        ("import shadowprice.responses.heads", ["torch", "pandas", "ray"]),
+        ("import shadowprice.pacing.price_store", ["torch", "ray", "feast", "kfp"]),
+        ("import feature_repo", ["feast", "torch"]),
+    ],
+)
+def test_a_room_does_not_load_what_it_does_not_need(statement: str, forbidden: list[str]) -> None:
+    assert imports(statement, forbidden) == ""
+
+
+def test_the_contract_names_are_there() -> None:
+    from shadowprice import allocation, decision, evaluation, responses
+    from shadowprice.evaluation import metrics
+
+    assert {"Problem", "Resource", "on_response", "solve"} <= set(dir(allocation))
+    assert {"make", "names"} <= set(dir(responses))
+    assert callable(decision.decide)
+    assert {"auc", "logloss", "mae", "mse", "rpr", "epr", "mlss", "ece"} <= set(metrics.__all__)
+    assert evaluation.__doc__
+
+
+@pytest.mark.parametrize("target", ["quickstart", "test", "bench", "install", "serve", "lint", "help"])
+def test_the_makefile_has_the_contract_targets(target: str) -> None:
+    assert f"\n{target}:" in (ROOT / "Makefile").read_text()
