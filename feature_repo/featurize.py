@@ -49,6 +49,7 @@ def featurize(data: Path, workspace: Path, out: Path, *, online: Online | None =
         workspace / FEATURES,
         describe(tables.account, aggregates),
         online or configured_online(),
+        project_of(campaign),
     )
     write_profiles(store, tables.account)
     write_interactions(store, aggregates)
@@ -97,6 +98,11 @@ def featurize(data: Path, workspace: Path, out: Path, *, online: Online | None =
         "snapshots": len(snapshots),
         **{f"{side} accounts served": len(frame) for side, frame in serving.items()},
     }
+
+
+def project_of(campaign: Campaign) -> str:
+    """Feast project of a campaign: the prefix of its rows in a store that campaigns share."""
+    return "shadowprice_" + campaign.name.replace("-", "_")
 
 
 def read_campaign(workspace: Path) -> Campaign:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from feature_repo.columns import read_columns
-from feature_repo.featurize import FEATURES
+from feature_repo.featurize import FEATURES, project_of, read_campaign
 from feature_repo.online import publish_embeddings
 from feature_repo.store import configured_online, create
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
@@ -29,7 +29,8 @@ def register(model: Path, workspace: Path) -> str:
     """
     version = str(read_meta(model)["model_version"])
     folder = workspace / FEATURES
-    store = create(folder, read_columns(folder).with_model(version), configured_online())
+    columns = read_columns(folder).with_model(version)
+    store = create(folder, columns, configured_online(), project_of(read_campaign(workspace)))
     publish_embeddings(store, pd.read_parquet(model / EMBEDDINGS), version)
     draft = workspace / f".{MODEL}.{uuid.uuid4().hex}"
     shutil.copytree(model, draft, ignore=shutil.ignore_patterns("checkpoint", "ray", "progress.json"))

@@ -44,7 +44,7 @@ class Solver:
         """Curves of accounts as the predictor sees them: those it does not know get the default embedding."""
         names, place = np.unique(account_id, return_inverse=True)
         embedding, _ = self._reader.embeddings(side, names.tolist())
-        known = np.isfinite(embedding).all(axis=1)[:, None]
+        known = np.asarray(np.isfinite(embedding).all(axis=1))[:, None]
         head = self.heads[side]
         complete = np.where(known, embedding, head.default_embedding).astype(np.float32)
         return Curves(head.levels, head.response(complete)).take(place)
