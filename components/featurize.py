@@ -8,7 +8,7 @@ from components.image import BASE_IMAGE
 
 @dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
 def featurize(tables: Input[Dataset], training: Output[Dataset], workspace: str) -> None:
-    """Store profiles and interaction aggregates in Feast, join them to the labels as of each request, snapshot the graph.
+    """Store profiles and interactions in Feast, join them to the labels as of each request, snapshot the graph.
 
     Args:
         tables: from the prepare step.

@@ -92,7 +92,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
         "throughput_rps": service.requests / service.call_seconds,
     }
     solve_seconds = [seconds["solve"], *played.slots.loc[played.slots["updated"], "resolve_seconds"]]
-    report = _report(folder, training_run, dataset, training, campaign, runs, shocked, prices, solve_seconds, serving)
+    report = _report(training_run, dataset, training, campaign, runs, shocked, prices, solve_seconds, serving)
     timed("report", since)
     seconds["total"] = time.perf_counter() - started
     write_report(replace(report, steps=seconds), folder / "report.html")
@@ -156,7 +156,6 @@ def _day(campaign: Campaign, traffic: Traffic, seed: int, shock: Mapping[int, fl
 
 
 def _report(
-    folder: Path,
     training_run: Path,
     dataset: Dataset,
     training: TrainingSet,
@@ -192,7 +191,7 @@ def _report(
             ),
             shown.scenario(
                 "Twice as many requests at noon",
-                f"The same day with arrivals doubled from 12 to 13 h, which no forecast knew of; in process; {outcomes}.",
+                f"The same day, arrivals doubled from 12 to 13 h, which no forecast knew of; in process; {outcomes}.",
                 campaign,
                 shocked,
             ),

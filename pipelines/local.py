@@ -37,7 +37,16 @@ def run(pipeline: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, fl
     """
     root.mkdir(parents=True, exist_ok=True)
     log = root / f"{pipeline}.log"
-    command = [sys.executable, "-W", "ignore", "-m", "pipelines.local", pipeline, str(root), json.dumps(dict(arguments))]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "pipelines.local",
+        pipeline,
+        str(root),
+        json.dumps(dict(arguments)),
+    ]
     seconds: dict[str, float] = {}
     step, started, reason = "start", time.perf_counter(), ""
     with (

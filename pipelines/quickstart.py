@@ -1,6 +1,6 @@
 """The whole main job on one machine: learn, price, serve, replay a day, report.
 
-    python -m pipelines.quickstart --dataset world
+python -m pipelines.quickstart --dataset world
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ from shadowprice.errors import ShadowpriceError
 
 
 def quickstart(
-    dataset: str, data: str, runs: Path, *, seed: int = 0, recipe: str = "joint_gnn", epochs: int = 400, workers: int = 1
+    dataset: str,
+    data: str,
+    runs: Path,
+    *,
+    seed: int = 0,
+    recipe: str = "joint_gnn",
+    epochs: int = 400,
+    workers: int = 1,
 ) -> Path:
     """Run everything and return the run's folder; ``<runs>/latest`` points to it when all went well.
 

@@ -16,9 +16,8 @@ def check_levels(levels: ArrayLike) -> NDArray[np.int64]:
     array = np.asarray(levels)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
         raise InvalidInput("must be a non-empty list of amounts in minor units", field="levels")
-    if array.dtype.kind == "f":
-        if not np.all(np.isfinite(array)) or np.any(array != np.rint(array)):
-            raise InvalidInput("must be whole minor units (cents), not fractions", field="levels")
+    if array.dtype.kind == "f" and not np.all(np.isfinite(array) & (array == np.rint(array))):
+        raise InvalidInput("must be whole minor units (cents), not fractions", field="levels")
     if np.abs(array.astype(np.float64)).max() > 2**53:
         raise InvalidInput("must be below 2^53 minor units", field="levels")
     if array[0] < 0:

@@ -140,8 +140,5 @@ def _check_allowed(allowed: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.boo
 
 def uniform(request_id: str | bytes | int | np.generic) -> float:
     """A number in [0, 1) that depends on the identifier alone, the same in every process."""
-    if isinstance(request_id, bytes):
-        data = bytes(request_id)
-    else:
-        data = str(request_id).encode()
+    data = request_id if isinstance(request_id, bytes) else str(request_id).encode()
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big") / 2.0**64

@@ -26,7 +26,10 @@ def test_imports_go_only_downwards() -> None:
 @pytest.mark.parametrize(
     ("statement", "forbidden"),
     [
-        ("import shadowprice.decision, shadowprice.campaign, shadowprice.price", ["torch", "pandas", "kfp", "ray", "feast"]),
+        (
+            "import shadowprice.decision, shadowprice.campaign, shadowprice.price",
+            ["torch", "pandas", "kfp", "ray", "feast"],
+        ),
         ("import shadowprice.allocation", ["torch", "pandas", "ray", "scipy"]),
         ("import shadowprice.responses.heads", ["torch", "pandas", "ray"]),
         ("import shadowprice.pacing.price_store", ["torch", "ray", "feast", "kfp"]),

@@ -31,7 +31,12 @@ def save_dataset(dataset: Dataset, folder: Path) -> None:
     write_tables(dataset.tables, folder / "tables")
     if dataset.truth is not None:
         dataset.truth.to_parquet(folder / TRUTH, index=False)
-    meta = {"name": dataset.name, "split": dataset.split.to_dict(), "notes": dataset.notes, "confounders": dataset.confounders}
+    meta = {
+        "name": dataset.name,
+        "split": dataset.split.to_dict(),
+        "notes": dataset.notes,
+        "confounders": dataset.confounders,
+    }
     (folder / f"{META}.part").write_text(json.dumps(meta, indent=1))
     os.replace(folder / f"{META}.part", folder / META)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -35,12 +36,12 @@ class GraphTensors:
         return int(self.is_side.shape[1])
 
 
-class GraphEncoder(nn.Module):
+class GraphEncoder(nn.Module, ABC):
     """Base of the encoders: ``forward(graph) -> (N, WIDTH)``; deterministic in eval mode, inductive."""
 
-    def forward(self, graph: GraphTensors) -> Tensor:  # pragma: no cover - every encoder has its own
+    @abstractmethod
+    def forward(self, graph: GraphTensors) -> Tensor:
         """Embeddings (N, WIDTH) of all nodes."""
-        raise TypeError(f"{type(self).__name__} does not define forward")
 
 
 class SideProjection(nn.Module):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
@@ -170,9 +170,11 @@ def _side(
 def _data_slope(data: TrainingSet, side: Side, confounders: list[str]) -> Slope | None:
     """Slope of response in value over all labelled rows, the confounders and the graph's period held fixed."""
     rows = data.rows[side]
-    period = np.searchsorted([snapshot.at.timestamp() for snapshot in data.snapshots], rows["snapshot_at"], side="right")
+    period = np.searchsorted(
+        [snapshot.at.timestamp() for snapshot in data.snapshots], rows["snapshot_at"], side="right"
+    )
     amounts = np.asarray(data.levels[side], dtype=np.float64)[rows["level"]]
-    cells = [period, *(rows[column].astype(str).to_numpy() for column in confounders)]
+    cells: list[ArrayLike] = [period, *(rows[column].astype(str).to_numpy() for column in confounders)]
     try:
         return within_slope(rows["response"], amounts, cells, cluster=rows["account_id"].to_numpy(dtype=str))
     except InvalidInput:

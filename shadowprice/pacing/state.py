@@ -64,7 +64,9 @@ class PricingState:
                     requests=spend["requests"],
                     observed_at=datetime.fromisoformat(spend["observed_at"]),
                 ),
-                remaining={side: np.asarray(expected, dtype=np.float64) for side, expected in body["remaining"].items()},
+                remaining={
+                    side: np.asarray(expected, dtype=np.float64) for side, expected in body["remaining"].items()
+                },
                 accounts={side: np.asarray(accounts, dtype=str) for side, accounts in body["accounts"].items()},
             )
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:

@@ -25,7 +25,11 @@ SHOWN: dict[str, tuple[Role, str]] = {
 
 
 def scenario(
-    name: str, description: str, campaign: Campaign, runs: Mapping[str, Replay], planned: NDArray[np.float64] | None = None
+    name: str,
+    description: str,
+    campaign: Campaign,
+    runs: Mapping[str, Replay],
+    planned: NDArray[np.float64] | None = None,
 ) -> Scenario:
     """One day under several policies. ``runs`` needs ``hindsight``; values are true means within the budget."""
     scores = score(campaign, runs)
@@ -60,8 +64,9 @@ def pacing_summary(campaign: Campaign, runs: Mapping[str, Replay]) -> dict[str, 
 
     Values are expected: the true mean of what the decisions bring, counted while the budget lasts.
     """
-    scores, slots = score(campaign, runs), runs["service"].slots
-    service = scores.loc["service"]
+    slots = runs["service"].slots
+    scores = {str(name): row for name, row in score(campaign, runs).to_dict("index").items()}
+    service, static, hindsight = (scores[name] for name in ("service", "static", "hindsight"))
     return {
         "budget": campaign.budget.limit,
         "allowance": float(service["allowance"]),
@@ -71,10 +76,10 @@ def pacing_summary(campaign: Campaign, runs: Mapping[str, Replay]) -> dict[str, 
         "price_updates": int(slots["updated"].sum()),
         "value": float(service["expected_value_within_budget"]),
         "value_drawn": float(service["value"]),
-        "value_hindsight": float(scores["expected_value"]["hindsight"]),
-        "value_hindsight_model": float(scores["expected_value_within_budget"]["hindsight_model"]),
-        "value_static": float(scores["expected_value_within_budget"]["static"]),
-        "overspend_static": int(scores["overspend"]["static"]),
+        "value_hindsight": float(hindsight["expected_value"]),
+        "value_hindsight_model": float(scores["hindsight_model"]["expected_value_within_budget"]),
+        "value_static": float(static["expected_value_within_budget"]),
+        "overspend_static": int(static["overspend"]),
         "largest_hourly_forecast_error": float(np.nanmax(np.abs(slots["spend"] - slots["planned"]))),
     }
 

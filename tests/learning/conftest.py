@@ -35,7 +35,7 @@ def training_set(name: str, seed: int = 0, shuffle: bool = False, **options: Any
         side: pd.DataFrame({"account_id": nodes.loc[nodes["side"] == side, "account_id"]}).reset_index(drop=True)
         for side in rows
     }
-    return dataset, TrainingSet(rows, serving, [snapshot], levels, {side: () for side in rows})
+    return dataset, TrainingSet(rows, serving, [snapshot], levels, dict.fromkeys(rows, ()))
 
 
 @pytest.fixture(scope="session")

@@ -63,14 +63,13 @@ def paid_arms(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.filterwarnings("ignore::UserWarning:lifelines")
 def test_with_one_rate_for_all_it_is_lifelines_exponential_fit(rows: pd.DataFrame) -> None:
     amount, y = paid_arms(rows)
-    fitted = ExponentialFitter().fit_interval_censoring(
-        np.where(y == 1, 0, amount), np.where(y == 1, amount, np.inf)
-    )
+    fitted = ExponentialFitter().fit_interval_censoring(np.where(y == 1, 0, amount), np.where(y == 1, amount, np.inf))
     # one rate for all arms: a layer whose increments stay zero
     rate = torch.tensor(0.0, dtype=torch.float64, requires_grad=True)
     hazard = torch.from_numpy(amount)
     target = torch.from_numpy(y)
     optimiser = torch.optim.LBFGS([rate], max_iter=200, tolerance_grad=1e-12, line_search_fn="strong_wolfe")
+
     def loss() -> torch.Tensor:
         cumulative = torch.exp(rate) * hazard
         return (-target * log1mexp(cumulative) + (1 - target) * cumulative).sum()

@@ -84,9 +84,7 @@ def test_an_interrupted_training_resumes_to_the_same_model(data: TrainingSet, tm
     assert seen[0] == 8, "it must go on after the last checkpoint, not start again"
     losses = [[row["validation_loss"] for row in found.history] for found in (result, expected)]
     assert losses[0] == pytest.approx(losses[1])
-    for (name, one), two in zip(
-        resumed.network.state_dict().items(), whole.network.state_dict().values(), strict=True
-    ):
+    for (name, one), two in zip(resumed.network.state_dict().items(), whole.network.state_dict().values(), strict=True):
         np.testing.assert_allclose(one.numpy(), two.numpy(), atol=1e-6, err_msg=name)
 
 

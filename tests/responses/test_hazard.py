@@ -99,13 +99,15 @@ def test_one_level_with_features_is_complementary_log_log_regression() -> None:
     x = random.normal(size=(3000, 2))
     p = 1 - np.exp(-np.exp(x @ [0.7, -0.4] - 0.8))
     y = (random.random(3000) < p).astype(float)
-    reference = sm.GLM(
-        y, sm.add_constant(x), family=sm.families.Binomial(link=sm.families.links.CLogLog())
-    ).fit(tol=1e-13)
+    reference = sm.GLM(y, sm.add_constant(x), family=sm.families.Binomial(link=sm.families.links.CLogLog())).fit(
+        tol=1e-13
+    )
     torch.set_default_dtype(torch.float64)
     try:
         layer = HazardLayer(2, np.array([100]))
-        optimiser = torch.optim.LBFGS(layer.parameters(), max_iter=500, tolerance_grad=1e-13, tolerance_change=0, line_search_fn="strong_wolfe")
+        optimiser = torch.optim.LBFGS(
+            layer.parameters(), max_iter=500, tolerance_grad=1e-13, tolerance_change=0, line_search_fn="strong_wolfe"
+        )
 
         def closure() -> torch.Tensor:
             optimiser.zero_grad()
