@@ -40,8 +40,8 @@ def train(
         report: called after every epoch, instead of a progress bar.
     """
     splits = {split: data.part(split) for split in ("train", "validation")}
-    model = JointModel.prepare(recipe(name, data), data.snapshots, splits["train"], config.seed)
-    whole = model.data(data.snapshots, splits["train"], splits["validation"])
+    model = JointModel.prepare(recipe(name, data), data.seen_by("train"), splits["train"], config.seed)
+    whole = model.data(data.seen_by("train", "validation"), splits["train"], splits["validation"])
     rank, processes = shard
     mine: dict[Side, Rows] = {side: rows.take(slice(rank, None, processes)) for side, rows in whole.train.items()}
     with tqdm(

@@ -43,6 +43,14 @@ class TrainingSet:
             raise InvalidInput(f"must be one of {SPLITS}, got {split!r}", field="split")
         return {side: rows[rows["split"] == split].reset_index(drop=True) for side, rows in self.rows.items()}
 
+    def seen_by(self, *splits: str) -> Sequence[GraphSnapshot]:
+        """The snapshots that rows of these splits can see: at least the first, none later than the last row."""
+        latest = max(
+            (float(rows["snapshot_at"].max()) for split in splits for rows in self.part(split).values() if len(rows)),
+            default=-np.inf,
+        )
+        return [snapshot for k, snapshot in enumerate(self.snapshots) if k == 0 or snapshot.at.timestamp() <= latest]
+
     def partner(self, side: Side) -> bool:
         """Whether requests of a side name an account of the other side."""
         return bool(self.rows[side]["partner_id"].notna().any())

@@ -1,3 +1,6 @@
+from dataclasses import replace
+from datetime import timedelta
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -39,6 +42,15 @@ def test_saved_and_loaded_it_is_the_same(data: TrainingSet, tmp_path) -> None:
 def test_no_account_is_in_two_splits(data: TrainingSet) -> None:
     for rows in data.rows.values():
         assert (rows.groupby("account_id")["split"].nunique() == 1).all()
+
+
+def test_training_never_sees_a_snapshot_later_than_its_rows(data: TrainingSet) -> None:
+    first = data.snapshots[0]
+    later = replace(first, at=first.at + timedelta(days=365))
+    both = replace(data, snapshots=[first, later])
+    assert both.seen_by("train", "validation") == [first]
+    rows = {side: rows.assign(snapshot_at=later.at.timestamp() + 1) for side, rows in data.rows.items()}
+    assert replace(both, rows=rows).seen_by("train") == [first, later]
 
 
 def test_a_folder_without_a_training_set_is_refused(tmp_path) -> None:
