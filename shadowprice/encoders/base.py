@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from shadowprice.campaign import SIDES, Side
+from shadowprice.graphs.sampler import Neighbourhood
 
 WIDTH = 64
 """Width of an embedding (S0: 64)."""
@@ -23,12 +24,36 @@ class GraphTensors:
     is_side        float32 (2, N), 1 where a node is of that side
     edge_index     int64 (2, 2E): source, target, every tie in both directions
     edge_features  float32 (2E, D_edge)
+    degree         float32 (N,), ties of each node and one more for itself
+    scale          float32 (2E,), what an edge stands for: 1, or more where edges were sampled
     """
 
     features: Mapping[Side, Tensor]
     is_side: Tensor
     edge_index: Tensor
     edge_features: Tensor
+    degree: Tensor
+    scale: Tensor
+
+    @classmethod
+    def whole(
+        cls, features: Mapping[Side, Tensor], is_side: Tensor, edge_index: Tensor, edge_features: Tensor
+    ) -> GraphTensors:
+        """A graph of which nothing was left out."""
+        degree = 1.0 + torch.bincount(edge_index[1], minlength=is_side.shape[1]).to(torch.float32)
+        return cls(features, is_side, edge_index, edge_features, degree, torch.ones(edge_index.shape[1]))
+
+    def around(self, seen: Neighbourhood) -> GraphTensors:
+        """The part of the graph that a neighbourhood holds, its nodes renumbered, its degrees those of the whole."""
+        nodes, edges = torch.from_numpy(seen.nodes), torch.from_numpy(seen.edges)
+        return GraphTensors(
+            {side: values[nodes] for side, values in self.features.items()},
+            self.is_side[:, nodes],
+            torch.from_numpy(seen.edge_index),
+            self.edge_features[edges],
+            self.degree[nodes],
+            torch.from_numpy(seen.scale),
+        )
 
     @property
     def nodes(self) -> int:

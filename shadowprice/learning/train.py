@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
@@ -14,6 +15,20 @@ from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint import JointModel
 from shadowprice.responses.network import Rows
 from shadowprice.responses.training import FitResult, Progress, TrainingConfig, TrainingData, fit_network
+
+
+WHOLE_GRAPH_NODES = 50_000
+"""Up to this many nodes one step on the whole graph is quicker than many on sampled neighbourhoods."""
+
+
+def sized(config: TrainingConfig, nodes: int) -> TrainingConfig:
+    """The configuration for a graph of ``nodes`` nodes: large ones are trained on sampled neighbourhoods.
+
+    An epoch is then many steps instead of one, so there are fewer of them, sooner given up.
+    """
+    if config.batch_rows or nodes <= WHOLE_GRAPH_NODES:
+        return config
+    return replace(config, batch_rows=4096, epochs=max(1, config.epochs // 10), patience=3, decay=0.9, save_every=1)
 
 
 def train(
@@ -42,6 +57,7 @@ def train(
     splits = {split: data.part(split) for split in ("train", "validation")}
     model = JointModel.prepare(recipe(name, data), data.seen_by("train"), splits["train"], config.seed)
     whole = model.data(data.seen_by("train", "validation"), splits["train"], splits["validation"])
+    config = sized(config, whole.graph.nodes)
     rank, processes = shard
     mine: dict[Side, Rows] = {side: rows.take(slice(rank, None, processes)) for side, rows in whole.train.items()}
     with tqdm(

@@ -96,7 +96,7 @@ def graph_tensors(snapshots: Sequence[GraphSnapshot], scaling: InputScaling) -> 
         scaled = np.concatenate([fitted.apply(_columns(snapshot, side, fitted.names)) for snapshot in snapshots])
         scaled[~is_side[position]] = 0.0
         features[side] = torch.from_numpy(scaled)
-    return GraphTensors(
+    return GraphTensors.whole(
         features=features,
         is_side=torch.from_numpy(is_side.astype(np.float32)),
         edge_index=torch.from_numpy(np.concatenate([index, index[::-1]], axis=1)),

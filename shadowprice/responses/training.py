@@ -13,6 +13,7 @@ from torch import Tensor
 
 from shadowprice.campaign import Side
 from shadowprice.encoders.base import GraphTensors
+from shadowprice.responses.batches import Batches, SampledNeighbourhoods, WholeGraph
 from shadowprice.responses.checkpoint import load_checkpoint, save_checkpoint
 from shadowprice.responses.network import ResponseNetwork, Rows
 
@@ -22,10 +23,12 @@ class TrainingConfig:
     """How a network is trained.
 
     learning_rate  of Adam at the start
-    decay          factor on the learning rate after every epoch (S0: exponential, 0.95 per epoch of
-                   mini-batches; an epoch here is one full-batch step, hence closer to 1)
-    epochs         at most
+    decay          factor on the learning rate after every epoch (S0: exponential, 0.95; closer to 1
+                   by default because an epoch is one step)
+    epochs         at most; an epoch sees every row once
     patience       epochs without a better validation loss before stopping
+    batch_rows     rows of a gradient step with a sampled neighbourhood; 0 takes one step per epoch on
+                   the whole graph
     weight_decay   L2, decoupled
     seed           of initialisation and dropout
     save_every     epochs between checkpoints
@@ -35,6 +38,7 @@ class TrainingConfig:
     decay: float = 0.995
     epochs: int = 400
     patience: int = 40
+    batch_rows: int = 0
     weight_decay: float = 1e-3
     seed: int = 0
     save_every: int = 25
@@ -83,10 +87,14 @@ def fit_network(
         checkpoint: directory to save to and, when it holds one of the same configuration, resume from.
         agree: mean of a number over all processes, so that they stop at the same epoch.
 
-    O(epochs · (edges · width + rows · width · levels)).
+    O(epochs · (edges · width + rows · width · levels)); with ``batch_rows``, edges are those of the neighbourhoods.
     """
     run = forward or network
-    train = {side: rows.tensors() for side, rows in data.train.items()}
+    batches: Batches = (
+        SampledNeighbourhoods(data.graph, data.train, config.batch_rows, config.seed)
+        if config.batch_rows
+        else WholeGraph(data.graph, data.train)
+    )
     validation = {side: rows.tensors() for side, rows in data.validation.items()}
     optimiser = torch.optim.AdamW(network.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimiser, config.decay)
@@ -105,13 +113,16 @@ def fit_network(
         network.train()
         # Dropout masks depend on the epoch alone, so that a resumed run repeats an uninterrupted one.
         torch.manual_seed(config.seed * 1_000_003 + epoch)
-        optimiser.zero_grad()
-        loss = run(data.graph, train)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
-        optimiser.step()
-        for side in data.train:
-            network.layer(side).shrink(lambda parameter: _step_length(optimiser, parameter))
+        losses = []
+        for graph, rows in batches.steps(epoch):
+            optimiser.zero_grad()
+            loss = run(graph, rows)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(network.parameters(), 5.0)
+            optimiser.step()
+            for side in data.train:
+                network.layer(side).shrink(lambda parameter: _step_length(optimiser, parameter))
+            losses.append(float(loss.detach()))
         schedule.step()
         network.eval()
         with torch.no_grad():
@@ -119,7 +130,7 @@ def fit_network(
         held_out = held_out if agree is None else agree(held_out)
         if not math.isfinite(held_out):
             break
-        history.append({"epoch": float(epoch), "train_loss": float(loss.detach()), "validation_loss": held_out})
+        history.append({"epoch": float(epoch), "train_loss": sum(losses) / len(losses), "validation_loss": held_out})
         if held_out < best - 1e-6:
             best, best_epoch, best_state = held_out, epoch, deepcopy(network.state_dict())
         if progress is not None:

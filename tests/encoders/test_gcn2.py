@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
 import torch
+from torch_geometric.nn import GCNConv
 
 from shadowprice.encoders.base import WIDTH, GraphTensors
 from shadowprice.encoders.gcn2 import Gcn2Encoder
 from shadowprice.encoders.registry import make_encoder
 from shadowprice.errors import NotFound
+from shadowprice.graphs.sampler import NeighbourSampler
 from shadowprice.testing import assert_permutation_equivariant
 
 CUSTOMERS, MERCHANTS, FEATURES, EDGE_FEATURES = 12, 5, 4, 3
@@ -26,7 +28,7 @@ def graph(seed: int = 0, ties: int = 20) -> GraphTensors:
     pairs = torch.unique(pairs, dim=1)
     edge = torch.randn(pairs.shape[1], EDGE_FEATURES, generator=random)
     features = {side: torch.randn(nodes, FEATURES, generator=random) for side in ("customer", "merchant")}
-    return GraphTensors(
+    return GraphTensors.whole(
         {side: values * is_side[k][:, None] for k, (side, values) in enumerate(features.items())},
         is_side,
         torch.cat([pairs, pairs.flip(0)], dim=1),
@@ -49,10 +51,11 @@ def test_it_equals_the_dense_formula() -> None:
         found = made(given).numpy()
         hidden = made.project(given).numpy().astype(float)
         gate = made.gate(given.edge_features).numpy().astype(float)
-    adjacency = np.eye(given.nodes)
+    adjacency, ties = np.eye(given.nodes), np.eye(given.nodes)
     for (source, target), weight in zip(given.edge_index.T.tolist(), gate, strict=True):
         adjacency[target, source] += weight
-    degree = adjacency.sum(axis=1)
+        ties[target, source] += 1
+    degree = ties.sum(axis=1)
     normal = adjacency / np.sqrt(degree[:, None] * degree[None])
 
     def layer(h, conv, own):
@@ -63,13 +66,35 @@ def test_it_equals_the_dense_formula() -> None:
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
+def test_without_gates_its_convolution_is_that_of_torch_geometric() -> None:
+    given, made = graph(), encoder()
+    with torch.no_grad():
+        made.gate.net[2].weight.zero_()
+        made.near_self.weight.zero_()
+        made.far_self.weight.zero_()
+        near, far = GCNConv(128, WIDTH), GCNConv(WIDTH, WIDTH)
+        near.load_state_dict(made.near.state_dict())
+        far.load_state_dict(made.far.state_dict())
+        expected = far(torch.relu(near(made.project(given), given.edge_index)), given.edge_index)
+        np.testing.assert_allclose(made(given).numpy(), expected.numpy(), atol=1e-5)
+
+
+def test_a_sampled_neighbourhood_that_leaves_nothing_out_gives_the_same_embeddings() -> None:
+    given, made = graph(), encoder()
+    sampler = NeighbourSampler(given.edge_index.numpy(), given.nodes)
+    seeds = np.array([3, 14, 0])
+    part = given.around(sampler.sample(seeds, (99, 99), np.random.default_rng(0)))
+    with torch.no_grad():
+        np.testing.assert_allclose(made(part)[:3].numpy(), made(given)[seeds].numpy(), atol=1e-5)
+
+
 def test_permuting_the_accounts_permutes_the_embeddings() -> None:
     given, made = graph(), encoder()
 
     def embed(order):
         place = torch.from_numpy(np.argsort(order))
         index = torch.from_numpy(order)
-        moved = GraphTensors(
+        moved = GraphTensors.whole(
             {side: values[index] for side, values in given.features.items()},
             given.is_side[:, index],
             place[given.edge_index],
@@ -100,7 +125,7 @@ def test_an_account_it_never_saw_gets_the_embedding_of_its_twin() -> None:
     rows = (given.edge_index[0] == twin).nonzero().flatten()
     new = given.nodes
     out = torch.stack([torch.full_like(merchants, new), merchants])
-    grown = GraphTensors(
+    grown = GraphTensors.whole(
         {side: torch.cat([values, values[twin : twin + 1]]) for side, values in given.features.items()},
         torch.cat([given.is_side, given.is_side[:, twin : twin + 1]], dim=1),
         torch.cat([given.edge_index, out, out.flip(0)], dim=1),
@@ -116,7 +141,7 @@ def test_without_a_graph_edges_do_not_matter() -> None:
     torch.manual_seed(0)
     made = make_encoder("none", inputs={"customer": FEATURES, "merchant": FEATURES}).eval()
     first = graph(2)
-    other = GraphTensors(first.features, first.is_side, first.edge_index[:, :4], first.edge_features[:4])
+    other = GraphTensors.whole(first.features, first.is_side, first.edge_index[:, :4], first.edge_features[:4])
     with torch.no_grad():
         np.testing.assert_array_equal(made(first).numpy(), made(other).numpy())
 

@@ -29,7 +29,9 @@ def training_set(name: str, seed: int = 0, shuffle: bool = False, **options: Any
     for side in ("customer", "merchant"):
         found = labelled(tables, side)
         if len(found):
-            rows[side] = found.assign(split=dataset.split.assign(found), snapshot_at=found["decided_at"].astype("int64") / 1e9)
+            rows[side] = found.assign(
+                split=dataset.split.assign(found), snapshot_at=found["decided_at"].astype("int64") / 1e9
+            )
             levels[side] = tuple(sorted(tables.offer.loc[tables.offer["side"] == side, "face_value"]))
     serving = {
         side: pd.DataFrame({"account_id": nodes.loc[nodes["side"] == side, "account_id"]}).reset_index(drop=True)

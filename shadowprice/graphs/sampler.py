@@ -1,0 +1,85 @@
+"""Sampling neighbourhoods: the part of a large graph that a batch of accounts can see, thinned at hubs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbourhood:
+    """A subgraph around some seed nodes.
+
+    nodes       int64 (n,), nodes of the whole graph; the seeds come first, in their order
+    edge_index  int64 (2, e): source, target, as positions in ``nodes``
+    edges       int64 (e,), which edges of the whole graph these are
+    scale       float32 (e,), degree of the target over the number of its edges kept: sums over the
+                kept edges, so scaled, are unbiased for sums over all of them
+    """
+
+    nodes: NDArray[np.int64]
+    edge_index: NDArray[np.int64]
+    edges: NDArray[np.int64]
+    scale: NDArray[np.float32]
+
+
+class NeighbourSampler:
+    """Samples incoming edges of a graph, hop by hop (Hamilton et al. 2017), from a compressed sparse row index."""
+
+    def __init__(self, edge_index: NDArray[np.int64], nodes: int) -> None:
+        self._source = edge_index[0]
+        self._order = np.argsort(edge_index[1], kind="stable")
+        self._start = np.searchsorted(edge_index[1][self._order], np.arange(nodes + 1))
+        self._nodes = nodes
+
+    def sample(self, seeds: NDArray[np.int64], fanouts: Sequence[int], random: np.random.Generator) -> Neighbourhood:
+        """The neighbourhood of distinct ``seeds``, at most ``fanouts[h]`` edges into each node first met at hop h.
+
+        Every node's edges are drawn once: what hop h adds is what hop h + 1 expands. O(edges kept).
+        """
+        place = np.full(self._nodes, -1, dtype=np.int64)
+        place[seeds] = np.arange(seeds.size)
+        found, frontier = [seeds], seeds
+        kept: list[NDArray[np.int64]] = []
+        targets: list[NDArray[np.int64]] = []
+        scales: list[NDArray[np.float32]] = []
+        for fanout in fanouts:
+            edges, row = self._incoming(frontier, fanout, random)
+            degree = (self._start[frontier + 1] - self._start[frontier])[row]
+            count = np.bincount(row, minlength=frontier.size)[row]
+            kept.append(edges)
+            targets.append(frontier[row])
+            scales.append((degree / np.maximum(count, 1)).astype(np.float32))
+            fresh = np.unique(self._source[edges])
+            fresh = fresh[place[fresh] < 0]
+            place[fresh] = sum(part.size for part in found) + np.arange(fresh.size)
+            found.append(fresh)
+            frontier = fresh
+        edges = np.concatenate(kept)
+        return Neighbourhood(
+            nodes=np.concatenate(found),
+            edge_index=np.stack([place[self._source[edges]], place[np.concatenate(targets)]]),
+            edges=edges,
+            scale=np.concatenate(scales),
+        )
+
+    def _incoming(
+        self, nodes: NDArray[np.int64], fanout: int, random: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Edges into ``nodes`` and the position in ``nodes`` of each one's target."""
+        degree = self._start[nodes + 1] - self._start[nodes]
+        row = np.repeat(np.arange(nodes.size), degree)
+        within = np.arange(row.size) - np.repeat(np.cumsum(degree) - degree, degree)
+        edges = self._order[self._start[nodes][row] + within]
+        crowded = degree > fanout
+        if not crowded.any():
+            return edges, row
+        # Rank the edges of a crowded node by a random key and keep the first ``fanout``.
+        key = random.random(row.size)
+        order = np.lexsort((key, row))
+        keep = np.zeros(row.size, dtype=bool)
+        keep[order] = within < fanout
+        return edges[keep], row[keep]
