@@ -2,9 +2,10 @@
 
     H[0] = project(X),   H[l+1] = act(Â H[l] W[l] + H[l] U[l] + c),   Â_uv = gate_uv / sqrt(d_u d_v)
 
-with Â including self loops and d the number of ties, the node itself counted. The gate of an edge is a small network of its features, so that the
-strength of a tie is learned; the term ``H U`` keeps an account's own features from being diluted
-by the number of its ties (without it the convolution shrinks them by 1/d).
+with Â including self loops and d the number of ties, the node itself counted. The gate of an edge
+is a small network of its features, so that the strength of a tie is learned; the term ``H U`` keeps
+an account's own features from being diluted by the number of its ties (without it the convolution
+shrinks them by 1/d).
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ class SideEvaluation:
     curve           mean curve over the test rows, (J,)
     true_curve      mean true curve over the test rows, (J,), where known
     hazard          mean hazard rate per minor unit in each segment, (J,); customers only
-    change_points   of the hazard on validation and test rows, given the model's view of each account; customers only
+    change_points   of the population's hazard, given the model's view of each account; from all labelled rows,
+                    because a change point needs tens of thousands; customers only
     reliability     mean response in equally filled ranges of the prediction
     uncorrected     the same before the model was calibrated, when it was
     data_slope      slope of response in value with confounders held fixed, where it can be told
@@ -108,9 +109,7 @@ def evaluate(
         sides[side] = _side(side, frame, curves, before.get(side), known, slope, replications)
         head = heads[side]
         if isinstance(head, HazardHead):
-            # Change points need many rows; validation rows were not trained on either.
-            held = {side: pd.concat([data.part("validation")[side], frame], ignore_index=True)}
-            sides[side] = _with_hazard(sides[side], head, model.embed(data.snapshots, held)[side], held[side])
+            sides[side] = _with_hazard(sides[side], head, model.embed(data.snapshots, data.rows)[side], data.rows[side])
     verdict = gate({side: found.metrics for side, found in sides.items()}, limits=limits)
     return Evaluation(sides, verdict)
 

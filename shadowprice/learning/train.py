@@ -16,7 +16,6 @@ from shadowprice.responses.joint import JointModel
 from shadowprice.responses.network import Rows
 from shadowprice.responses.training import FitResult, Progress, TrainingConfig, TrainingData, fit_network
 
-
 WHOLE_GRAPH_NODES = 50_000
 """Up to this many nodes one step on the whole graph is quicker than many on sampled neighbourhoods."""
 

@@ -18,11 +18,11 @@ def training_set(name: str, seed: int = 0, shuffle: bool = False, **options: Any
     """A training set straight from the tables of a data set with one snapshot, without a feature store."""
     dataset = load(name, seed=seed, **options)
     tables = dataset.tables
-    at = tables.account["snapshot_ts"].iloc[0].to_pydatetime()
+    taken = tables.account["snapshot_ts"].iloc[0].to_pydatetime()
     nodes = tables.account.drop(columns="snapshot_ts").merge(
-        interactions(tables.edge, tables.account, at).drop(columns="snapshot_ts"), on=["account_id", "side"]
+        interactions(tables.edge, tables.account, taken).drop(columns="snapshot_ts"), on=["account_id", "side"]
     )
-    snapshot = build_snapshot(nodes, tables.edge, at)
+    snapshot = build_snapshot(nodes, tables.edge, taken)
     if shuffle:
         snapshot = snapshot.shuffled(seed)
     rows, levels = {}, {}
