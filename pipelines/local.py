@@ -48,7 +48,9 @@ def run(pipeline: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, fl
         json.dumps(dict(arguments)),
     ]
     seconds: dict[str, float] = {}
-    step, started, reason = "start", time.perf_counter(), ""
+    step, started = "start", time.perf_counter()
+    reason: list[str] = []
+    telling = False
     with (
         log.open("w") as sink,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1) as child,
@@ -57,6 +59,7 @@ def run(pipeline: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, fl
         try:
             for line in child.stdout:
                 sink.write(line)
+                telling &= bool(line.strip())
                 if found := TASK.search(line):
                     step, started = found[1], time.perf_counter()
                     print(f"  {pipeline}: {step} …", flush=True)
@@ -64,14 +67,18 @@ def run(pipeline: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, fl
                     seconds[found[1]] = time.perf_counter() - started
                     print(f"  {pipeline}: {found[1]} {found[2].lower()} in {seconds[found[1]]:.1f} s", flush=True)
                 elif found := REASON.search(line):
-                    reason = f"{found[1]}: {found[2]}"
+                    reason, telling = [f"{found[1]}: {found[2]}"], True
+                elif telling and line.strip():
+                    # A message may have several lines, such as one for each fault of a table.
+                    reason.append(line.rstrip())
                 elif BAR.search(line) and sys.stdout.isatty():
                     print(f"\r    {line.strip()[:110]}", end="\n" if "100%" in line else "", flush=True)
         except BaseException:
             child.terminate()
             raise
     if child.returncode:
-        raise PipelineFailed(f"pipeline {pipeline!r} failed in step {step!r}: {reason or 'see the log'} ({log})")
+        told = "\n".join(reason)
+        raise PipelineFailed(f"pipeline {pipeline!r} failed in step {step!r}: {told or 'see the log'} ({log})")
     return seconds
 
 

@@ -1,0 +1,33 @@
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+Run = tuple[Path, dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
+    """Runs ``python -m pipelines.quickstart`` and gives the run's folder and its summary."""
+
+    def start(*arguments: str) -> Run:
+        runs = tmp_path_factory.mktemp("runs")
+        command = [sys.executable, "-W", "ignore", "-m", "pipelines.quickstart", "--runs", str(runs), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        folder = (runs / "latest").resolve()
+        return folder, json.loads((folder / "summary.json").read_text())
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def world(quickstart: Callable[..., Run]) -> Run:
+    """The default run."""
+    return quickstart("--dataset", "world")

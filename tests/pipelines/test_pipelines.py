@@ -1,0 +1,67 @@
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+from kfp import compiler
+
+from pipelines.local import PipelineFailed, run
+from pipelines.resolve import resolve_pipeline
+from pipelines.train import train_pipeline
+
+
+def compiled(pipeline, tmp_path) -> dict:
+    path = tmp_path / "pipeline.yaml"
+    compiler.Compiler().compile(pipeline, str(path))
+    return next(yaml.safe_load_all(path.read_text()))
+
+
+@pytest.mark.parametrize("pipeline", [train_pipeline, resolve_pipeline], ids=["train", "resolve"])
+def test_it_compiles_and_every_parameter_is_described(pipeline, tmp_path) -> None:
+    spec = compiled(pipeline, tmp_path)
+    parameters = spec["root"]["inputDefinitions"]["parameters"]
+    assert all(parameter.get("description") for parameter in parameters.values()), parameters
+
+
+def test_what_reads_now_is_never_cached(tmp_path) -> None:
+    tasks = compiled(resolve_pipeline, tmp_path)["root"]["dag"]["tasks"]
+    assert set(tasks) == {"measure", "solve", "publish"}
+    assert not any(task["cachingOptions"].get("enableCache") for task in tasks.values())
+
+
+def test_registration_waits_for_the_gate(tmp_path) -> None:
+    tasks = compiled(train_pipeline, tmp_path)["root"]["dag"]["tasks"]
+    gate = next(task for name, task in tasks.items() if name.startswith("condition"))
+    assert "evaluate" in json.dumps(gate["triggerPolicy"])
+    assert "register" not in tasks
+
+
+@pytest.mark.timeout(300)
+def test_a_bad_table_stops_the_pipeline_at_its_first_step_and_nothing_is_written(tmp_path, examples) -> None:
+    broken = tmp_path / "data"
+    broken.mkdir()
+    for path in examples.glob("*.csv"):
+        (broken / path.name).write_text(path.read_text())
+    exposure = (broken / "exposure.csv").read_text().splitlines()
+    header = exposure[0].split(",")
+    cells = exposure[3].split(",")
+    cells[header.index("propensity")] = "1.7"
+    exposure[3] = ",".join(cells)
+    (broken / "exposure.csv").write_text("\n".join(exposure))
+    workspace = tmp_path / "run"
+    arguments = {"workspace": str(workspace), "dataset": "tables", "data": str(broken), "workers": 0}
+    with pytest.raises(PipelineFailed, match=r"(?s)step 'prepare'.*exposure.*propensity.*2") as failed:
+        run("train", tmp_path / "pipeline", arguments)
+    assert "InvalidTable" in str(failed.value)
+    assert not workspace.exists()
+    assert not list((tmp_path / "pipeline").glob("*/prepare/tables/tables/*"))
+
+
+def test_the_command_line_says_in_one_line_what_is_wrong(tmp_path) -> None:
+    command = [sys.executable, "-m", "pipelines.quickstart", "--dataset", "o2o", "--data", str(tmp_path / "nowhere")]
+    done = subprocess.run([*command, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "quickstart failed" in done.stderr
+    assert "nowhere" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -1,0 +1,143 @@
+"""The main job, end to end with the real parts: what its users were promised."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from feature_repo.featurize import CAMPAIGN
+from feature_repo.resolve import Solver
+from serving.client import DecisionClient
+from serving.launch import Deployment, launch
+from shadowprice.campaign import SIDES
+from shadowprice.decision import decide
+from shadowprice.learning.bundle import EMBEDDINGS
+from shadowprice.pacing.day import Day
+from shadowprice.pacing.outcomes import Population
+from shadowprice.pacing.policies import Books, PricedPolicy
+from shadowprice.price import PriceRecord
+
+pytestmark = pytest.mark.timeout(1500)
+
+KEYS = {"dataset", "rows", "accounts", "edges", "metrics", "solve", "serve", "pacing", "simulated", "seconds", "versions"}
+
+
+def test_the_run_leaves_what_the_contract_names(world) -> None:
+    folder, summary = world
+    assert set(summary) >= KEYS
+    assert set(summary["solve"]) == {"status", "primal", "dual", "gap", "violation", "seconds", "prices"}
+    assert set(summary["serve"]) >= {"requests", "errors", "p50_ms", "p99_ms", "throughput_rps"}
+    assert summary["simulated"] is True
+    assert (folder / "pipeline").is_dir()
+    newest = PriceRecord.from_json((folder / "price.json").read_text())
+    assert newest.version == summary["pacing"]["price_updates"] + 1
+    assert "simulated" in (folder / "report.html").read_text()
+
+
+def test_the_model_beats_a_coin_and_is_calibrated(world) -> None:
+    customer = world[1]["metrics"]["customer"]
+    assert customer["auc"]["low"] > 0.7
+    assert customer["ece"]["value"] < 0.03
+    assert customer["rpr"]["value"] == 0
+
+
+def test_the_day_ends_within_half_a_percent_of_the_budget_and_never_far_above(world) -> None:
+    pacing = world[1]["pacing"]
+    assert abs(pacing["spend"] / pacing["budget"] - 1) < 0.005
+    assert pacing["overspend"] <= pacing["largest_hourly_forecast_error"]
+    assert pacing["price_updates"] == pacing["hours"] == 24
+
+
+def test_the_value_is_near_the_hindsight_optimum_with_the_true_curves(world) -> None:
+    pacing = world[1]["pacing"]
+    assert pacing["value"] >= 0.98 * pacing["value_hindsight"]
+
+
+def test_a_static_price_does_visibly_worse_when_noon_doubles(world) -> None:
+    shock = world[1]["shock"]
+    assert shock["value_static"] < 0.96 * shock["value"]
+    assert shock["overspend_static"] > 5 * shock["overspend"]
+
+
+def test_every_price_is_certified(world) -> None:
+    folder, _ = world
+    records = [PriceRecord.from_json(path.read_text()) for path in sorted((folder / "prices" / "world").glob("*.json"))]
+    assert [record.version for record in records] == list(range(1, len(records) + 1))
+    assert max(abs(record.gap) for record in records) <= 1e-6
+    assert max(record.violation for record in records) <= 1e-9
+
+
+@pytest.fixture(scope="module")
+def requests(world) -> Day:
+    """Accounts of both sides, some of them unknown."""
+    folder, _ = world
+    known = pd.read_parquet(folder / "model" / EMBEDDINGS, columns=["account_id", "side"])
+    some = known.sample(400, random_state=1)
+    strangers = pd.DataFrame({"account_id": [f"stranger{k}" for k in range(40)], "side": ["customer", "merchant"] * 20})
+    asked = pd.concat([some, strangers], ignore_index=True).sample(frac=1.0, random_state=2)
+    names = np.array([f"same-{k:04d}" for k in range(len(asked))])
+    at = np.linspace(0, 0.9, len(asked))
+    return Day(names, asked["account_id"].to_numpy(str), asked["side"].to_numpy(str), at, 24)
+
+
+def test_evaluator_simulator_and_service_decide_alike(world, requests: Day, tmp_path: Path) -> None:
+    folder, _ = world
+    solver = Solver(folder)
+    campaign, price = solver.campaign, solver.prices.latest(solver.campaign.name)
+    assert price is not None
+    by_rule = np.zeros(len(requests), dtype=int)
+    model = {}
+    for side in SIDES:
+        rows = np.flatnonzero(requests.side == side)
+        accounts = np.unique(requests.account_id[rows])
+        model[side] = Population(accounts, solver.curves(side, accounts))
+        # one request at a time, as an evaluator that reads a log would do it
+        for row in rows:
+            response = solver.curves(side, requests.account_id[[row]]).response
+            by_rule[row] = decide(
+                campaign.terms(side).value(response),
+                campaign.net_cost(side, response),
+                list(price.prices.values()),
+                price.tie_share,
+                [requests.request_id[row]],
+            ).level[0]
+    simulator = PricedPolicy(campaign, model, Books(campaign, {}), price=price)
+    by_simulator = simulator(requests).level
+
+    campaign_file = tmp_path / CAMPAIGN
+    campaign_file.write_text(json.dumps(campaign.to_dict()))
+    places = Deployment(
+        campaign_file=campaign_file,
+        model_dir=folder / "model",
+        features_dir=folder / "features",
+        prices_dir=folder / "prices",
+        ledger_db=tmp_path / "ledger.db",
+        logs_dir=tmp_path,
+    )
+    with launch(places) as services, DecisionClient(services.predictor_url, services.campaign) as client:
+        answers = [
+            client.decide(part.request_id.tolist(), part.account_id.tolist(), part.side.tolist())
+            for part in requests.batches(37)
+        ]
+    by_service = np.concatenate([answer.level for answer in answers])
+    reason = np.concatenate([answer.reason for answer in answers])
+    np.testing.assert_array_equal(by_simulator, by_rule)
+    np.testing.assert_array_equal(by_service, by_rule)
+    assert np.unique(by_rule).size > 1
+    assert (reason == "cold_start").sum() == 40
+
+
+def test_thornton_goes_through_and_says_that_outcomes_are_simulated(quickstart) -> None:
+    folder, summary = quickstart("--dataset", "thornton", "--workers", "0")
+    assert summary["dataset"] == "thornton"
+    assert summary["metrics"]["customer"]["auc"]["low"] > 0.6
+    assert summary["pacing"]["overspend"] <= summary["pacing"]["largest_hourly_forecast_error"]
+    assert "fitted outcome model" in (folder / "report.html").read_text()
+
+
+def test_a_users_own_tables_go_through(quickstart, examples: Path) -> None:
+    _, summary = quickstart("--dataset", "tables", "--data", str(examples), "--workers", "0", "--epochs", "60")
+    assert summary["rows"]["account"] > 30
+    assert summary["serve"]["errors"] == 0
