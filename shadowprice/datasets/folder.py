@@ -37,6 +37,7 @@ def load(
     test_from: datetime | str | None = None,
     label_delay_days: float = 0.0,
     purge: bool = False,
+    currency: str = "USD",
 ) -> Dataset:
     """The data set in the folder ``data``; split by time where both instants are given, by account otherwise."""
     if data is None:
@@ -52,7 +53,9 @@ def load(
             label_delay_days=label_delay_days,
             purge=purge,
         )
-    return Dataset(name="tables", tables=tables, split=split, notes={"source": f"the folder {Path(data).name}"})
+    return Dataset(
+        name="tables", tables=tables, split=split, currency=currency, notes={"source": f"the folder {Path(data).name}"}
+    )
 
 
 def read_tables(path: str | os.PathLike[str]) -> Tables:

@@ -88,6 +88,7 @@ def load(data: str | None, *, seed: int = 0, purge: bool = False) -> Dataset:  #
         name="o2o",
         tables=tables,
         split=split,
+        currency="CNY",
         confounders={"customer": ["partner_id", "x_log_threshold"]},
         notes={
             "source": "real: Alibaba O2O coupons (Tianchi), receipts of 14 April to 31 May 2016; licence not stated",

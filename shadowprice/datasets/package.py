@@ -36,6 +36,7 @@ def save_dataset(dataset: Dataset, folder: Path) -> None:
         "split": dataset.split.to_dict(),
         "notes": dataset.notes,
         "confounders": dataset.confounders,
+        "currency": dataset.currency,
     }
     (folder / f"{META}.part").write_text(json.dumps(meta, indent=1))
     os.replace(folder / f"{META}.part", folder / META)
@@ -53,5 +54,6 @@ def load_dataset(folder: Path) -> Dataset:
         split=Split.from_dict(meta["split"]),
         truth=pd.read_parquet(truth) if truth.exists() else None,
         confounders=meta["confounders"],
+        currency=meta["currency"],
         notes=meta["notes"],
     )

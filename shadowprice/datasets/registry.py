@@ -29,6 +29,7 @@ class Dataset:
 
     confounders  side → columns of its requests whose crossing holds the reasons for an incentive's
            value fixed; none where the value was randomised
+    currency  ISO 4217 code of the money
     truth  account_id, side, level, response: the true expected response at each level, where known
     notes  what a reader of the report must know: source, what was dropped, fitted or assumed
     """
@@ -38,6 +39,7 @@ class Dataset:
     split: Split
     truth: pd.DataFrame | None = None
     confounders: dict[str, list[str]] = field(default_factory=dict)
+    currency: str = "USD"
     notes: dict[str, str] = field(default_factory=dict)
 
 

@@ -34,6 +34,19 @@ class Currency:
     major: str = "dollars"
     minor: str = "cents"
 
+    @classmethod
+    def of(cls, code: str) -> Currency:
+        """The currency of an ISO 4217 code; an unknown one is written by its code."""
+        return _CURRENCIES.get(code, cls(symbol=f"{code} ", major=code, minor=f"1/100 {code}"))
+
+
+_CURRENCIES = {
+    "USD": Currency(),
+    "CNY": Currency(symbol="¥", major="yuan", minor="fen"),
+    "EUR": Currency(symbol="€", major="euros", minor="cents"),
+    "GBP": Currency(symbol="£", major="pounds", minor="pence"),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class SideReport:

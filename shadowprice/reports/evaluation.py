@@ -13,7 +13,7 @@ from shadowprice.datasets.package import load_dataset
 from shadowprice.learning.bundle import read_meta
 from shadowprice.learning.evaluate import Evaluation, SideEvaluation, evaluate
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.reports.data import ReportData, SideReport
+from shadowprice.reports.data import Currency, ReportData, SideReport
 from shadowprice.reports.report import write_report
 from shadowprice.reports.storage import to_json, write_text
 from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics
@@ -54,13 +54,14 @@ def evaluate_bundle(
         dataset=dataset.name,
         created_at=datetime.now(UTC),
         simulated=dataset.truth is not None,
+        currency=Currency.of(dataset.currency),
         sides=side_reports(found, meta["recipe"], simulated=dataset.truth is not None),
         gate=found.gate,
         notes=tuple(f"{name}: {text}" for name, text in dataset.notes.items()),
     )
     write_text(to_json(part), out)
     write_report(part, page)
-    write_text(evaluation_markdown(part.sides, part.gate), summary)
+    write_text(evaluation_markdown(part.sides, part.gate, part.currency), summary)
     for name, value in evaluation_metrics(part.sides).items():
         log(name, value)
     return found.gate.passed

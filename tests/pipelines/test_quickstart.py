@@ -21,7 +21,19 @@ from shadowprice.price import PriceRecord
 
 pytestmark = pytest.mark.timeout(1500)
 
-KEYS = {"dataset", "rows", "accounts", "edges", "metrics", "solve", "serve", "pacing", "simulated", "seconds", "versions"}
+KEYS = {
+    "dataset",
+    "rows",
+    "accounts",
+    "edges",
+    "metrics",
+    "solve",
+    "serve",
+    "pacing",
+    "simulated",
+    "seconds",
+    "versions",
+}
 
 
 def test_the_run_leaves_what_the_contract_names(world) -> None:
