@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -24,3 +27,46 @@ def shared_data() -> Path:
             pytest.fail(reason)
         pytest.skip(reason)
     return folder
+
+
+@pytest.fixture(scope="session")
+def fit_intercepts() -> Callable[..., tuple[NDArray[np.float64], float]]:
+    """Fits the hazard layer's intercepts alone, at their maximum in double precision.
+
+    Given levels (J,), level (n,) and y (n,); gives the curve (J,) and the log-likelihood.
+    """
+
+    def fit(
+        levels: NDArray[np.int64], level: NDArray[np.int64], y: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], float]:
+        import torch
+
+        from shadowprice.responses.hazard import HazardLayer
+
+        torch.set_default_dtype(torch.float64)
+        try:
+            layer = HazardLayer(1, levels)
+            layer.start(level, y)
+            h, index, target = torch.zeros(level.size, 1), torch.from_numpy(level), torch.from_numpy(y)
+            optimiser = torch.optim.LBFGS(
+                layer.parameters(),
+                max_iter=3000,
+                tolerance_grad=1e-14,
+                tolerance_change=0,
+                line_search_fn="strong_wolfe",
+            )
+
+            def closure() -> torch.Tensor:
+                optimiser.zero_grad()
+                loss = layer.loss(h, index, target).mean()
+                loss.backward()
+                return loss
+
+            optimiser.step(closure)
+            with torch.no_grad():
+                curve = 1 - torch.exp(-layer(torch.zeros(1, 1)))
+                return curve.numpy()[0], -float(layer.loss(h, index, target).sum())
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+    return fit

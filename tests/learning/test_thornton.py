@@ -11,7 +11,7 @@ from shadowprice.evaluation.current_status import CurrentStatus
 from shadowprice.evaluation.means import wilson
 from shadowprice.evaluation.segments import fit_segments
 from shadowprice.responses import make
-from shadowprice.responses.hazard import HazardLayer, log1mexp
+from shadowprice.responses.hazard import log1mexp
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.tables import labelled
 from shadowprice.testing import assert_monotone
@@ -25,32 +25,6 @@ def rows() -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def levels(rows: pd.DataFrame) -> np.ndarray:
     return np.sort(rows["face_value"].unique())
-
-
-def without_features(levels: np.ndarray, level: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
-    """Curve and log-likelihood of the hazard layer with intercepts alone, at their maximum."""
-    torch.set_default_dtype(torch.float64)
-    try:
-        layer = HazardLayer(1, levels)
-        layer.start(level, y)
-        h, index, target = torch.zeros(level.size, 1), torch.from_numpy(level), torch.from_numpy(y)
-        optimiser = torch.optim.LBFGS(
-            layer.parameters(), max_iter=3000, tolerance_grad=1e-12, tolerance_change=0, line_search_fn="strong_wolfe"
-        )
-
-        def closure() -> torch.Tensor:
-            optimiser.zero_grad()
-            loss = layer.loss(h, index, target).mean()
-            loss.backward()
-            return loss
-
-        optimiser.step(closure)
-        with torch.no_grad():
-            curve = 1 - torch.exp(-layer(torch.zeros(1, 1)))
-            loglik = -float(layer.loss(h, index, target).sum())
-    finally:
-        torch.set_default_dtype(torch.float32)
-    return curve.numpy()[0], loglik
 
 
 def paid_arms(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -101,9 +75,11 @@ def test_with_two_rates_it_is_lifelines_piecewise_exponential_fit(rows: pd.DataF
     assert ours.loglik == pytest.approx(fitted.log_likelihood_, rel=1e-5)
 
 
-def test_its_curve_lies_inside_the_interval_of_every_arm(rows: pd.DataFrame, levels: np.ndarray) -> None:
+def test_its_curve_lies_inside_the_interval_of_every_arm(
+    rows: pd.DataFrame, levels: np.ndarray, fit_intercepts
+) -> None:
     level, y = rows["level"].to_numpy(), rows["response"].to_numpy(dtype=np.float64)
-    curve, loglik = without_features(levels, level, y)
+    curve, loglik = fit_intercepts(levels, level, y)
     assert_monotone(curve[:, None])
     for j, response in enumerate(curve):
         arm = y[level == j]
