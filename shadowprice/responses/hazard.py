@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shadowprice.responses.heads import RATE_SCALE, HazardHead
-from shadowprice.responses.layer import ResponseLayer
+from shadowprice.responses.layer import ResponseLayer, differs
 
 LOG_RATE_RANGE = (-15.0, 8.0)
 
@@ -111,7 +111,7 @@ class HazardLayer(ResponseLayer):
             parameter.copy_(torch.sign(parameter) * torch.clamp(parameter.abs() - threshold, min=0.0))
 
     @torch.no_grad()
-    def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor) -> float:
+    def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor, account: Tensor) -> float:
         """Scale all hazards by the factor c that fits held-out rows best, and return log c.
 
         One parameter, Λ' = c·Λ: an intercept on the complementary log-log scale. It repairs a level
@@ -120,7 +120,8 @@ class HazardLayer(ResponseLayer):
         """
         cumulative = self(embedding).gather(1, level[:, None]).squeeze(1).double()
         hits = response > 0.5
-        if not bool(hits.any()) or bool(hits.all()):
+        score = torch.where(hits, cumulative / torch.expm1(cumulative), -cumulative)
+        if not bool(hits.any()) or bool(hits.all()) or not differs(score, account):
             return 0.0
         low, high = 1e-3, 1e3
         for _ in range(80):

@@ -146,7 +146,7 @@ class JointModel:
                 held_out[side], snapshots, self.scaling, side, self.spec.context.get(side, ())
             ).tensors()
             embedding = self.network.requests(side, nodes, rows)
-            corrections[side] = self.network.layer(side).calibrate(embedding, rows.level, rows.response)
+            corrections[side] = self.network.layer(side).calibrate(embedding, rows.level, rows.response, rows.node)
         return corrections
 
     @torch.no_grad()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shadowprice.responses.heads import RATE_SCALE, LinearHead
-from shadowprice.responses.layer import ResponseLayer
+from shadowprice.responses.layer import ResponseLayer, differs
 
 
 class LinearLayer(ResponseLayer):
@@ -49,9 +49,12 @@ class LinearLayer(ResponseLayer):
         self.base.bias.fill_(float(response.mean() - slope * amount.mean()))
 
     @torch.no_grad()
-    def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor) -> float:
+    def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor, account: Tensor) -> float:
         """Shift the response by the mean error on held-out rows, and return the shift."""
-        shift = float((response - self.forward(embedding).gather(1, level[:, None]).squeeze(1)).mean())
+        error = response - self.forward(embedding).gather(1, level[:, None]).squeeze(1)
+        if not differs(error, account):
+            return 0.0
+        shift = float(error.mean())
         self.correct(shift)
         return shift
 

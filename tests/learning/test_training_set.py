@@ -121,15 +121,13 @@ def test_the_bundle_serves_the_curves_of_the_network(data: TrainingSet, tmp_path
         np.testing.assert_array_equal(head.response(np.stack(own["embedding"])), expected[side].response)
 
 
-def test_calibration_removes_the_error_of_the_mean_on_validation_rows(data: TrainingSet) -> None:
+def test_calibration_finds_a_planted_error_and_can_be_taken_off_again(data: TrainingSet) -> None:
     model, _ = train(data, "dnn", TrainingConfig(epochs=3), report=quiet)
-    held = data.part("validation")
-    corrections = calibrate(model, data)
-
-    def error(of: JointModel, side: str) -> float:
-        rows = held[side]
-        predicted = of.curves(data.snapshots, {side: rows})[side].response[rows["level"], np.arange(len(rows))]
-        return float((rows["response"] - predicted).mean())
-
-    assert abs(error(model, "merchant")) < 1e-3
-    assert error(uncalibrated(model, corrections), "merchant") == pytest.approx(corrections["merchant"], abs=1e-3)
+    calibrate(model, data)
+    right = model.curves(data.snapshots, data.serving)["merchant"].response
+    model.network.layer("merchant").correct(1.0)
+    found = calibrate(model, data)
+    assert found["merchant"] == pytest.approx(-1.0, abs=0.2)
+    np.testing.assert_allclose(model.curves(data.snapshots, data.serving)["merchant"].response, right, atol=0.2)
+    before = uncalibrated(model, found).curves(data.snapshots, data.serving)["merchant"].response
+    np.testing.assert_allclose(before, right + 1.0, atol=0.2)

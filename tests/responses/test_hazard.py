@@ -158,8 +158,26 @@ def test_calibration_finds_the_factor_that_was_planted() -> None:
         level = torch.from_numpy(random.integers(0, LEVELS.size, 40_000))
         hazard = layer(embedding).gather(1, level[:, None]).squeeze(1).numpy()
     y = torch.from_numpy((random.random(40_000) < 1 - np.exp(-1.7 * hazard)).astype(np.float32))
-    assert np.exp(layer.calibrate(embedding, level, y)) == pytest.approx(1.7, rel=0.03)
-    assert abs(layer.calibrate(embedding, level, y)) < 1e-4
+    account = torch.arange(40_000)
+    assert np.exp(layer.calibrate(embedding, level, y, account)) == pytest.approx(1.7, rel=0.03)
+    assert layer.calibrate(embedding, level, y, account) == 0.0
+
+
+def test_calibration_leaves_alone_what_chance_explains() -> None:
+    """Rows of one account repeat its luck, so a hundred accounts say little however many rows they have."""
+    corrected = 0
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        layer = HazardLayer(1, LEVELS)
+        layer.correct(-1.5)
+        level = torch.from_numpy(random.integers(0, LEVELS.size, 5000))
+        account = torch.arange(5000) // 50
+        luck = np.repeat(random.choice([0.5, 1.5], size=100), 50)
+        with torch.no_grad():
+            hazard = layer(torch.zeros(5000, 1)).gather(1, level[:, None]).squeeze(1).numpy()
+        y = torch.from_numpy((random.random(5000) < luck * (1 - np.exp(-hazard))).astype(np.float32))
+        corrected += layer.calibrate(torch.zeros(5000, 1), level, y, account) != 0.0
+    assert corrected <= 8
 
 
 def test_the_exported_head_gives_the_same_curve() -> None:
