@@ -57,7 +57,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
         seconds[step] = time.perf_counter() - since
         print(f"  {step} in {seconds[step]:.1f} s", flush=True)
 
-    training_run = _newest(folder / "pipeline", "shadowprice-train-*")
+    training_run = _training_run(folder)
     dataset = load_dataset(training_run / "prepare" / "tables")
     training = TrainingSet.load(training_run / "featurize" / "training")
     solver, traffic = Solver(folder), Traffic.load(folder)
@@ -121,6 +121,12 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
     write_text(json.dumps(summary, indent=1), folder / "summary.json")
 
 
+def why_not(folder: Path) -> tuple[str, ...]:
+    """The rules of the gate that the model of a run breaks."""
+    gate = _evaluation(_training_run(folder)).gate
+    return gate.reasons if gate else ()
+
+
 def _truth(dataset: Dataset, training: TrainingSet, traffic: Traffic, seed: int) -> dict[Side, Population]:
     """The response curves that outcomes are drawn from: the generator's, or a fitted outcome model's."""
     populations: dict[Side, Population] = {}
@@ -166,7 +172,7 @@ def _report(
     solve_seconds: list[float],
     serving: Mapping[str, Any],
 ) -> ReportData:
-    evaluation = from_json(ReportData, (training_run / "evaluate" / "evaluation").read_text())
+    evaluation = _evaluation(training_run)
     outcomes = _outcomes_note(dataset)
     tables = {f"{name} rows": len(table) for name, table in dataset.tables.as_dict().items()}
     graph = {
@@ -222,5 +228,9 @@ def _versions() -> dict[str, str]:
     return {package: version(package) for package in PACKAGES}
 
 
-def _newest(folder: Path, pattern: str) -> Path:
-    return sorted(folder.glob(pattern))[-1]
+def _training_run(folder: Path) -> Path:
+    return sorted((folder / "pipeline").glob("shadowprice-train-*"))[-1]
+
+
+def _evaluation(training_run: Path) -> ReportData:
+    return from_json(ReportData, (training_run / "evaluate" / "evaluation").read_text())

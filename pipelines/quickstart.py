@@ -13,7 +13,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pipelines.campaign_day import play
+from pipelines.campaign_day import play, why_not
 from pipelines.local import run
 from shadowprice.errors import ShadowpriceError
 
@@ -55,7 +55,7 @@ def quickstart(
     }
     seconds = run("train", folder / "pipeline", arguments)
     if not (folder / "model").exists():
-        raise ShadowpriceError(f"the model did not pass the gate and is not served; see {folder}/pipeline for why")
+        raise ShadowpriceError(f"the model did not pass the gate and is not served: {'; '.join(why_not(folder))}")
     seconds |= run("resolve", folder / "pipeline", {"workspace": str(folder)})
     play(folder, seconds, started, seed=seed)
     link = runs / ".latest"

@@ -61,4 +61,4 @@ def differs(score: Tensor, account: Tensor) -> bool:
     if accounts < 2:
         return False
     deviation = float(sums.std()) * accounts**0.5
-    return deviation > 0 and abs(float(sums.sum())) > TWO_SIDED_5_PERCENT * deviation
+    return abs(float(sums.sum())) > TWO_SIDED_5_PERCENT * deviation > 0.0

@@ -1,6 +1,8 @@
 """The main job, end to end with the real parts: what its users were promised."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,8 @@ from feature_repo.resolve import Solver
 from serving.client import DecisionClient
 from serving.launch import Deployment, launch
 from shadowprice.campaign import SIDES
+from shadowprice.datasets import load
+from shadowprice.datasets.folder import write_tables
 from shadowprice.decision import decide
 from shadowprice.learning.bundle import EMBEDDINGS
 from shadowprice.pacing.day import Day
@@ -149,7 +153,26 @@ def test_thornton_goes_through_and_says_that_outcomes_are_simulated(quickstart) 
     assert "fitted outcome model" in (folder / "report.html").read_text()
 
 
-def test_a_users_own_tables_go_through(quickstart, examples: Path) -> None:
-    _, summary = quickstart("--dataset", "tables", "--data", str(examples), "--workers", "0", "--epochs", "60")
-    assert summary["rows"]["account"] > 30
+def test_a_users_own_tables_go_through(quickstart, tmp_path: Path) -> None:
+    write_tables(load("world", customers=1200, merchants=300, both=30).tables, tmp_path / "tables")
+    _, summary = quickstart(
+        "--dataset", "tables", "--data", str(tmp_path / "tables"), "--workers", "0", "--epochs", "80"
+    )
+    assert summary["rows"]["exposure"] == 12_000
     assert summary["serve"]["errors"] == 0
+    assert summary["pacing"]["overspend"] <= summary["pacing"]["largest_hourly_forecast_error"]
+
+
+def test_the_example_is_too_small_to_pass_the_gate_and_the_run_says_so(examples: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore", "-m", "pipelines.quickstart", "--dataset", "tables", "--workers", "0"]
+    done = subprocess.run(
+        [*command, "--data", str(examples), "--epochs", "40", "--runs", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "did not pass the gate" in done.stderr
+    assert "AUC above 0.5 by its lower bound" in done.stderr
+    assert not list(tmp_path.glob("*/model"))
+    assert not (tmp_path / "latest").exists()

@@ -1,0 +1,1 @@
+"""Benchmarks: each module measures one thing against its peers in one run."""
