@@ -60,5 +60,5 @@ def differs(score: Tensor, account: Tensor) -> bool:
     accounts = sums.numel()
     if accounts < 2:
         return False
-    deviation = float(sums.std()) * accounts**0.5
+    deviation = float(sums.std()) * float(np.sqrt(accounts))
     return abs(float(sums.sum())) > TWO_SIDED_5_PERCENT * deviation > 0.0
