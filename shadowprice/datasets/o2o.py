@@ -64,7 +64,7 @@ def load(data: str | None, *, seed: int = 0, purge: bool = False) -> Dataset:  #
     exposure = _exposure(rows)
     outcome = _outcome(rows, exposure)
     to_allocate = _to_allocate(data)
-    history = pd.concat([rows, to_allocate], ignore_index=True)
+    history = pd.concat([rows, *to_allocate], ignore_index=True)
     split = Split(
         by="time",
         validation_from=VALIDATION_FROM,
@@ -78,7 +78,7 @@ def load(data: str | None, *, seed: int = 0, purge: bool = False) -> Dataset:  #
             "account": _account(history),
             "edge": _edge(history),
             "offer": _offer(),
-            "exposure": pd.concat([exposure, _exposure(to_allocate)], ignore_index=True),
+            "exposure": pd.concat([exposure, *map(_exposure, to_allocate)], ignore_index=True),
             "outcome": outcome,
             "campaign": _campaign(int(BUDGET_SHARE * cost * day)),
         }
@@ -103,15 +103,16 @@ def load(data: str | None, *, seed: int = 0, purge: bool = False) -> Dataset:  #
             "budget": f"{BUDGET_SHARE:.0%} of what a mean day's receipts cost at the values given: "
             f"{cost:.2f} fen x {day:.0f} receipts a day, training weeks only",
             "requests per day": f"{day:.0f}",
-            "to allocate": f"{len(to_allocate)} receipts of July, without outcomes",
+            "to allocate": f"{sum(map(len, to_allocate))} receipts of July, without outcomes",
         },
     )
 
 
-def _to_allocate(data: str | None) -> pd.DataFrame:
+def _to_allocate(data: str | None) -> list[pd.DataFrame]:
+    """July's receipts, or nothing where the folder does not have them."""
     if data is None or not (Path(data) / JULY_FILE).is_file():
-        return pd.DataFrame()
-    return _usable(_read(data, JULY_FILE, needs=(*_KEYS, "distance")))[0]
+        return []
+    return [_usable(_read(data, JULY_FILE, needs=(*_KEYS, "distance")))[0]]
 
 
 def _read(data: str | None, file: str, needs: tuple[str, ...]) -> pd.DataFrame:

@@ -28,8 +28,16 @@ def raw(folder: Path) -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def dataset(folder: Path) -> Dataset:
-    return load("o2o", data=str(folder))
+def labelled_only(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the labelled receipts and without July's."""
+    alone = tmp_path_factory.mktemp("o2o")
+    (alone / LABELLED_FILE).symlink_to((folder / LABELLED_FILE).resolve())
+    return alone
+
+
+@pytest.fixture(scope="module")
+def dataset(labelled_only: Path) -> Dataset:
+    return load("o2o", data=str(labelled_only))
 
 
 def source_row(request_id: pd.Series[Any]) -> pd.Series[Any]:
@@ -127,8 +135,8 @@ def test_the_last_labelled_week_is_the_test_and_no_label_of_it_is_seen_before(da
     assert (outcome["observed_at"][part == "test"] > pd.Timestamp("2016-05-25", tz="UTC")).all()
 
 
-def test_a_purged_split_trains_only_on_labels_known_when_the_test_begins(folder: Path) -> None:
-    dataset = load("o2o", data=str(folder), purge=True)
+def test_a_purged_split_trains_only_on_labels_known_when_the_test_begins(labelled_only: Path) -> None:
+    dataset = load("o2o", data=str(labelled_only), purge=True)
     part = dataset.split.assign(dataset.tables.exposure)
     known = dataset.tables.outcome["observed_at"]
     begins = pd.Timestamp("2016-05-25", tz="UTC")
@@ -172,7 +180,7 @@ def test_the_budget_binds_and_can_be_met(dataset: Dataset, raw: pd.DataFrame) ->
 
 def test_july_is_there_to_allocate_and_no_labelled_request_can_see_it(dataset: Dataset, folder: Path) -> None:
     raw = pd.read_parquet(folder / JULY_FILE)
-    tables = dataset.tables
+    tables = load("o2o", data=str(folder)).tables
     begins = pd.Timestamp("2016-07-01", tz="UTC")
     july = tables.exposure[tables.exposure["decided_at"] >= begins]
     assert len(july) == raw["value_yuan"].isin(YUAN).sum() == 110_242
@@ -180,7 +188,12 @@ def test_july_is_there_to_allocate_and_no_labelled_request_can_see_it(dataset: D
     snapshots = tables.account[tables.account["snapshot_ts"] >= begins]
     assert set(snapshots["snapshot_ts"]) == {begins}
     assert set(july["account_id"]) == set(snapshots.loc[snapshots["side"] == "customer", "account_id"])
-    assert labelled(tables, "customer")["decided_at"].max() < pd.Timestamp("2016-06-01", tz="UTC") < begins
+    rows = labelled(tables, "customer")
+    pd.testing.assert_frame_equal(rows, labelled(dataset.tables, "customer"))
+    assert rows["decided_at"].max() < pd.Timestamp("2016-06-01", tz="UTC") < begins
+    for table, time in (("account", "snapshot_ts"), ("edge", "ts")):
+        seen = getattr(tables, table)[getattr(tables, table)[time] < pd.Timestamp("2016-06-01", tz="UTC")]
+        pd.testing.assert_frame_equal(seen.reset_index(drop=True), getattr(dataset.tables, table))
 
 
 def test_a_folder_without_the_file_is_refused_with_its_name(tmp_path: Path) -> None:
