@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DATASET ?= world
 DATA ?=
+OPTIONS ?= {}
 SEED ?= 0
 PORT ?= 8080
 RUN ?= runs/latest
@@ -30,8 +31,8 @@ $(STAMP): pyproject.toml constraints.txt
 install: $(STAMP) ## One .venv with everything that tests and benchmarks need
 
 .PHONY: quickstart
-quickstart: install ## The whole main job on one machine [DATASET=world|tables|o2o|thornton] [DATA=path]
-	$(BIN)/python -W ignore -m pipelines.quickstart --dataset $(DATASET) --data '$(DATA)' --seed $(SEED)
+quickstart: install ## The whole main job on one machine [DATASET=world|tables|o2o|thornton] [DATA=path] [OPTIONS=json]
+	$(BIN)/python -W ignore -m pipelines.quickstart --dataset $(DATASET) --data '$(DATA)' --options '$(OPTIONS)' --seed $(SEED)
 
 .PHONY: serve
 serve: install ## The services of the last run (predictor on PORT=8080, ledger on the next port) [RUN=runs/latest]

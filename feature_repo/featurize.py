@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from feature_repo.columns import describe
 from feature_repo.offline import training_frame, write_interactions, write_profiles
@@ -60,19 +62,25 @@ def featurize(data: Path, workspace: Path, out: Path, *, online: Online | None =
     for side in campaign.sides:
         found = labelled(tables, side)
         if found.empty:
-            continue
+            raise InvalidInput(
+                f"side {side!r} has offers but no mature outcome to learn from; add outcomes or leave its offers out",
+                field="outcome",
+            )
         context[side] = tuple(c for c in found.columns if c.startswith(("x_", "c_")) and found[c].notna().any())
         found["split"] = dataset.split.assign(found)
         found = found.drop(columns=[c for c in found.columns if c.startswith(("x_", "c_")) and c not in context[side]])
-        known = training_frame(store, found[["account_id", "decided_at"]], side)["snapshot_at"].notna().to_numpy()
+        found["snapshot_at"] = seconds(found["decided_at"])
+        known = _profiled(tables, side, found, times)
         facts[f"{side} rows without a profile at the time"] = int((~known).sum())
         found = found[known].reset_index(drop=True)
-        found["snapshot_at"] = seconds(found["decided_at"])
+        if found.empty:
+            raise InvalidInput(
+                f"no request of side {side!r} has a profile of its account from before; account.snapshot_ts must not "
+                "be later than exposure.decided_at",
+                field="account.snapshot_ts",
+            )
         rows[side] = found
         facts |= {f"{side} {split} rows": int((found["split"] == split).sum()) for split in found["split"].unique()}
-    if not rows:
-        raise InvalidInput("no side has a mature outcome to learn from", field="outcome")
-
     requests = _requests(tables, campaign)
     snapshots = [
         _snapshot(store, tables, at, until, requests) for at, until in zip(times, [*times[1:], None], strict=True)
@@ -115,6 +123,16 @@ def seconds(times: pd.Series[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.asarray(times.dt.as_unit("us").astype(np.int64).to_numpy() / 1e6, dtype=np.float64)
 
 
+def _profiled(tables: Tables, side: Side, rows: pd.DataFrame, times: Sequence[datetime]) -> NDArray[np.bool_]:
+    """bool (n,): rows whose account had a profile by the snapshot that they see."""
+    own = tables.account[tables.account["side"] == side]
+    first = pd.Series(seconds(own["snapshot_ts"]), index=own["account_id"]).groupby(level=0).min()
+    instants = np.array([at.timestamp() for at in times])
+    seen = np.searchsorted(instants, rows["snapshot_at"], side="right") - 1
+    taken = np.where(seen >= 0, instants[np.maximum(seen, 0)], -np.inf)
+    return np.asarray(rows["account_id"].map(first).to_numpy(dtype=np.float64) <= taken)
+
+
 def _requests(tables: Tables, campaign: Campaign) -> dict[Side, pd.DataFrame]:
     """side → every request ever made, in order of time."""
     ordered = tables.exposure.sort_values("decided_at", kind="stable")
@@ -124,9 +142,14 @@ def _requests(tables: Tables, campaign: Campaign) -> dict[Side, pd.DataFrame]:
 def _snapshot(
     store: Any, tables: Tables, at: datetime, until: datetime | None, requests: dict[Side, pd.DataFrame]
 ) -> GraphSnapshot:
-    """The graph at ``at``: accounts profiled then, tied by then, or asking before the next snapshot."""
-    ties = tables.edge[tables.edge["ts"] <= at]
+    """The graph at ``at``: accounts profiled then, tied by then, or asking before the next snapshot.
+
+    A tie to an account that has no profile yet is left out: there is nothing to read at its end.
+    """
     profiles = tables.account[tables.account["snapshot_ts"] <= at]
+    ties = tables.edge[tables.edge["ts"] <= at]
+    for column, side in (("src", "customer"), ("dst", "merchant")):
+        ties = ties[ties[column].isin(profiles.loc[profiles["side"] == side, "account_id"])]
     parts = []
     for side in SIDES:
         own = profiles[profiles["side"] == side]

@@ -40,6 +40,7 @@ from shadowprice.reports.storage import from_json, write_text
 from shadowprice.responses.training import TrainingConfig
 
 NOON = 12
+ARRIVALS = "drawn at random from the hourly profile of past requests, which the forecast also starts from"
 PACKAGES = ("shadowprice", "kfp", "kserve", "feast", "ray", "torch", "torch-geometric", "numpy", "pandas")
 
 
@@ -69,7 +70,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
     timed("outcomes", since)
 
     since = time.perf_counter()
-    with launch(Deployment.of_run(folder, folder / CAMPAIGN)) as services:
+    with launch(Deployment.of_run(folder, folder / CAMPAIGN, ledger="replay-ledger.db")) as services:
         timed("serve", since)
         since = time.perf_counter()
         service = ServiceDay(services, solver, traffic, MetricsSpend(services.metrics_urls))
@@ -86,16 +87,17 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
     p50, p99 = shown.percentiles(service.single_seconds)
     serving: dict[str, Any] = {
         "requests": service.requests,
-        "errors": 0,
+        "errors": service.errors,
         "p50_ms": p50,
         "p99_ms": p99,
         "throughput_rps": service.requests / service.call_seconds,
     }
-    solve_seconds = [seconds["solve"], *played.slots.loc[played.slots["updated"], "resolve_seconds"]]
+    updated = played.slots[played.slots["updated"]]
+    solve_seconds = {int(row["version"]): float(row["resolve_seconds"]) for _, row in updated.iterrows()}
     report = _report(training_run, dataset, training, campaign, runs, shocked, prices, solve_seconds, serving)
+    write_report(replace(report, steps=dict(seconds)), folder / "report.html")
     timed("report", since)
     seconds["total"] = time.perf_counter() - started
-    write_report(replace(report, steps=seconds), folder / "report.html")
     write_text(prices[-1].to_json(), folder / "price.json")
     summary = {
         "dataset": dataset.name,
@@ -106,7 +108,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
             side.side: {name: _plain(found) for name, found in next(iter(side.metrics.values())).items()}
             for side in report.sides
         },
-        "solve": shown.solve_summary(prices[0], seconds["solve"]),
+        "solve": shown.solve_summary(prices[-1], solve_seconds.get(prices[-1].version, float("nan"))),
         "serve": serving,
         "pacing": shown.pacing_summary(campaign, runs),
         "shock": {
@@ -115,6 +117,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
         },
         "simulated": True,
         "outcomes": _outcomes_note(dataset),
+        "arrivals": ARRIVALS,
         "seconds": seconds,
         "versions": _versions(),
     }
@@ -169,7 +172,7 @@ def _report(
     runs: Mapping[str, Replay],
     shocked: Mapping[str, Replay],
     prices: list[PriceRecord],
-    solve_seconds: list[float],
+    solve_seconds: Mapping[int, float],
     serving: Mapping[str, Any],
 ) -> ReportData:
     evaluation = _evaluation(training_run)
@@ -190,14 +193,14 @@ def _report(
         scenarios=(
             shown.scenario(
                 "The day",
-                f"Replayed against the running services in accelerated time; {outcomes}.",
+                f"Replayed against the running services in accelerated time; arrivals {ARRIVALS}, outcomes {outcomes}.",
                 campaign,
                 {name: run for name, run in runs.items() if name != "hourly"},
                 planned,
             ),
             shown.scenario(
                 "Twice as many requests at noon",
-                f"The same day, arrivals doubled from 12 to 13 h, which no forecast knew of; in process; {outcomes}.",
+                f"Arrivals doubled from 12 to 13 h, unknown to any forecast; in process; outcomes {outcomes}.",
                 campaign,
                 shocked,
             ),
@@ -210,7 +213,7 @@ def _report(
             "requests per second, one caller, batches": round(serving["throughput_rps"]),
         },
         versions=_versions(),
-        notes=(f"Outcomes of the replay are simulated: {outcomes}.", *evaluation.notes),
+        notes=(f"The replay is simulated: arrivals {ARRIVALS}; outcomes {outcomes}.", *evaluation.notes),
     )
 
 

@@ -9,10 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from shadowprice.errors import ShadowpriceError
+
+PIPELINES = ("train", "resolve")
 
 TASK = re.compile(r"Executing task .*'([\w-]+)'")
 DONE = re.compile(r"Task .*'([\w-]+)'.* finished with status .*?(SUCCESS|FAILURE|SKIPPED)")
@@ -82,15 +85,23 @@ def run(pipeline: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, fl
     return seconds
 
 
+def compile_all(folder: Path) -> None:
+    """Write ``train.yaml`` and ``resolve.yaml``, as they are uploaded to a Kubeflow Pipelines backend."""
+    from kfp import compiler
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in PIPELINES:
+        pipeline = getattr(import_module(f"pipelines.{name}"), f"{name}_pipeline")
+        compiler.Compiler().compile(pipeline, str(folder / f"{name}.yaml"))
+
+
 def main() -> None:
     """Entry point of the child process: pipeline name, root and JSON arguments."""
     parser = argparse.ArgumentParser(description="Run a pipeline with kfp.local.")
-    parser.add_argument("pipeline", choices=["train", "resolve"])
+    parser.add_argument("pipeline", choices=PIPELINES)
     parser.add_argument("root")
     parser.add_argument("arguments", type=json.loads)
     given = parser.parse_args()
-
-    from importlib import import_module
 
     from kfp import local
 

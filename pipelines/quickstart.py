@@ -12,9 +12,10 @@ import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from pipelines.campaign_day import play, why_not
-from pipelines.local import run
+from pipelines.local import compile_all, run
 from shadowprice.errors import ShadowpriceError
 
 
@@ -23,6 +24,7 @@ def quickstart(
     data: str,
     runs: Path,
     *,
+    options: dict[str, Any],
     seed: int = 0,
     recipe: str = "joint_gnn",
     epochs: int = 400,
@@ -34,6 +36,7 @@ def quickstart(
         dataset: world, tables, o2o or thornton.
         data: folder of the files, for data sets that read files.
         runs: where runs are kept.
+        options: what the data set takes besides, such as a split by time.
         seed: of everything random.
         recipe: what to train.
         epochs: at most.
@@ -48,11 +51,13 @@ def quickstart(
         "workspace": str(folder),
         "dataset": dataset,
         "data": str(Path(data).resolve()) if data else "",
+        "options": options,
         "recipe": recipe,
         "epochs": epochs,
         "seed": seed,
         "workers": workers,
     }
+    compile_all(folder / "pipeline")
     seconds = run("train", folder / "pipeline", arguments)
     if not (folder / "model").exists():
         raise ShadowpriceError(f"the model did not pass the gate and is not served: {'; '.join(why_not(folder))}")
@@ -70,6 +75,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="The whole main job on one machine.")
     parser.add_argument("--dataset", default="world", choices=["world", "tables", "o2o", "thornton"])
     parser.add_argument("--data", default="", help="folder of the files, for data sets that read files")
+    parser.add_argument("--options", default={}, type=json.loads, help="of the data set, as JSON")
     parser.add_argument("--runs", default="runs", type=Path, help="where runs are kept")
     parser.add_argument("--seed", default=0, type=int)
     parser.add_argument("--recipe", default="joint_gnn", choices=["joint_gnn", "dnn_h", "dnn"])
@@ -86,7 +92,7 @@ def main() -> int:
         return 130
     pacing = json.loads((folder / "summary.json").read_text())["pacing"]
     print(
-        f"done: spent {pacing['spend']} of {pacing['budget']:.0f} minor units in {pacing['hours']} hours, "
+        f"done: spent {pacing['spend']} of {pacing['allowance']:.0f} minor units in {pacing['hours']} hours, "
         f"{pacing['value'] / pacing['value_hindsight']:.1%} of the hindsight optimum (simulated outcomes)\n"
         f"report: {folder}/report.html"
     )

@@ -32,9 +32,11 @@ def train_pipeline(
         seed: of the data where generated, initialisation and dropout.
         workers: Ray workers; 0 trains in the component's own process.
     """
-    tables = prepare(dataset=dataset, data=data, seed=seed, options=options).outputs["tables"]
-    training = featurize(tables=tables, workspace=workspace).outputs["training"]
+    # Files behind a path change, and what writes to the workspace must write: neither may be cached.
+    prepared = prepare(dataset=dataset, data=data, seed=seed, options=options).set_caching_options(False)
+    tables = prepared.outputs["tables"]
+    training = featurize(tables=tables, workspace=workspace).set_caching_options(False).outputs["training"]
     model = train(training=training, recipe=recipe, epochs=epochs, seed=seed, workers=workers).outputs["model"]
     verdict = evaluate(model=model, training=training, tables=tables)
     with dsl.If(verdict.outputs["Output"] == True, name="gate-passed"):  # noqa: E712 - a pipeline condition
-        register(model=model, workspace=workspace)
+        register(model=model, workspace=workspace).set_caching_options(False)

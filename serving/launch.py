@@ -33,14 +33,14 @@ class Deployment:
     logs_dir: Path
 
     @classmethod
-    def of_run(cls, run: Path, campaign_file: Path) -> Deployment:
-        """The places of a run's folder."""
+    def of_run(cls, run: Path, campaign_file: Path, ledger: str = "ledger.db") -> Deployment:
+        """The places of a run's folder; a rehearsal keeps its decisions in a ledger of another name."""
         return cls(
             campaign_file=campaign_file,
             model_dir=run / "model",
             features_dir=run / "features",
             prices_dir=run / "prices",
-            ledger_db=run / "ledger.db",
+            ledger_db=run / ledger,
             logs_dir=run / "logs",
         )
 

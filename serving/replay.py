@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
 from feature_repo.resolve import Solver
-from serving.client import DecisionClient, LedgerClient, Outcome
+from serving.client import DecisionClient, Decisions, LedgerClient, Outcome
 from serving.launch import Services
 from serving.measure import SAMPLE_ROWS, recent_accounts, state_of
 from shadowprice.campaign import Side
@@ -23,9 +22,11 @@ from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.outcomes import Outcomes
 from shadowprice.pacing.replay import Answers
 from shadowprice.pacing.resolve import Resolution
-from shadowprice.pacing.spend import SpendSource
+from shadowprice.pacing.spend import SpendSource, fetch
 
 SOURCE = "replay"
+ATTEMPTS = 5
+RETRY_SECONDS = 0.5
 
 
 @dataclass
@@ -37,6 +38,7 @@ class ServiceDay:
     single_seconds              time of every call with one request
     call_seconds                time of all calls together
     requests                    requests answered
+    errors                      calls that failed and were sent again
     """
 
     services: Services
@@ -46,6 +48,7 @@ class ServiceDay:
     single_seconds: list[float] = field(default_factory=list)
     call_seconds: float = 0.0
     requests: int = 0
+    errors: int = 0
 
     def __post_init__(self) -> None:
         self._decisions = DecisionClient(self.services.predictor_url, self.services.campaign)
@@ -59,7 +62,7 @@ class ServiceDay:
         for part in parts:
             if not len(part):
                 continue
-            answer = self._decisions.decide(part.request_id.tolist(), part.account_id.tolist(), part.side.tolist())
+            answer = self._ask(part)
             if len(part) == 1:
                 self.single_seconds.append(answer.seconds)
             self.call_seconds += answer.seconds
@@ -67,6 +70,16 @@ class ServiceDay:
             level.append(answer.level)
             reason.append(answer.reason)
         return Answers(np.concatenate(level), np.concatenate(reason))
+
+    def _ask(self, part: Day) -> Decisions:
+        """One call; the service may be away for a moment, and asking again is safe because answers are remembered."""
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return self._decisions.decide(part.request_id.tolist(), part.account_id.tolist(), part.side.tolist())
+            except Unavailable:
+                self.errors += 1
+                time.sleep(RETRY_SECONDS)
+        return self._decisions.decide(part.request_id.tolist(), part.account_id.tolist(), part.side.tolist())
 
     def settle(self, outcomes: Outcomes) -> None:
         """Report outcomes to the ledger."""
@@ -105,14 +118,13 @@ def wait_for_price(services: Services, version: int, timeout: float = 30.0) -> N
     """
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
-        with urllib.request.urlopen(services.metrics_urls[0], timeout=timeout) as page:
-            families = text_string_to_metric_families(page.read().decode())
-            current = [
-                sample.value
-                for family in families
-                for sample in family.samples
-                if sample.name == "shadowprice_price_version" and sample.labels["campaign"] == services.campaign
-            ]
+        page = fetch(services.metrics_urls[0], timeout).decode()
+        current = [
+            sample.value
+            for family in text_string_to_metric_families(page)
+            for sample in family.samples
+            if sample.name == "shadowprice_price_version" and sample.labels["campaign"] == services.campaign
+        ]
         if current and current[0] >= version:
             return
         time.sleep(0.05)

@@ -18,6 +18,10 @@ Side = Literal["customer", "merchant"]
 SIDES: tuple[Side, ...] = get_args(Side)
 
 CostBasis = Literal["on_response", "on_grant"]
+NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
+NAME_RULE = "must be at most 63 ASCII letters, digits, '-' or '_', the first a letter or digit"
+"""A campaign's name is a path, a label of metrics and the name of a served model."""
+
 BudgetForm = Literal["total", "per_account", "per_response"]
 
 
@@ -105,8 +109,8 @@ class Campaign:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}", self.name):
-            raise InvalidInput("must be at most 63 ASCII letters, digits, '-' or '_'", field="campaign.name")
+        if not re.fullmatch(NAME, self.name):
+            raise InvalidInput(NAME_RULE, field="campaign.name")
         unknown = set(self.sides) - set(SIDES)
         if unknown or not self.sides:
             raise InvalidInput(f"needs at least one of {SIDES}, got {sorted(self.sides)}", field="campaign.sides")

@@ -103,7 +103,7 @@ def load(data: str | None, *, seed: int = 0, purge: bool = False) -> Dataset:  #
             "budget": f"{BUDGET_SHARE:.0%} of what a mean day's receipts cost at the values given: "
             f"{cost:.2f} fen x {day:.0f} receipts a day, training weeks only",
             "requests per day": f"{day:.0f}",
-            "to allocate": f"{sum(map(len, to_allocate))} receipts of July, without outcomes",
+            "to allocate": f"{sum(map(len, to_allocate))} receipts of July, without outcomes: they are the traffic",
         },
     )
 

@@ -68,7 +68,7 @@ def train_with_ray(
                     "config": asdict(config),
                     "out": str(out.resolve()),
                 },
-                scaling_config=ScalingConfig(num_workers=workers, use_gpu=torch.cuda.is_available()),
+                scaling_config=ScalingConfig(num_workers=workers, use_gpu=False),
                 run_config=RunConfig(name="train", storage_path=str((out / "ray").resolve())),
             ).fit()
     finally:

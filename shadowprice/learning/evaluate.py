@@ -36,6 +36,7 @@ class SideEvaluation:
     curve           mean curve over the test rows, (J,)
     true_curve      mean true curve over the test rows, (J,), where known
     hazard          mean hazard rate per minor unit in each segment, (J,); customers only
+    true_hazard     the same of the known truth
     change_points   of the population's hazard, given the model's view of each account; from all labelled rows,
                     because a change point needs tens of thousands; customers only
     reliability     mean response in equally filled ranges of the prediction
@@ -51,6 +52,7 @@ class SideEvaluation:
     curve: NDArray[np.float64]
     true_curve: NDArray[np.float64] | None
     hazard: NDArray[np.float64] | None
+    true_hazard: NDArray[np.float64] | None
     change_points: ChangePoints | None
     reliability: CalibrationTable
     uncorrected: CalibrationTable | None
@@ -156,6 +158,7 @@ def _side(
         curve=curves.response.mean(axis=1, dtype=np.float64),
         true_curve=None if known is None else known.mean(axis=1),
         hazard=None,
+        true_hazard=None if known is None or side != "customer" else _mean_hazard(known, curves.levels),
         change_points=None,
         reliability=_reliability(y, p, account),
         uncorrected=None if before is None else _reliability(y, before.response[level, rows].astype(float), account),
@@ -178,6 +181,13 @@ def _data_slope(data: TrainingSet, side: Side, confounders: list[str]) -> Slope 
         return within_slope(rows["response"], amounts, cells, cluster=rows["account_id"].to_numpy(dtype=str))
     except InvalidInput:
         return None
+
+
+def _mean_hazard(response: NDArray[np.float64], levels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(J,): mean hazard rate per minor unit in each segment of the curves (J, n)."""
+    steps = np.diff(-np.log1p(-response), axis=0, prepend=0.0).mean(axis=1)
+    widths = np.diff(levels, prepend=0).astype(np.float64)
+    return np.asarray(np.divide(steps, widths, out=np.zeros_like(steps), where=widths > 0))
 
 
 def _reliability(y: NDArray[np.float64], p: NDArray[np.float64], account: NDArray[np.str_]) -> CalibrationTable:

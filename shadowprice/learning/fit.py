@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from shadowprice.errors import InvalidInput
@@ -28,6 +29,7 @@ def fit_bundle(
     if workers < 0:
         raise InvalidInput("must be 0 (this process) or a number of Ray workers", field="workers")
     data = TrainingSet.load(training)
+    config = replace(config, stamp=f"{recipe} {data.digest()}")
     if workers:
         model, result = train_with_ray(training, recipe, config, out, workers=workers)
     else:

@@ -10,6 +10,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from shadowprice.campaign import Side
+from shadowprice.errors import InvalidInput
 from shadowprice.learning.recipes import recipe
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint import JointModel
@@ -54,11 +55,20 @@ def train(
         report: called after every epoch, instead of a progress bar.
     """
     splits = {split: data.part(split) for split in ("train", "validation")}
+    for side, rows in splits["validation"].items():
+        if rows.empty:
+            raise InvalidInput(
+                f"side {side!r} has no validation row to stop and calibrate by; give more accounts or another split",
+                field="split",
+            )
     model = JointModel.prepare(recipe(name, data), data.seen_by("train"), splits["train"], config.seed)
     whole = model.data(data.seen_by("train", "validation"), splits["train"], splits["validation"])
     config = sized(config, whole.graph.nodes)
     rank, processes = shard
-    mine: dict[Side, Rows] = {side: rows.take(slice(rank, None, processes)) for side, rows in whole.train.items()}
+    # Shards of one size, so that all processes take the same number of steps.
+    mine: dict[Side, Rows] = {
+        side: rows.take(slice(rank, len(rows) - len(rows) % processes, processes)) for side, rows in whole.train.items()
+    }
     with tqdm(
         total=config.epochs, desc=f"train {name}", unit="epoch", disable=report is not None, mininterval=1.0
     ) as bar:
@@ -75,7 +85,8 @@ def train(
             config,
             forward=wrap(model) if wrap else None,
             progress=progress,
-            checkpoint=checkpoint if rank == 0 or processes > 1 else None,
+            checkpoint=checkpoint,
+            leader=rank == 0,
             agree=agree,
         )
     return model, result

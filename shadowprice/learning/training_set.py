@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,16 @@ class TrainingSet:
         if split not in SPLITS:
             raise InvalidInput(f"must be one of {SPLITS}, got {split!r}", field="split")
         return {side: rows[rows["split"] == split].reset_index(drop=True) for side, rows in self.rows.items()}
+
+    def digest(self) -> str:
+        """Digest of everything that training reads: labelled rows and snapshots."""
+        found = hashlib.sha256()
+        for rows in self.rows.values():
+            found.update(pd.util.hash_pandas_object(rows, index=False).to_numpy().tobytes())
+        for snapshot in self.snapshots:
+            for array in (snapshot.edge_index, snapshot.edge_features, *snapshot.features.values()):
+                found.update(np.ascontiguousarray(array).tobytes())
+        return found.hexdigest()
 
     def seen_by(self, *splits: str) -> Sequence[GraphSnapshot]:
         """The snapshots that rows of these splits can see: at least the first, none later than the last row."""

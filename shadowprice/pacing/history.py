@@ -71,9 +71,10 @@ def fit_traffic(campaign: Campaign, exposure: pd.DataFrame, served: Mapping[Side
         exposure: the exposure table.
         served: side → accounts that can be served; requests of others are not forecast.
 
-    Only the last ``TRAFFIC_DAYS`` days of each side count. A side whose requests all carry the same
-    time of day has no hours in its data: its day is taken as even. Accounts that can be served but
-    never asked are left out.
+    Requests that still await their outcome count too: where the table holds the requests to be
+    allocated, they are the traffic to expect. Only the last ``TRAFFIC_DAYS`` days of each side count.
+    A side whose requests all carry the same time of day has no hours in its data: its day is taken
+    as even. Accounts that can be served but never asked are left out.
     """
     profiles: dict[Side, Profile] = {}
     accounts: dict[Side, Accounts] = {}

@@ -47,7 +47,7 @@ class Replay:
     slots     one row per slot: requests; spend, planned and expected_spend (minor units); value and
               expected_value (weighted response, as drawn and in the mean); exhausted (requests the
               hard stop cut down); price, tie_share, version, gap, violation of the price in force;
-              updated (whether it is of this slot); resolve_seconds; call_ms_p50, call_ms_p99; note
+              updated (whether it is of this slot); resolve_seconds (of the solve); call_ms_p50, call_ms_p99; note
               (why there is no new price, else empty)
     """
 
@@ -93,13 +93,11 @@ def replay(
     price: Resolution | None = None
     with tqdm(total=len(day), disable=not progress, unit="request", desc=f"replay {campaign.name}") as bar:
         for slot in range(day.hours):
-            started = time.perf_counter()
             found, note = None, ""
             try:
                 found = resolve_slot(slot, {side: counts[:slot] for side, counts in arrivals.items()})
             except (NotCertified, Unavailable, Conflict, PriceRejected) as error:
                 note = f"{type(error).__name__}: {error}"
-            resolve_seconds = time.perf_counter() - started
             price = found or price
             requests, position = day.slot(slot), 0
             calls: list[float] = []
@@ -121,7 +119,7 @@ def replay(
                 bar.update(len(some))
             rows.append(
                 {"slot": slot, **_sums(campaign, settled), "exhausted": exhausted, **_price(price, found)}
-                | {"resolve_seconds": resolve_seconds, **_latency(calls), "note": note}
+                | {"resolve_seconds": found.seconds if found else np.nan, **_latency(calls), "note": note}
             )
             parts += settled
     return Replay(Outcomes.concatenate(parts), pd.DataFrame(rows))

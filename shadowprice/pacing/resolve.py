@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,10 +26,12 @@ class Resolution:
 
     record   sealed; its primal and dual are the value expected of the rest of the window
     planned  minor units expected to be spent in the record's slot at this price
+    seconds  time that building and solving the problem took
     """
 
     record: PriceRecord
     planned: float
+    seconds: float
 
 
 def resolve(
@@ -71,6 +74,7 @@ def resolve(
             campaign's limits.
         InvalidInput: a forecast that is not a list of numbers ≥ 0, curves of other levels.
     """
+    started = time.perf_counter()
     age = now - spend.observed_at
     if not -max_spend_age <= age <= max_spend_age:
         raise NotCertified(f"the spend was observed {age.total_seconds():.0f} s ago: stale, or the clocks disagree")
@@ -106,7 +110,7 @@ def resolve(
         solved_at=now,
         expires_at=now + timedelta(hours=campaign.price_ttl_hours),
     )
-    return Resolution(record.sealed(), planned)
+    return Resolution(record.sealed(), planned, time.perf_counter() - started)
 
 
 def publish(store: PriceStore, resolution: Resolution) -> PriceRecord:

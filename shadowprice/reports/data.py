@@ -115,8 +115,7 @@ class Scenario:
     name, description  what happened, for a reader who knows nothing of it
     budget             the limit
     arrivals           float64 (H,), requests in each hour
-    planned_spend      float64 (H,), minor units that the plan of the start foresaw
-    planned_price      float64 (H,), λ that the plan of the start foresaw
+    planned_spend      float64 (H,), minor units that each hour's solve foresaw for its hour
     policies           the one the campaign ran comes first
     simulated          whether outcomes were drawn from a model or a generator
     """
@@ -127,14 +126,13 @@ class Scenario:
     arrivals: NDArray[np.float64]
     policies: tuple[Policy, ...]
     planned_spend: NDArray[np.float64] | None = None
-    planned_price: NDArray[np.float64] | None = None
     simulated: bool = True
 
     def __post_init__(self) -> None:
         hours = np.shape(self.arrivals)
         if len(hours) != 1 or not self.policies:
             raise InvalidInput("needs arrivals by hour and at least one policy", field="scenario")
-        series = {"planned_spend": self.planned_spend, "planned_price": self.planned_price}
+        series = {"planned_spend": self.planned_spend}
         for policy in self.policies:
             series |= {f"{policy.name}.spend": policy.spend, f"{policy.name}.price": policy.price}
         for name, hourly in series.items():

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
-
 from shadowprice.campaign import Side
 from shadowprice.datasets.package import load_dataset
 from shadowprice.learning.bundle import read_meta
@@ -78,7 +76,8 @@ def _side_report(side: Side, found: SideEvaluation, recipe: str, simulated: bool
         metrics={recipe: found.metrics},
         levels=found.by_level,
         hazard=found.change_points,
-        model_hazard=None if found.hazard is None else np.asarray(found.hazard, dtype=np.float64),
+        model_hazard=found.hazard,
+        true_hazard=found.true_hazard,
         calibration=found.reliability if found.uncorrected is None else found.uncorrected,
         repaired=None if found.uncorrected is None else found.reliability,
         slope=found.data_slope,

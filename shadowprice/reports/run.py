@@ -44,6 +44,7 @@ def scenario(
                 role=role,
                 name=label,
                 value=float(scores["expected_value_within_budget"][key]),
+                used=campaign.budget.limit * float(scores["spend"][key]) / max(float(scores["allowance"][key]), 1e-12),
                 spend=slots["spend"].to_numpy(dtype=np.float64),
                 price=slots["price"].to_numpy(dtype=np.float64),
             )
@@ -84,8 +85,8 @@ def pacing_summary(campaign: Campaign, runs: Mapping[str, Replay]) -> dict[str, 
     }
 
 
-def solves(records: Sequence[PriceRecord], seconds: Sequence[float]) -> tuple[Solve, ...]:
-    """Published prices with the time each solve took."""
+def solves(records: Sequence[PriceRecord], seconds: Mapping[int, float]) -> tuple[Solve, ...]:
+    """Published prices with the time that solving took, by version; NaN where it was not measured."""
     return tuple(
         Solve(
             version=record.version,
@@ -97,9 +98,9 @@ def solves(records: Sequence[PriceRecord], seconds: Sequence[float]) -> tuple[So
             gap=record.gap,
             violation=record.violation,
             rows=record.sample_rows,
-            seconds=took,
+            seconds=seconds.get(record.version, np.nan),
         )
-        for record, took in zip(records, seconds, strict=True)
+        for record in records
     )
 
 

@@ -79,7 +79,7 @@ def values(scenarios: tuple[Scenario, ...], unit: str) -> str:
 
 
 def _price(axes: Axes, scenario: Scenario, edges: Hours) -> None:
-    prices = [(scenario.planned_price, PLAN), *((each.price, _line(each.role)) for each in scenario.policies[::-1])]
+    prices = [(each.price, _line(each.role)) for each in scenario.policies[::-1]]
     seen = [(100 * price, line) for price, line in prices if price is not None and np.isfinite(price).any()]
     for price, line in seen:
         steps(axes, price, edges, **line)
@@ -94,7 +94,7 @@ def _spend(axes: Axes, scenario: Scenario, currency: Currency, edges: Hours) -> 
     for policy in scenario.policies:
         axes.plot(edges, _so_far(policy.spend), label=clipped(policy.name), zorder=3, **_line(policy.role))
     if scenario.planned_spend is not None:
-        axes.plot(edges, _so_far(scenario.planned_spend), label="planned at the start", **PLAN)
+        axes.plot(edges, _so_far(scenario.planned_spend), label="planned at each hour's solve", **PLAN)
     if scenario.budget.form == "total":
         limit = scenario.budget.limit
         axes.axhline(limit, color=BUDGET, linewidth=1.4)

@@ -71,7 +71,9 @@ def _padded(value: float, digits: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds, or minutes and seconds from two minutes on."""
+    """Seconds, or minutes and seconds from two minutes on; a dash where it was not measured."""
+    if not math.isfinite(seconds):
+        return "–"
     if seconds >= 120:
         return f"{int(seconds // 60)} min {int(seconds % 60)} s"
     if seconds >= 10:

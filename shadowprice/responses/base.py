@@ -44,6 +44,12 @@ class ResponseModel(ABC):
         for column in ("account_id", "level", "response"):
             if column not in frame:
                 raise InvalidInput("is missing from the training frame", field=column)
+        strange = [c for c in frame.columns if c not in RESERVED and not c.startswith(("x_", "h_", "c_"))]
+        if strange:
+            raise InvalidInput(
+                "is not read: name features x_… where they are numbers and c_… where they are categories",
+                field=str(strange[0]),
+            )
         if frame.empty:
             raise InvalidInput("there is no training row", field="frame")
         bad = ~frame["level"].between(0, self.levels.size - 1)

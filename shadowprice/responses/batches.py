@@ -46,8 +46,7 @@ class SampledNeighbourhoods:
     def __init__(self, graph: GraphTensors, rows: Mapping[Side, Rows], size: int, seed: int) -> None:
         self._graph, self._rows, self._seed = graph, rows, seed
         self._sampler = NeighbourSampler(graph.edge_index.numpy(), graph.nodes)
-        most = max(len(part) for part in rows.values())
-        self._steps = max(1, round(most / size))
+        self._steps = max(1, round(max(len(part) for part in rows.values()) / size))
 
     def steps(self, epoch: int) -> Iterator[Step]:
         """Rows in an order that depends on the epoch, every row once."""

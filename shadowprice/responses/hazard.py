@@ -15,10 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shadowprice.responses.heads import RATE_SCALE, HazardHead
+from shadowprice.responses.heads import LOG_RATE_RANGE, RATE_SCALE, HazardHead
 from shadowprice.responses.layer import ResponseLayer, differs
-
-LOG_RATE_RANGE = (-15.0, 8.0)
 
 
 def log1mexp(cumulative: Tensor) -> Tensor:

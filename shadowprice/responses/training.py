@@ -31,6 +31,7 @@ class TrainingConfig:
                    the whole graph
     weight_decay   L2, decoupled
     seed           of initialisation and dropout
+    stamp          names recipe and data, so that a checkpoint of others is not resumed
     save_every     epochs between checkpoints
     """
 
@@ -41,6 +42,7 @@ class TrainingConfig:
     batch_rows: int = 0
     weight_decay: float = 1e-3
     seed: int = 0
+    stamp: str = ""
     save_every: int = 25
 
 
@@ -74,6 +76,7 @@ def fit_network(
     forward: Callable[..., Tensor] | None = None,
     progress: Progress | None = None,
     checkpoint: Path | None = None,
+    leader: bool = True,
     agree: Callable[[float], float] | None = None,
 ) -> FitResult:
     """Train in place and leave the network at its best validation epoch.
@@ -85,6 +88,7 @@ def fit_network(
         forward: the callable that computes the loss; a data-parallel wrapper of ``network``.
         progress: called after every epoch with epoch, train_loss, validation_loss.
         checkpoint: directory to save to and, when it holds one of the same configuration, resume from.
+        leader: whether this process writes the checkpoints; all of them read the same ones.
         agree: mean of a number over all processes, so that they stop at the same epoch.
 
     O(epochs · (edges · width + rows · width · levels)); with ``batch_rows``, edges are those of the neighbourhoods.
@@ -135,7 +139,7 @@ def fit_network(
             best, best_epoch, best_state = held_out, epoch, deepcopy(network.state_dict())
         if progress is not None:
             progress(history[-1])
-        if checkpoint is not None and (epoch + 1) % config.save_every == 0:
+        if leader and checkpoint is not None and (epoch + 1) % config.save_every == 0:
             save_checkpoint(checkpoint, asdict(config), network, optimiser, best, best_epoch, best_state, history)
     network.load_state_dict(best_state)
     network.eval()

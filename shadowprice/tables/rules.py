@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from shadowprice.campaign import SIDES
+from shadowprice.campaign import NAME, NAME_RULE, SIDES
 from shadowprice.errors import TableProblem
 
 Frames = Mapping[str, pd.DataFrame]
@@ -187,8 +187,8 @@ def _one_campaign(frames: Frames) -> Iterator[Fault]:
 @_rule("campaign.campaign_id")
 def _campaign_name(frames: Frames) -> Iterator[Fault]:
     name = frames["campaign"]["campaign_id"]
-    wrong = name.notna() & ~name.astype("string").str.fullmatch(r"[\w-]+").fillna(True)
-    yield "campaign", "campaign_id", _mask(wrong), "must be letters, digits, '-' or '_'"
+    wrong = name.notna() & ~name.astype("string").str.fullmatch(NAME).fillna(True)
+    yield "campaign", "campaign_id", _mask(wrong), NAME_RULE
 
 
 @_rule("campaign.budget_form", "campaign.budget_limit")

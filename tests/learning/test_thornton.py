@@ -11,7 +11,7 @@ from shadowprice.evaluation.current_status import CurrentStatus
 from shadowprice.evaluation.means import wilson
 from shadowprice.evaluation.segments import fit_segments
 from shadowprice.responses import make
-from shadowprice.responses.hazard import log1mexp
+from shadowprice.responses.hazard import HazardLayer
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.tables import labelled
 from shadowprice.testing import assert_monotone
@@ -38,25 +38,22 @@ def paid_arms(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 def test_with_one_rate_for_all_it_is_lifelines_exponential_fit(rows: pd.DataFrame) -> None:
     amount, y = paid_arms(rows)
     fitted = ExponentialFitter().fit_interval_censoring(np.where(y == 1, 0, amount), np.where(y == 1, amount, np.inf))
-    # one rate for all arms: a layer whose increments stay zero
-    rate = torch.tensor(0.0, dtype=torch.float64, requires_grad=True)
-    hazard = torch.from_numpy(amount)
-    target = torch.from_numpy(y)
-    optimiser = torch.optim.LBFGS([rate], max_iter=200, tolerance_grad=1e-12, line_search_fn="strong_wolfe")
-
-    def loss() -> torch.Tensor:
-        cumulative = torch.exp(rate) * hazard
-        return (-target * log1mexp(cumulative) + (1 - target) * cumulative).sum()
-
-    def closure() -> torch.Tensor:
-        optimiser.zero_grad()
-        value = loss()
-        value.backward()
-        return value
-
-    optimiser.step(closure)
-    assert 1 / float(rate.detach().exp()) == pytest.approx(fitted.lambda_, rel=1e-3)
-    assert -float(loss().detach()) == pytest.approx(fitted.log_likelihood_, rel=1e-6)
+    cents = np.rint(amount * 100).astype(np.int64)
+    levels, level = np.unique(cents, return_inverse=True)
+    torch.set_default_dtype(torch.float64)
+    try:
+        # fused without bound, the head has one rate for all segments, whatever their widths
+        layer = HazardLayer(1, levels)
+        with torch.no_grad():
+            for parameter in layer.parameters():
+                parameter.zero_()
+            layer.first_bias.fill_(float(-np.log(fitted.lambda_)))
+        losses = layer.loss(torch.zeros(y.size, 1), torch.from_numpy(level), torch.from_numpy(y))
+        slope = torch.autograd.grad(losses.sum(), layer.first_bias)[0]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert -float(losses.sum().detach()) == pytest.approx(fitted.log_likelihood_, rel=1e-6)
+    assert abs(float(slope)) < 1e-2 * y.size**0.5, "lifelines' optimum must be the head's"
 
 
 @pytest.mark.filterwarnings("ignore::lifelines.exceptions.ApproximationWarning")

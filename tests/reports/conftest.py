@@ -84,7 +84,6 @@ def scenario(name: str, description: str, arrivals: np.ndarray, static_over: flo
         budget=Budget(limit=budget),
         arrivals=arrivals,
         planned_spend=plan,
-        planned_price=np.full(24, 0.00228),
         policies=(
             Policy(role="resolved", name="solved again every hour", value=10_412.4, spend=spend, price=price),
             Policy(

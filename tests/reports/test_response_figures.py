@@ -55,5 +55,5 @@ def test_a_hazard_of_zero_is_drawn():
 
 def test_the_calibration_figure_shows_the_repair_only_when_there_is_one(example):
     side = example.sides[0]
-    assert "after isotonic repair" in words(calibration(side.calibration, side.repaired, "customer"))
-    assert "after isotonic repair" not in words(calibration(side.calibration, None, "customer"))
+    assert "after calibration" in words(calibration(side.calibration, side.repaired, "customer"))
+    assert "after calibration" not in words(calibration(side.calibration, None, "customer"))

@@ -16,7 +16,13 @@ def words(svg: str) -> list[str]:
 
 def test_the_hours_figure_shows_policies_plan_and_budget(example):
     shown = words(hours(example.scenarios[0], Currency(), "responses", "1"))
-    for expected in ("solved again every hour", "hindsight", "planned at the start", "budget $5,000.00", "Paid so far"):
+    for expected in (
+        "solved again every hour",
+        "hindsight",
+        "planned at each hour's solve",
+        "budget $5,000.00",
+        "Paid so far",
+    ):
         assert expected in shown
     assert "Price of money λ: responses that $1 must bring" in shown
 
@@ -29,7 +35,7 @@ def test_an_average_budget_draws_no_line_of_a_total(example):
 def test_policies_without_a_price_leave_its_panel_empty(example):
     run = example.scenarios[0]
     priceless = tuple(dataclasses.replace(policy, price=None) for policy in run.policies)
-    drawn = hours(dataclasses.replace(run, policies=priceless, planned_price=None), Currency(), "responses", "1")
+    drawn = hours(dataclasses.replace(run, policies=priceless), Currency(), "responses", "1")
     assert "Requests in the hour" in words(drawn)
 
 
@@ -47,7 +53,6 @@ def test_a_scenario_of_one_hour_can_be_drawn(example):
         run,
         arrivals=np.array([5.0]),
         planned_spend=None,
-        planned_price=None,
         policies=tuple(
             dataclasses.replace(policy, spend=policy.spend[:1], price=policy.price[:1]) for policy in run.policies
         ),

@@ -1,0 +1,108 @@
+"""The measure step against a real ledger: what an hourly re-solve is based on."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from feature_repo.featurize import CAMPAIGN
+from serving.launch import Deployment, free_port, start_ledger
+from serving.measure import measure
+from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.errors import NotCertified, Unavailable
+from shadowprice.pacing.day import Accounts
+from shadowprice.pacing.forecast import Profile
+from shadowprice.pacing.history import Traffic
+from shadowprice.pacing.state import PricingState
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """A campaign whose window opened two hours ago, and its ordinary traffic."""
+    starts = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - 2 * HOUR
+    campaign = Campaign(
+        name="live",
+        sides={"customer": Terms(levels=(10, 20))},
+        budget=Budget(name="day", limit=100_000),
+        starts_at=starts,
+        hours=24,
+    )
+    (tmp_path / CAMPAIGN).write_text(json.dumps(campaign.to_dict()))
+    accounts = Accounts(np.array(["past1", "past2"]), np.ones(2))
+    Traffic({"customer": Profile(np.ones(24), 240.0)}, {"customer": accounts}).save(tmp_path)
+    return tmp_path
+
+
+def test_before_the_first_request_nothing_is_spent_and_the_past_is_the_traffic(workspace: Path) -> None:
+    measure(workspace, workspace / "state.json", "", [], "")
+    state = PricingState.load(workspace / "state.json")
+    assert (state.slot, state.spend.spent) == (0, 0)
+    assert state.remaining["customer"].sum() == pytest.approx(240)
+    assert set(state.accounts["customer"]) == {"past1", "past2"}
+
+
+def test_spend_and_traffic_of_the_running_ledger_are_what_the_solve_sees(workspace: Path) -> None:
+    places = replace(Deployment.of_run(workspace, workspace / CAMPAIGN), logs_dir=workspace)
+    ledger = start_ledger(places, free_port())
+    try:
+        ledger.wait_ready(60)
+        item = {
+            "account_id": "new",
+            "side": "customer",
+            "level": 1,
+            "incentive": 20,
+            "response": 0.5,
+            "expected_cost": 10.0,
+            "propensity": 1.0,
+            "reason": "optimal",
+        }
+        items = [{**item, "request_id": f"r{k}"} for k in range(30)]
+        body = {"campaign": "live", "model_version": "m", "price_version": 1, "items": items}
+        answered = httpx.post(f"{ledger.url}/v1/authorizations", json=body)
+        assert answered.status_code == 200, answered.text
+        events = [
+            {
+                "specversion": "1.0",
+                "type": "shadowprice.outcome",
+                "source": "test",
+                "id": f"r{k}",
+                "data": {
+                    "request_id": f"r{k}",
+                    "redeemed": True,
+                    "cost": 20,
+                    "observed_at": datetime.now(UTC).isoformat(),
+                },
+            }
+            for k in range(7)
+        ]
+        headers = {"content-type": "application/cloudevents-batch+json"}
+        settled = httpx.post(f"{ledger.url}/v1/outcomes", content=json.dumps(events), headers=headers)
+        assert settled.status_code < 300, settled.text
+        measure(workspace, workspace / "state.json", ledger.url, [f"{ledger.url}/metrics"], "")
+    finally:
+        ledger.stop()
+    state = PricingState.load(workspace / "state.json")
+    assert state.slot == 2
+    assert state.spend.spent == 140
+    assert state.spend.requests["customer"] == 30
+    assert state.spend.responses["customer"] == 7
+    assert (state.accounts["customer"] == "new").sum() == 30
+    # two silent hours where ten requests each were expected: the rest of the day looks thinner
+    assert 0 < state.remaining["customer"].sum() < 220
+
+
+def test_a_ledger_that_does_not_answer_and_a_window_that_is_over_are_told_apart(workspace: Path) -> None:
+    with pytest.raises(Unavailable):
+        measure(workspace, workspace / "state.json", "http://127.0.0.1:9", ["http://127.0.0.1:9/metrics"], "")
+    campaign = json.loads((workspace / CAMPAIGN).read_text())
+    campaign["starts_at"] = (datetime.now(UTC) - 30 * HOUR).isoformat()
+    (workspace / CAMPAIGN).write_text(json.dumps(campaign))
+    with pytest.raises(NotCertified, match="ended"):
+        measure(workspace, workspace / "state.json", "http://127.0.0.1:9", ["http://127.0.0.1:9/metrics"], "")
+    assert not (workspace / "state.json").exists()
