@@ -73,6 +73,6 @@ def row_of(problem: Problem, resource: Resource) -> Row:
 def tile_of(value: Real, planes: tuple[Real, ...], **rest: Any) -> Tile:
     """Matrices as the kernel takes them: one floating type and one stride, converted only where they differ."""
     single = all(matrix.dtype == np.float32 for matrix in (value, *planes))
-    dtype = np.float32 if single else np.float64
-    converted = {id(matrix): np.ascontiguousarray(matrix, dtype=dtype) for matrix in (value, *planes)}
+    dtype: type[np.floating[Any]] = np.float32 if single else np.float64
+    converted: dict[int, Real] = {id(matrix): np.ascontiguousarray(matrix, dtype=dtype) for matrix in (value, *planes)}
     return Tile(converted[id(value)], tuple(converted[id(plane)] for plane in planes), **rest)

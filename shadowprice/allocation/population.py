@@ -82,7 +82,7 @@ class InMemory:
         return Tile(
             value,
             tuple(value if plane is tile.value else kernel.gather(plane, starts, width) for plane in tile.planes),
-            None if tile.pattern is None else kernel.gather(tile.pattern[None], starts, width)[0],  # type: ignore[type-var,arg-type]
+            None if tile.pattern is None else kernel.gather(tile.pattern[None], starts, width)[0],
             None if tile.allowed is None else kernel.gather(tile.allowed, starts, width),
         )
 

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation.population import Population
-from shadowprice.allocation.problem import BudgetForm
-from shadowprice.allocation.search import Goal, Located, locate
+from shadowprice.allocation.search import Goal, locate
 from shadowprice.allocation.solution import Allocation, fill, pick, relative_gap
 from shadowprice.allocation.spend_curve import Points
+from shadowprice.campaign import BudgetForm
 from shadowprice.decision import best_levels
 
 

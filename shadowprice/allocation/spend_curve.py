@@ -70,12 +70,12 @@ class SpendCurve:
     spend: NDArray[np.float64]
 
     @classmethod
-    def of(cls, points: Points, low: float, high: float, settled: float = 0.0) -> SpendCurve:
-        """The curve of ``points`` plus a constant ``settled``. O(J·n·edges + m·log m)."""
+    def of(cls, points: Points, low: float, high: float, settled: float = 0.0, times: float = 1.0) -> SpendCurve:
+        """The curve of ``points``, each counted so many ``times``, plus a constant. O(J·edges + m·log m)."""
         edges = kernel.climb(points.value, points.cost, points.allowed, low, high)
-        start = settled + float(points.cost[edges.first, np.arange(edges.first.size)].sum())
-        order = np.argsort(-edges.slope, kind="stable")
-        return cls(low, high, start, edges.slope[order], start + np.cumsum(edges.step[order]))
+        start = settled + times * float(points.cost[edges.first, np.arange(edges.first.size)].sum())
+        order = np.argsort(-edges.slope)
+        return cls(low, high, start, edges.slope[order], start + times * np.cumsum(edges.step[order]))
 
     def price(self, budget: float) -> float:
         """Highest price in [low, high] below which the budget would be exceeded; ``low`` where it never is."""

@@ -5,16 +5,21 @@ from __future__ import annotations
 import ctypes
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.allocation.kernel.arguments import Bounds, Edges, Matrix, NetCost, Real, Scored, Tile
+from shadowprice.allocation.kernel import plain
+from shadowprice.allocation.kernel.arguments import Bounds, Edges, Entry, Matrix, NetCost, Real, Scored, Tile
 
 STEP = 2048
 """Free places the kernel wants before it scores on; the constant of the same name in fused.c."""
 
 MARGINS = {np.dtype(np.float32): 4e-6, np.dtype(np.float64): 4e-9}
 """Lead that settles an account. float32 scores carry the level in 4 of their 24 bits and err by a few more."""
+
+DEEPEST = 256
+"""Levels the compiled climb takes; the constant of the same name in climb.c."""
 
 Pointer = ctypes.c_void_p
 
@@ -66,7 +71,7 @@ def _load() -> ctypes.CDLL | None:
             library.fused_pass.argtypes = [Pointer, Pointer, ctypes.c_int64, ctypes.c_int64, ctypes.c_int, ctypes.c_int]
             library.climb.restype = ctypes.c_int64
             library.climb.argtypes = [
-                *[ctypes.c_int64] * 3,
+                *[ctypes.c_int64] * 2,
                 *[Pointer] * 3,
                 *[ctypes.c_double] * 2,
                 *[Pointer] * 4,
@@ -153,14 +158,10 @@ def score(
     room = _Room(tile, min(n, max(n // 24, 2 * STEP)) + STEP)
     done = count = 0
     while True:
-        out = _Collected(
-            sums=sums.ctypes.data, account=room.account.ctypes.data, capacity=room.capacity, count=count
-        )
+        out = _Collected(sums=sums.ctypes.data, account=room.account.ctypes.data, capacity=room.capacity, count=count)
         for index, matrix in enumerate((room.value, *room.planes)):
             out.point[index] = matrix.ctypes.data
-        done = LIBRARY.fused_pass(
-            ctypes.byref(given), ctypes.byref(out), done, n, dtype == np.float64, INSTRUCTIONS
-        )
+        done = LIBRARY.fused_pass(ctypes.byref(given), ctypes.byref(out), done, n, dtype == np.float64, INSTRUCTIONS)
         count = out.count
         if done == n:
             break
@@ -184,6 +185,8 @@ def climb(value: Matrix, cost: Matrix, allowed: NDArray[np.bool_] | None, low: f
     """Hull edges with slopes in [low, high] and the level above them. O(J·(edges + n))."""
     assert LIBRARY is not None
     depth, n = value.shape
+    if depth > DEEPEST:
+        return plain.climb(value, cost, allowed, low, high)
     value, cost = np.ascontiguousarray(value), np.ascontiguousarray(cost)
     mask = None if allowed is None else np.ascontiguousarray(allowed)
     most = max(1, n * (depth - 1))
@@ -191,7 +194,6 @@ def climb(value: Matrix, cost: Matrix, allowed: NDArray[np.bool_] | None, low: f
     slope, step, account = np.empty(most), np.empty(most), np.empty(most, dtype=np.int64)
     count = LIBRARY.climb(
         depth,
-        n,
         n,
         value.ctypes.data,
         cost.ctypes.data,
@@ -220,11 +222,11 @@ def scan(array: Real) -> Bounds:
     return Bounds(float(ends[:, 0].min()), float(ends[:, 1].max()), unknown == 0)
 
 
-def gather(matrix: Real | NDArray[np.bool_], starts: NDArray[np.int64], width: int) -> Real:
+def gather(matrix: NDArray[Entry], starts: NDArray[np.int64], width: int) -> NDArray[Entry]:
     """(J, blocks·width): the blocks of ``width`` neighbouring columns that begin at ``starts``."""
     assert LIBRARY is not None
     depth, size = matrix.shape[0], matrix.dtype.itemsize
-    out: Real = np.empty((depth, starts.size * width), dtype=matrix.dtype)
+    out: NDArray[Entry] = np.empty((depth, starts.size * width), dtype=matrix.dtype)
     LIBRARY.gather_blocks(
         depth,
         matrix.strides[0] // size,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.allocation.kernel.arguments import Bounds, Edges, Matrix, NetCost, Real, Scored, Tile
+from shadowprice.allocation.kernel.arguments import Bounds, Edges, Entry, Matrix, NetCost, Real, Scored, Tile
 
 MARGIN = 4e-9
 """Lead that settles an account, as a share of its scores' terms: above the tie tolerance of the decision."""
@@ -104,7 +104,7 @@ def scan(array: Real) -> Bounds:
     return Bounds(least, most, finite)
 
 
-def gather(matrix: Real | NDArray[np.bool_], starts: NDArray[np.int64], width: int) -> Real:
+def gather(matrix: NDArray[Entry], starts: NDArray[np.int64], width: int) -> NDArray[Entry]:
     """(J, blocks·width): the blocks of ``width`` neighbouring columns that begin at ``starts``."""
     windows = np.lib.stride_tricks.sliding_window_view(matrix, width, axis=1)
     return np.ascontiguousarray(windows[:, starts].reshape(matrix.shape[0], -1))

@@ -11,11 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.allocation.problem import Matrix, Problem
 from shadowprice.allocation.kernel.plain import climb
+from shadowprice.allocation.problem import Matrix, Problem
 from shadowprice.allocation.solution import ROUNDING, Allocation, fill, pick, relative_excess, relative_gap
 from shadowprice.decision import best_levels
 from shadowprice.errors import InvalidProblem
+
 
 def solve_breakpoints(problem: Problem) -> Allocation:
     """Exact optimum for one resource of any form.
