@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shadowprice.allocation.kernel import Bounds, scan
 from shadowprice.campaign import BudgetForm
 from shadowprice.curves import check_levels
 from shadowprice.errors import InvalidProblem
@@ -142,7 +143,7 @@ class Problem:
             )
         if not np.issubdtype(value.dtype, np.floating):
             raise InvalidProblem(f"must be floating point, got {value.dtype}", field="value")
-        _finite(value, "value")
+        object.__setattr__(self, "_bounds", {id(value): _finite(value, "value")})
         if isinstance(self.resources, Resource):
             raise InvalidProblem("must be a list of resources, not one resource", field="resources")
         object.__setattr__(self, "value", value)
@@ -180,6 +181,38 @@ class Problem:
             raise InvalidProblem(f"indices must lie in [0, {accounts})", field=f"{resource.name}.members")
         mask[resource.members] = True
         return mask
+
+    def check(self, resource: Resource) -> None:
+        """Refuse costs and responses of a wrong shape, not finite, or negative, in one read and without a copy."""
+        depth, field = self.shape[0], f"{resource.name}.cost"
+        cost = resource.cost
+        matrix: ArrayLike | None
+        if isinstance(cost, ResponseCost):
+            if cost.levels.shape != (depth,):
+                raise InvalidProblem(f"needs {depth} levels, got {cost.levels.size}", field=field)
+            matrix = self.value if cost.response is None else cost.response
+        elif cost.ndim == 1:
+            if cost.shape != (depth,):
+                raise InvalidProblem(f"needs one cost per level ({depth}), got {cost.size}", field=field)
+            matrix = cost[:, None]
+        else:
+            matrix = cost
+        self._not_negative(matrix, field)
+        if resource.form == "per_response":
+            self._not_negative(resource.response, f"{resource.name}.response")
+        self.members(resource)
+
+    def _not_negative(self, array: ArrayLike | None, field: str) -> None:
+        matrix = np.asarray(array)
+        if matrix.shape != self.shape and matrix.shape != (self.shape[0], 1):
+            raise InvalidProblem(f"must have shape (levels, accounts) = {self.shape}, got {matrix.shape}", field=field)
+        known: dict[int, Bounds] = self.__dict__["_bounds"]
+        bounds = known.get(id(matrix))
+        if bounds is None:
+            bounds = known[id(matrix)] = _finite(matrix, field)
+        if bounds.least < 0:
+            rows = np.flatnonzero((matrix < 0).any(axis=0))[:5].tolist()
+            raise InvalidProblem("must not be negative", field=field, rows=rows)
 
     def paid(self, resource: Resource) -> Matrix:
         """(J, N): money paid at each level, zero outside the members."""
@@ -235,7 +268,8 @@ def _cost(cost: ArrayLike | ResponseCost) -> NDArray[np.floating[Any]] | Respons
     array = np.asarray(cost)
     if array.ndim not in (1, 2):
         raise InvalidProblem(f"must have shape (levels,) or (levels, accounts), got {array.shape}", field="cost")
-    return array.astype(np.float64, copy=False)
+    # A float32 matrix stays as it is: the kernel reads it in place.
+    return array if array.ndim == 2 and array.dtype == np.float32 else array.astype(np.float64, copy=False)
 
 
 def _members(members: ArrayLike | None) -> NDArray[np.bool_] | NDArray[np.intp] | None:
@@ -247,7 +281,9 @@ def _members(members: ArrayLike | None) -> NDArray[np.bool_] | NDArray[np.intp] 
     return array if array.dtype == np.bool_ else array.astype(np.intp)
 
 
-def _finite(array: NDArray[np.floating[Any]], field: str) -> None:
-    if not np.all(np.isfinite(array)):
+def _finite(array: NDArray[np.floating[Any]], field: str) -> Bounds:
+    bounds = scan(array)
+    if not bounds.finite:
         rows = np.flatnonzero(~np.isfinite(array).all(axis=0))[:5].tolist()
         raise InvalidProblem("must be finite; accounts with NaN or infinity", field=field, rows=rows)
+    return bounds

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation.problem import Matrix, Problem, Resource
 
+ROUNDING = 1e-12
+"""Relative slack that sums are allowed for floating point."""
+
 Status = Literal["optimal", "infeasible"]
 
 
@@ -33,6 +36,7 @@ class Allocation:
     spend       (K,), money paid by the policy, minor units
     rounded     value of ``level``
     tied        number of accounts that tie at the prices
+    passes      reads of the whole input the solver made; 0 where it does not count them
     """
 
     status: Status
@@ -46,6 +50,7 @@ class Allocation:
     spend: NDArray[np.float64]
     rounded: float
     tied: int
+    passes: int = 0
 
 
 def pick(matrix: Matrix, level: NDArray[np.integer]) -> NDArray[np.float64]:
@@ -62,3 +67,30 @@ def relative_excess(problem: Problem, resource: Resource, paid: float, measure: 
     if allowance > 0:
         return paid / allowance - 1.0
     return np.inf if paid > allowance else 0.0
+
+
+def relative_gap(primal: float, dual: float, terms: float) -> float:
+    """(dual − primal) / |dual|; a difference that is rounding in the dual's own terms counts as none.
+
+    Without that an optimum of zero would show a gap of one.
+    """
+    if not np.isfinite(dual):
+        return np.inf
+    return 0.0 if abs(dual - primal) <= ROUNDING * terms else (dual - primal) / abs(dual)
+
+
+def fill(
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    cheap: NDArray[np.intp],
+    dear: NDArray[np.intp],
+    capacity: float,
+) -> NDArray[np.int32]:
+    """Round the tie share: tied accounts take the dearer level, smallest step first, while the budget lasts."""
+    level = cheap.astype(np.int32)
+    rows = np.flatnonzero(cheap != dear)
+    rows = rows[np.argsort((high - low)[rows], kind="stable")]
+    left = capacity - float(low.sum())
+    fits = rows[np.cumsum((high - low)[rows]) <= left]
+    level[fits] = dear[fits]
+    return level

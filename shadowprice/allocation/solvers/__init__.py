@@ -7,14 +7,16 @@ from collections.abc import Callable
 from shadowprice.allocation.problem import Problem
 from shadowprice.allocation.solution import Allocation
 from shadowprice.allocation.solvers.breakpoints import solve_breakpoints
+from shadowprice.allocation.solvers.interval import solve_interval
 from shadowprice.errors import NotFound
 
 SOLVERS: dict[str, Callable[[Problem], Allocation]] = {
     "breakpoints": solve_breakpoints,
+    "interval": solve_interval,
 }
 
 
-def solve(problem: Problem, *, solver: str = "breakpoints") -> Allocation:
+def solve(problem: Problem, *, solver: str = "interval") -> Allocation:
     """Solve an allocation problem exactly and certify the answer.
 
     Raises:

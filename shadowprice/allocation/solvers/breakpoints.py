@@ -11,13 +11,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from shadowprice.allocation.kernel.plain import climb
 from shadowprice.allocation.problem import Matrix, Problem
-from shadowprice.allocation.solution import Allocation, pick, relative_excess
+from shadowprice.allocation.solution import ROUNDING, Allocation, fill, pick, relative_excess, relative_gap
 from shadowprice.decision import best_levels
 from shadowprice.errors import InvalidProblem
-
-ROUNDING = 1e-12
-"""Relative slack that sums of money are allowed for floating point."""
 
 
 def solve_breakpoints(problem: Problem) -> Allocation:
@@ -33,6 +31,7 @@ def solve_breakpoints(problem: Problem) -> Allocation:
             f"solver 'breakpoints' takes exactly one budget, got {len(problem.resources)}", field="resources"
         )
     resource = problem.resources[0]
+    problem.check(resource)
     value = problem.value.astype(np.float64)
     paid = problem.paid(resource)
     measure = problem.measure(resource)
@@ -50,7 +49,7 @@ def solve_breakpoints(problem: Problem) -> Allocation:
         terms = price * abs(capacity) + sum(
             np.abs(pick(value, end)).sum() + price * np.abs(pick(cost, end)).sum() for end in (cheap, dear)
         )
-        level = _fill(pick(cost, cheap), pick(cost, dear), cheap, dear, capacity)
+        level = fill(pick(cost, cheap), pick(cost, dear), cheap, dear, capacity)
         primal = mixed(value)
         return Allocation(
             status="optimal" if status == "optimal" else "infeasible",
@@ -59,14 +58,15 @@ def solve_breakpoints(problem: Problem) -> Allocation:
             level=level,
             primal=primal,
             dual=dual,
-            gap=_relative_gap(primal, dual, float(terms)),
+            gap=relative_gap(primal, dual, float(terms)),
             violation=relative_excess(problem, resource, mixed(paid), mixed(measure)),
             spend=np.array([mixed(paid)]),
             rounded=float(pick(value, level).sum()),
             tied=int(np.count_nonzero(cheap != dear)),
         )
 
-    cheapest, slope, step = _climb(value, cost, allowed)
+    edges = climb(value, cost, allowed, 0.0, np.inf)
+    cheapest, slope, step = edges.first.astype(np.intp), edges.slope, edges.step
     start = float(pick(cost, cheapest).sum())
     scale = max(abs(capacity), float(np.abs(pick(cost, cheapest)).sum()))
     if start > capacity + ROUNDING * scale:
@@ -88,54 +88,3 @@ def solve_breakpoints(problem: Problem) -> Allocation:
         np.maximum(0.0, pick(value, dear) - pick(value, cheap) - price * (pick(cost, dear) - pick(cost, cheap))).sum()
     )
     return allocation("optimal", price, dual, share, cheap, dear)
-
-
-def _relative_gap(primal: float, dual: float, terms: float) -> float:
-    """(dual − primal) / |dual|; a difference that is rounding in the dual's own terms counts as none.
-
-    Without that an optimum of zero would show a gap of one.
-    """
-    if not np.isfinite(dual):
-        return np.inf
-    return 0.0 if abs(dual - primal) <= ROUNDING * terms else (dual - primal) / abs(dual)
-
-
-def _climb(
-    value: Matrix, cost: Matrix, allowed: NDArray[np.bool_]
-) -> tuple[NDArray[np.intp], NDArray[np.float64], NDArray[np.float64]]:
-    """The cheapest level of each account, and slope and cost of every hull edge above it."""
-    accounts = np.arange(value.shape[1])
-    lowest = np.where(allowed, cost, np.inf).min(axis=0)
-    current = np.where(allowed & (cost == lowest), value, -np.inf).argmax(axis=0)
-    cheapest = current.copy()
-    slopes: list[NDArray[np.float64]] = []
-    steps: list[NDArray[np.float64]] = []
-    while accounts.size:
-        gain = value[:, accounts] - value[current, accounts]
-        extra = cost[:, accounts] - cost[current, accounts]
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            steep = np.where(allowed[:, accounts] & (extra > 0) & (gain > 0), gain / extra, -np.inf)
-        best = steep.max(axis=0)
-        further = np.where(steep == best, extra, -np.inf).argmax(axis=0)
-        rises = best > 0
-        slopes.append(best[rises])
-        steps.append(extra[further, np.arange(accounts.size)][rises])
-        accounts, current = accounts[rises], further[rises]
-    return cheapest, np.concatenate(slopes), np.concatenate(steps)
-
-
-def _fill(
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    cheap: NDArray[np.intp],
-    dear: NDArray[np.intp],
-    capacity: float,
-) -> NDArray[np.int32]:
-    """Round the tie share: tied accounts take the dearer level, smallest step first, while the budget lasts."""
-    level = cheap.astype(np.int32)
-    rows = np.flatnonzero(cheap != dear)
-    rows = rows[np.argsort((high - low)[rows], kind="stable")]
-    left = capacity - float(low.sum())
-    fits = rows[np.cumsum((high - low)[rows]) <= left]
-    level[fits] = dear[fits]
-    return level

@@ -1,0 +1,21 @@
+"""The arithmetic that touches every account: compiled C where it was built, numpy otherwise.
+
+:mod:`shadowprice.allocation.kernel.plain` is the readable reference of what the C does and the oracle of its tests.
+``SHADOWPRICE_KERNEL=numpy`` selects it. See ``docs/decisions/0004-allocation-kernel.md``.
+"""
+
+from __future__ import annotations
+
+import os
+
+from shadowprice.allocation.kernel import compiled, plain
+from shadowprice.allocation.kernel.arguments import Bounds, Edges, NetCost, Scored, Tile
+
+IS_COMPILED = compiled.LIBRARY is not None and os.environ.get("SHADOWPRICE_KERNEL") != "numpy"
+
+if IS_COMPILED:
+    score, climb, scan, gather = compiled.score, compiled.climb, compiled.scan, compiled.gather
+else:
+    score, climb, scan, gather = plain.score, plain.climb, plain.scan, plain.gather
+
+__all__ = ["IS_COMPILED", "Bounds", "Edges", "NetCost", "Scored", "Tile", "climb", "gather", "scan", "score"]

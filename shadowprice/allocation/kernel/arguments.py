@@ -1,0 +1,126 @@
+"""What goes into the kernel and what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.float64]
+Real = NDArray[np.floating[Any]]
+Entry = TypeVar("Entry", bound=np.generic)
+
+
+@dataclass(frozen=True, eq=False)
+class NetCost:
+    """What a level takes from one limit: ``offset_j + Σ_p weight_pj · plane_p,ij``.
+
+    offset    float64 (J,)
+    weights   one float64 (J,) for each of at most two planes of a tile
+    measured  which plane (1, 2) a mean per response is taken over; 0 when there is none
+    """
+
+    offset: NDArray[np.float64]
+    weights: tuple[NDArray[np.float64], ...] = ()
+    measured: int = 0
+
+    def of(self, planes: tuple[Real, ...]) -> Matrix:
+        """(J, n): the net cost in float64, rounded as the kernel's sums are."""
+        cost: Matrix = np.zeros((self.offset.size, 1))
+        cost = cost + self.offset[:, None]
+        for weight, plane in zip(self.weights, planes, strict=True):
+            cost = cost + weight[:, None] * plane.astype(np.float64)
+        return cost
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """Some accounts, level-major. Inner strides are one element; all matrices share type and outer stride.
+
+    value    (J, n) float32 or float64
+    planes   up to two (J, n) matrices that costs are made of; ``value`` itself may be one
+    pattern  uint16 (n,), which price interval applies to an account; None: the first
+    allowed  bool (J, n) or None
+    """
+
+    value: Real
+    planes: tuple[Real, ...] = ()
+    pattern: NDArray[np.uint16] | None = None
+    allowed: NDArray[np.bool_] | None = None
+
+    @property
+    def accounts(self) -> int:
+        """Number of accounts n."""
+        return int(self.value.shape[1])
+
+    def take(self, index: slice | NDArray[np.integer]) -> Tile:
+        """The accounts at ``index``; a view for a slice."""
+        return Tile(
+            self.value[:, index],
+            tuple(self.value[:, index] if plane is self.value else plane[:, index] for plane in self.planes),
+            None if self.pattern is None else self.pattern[index],
+            None if self.allowed is None else self.allowed[:, index],
+        )
+
+    def copied(self, index: NDArray[np.integer]) -> Tile:
+        """The accounts at ``index`` as contiguous matrices."""
+        value = np.ascontiguousarray(self.value[:, index])
+        return Tile(
+            value,
+            tuple(value if plane is self.value else np.ascontiguousarray(plane[:, index]) for plane in self.planes),
+            None if self.pattern is None else self.pattern[index],
+            None if self.allowed is None else np.ascontiguousarray(self.allowed[:, index]),
+        )
+
+    def doubled(self) -> Tile:
+        """The same in float64."""
+        if self.value.dtype == np.float64:
+            return self
+        value = self.value.astype(np.float64)
+        return Tile(
+            value,
+            tuple(value if plane is self.value else plane.astype(np.float64) for plane in self.planes),
+            self.pattern,
+            self.allowed,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """What a pass at two prices leaves.
+
+    sums     float64 (patterns, 4): value, net cost, measure and number of the settled accounts
+    open     the unsettled accounts
+    account  int64 (n_open,), their positions, ascending
+    level    int32 (n,): best level of the settled accounts (arbitrary elsewhere), or None
+    """
+
+    sums: Matrix
+    open: Tile
+    account: NDArray[np.int64]
+    level: NDArray[np.int32] | None
+
+
+class Edges(NamedTuple):
+    """Hull edges of accounts inside a price interval.
+
+    first    int32 (n,), level just above the high price
+    slope    float64 (m,), critical price of each edge
+    step     float64 (m,), what the edge costs
+    account  int64 (m,), whose edge it is; slopes of one account fall
+    """
+
+    first: NDArray[np.int32]
+    slope: NDArray[np.float64]
+    step: NDArray[np.float64]
+    account: NDArray[np.int64]
+
+
+class Bounds(NamedTuple):
+    """Smallest and largest entry, and whether all are finite."""
+
+    least: float
+    most: float
+    finite: bool

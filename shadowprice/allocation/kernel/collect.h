@@ -1,0 +1,43 @@
+/* Adding one settled account to its pattern's sums, and copying one unsettled account out. */
+
+static inline void NAME(add)(const struct pass *p, struct collected *out, int64_t i, int32_t level, int planes)
+{
+    const int64_t at = level * p->stride + i;
+    double *sums = out->sums + 4 * (p->pattern ? p->pattern[i] : 0);
+    double cost = p->table_offset[level], measure = 0.0;
+    if (planes > 0) cost += p->table_weight[0][level] * (double)((const REAL *)p->cost[0])[at];
+    if (planes > 1) cost += p->table_weight[1][level] * (double)((const REAL *)p->cost[1])[at];
+    if (p->measured) measure = (double)((const REAL *)p->cost[p->measured - 1])[at];
+    sums[0] += (double)((const REAL *)p->value)[at];
+    sums[1] += cost;
+    sums[2] += measure;
+    sums[3] += 1.0;
+}
+
+static inline void NAME(collect)(const struct pass *p, struct collected *out, int64_t i, int planes)
+{
+    const int64_t slot = out->count++;
+    const REAL *from[3] = {(const REAL *)p->value, (const REAL *)p->cost[0], (const REAL *)p->cost[1]};
+    out->account[slot] = i;
+    for (int plane = 0; plane <= planes; plane++) {
+        if (plane && from[plane] == from[0]) continue;
+        REAL *to = (REAL *)out->point[plane] + slot;
+        for (int64_t j = 0; j < p->levels; j++) to[j * out->capacity] = from[plane][j * p->stride + i];
+    }
+}
+
+static inline REAL NAME(pack)(REAL score, int32_t bits, int32_t level)
+{
+    INTEGER raw;
+    memcpy(&raw, &score, sizeof raw);
+    raw = (raw & ~(INTEGER)bits) | level;
+    memcpy(&score, &raw, sizeof raw);
+    return score;
+}
+
+static inline int32_t NAME(unpack)(REAL score, int32_t bits)
+{
+    INTEGER raw;
+    memcpy(&raw, &score, sizeof raw);
+    return (int32_t)(raw & bits);
+}

@@ -1,0 +1,110 @@
+"""The kernel in numpy: what runs without a compiler, and what the compiled one is tested against."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.allocation.kernel.arguments import Bounds, Edges, Entry, Matrix, NetCost, Real, Scored, Tile
+
+MARGIN = 4e-9
+"""Lead that settles an account, as a share of its scores' terms: above the tie tolerance of the decision."""
+
+CHUNK = 1 << 15
+
+
+def score(
+    tile: Tile, cost: NetCost, low: NDArray[np.float64], high: NDArray[np.float64], *, levels: bool = True
+) -> Scored:
+    """Score every account at both ends of its pattern's price interval; see :class:`Scored`. O(J·n)."""
+    n = tile.accounts
+    sums = np.zeros((low.size, 4))
+    level = np.empty(n, dtype=np.int32) if levels else None
+    unsettled: list[NDArray[np.int64]] = []
+    for start in range(0, n, CHUNK):
+        part = slice(start, min(n, start + CHUNK))
+        piece = tile.take(part)
+        value, net = piece.value.astype(np.float64), cost.of(piece.planes)
+        pattern = np.zeros(piece.accounts, dtype=np.intp) if piece.pattern is None else piece.pattern.astype(np.intp)
+        ends = [_best(value, price[pattern] * net, piece.allowed) for price in (low, high)]
+        best, settled = ends[0][0], (ends[0][0] == ends[1][0]) & ends[0][1] & ends[1][1]
+        columns = np.arange(piece.accounts)
+        measure = piece.planes[cost.measured - 1].astype(np.float64) if cost.measured else np.zeros((1, 1))
+        terms = (value, np.broadcast_to(net, value.shape), np.broadcast_to(measure, value.shape))
+        for column, matrix in enumerate(terms):
+            np.add.at(sums[:, column], pattern[settled], matrix[best, columns][settled])
+        np.add.at(sums[:, 3], pattern[settled], 1.0)
+        if level is not None:
+            level[part] = best
+        unsettled.append(start + np.flatnonzero(~settled))
+    account = np.concatenate(unsettled).astype(np.int64)
+    return Scored(sums, tile.copied(account), account, level)
+
+
+def _best(
+    value: Matrix, charge: Matrix, allowed: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """The best level of each account, and whether it leads by the margin."""
+    result = value - charge
+    if allowed is not None:
+        result = np.where(allowed, result, -np.inf)
+    columns = np.arange(value.shape[1])
+    best = result.argmax(axis=0)
+    lead = result[best, columns]
+    rest = result.copy()
+    rest[best, columns] = -np.inf
+    terms = (np.abs(value) + np.abs(charge)).max(axis=0)
+    return best, lead - rest.max(axis=0) > MARGIN * terms
+
+
+def climb(value: Matrix, cost: Matrix, allowed: NDArray[np.bool_] | None, low: float, high: float) -> Edges:
+    """Hull edges with slopes in [low, high] and the level above them. O(J²·n)."""
+    n = value.shape[1]
+    accounts = np.arange(n)
+    permitted = np.ones(value.shape, dtype=bool) if allowed is None else allowed
+    lowest = np.where(permitted, cost, np.inf).min(axis=0)
+    first = np.where(permitted & (cost == lowest), value, -np.inf).argmax(axis=0)
+    current = first.copy()
+    slopes: list[NDArray[np.float64]] = [np.empty(0)]
+    steps: list[NDArray[np.float64]] = [np.empty(0)]
+    owners: list[NDArray[np.intp]] = [np.empty(0, dtype=np.intp)]
+    while accounts.size:
+        gain = value[:, accounts] - value[current, accounts]
+        extra = cost[:, accounts] - cost[current, accounts]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            steep = np.where(permitted[:, accounts] & (extra > 0) & (gain > 0), gain / extra, -np.inf)
+        best = steep.max(axis=0)
+        further = np.where(steep == best, extra, -np.inf).argmax(axis=0)
+        rises = (best > 0) & (best >= low)
+        silent = rises & (best > high)
+        first[accounts[silent]] = further[silent]
+        shown = rises & ~silent
+        slopes.append(best[shown])
+        steps.append(extra[further, np.arange(accounts.size)][shown])
+        owners.append(accounts[shown])
+        accounts, current = accounts[rises], further[rises]
+    owner = np.concatenate(owners)
+    order = np.argsort(owner, kind="stable")
+    return Edges(
+        first.astype(np.int32),
+        np.concatenate(slopes)[order],
+        np.concatenate(steps)[order],
+        owner[order].astype(np.int64),
+    )
+
+
+def scan(array: Real) -> Bounds:
+    """Smallest and largest entry of a matrix, without a temporary of its size."""
+    least, most, finite = np.inf, -np.inf, True
+    for row in array:
+        for start in range(0, row.size, CHUNK):
+            part = row[start : start + CHUNK]
+            finite = finite and bool(np.isfinite(part).all())
+            least, most = min(least, float(part.min())), max(most, float(part.max()))
+    return Bounds(least, most, finite)
+
+
+def gather(matrix: NDArray[Entry], starts: NDArray[np.int64], width: int) -> NDArray[Entry]:
+    """(J, blocks·width): the blocks of ``width`` neighbouring columns that begin at ``starts``."""
+    windows = np.lib.stride_tricks.sliding_window_view(matrix, width, axis=1)
+    return np.ascontiguousarray(windows[:, starts].reshape(matrix.shape[0], -1))

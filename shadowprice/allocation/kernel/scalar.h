@@ -1,0 +1,36 @@
+/* One account at a time: any processor, and the rest of a block that does not fill a vector. */
+#define TARGET
+#define LANES 1
+#define V_ALL 1u
+#define VF REAL
+#define VI int32_t
+#define VM int
+#define VSUM double
+#define V_SET(x) (x)
+#define V_ISET(x) (x)
+#define V_LOAD(at) (*(at))
+#define V_FETCH(at) ((void)(at))
+#define V_ISTORE(to, x) (*(to) = (x))
+#define V_LOOKUP(table, pattern) ((table)[*(pattern)])
+#define V_OPEN(at) (*(at) != 0)
+#define V_FMA(a, b, c) ((a) * (b) + (c))
+#define V_FNMA(a, b, c) ((c) - (a) * (b))
+#define V_SUB(a, b) ((a) - (b))
+#define V_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define V_MAX(a, b) ((a) > (b) ? (a) : (b))
+#define V_ABS(a) ((a) < 0 ? -(a) : (a))
+#define V_GREATER(a, b) ((a) > (b))
+#define V_NOT_LESS(a, b) ((a) >= (b))
+#define V_AND(a, b) ((a) & (b))
+#define V_BITS(m) ((uint32_t)(m))
+#define V_PICK(m, a, b) ((m) ? (a) : (b))
+#define V_PACK(a, bits, j) NAME(pack)(a, bits, j)
+#define V_UNPACK(a, bits) NAME(unpack)(a, bits)
+#define V_IEQUAL(a, b) ((a) == (b))
+#define VTABLE const double *
+#define V_TABLE(table, size) (table)
+#define V_SUM_ZERO() 0.0
+#define V_SUM_ADD(sum, m, x) (*(sum) += (m) ? (double)(x) : 0.0)
+#define V_SUM_TABLE(sum, m, at, table) (*(sum) += (m) ? (table)[at] : 0.0)
+#define V_SUM_SCALED(sum, m, at, table, x) (*(sum) += (m) ? (table)[at] * (double)(x) : 0.0)
+#define V_SUM_TOTAL(sum) (*(sum))

@@ -1,0 +1,108 @@
+"""Who is allocated to, wherever the accounts are kept: in memory, in files, in other processes.
+
+A solver asks two things of a population, and counts each as a round: a sample of blocks of
+neighbouring accounts, and a pass over all accounts at two prices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.allocation import kernel
+from shadowprice.allocation.kernel import NetCost, Scored, Tile
+from shadowprice.allocation.solution import pick
+from shadowprice.allocation.spend_curve import Points
+
+CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Cheapest:
+    """The least that can be spent: every account on its cheapest allowed level.
+
+    spend    net cost of the accounts that count
+    measure  what a mean per response is taken over
+    value    worth of those levels
+    level    int32 (N,)
+    """
+
+    spend: float
+    measure: float
+    value: float
+    level: NDArray[np.int32]
+
+
+class Population(Protocol):
+    """Accounts that can be sampled and scored."""
+
+    @property
+    def levels(self) -> int:
+        """Number of levels J."""
+
+    @property
+    def accounts(self) -> int:
+        """Number of accounts N."""
+
+    def sample(self, starts: NDArray[np.int64], width: int) -> Tile:
+        """The blocks of ``width`` neighbouring accounts that begin at ``starts`` (ascending), side by side."""
+
+    def score(
+        self, cost: NetCost, low: NDArray[np.float64], high: NDArray[np.float64], *, levels: bool = True
+    ) -> Scored:
+        """One pass over all accounts with a price interval for each pattern; see :class:`Scored`."""
+
+    def cheapest(self, cost: NetCost, member: NDArray[np.float64]) -> Cheapest:
+        """One pass that finds out whether a limit can be met at all."""
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """Accounts whose matrices are in this process."""
+
+    tile: Tile
+
+    @property
+    def levels(self) -> int:
+        """Number of levels J."""
+        return int(self.tile.value.shape[0])
+
+    @property
+    def accounts(self) -> int:
+        """Number of accounts N."""
+        return self.tile.accounts
+
+    def sample(self, starts: NDArray[np.int64], width: int) -> Tile:
+        """Copies of blocks; O(J·sample)."""
+        tile = self.tile
+        value = kernel.gather(tile.value, starts, width)
+        return Tile(
+            value,
+            tuple(value if plane is tile.value else kernel.gather(plane, starts, width) for plane in tile.planes),
+            None if tile.pattern is None else kernel.gather(tile.pattern[None], starts, width)[0],
+            None if tile.allowed is None else kernel.gather(tile.allowed, starts, width),
+        )
+
+    def score(
+        self, cost: NetCost, low: NDArray[np.float64], high: NDArray[np.float64], *, levels: bool = True
+    ) -> Scored:
+        """One read of the matrices."""
+        return kernel.score(self.tile, cost, low, high, levels=levels)
+
+    def cheapest(self, cost: NetCost, member: NDArray[np.float64]) -> Cheapest:
+        """One read, in numpy: only asked when a limit looks impossible."""
+        spend = measure = value = 0.0
+        level = np.empty(self.accounts, dtype=np.int32)
+        for start in range(0, self.accounts, CHUNK):
+            part = slice(start, min(self.accounts, start + CHUNK))
+            points = Points.of(self.tile.take(part), cost, member)
+            net = np.where(points.permitted, points.cost, np.inf)
+            best = np.where(points.permitted & (net == net.min(axis=0)), points.value, -np.inf).argmax(axis=0)
+            level[part] = best
+            spend += float(pick(points.cost, best).sum())
+            measure += float(pick(points.measure, best).sum())
+            value += float(pick(points.value, best).sum())
+        return Cheapest(spend, measure, value, level)

@@ -1,0 +1,224 @@
+"""The price of one limit by intervals: sample, score everyone at both ends, finish on the few who are unsettled.
+
+A sample gives an interval for the price. One pass scores every account at both ends; whoever has the
+same best level at both cannot change in between and collapses into sums. The unsettled few are a smaller
+problem of the same kind. An interval that turns out not to hold the price costs one more pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.allocation.kernel import NetCost, Tile
+from shadowprice.allocation.population import InMemory, Population
+from shadowprice.allocation.sampling import WIDTH, error_of_mean, strata
+from shadowprice.allocation.spend_curve import Points, SpendCurve
+
+EXACT = 768
+"""So many accounts are climbed one by one; more are narrowed down first."""
+
+CONFIDENCE = 3.0
+"""Standard errors between the sample's price and the ends of its interval: a miss costs a pass over everyone."""
+
+CONFIDENCE_INSIDE = 2.5
+"""The same among the unsettled, where a miss costs next to nothing."""
+
+THINNING = 8
+"""Each nested sample keeps one block in so many."""
+
+ROUNDING = 1e-12
+"""Relative slack that sums of money are allowed for floating point."""
+
+
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """One limit on a population.
+
+    cost      net cost of a level
+    member    (patterns,), 1 for patterns that the limit counts
+    capacity  what the net costs may come to
+    limit     what the measure in ``cost`` was multiplied by; 0 when there is none
+    slack     rounding that sums of money are allowed
+    """
+
+    cost: NetCost
+    member: NDArray[np.float64]
+    capacity: float
+    limit: float = 0.0
+    slack: float = 0.0
+
+    def less(self, sums: NDArray[np.float64]) -> Goal:
+        """What is left after settled accounts with these ``sums``."""
+        spent = float(self.member @ sums[:, 1])
+        terms = abs(spent) + 2.0 * self.limit * abs(float(self.member @ sums[:, 2]))
+        slack = max(self.slack, ROUNDING * (abs(self.capacity) + terms))
+        return Goal(self.cost, self.member, self.capacity - spent, self.limit, slack)
+
+    def prices(self, price: float) -> NDArray[np.float64]:
+        """(patterns,): the price each pattern sees."""
+        return price * self.member
+
+
+@dataclass(frozen=True, eq=False)
+class Located:
+    """The price of a limit.
+
+    price    λ, or None when the interval does not hold it
+    above    where price is None: whether it lies above the interval
+    sums     (patterns, 4): value, net cost, measure and number of the accounts that do not matter any more
+    last     the accounts that remain, any of which may be tied at the price
+    account  int64 (n_last,), their positions
+    level    int32 (N,): best levels at the price of all others, or None
+    passes   reads of the whole population
+    """
+
+    price: float | None
+    above: bool
+    sums: NDArray[np.float64]
+    last: Tile
+    account: NDArray[np.int64]
+    level: NDArray[np.int32] | None
+    passes: int
+
+
+def locate(
+    population: Population,
+    goal: Goal,
+    low: float = 0.0,
+    high: float = np.inf,
+    *,
+    near: float | None = None,
+    levels: bool = True,
+    inside: bool = False,
+) -> Located:
+    """Find the price of ``goal`` in [low, high].
+
+    Args:
+        population: the accounts.
+        goal: the limit.
+        low, high: where to look.
+        near: a price that is expected to be close, in place of a sample (warm start).
+        levels: whether the best levels are wanted as well.
+        inside: the population is what a pass left unsettled.
+
+    One pass over the population when the sample's interval holds the price, which it misses about once in
+    10³ times; each miss costs a pass.
+    """
+    n = population.accounts
+    # An interval about as narrow as the margin that settles an account cannot be narrowed any further.
+    if n <= EXACT or (n <= 8 * EXACT and high - low < 1e-3 * high < np.inf):
+        everyone = population.sample(np.zeros(1, dtype=np.int64), n)
+        return _exact(everyone, goal, low, high, levels)
+    if near is not None and low < near < high:
+        left, right = max(low, near * 0.98), min(high, near * 1.02)
+    else:
+        tile = population.sample(strata(n, sample_size(n)), min(WIDTH, n))
+        confidence = CONFIDENCE_INSIDE if inside else CONFIDENCE
+        left, right, _ = interval(tile, goal, goal.capacity / n, low, high, confidence)
+    passes = 0
+    while True:
+        scored = population.score(goal.cost, goal.prices(left), goal.prices(right), levels=levels)
+        passes += 1
+        rest = goal.less(scored.sums)
+        poor = scored.open.accounts > 0.7 * n
+        inner = (
+            _exact(scored.open, rest, left, right, levels)
+            if poor
+            else locate(InMemory(scored.open), rest, left, right, levels=levels, inside=True)
+        )
+        outside = inner.price is None and (right < high if inner.above else left > low)
+        if not outside:
+            break
+        if inner.above and not np.isfinite(high):
+            cheapest = population.cheapest(goal.cost, goal.member)
+            if cheapest.spend > goal.capacity + rest.slack:
+                return Located(None, True, scored.sums, inner.last, inner.account, None, passes + 1)
+        left, right = _shifted(left, right, low, high, inner.above, 8.0**passes)
+    level = scored.level
+    if level is not None and inner.level is not None:
+        level[scored.account] = inner.level
+    return Located(
+        inner.price,
+        inner.above,
+        scored.sums + inner.sums,
+        inner.last,
+        scored.account[inner.account],
+        level,
+        passes,
+    )
+
+
+def sample_size(accounts: int) -> int:
+    """How many accounts to look at first: a pass costs N, the unsettled it leaves N/√sample."""
+    return max(EXACT, int(accounts**0.75)) if accounts > 100 * EXACT else EXACT
+
+
+def interval(
+    tile: Tile, goal: Goal, mean: float, low: float, high: float, confidence: float
+) -> tuple[float, float, float]:
+    """An interval within [low, high] that very likely holds the price at which the mean spend is ``mean``.
+
+    Returns its ends and the standard error of the sample's mean spend.
+    """
+    n = tile.accounts
+    if n <= 2 * EXACT:
+        points = Points.of(tile, goal.cost, goal.member)
+        curve = SpendCurve.of(points, low, high)
+        centre = min(curve.price(mean * n), _steepest(curve))
+        spread = error_of_mean(points.spend(centre))
+    else:
+        kept = np.arange(0, n // WIDTH, THINNING, dtype=np.int64) * WIDTH
+        left, right, spread = interval(InMemory(tile).sample(kept, WIDTH), goal, mean, low, high, confidence)
+        scored = InMemory(tile).score(goal.cost, goal.prices(left), goal.prices(right), levels=False)
+        # Of the unsettled a part is enough: what it leaves out is a small share of the sample's own error.
+        every = max(1, scored.open.accounts // (2 * EXACT))
+        points = Points.of(scored.open.copied(np.arange(0, scored.open.accounts, every)), goal.cost, goal.member)
+        curve = SpendCurve.of(points, left, right, float(goal.member @ scored.sums[:, 1]), float(every))
+        spread /= THINNING**0.5
+    reach = confidence * spread * n
+    left, right = curve.price(mean * n + reach), curve.price(mean * n - reach)
+    # A sample that cannot meet the limit at any price says no more than "steep".
+    left = min(left, _steepest(curve))
+    right = right if np.isfinite(right) else 4.0 * _steepest(curve)
+    # A hair of room on both sides: the price itself is a slope, and must lie inside.
+    return max(left * (1 - 1e-6), low), min(max(right * (1 + 1e-6), np.finfo(float).tiny), high), spread
+
+
+def _exact(tile: Tile, goal: Goal, low: float, high: float, levels: bool) -> Located:
+    """Climb every account's hull and walk down to the budget."""
+    points = Points.of(tile, goal.cost, goal.member)
+    curve = SpendCurve.of(points, low, high)
+    most = max(abs(curve.start), float(np.abs(curve.spend).max(initial=0.0)), points.terms)
+    slack = max(goal.slack, ROUNDING * max(abs(goal.capacity), most))
+    over = int(np.searchsorted(curve.spend, goal.capacity + slack, side="right"))
+    price: float | None
+    above = curve.start > goal.capacity + slack
+    if above:
+        price = None
+    elif over < curve.slope.size:
+        price = float(curve.slope[over])
+    else:
+        price = 0.0 if low == 0.0 else None
+    n = tile.accounts
+    return Located(
+        price,
+        above,
+        np.zeros((goal.member.size, 4)),
+        tile,
+        np.arange(n, dtype=np.int64),
+        np.zeros(n, dtype=np.int32) if levels else None,
+        1,
+    )
+
+
+def _shifted(left: float, right: float, low: float, high: float, above: bool, times: float) -> tuple[float, float]:
+    """The next interval on the side where the price is, so many times as wide."""
+    width = times * (right - left)
+    return (right, min(high, right + width)) if above else (max(low, left - width), left)
+
+
+def _steepest(curve: SpendCurve) -> float:
+    return float(curve.slope[0]) if curve.slope.size else max(curve.low, np.finfo(float).tiny)
