@@ -1,0 +1,89 @@
+"""The interval solver against the readable one, on inputs large enough for its sample and its bracket to matter."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from shadowprice.allocation import Problem, Resource, on_response, solve
+
+LEVELS = np.arange(1, 11) * 20
+ACCOUNTS = 30_000
+
+
+def curves(kind: str, seed: int = 0) -> np.ndarray:
+    random = np.random.default_rng(seed)
+    value = np.sort(random.random((LEVELS.size, ACCOUNTS), dtype=np.float32), axis=0)
+    if kind == "sorted":
+        value = value[:, np.argsort(value[4])]
+    elif kind == "clustered":
+        value = np.repeat(value[:, :30], ACCOUNTS // 30, axis=1)
+    elif kind == "not monotone":
+        value = random.random((LEVELS.size, ACCOUNTS), dtype=np.float32)
+    elif kind == "few types":
+        value = np.ascontiguousarray(value[:, random.integers(0, 5, ACCOUNTS)])
+    return value
+
+
+def resource(form: str, value: np.ndarray, share: float) -> Resource:
+    mean = float((LEVELS[:, None] * value).mean())
+    if form == "total":
+        return Resource.total("b", on_response(LEVELS), share * mean * ACCOUNTS)
+    if form == "granted":
+        return Resource.total("b", LEVELS, share * float(LEVELS.mean()) * ACCOUNTS)
+    if form == "per account":
+        return Resource.per_account("b", on_response(LEVELS), share * mean)
+    return Resource.per_response("b", on_response(LEVELS), share * float(LEVELS.mean()), value)
+
+
+@pytest.mark.parametrize("kind", ["random", "sorted", "clustered", "not monotone", "few types"])
+@pytest.mark.parametrize("form", ["total", "granted", "per account", "per response"])
+def test_it_gives_the_price_and_the_certificate_of_the_readable_solver(kind: str, form: str) -> None:
+    value = curves(kind)
+    for share in (0.3, 0.9):
+        problem = Problem(value, [resource(form, value, share)])
+        fast, plain = solve(problem, solver="interval"), solve(problem, solver="breakpoints")
+        assert fast.status == plain.status == "optimal"
+        assert fast.prices[0] == pytest.approx(plain.prices[0], rel=1e-12)
+        assert fast.tie_share == pytest.approx(plain.tie_share, abs=1e-6)
+        assert fast.primal == pytest.approx(plain.primal, rel=1e-11)
+        assert fast.dual == pytest.approx(plain.dual, rel=1e-11)
+        assert abs(fast.gap) <= 1e-9
+        assert fast.violation <= 1e-11
+        assert np.count_nonzero(fast.level != plain.level) <= max(fast.tied, 2)
+
+
+def test_masks_and_members_are_kept() -> None:
+    value = curves("random")
+    random = np.random.default_rng(3)
+    allowed = random.random(value.shape) < 0.6
+    allowed[0] = True
+    members = random.random(ACCOUNTS) < 0.4
+    problem = Problem(value, [Resource.total("b", on_response(LEVELS), 8.0 * ACCOUNTS, members)], allowed)
+    fast, plain = solve(problem, solver="interval"), solve(problem, solver="breakpoints")
+    assert fast.primal == pytest.approx(plain.primal, rel=1e-11)
+    assert allowed[fast.level, np.arange(ACCOUNTS)].all()
+
+
+def test_without_the_compiled_kernel_the_answers_are_the_same() -> None:
+    code = (
+        "import numpy as np; from shadowprice.allocation import *;"
+        "from shadowprice.allocation.kernel import IS_COMPILED; assert not IS_COMPILED;"
+        "v=np.sort(np.random.default_rng(0).random((10,30000),dtype=np.float32),axis=0);"
+        "a=solve(Problem(v,[Resource.total('b',on_response(np.arange(1,11)*20),600000.0)]));"
+        "print(repr(float(a.prices[0])), repr(a.primal), int(a.level.sum()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "SHADOWPRICE_KERNEL": "numpy"},
+    )
+    price, primal, levels = done.stdout.split()
+    here = solve(Problem(curves("random"), [Resource.total("b", on_response(LEVELS), 600_000.0)]))
+    assert float(price) == pytest.approx(here.prices[0], rel=1e-12)
+    assert float(primal) == pytest.approx(here.primal, rel=1e-12)
+    assert int(levels) == int(here.level.sum())
