@@ -40,7 +40,8 @@ serve: install ## The services of the last run (predictor on PORT=8080, ledger o
 
 .PHONY: test
 test: install ## Every test [TESTS=path]
-	$(BIN)/python -m pytest $(TESTS)
+	# Small matrices gain nothing from a second thread and lose much where cores are shared.
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TESTS)
 
 .PHONY: lint
 lint: install ## Formatting, types, imports
