@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -138,16 +136,6 @@ def feast_name(side: Side, column: str) -> str:
     """
     name = f"{side}_{column}"
     return f"{name}_" if re.search(r"_y_*$", name) else name
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a small file so that readers see the old content or the new, never a part."""
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        draft.write_text(text)
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _columns_by_side(frame: pd.DataFrame, prefixes: tuple[str, ...]) -> dict[Side, tuple[str, ...]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +18,7 @@ from feature_repo.store import Online, configured_online, create
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.datasets.package import load_dataset
 from shadowprice.errors import InvalidInput
+from shadowprice.files import write_whole
 from shadowprice.graphs.aggregates import interactions
 from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
 from shadowprice.learning.training_set import TrainingSet, snapshot_times
@@ -97,9 +97,7 @@ def featurize(data: Path, workspace: Path, out: Path, *, online: Online | None =
     fit_traffic(campaign, tables.exposure, {side: frame["account_id"] for side, frame in serving.items()}).save(
         workspace
     )
-    part = workspace / f"{CAMPAIGN}.part"
-    part.write_text(json.dumps(campaign.to_dict(), indent=1))
-    os.replace(part, workspace / CAMPAIGN)
+    write_whole(workspace / CAMPAIGN, json.dumps(campaign.to_dict(), indent=1))
     return facts | {
         "accounts": int(tables.account["account_id"].nunique()),
         "ties": snapshots[-1].edges,

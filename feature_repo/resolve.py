@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from feature_repo.register import MODEL
 from feature_repo.store import open_store
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
+from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.resolve import Resolution, resolve
@@ -73,10 +73,7 @@ class Solver:
 def solve_state(state: Path, workspace: Path, out: Path) -> PriceRecord:
     """The solve step: price the state in a file, and write the sealed record to ``out``."""
     record = Solver(workspace).solve(PricingState.load(state)).record
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = out.with_name(f"{out.name}.part")
-    part.write_text(record.to_json())
-    os.replace(part, out)
+    write_whole(out, record.to_json())
     return record
 
 

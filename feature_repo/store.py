@@ -12,10 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from feature_repo.columns import FEATURES_FILE, FeatureColumns, read_columns, write_text
+from feature_repo.columns import FEATURES_FILE, FeatureColumns, read_columns
 from feature_repo.definitions import PRICE_VIEW, build, source_file
 from feature_repo.sdk import RegistryConfig, feast, load_repo_config
 from shadowprice.errors import InvalidInput, Unavailable
+from shadowprice.files import write_whole
 
 Online = Literal["sqlite", "redis"]
 
@@ -106,10 +107,10 @@ def create(
             newer = columns.model_versions
             columns = replace(columns, model_versions=(*(v for v in earlier if v not in newer), *newer))
         if not _in_place(folder, config, columns):
-            write_text(folder / CONFIG_FILE, config)
-            write_text(folder / DEFINITIONS_FILE, _DEFINITIONS)
+            write_whole(folder / CONFIG_FILE, config)
+            write_whole(folder / DEFINITIONS_FILE, _DEFINITIONS)
             _register(folder, columns)
-            write_text(folder / FEATURES_FILE, columns.to_json())
+            write_whole(folder / FEATURES_FILE, columns.to_json())
     except (OSError, sqlite3.Error) as error:
         raise Unavailable(f"feature store {folder}: cannot be created: {error}") from error
     return open_store(folder)

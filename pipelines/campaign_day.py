@@ -22,6 +22,7 @@ from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.datasets.package import load_dataset
 from shadowprice.datasets.registry import Dataset
+from shadowprice.files import write_whole
 from shadowprice.learning.evaluate import true_curves
 from shadowprice.learning.outcome_model import fit_outcome_model
 from shadowprice.learning.training_set import TrainingSet
@@ -36,7 +37,7 @@ from shadowprice.price import PriceRecord
 from shadowprice.reports import run as shown
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.report import write_report
-from shadowprice.reports.storage import from_json, write_text
+from shadowprice.reports.storage import from_json
 from shadowprice.responses.training import TrainingConfig
 
 NOON = 12
@@ -98,7 +99,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
     write_report(replace(report, steps=dict(seconds)), folder / "report.html")
     timed("report", since)
     seconds["total"] = time.perf_counter() - started
-    write_text(prices[-1].to_json(), folder / "price.json")
+    write_whole(folder / "price.json", prices[-1].to_json())
     summary = {
         "dataset": dataset.name,
         "rows": {name: len(table) for name, table in dataset.tables.as_dict().items()},
@@ -121,7 +122,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
         "seconds": seconds,
         "versions": _versions(),
     }
-    write_text(json.dumps(summary, indent=1), folder / "summary.json")
+    write_whole(folder / "summary.json", json.dumps(summary, indent=1))
 
 
 def why_not(folder: Path) -> tuple[str, ...]:

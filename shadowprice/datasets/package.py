@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from shadowprice.datasets.folder import read_tables, write_tables
 from shadowprice.datasets.registry import Dataset, load
 from shadowprice.datasets.split import Split
 from shadowprice.errors import NotFound
+from shadowprice.files import write_whole
 
 META = "dataset.json"
 TRUTH = "truth.parquet"
@@ -38,8 +38,7 @@ def save_dataset(dataset: Dataset, folder: Path) -> None:
         "confounders": dataset.confounders,
         "currency": dataset.currency,
     }
-    (folder / f"{META}.part").write_text(json.dumps(meta, indent=1))
-    os.replace(folder / f"{META}.part", folder / META)
+    write_whole(folder / META, json.dumps(meta, indent=1))
 
 
 def load_dataset(folder: Path) -> Dataset:

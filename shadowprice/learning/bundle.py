@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ import pandas as pd
 from shadowprice.campaign import Side
 from shadowprice.encoders.base import WIDTH
 from shadowprice.errors import NotFound
+from shadowprice.files import write_whole
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.heads import save_heads
 from shadowprice.responses.joint import WEIGHTS, JointModel
@@ -70,8 +70,7 @@ def write_bundle(
         "corrections": dict(corrections),
         "metrics": dict(metrics),
     }
-    (folder / "model.json.part").write_text(json.dumps(meta, indent=1, sort_keys=True))
-    os.replace(folder / "model.json.part", folder / "model.json")
+    write_whole(folder / "model.json", json.dumps(meta, indent=1, sort_keys=True))
     return version
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
 
 SPLITS = ("train", "validation", "test")
@@ -80,7 +81,7 @@ class TrainingSet:
             "levels": {side: list(levels) for side, levels in self.levels.items()},
             "context": {side: list(columns) for side, columns in self.context.items()},
         }
-        (folder / "training_set.json").write_text(json.dumps(meta, indent=1))
+        write_whole(folder / "training_set.json", json.dumps(meta, indent=1))
 
     @classmethod
     def load(cls, folder: Path) -> TrainingSet:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.errors import NotFound
+from shadowprice.files import write_whole
 from shadowprice.pacing.day import Accounts
 from shadowprice.pacing.forecast import Forecast, Profile
 
@@ -43,7 +44,7 @@ class Traffic:
             frame = pd.DataFrame({"account_id": accounts.account_id.astype(str), "activity": accounts.activity})
             frame.to_parquet(folder / f"traffic-{side}.parquet", index=False)
         profiles = {side: {"shares": p.shares.tolist(), "level": p.level} for side, p in self.profiles.items()}
-        (folder / FILE).write_text(json.dumps(profiles, indent=1))
+        write_whole(folder / FILE, json.dumps(profiles, indent=1))
 
     @classmethod
     def load(cls, folder: Path) -> Traffic:

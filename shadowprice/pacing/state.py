@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput
+from shadowprice.files import write_whole
 from shadowprice.pacing.spend import SpendReport
 
 
@@ -45,10 +45,7 @@ class PricingState:
             "remaining": {side: expected.tolist() for side, expected in self.remaining.items()},
             "accounts": {side: accounts.tolist() for side, accounts in self.accounts.items()},
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{path.name}.part")
-        part.write_text(json.dumps(body))
-        os.replace(part, path)
+        write_whole(path, json.dumps(body))
 
     @classmethod
     def load(cls, path: Path) -> PricingState:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from shadowprice.campaign import Side
 from shadowprice.datasets.package import load_dataset
+from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
 from shadowprice.learning.evaluate import Evaluation, SideEvaluation, evaluate
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.reports.data import Currency, ReportData, SideReport
 from shadowprice.reports.report import write_report
-from shadowprice.reports.storage import to_json, write_text
+from shadowprice.reports.storage import to_json
 from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics
 from shadowprice.responses.joint import JointModel
 
@@ -57,9 +58,9 @@ def evaluate_bundle(
         gate=found.gate,
         notes=tuple(f"{name}: {text}" for name, text in dataset.notes.items()),
     )
-    write_text(to_json(part), out)
+    write_whole(out, to_json(part))
     write_report(part, page)
-    write_text(evaluation_markdown(part.sides, part.gate, part.currency), summary)
+    write_whole(summary, evaluation_markdown(part.sides, part.gate, part.currency))
     for name, value in evaluation_metrics(part.sides).items():
         log(name, value)
     return found.gate.passed

@@ -11,9 +11,9 @@ from markupsafe import Markup, escape
 
 from shadowprice.evaluation.intervals import Estimate
 from shadowprice.evaluation.slope import Slope
+from shadowprice.files import write_whole
 from shadowprice.reports import headline, response_figures, spending_figures, wording
 from shadowprice.reports.data import ReportData, Section, SideReport
-from shadowprice.reports.storage import write_text
 
 SECTIONS: dict[Section, str] = {
     "spending": "The money, hour by hour",
@@ -52,7 +52,7 @@ def render(data: ReportData) -> str:
 
 def write_report(data: ReportData, path: str | os.PathLike[str]) -> Path:
     """Write the page to ``path``, whole or not at all."""
-    return write_text(render(data), path)
+    return write_whole(path, render(data))
 
 
 def _contents(data: ReportData) -> dict[str, str]:

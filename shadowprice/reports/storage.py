@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -40,22 +37,6 @@ def from_json(kind: type[T], text: str | bytes) -> T:
     except json.JSONDecodeError as error:
         raise InvalidInput(f"is not JSON: {error}", field=kind.__name__) from None
     return found
-
-
-def write_text(text: str, path: str | os.PathLike[str]) -> Path:
-    """Write a file whole or not at all."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return target
 
 
 def _plain(entry: Any) -> Any:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
+
+from shadowprice.files import write_whole
 
 NAME = "checkpoint.safetensors"
 
@@ -64,9 +65,7 @@ def save_checkpoint(
         "best_epoch": str(best_epoch),
         "history": json.dumps(history),
     }
-    part = folder / f"{NAME}.part"
-    save_file(tensors, part, metadata=meta)
-    os.replace(part, folder / NAME)
+    write_whole(folder / NAME, save(tensors, metadata=meta))
 
 
 def load_checkpoint(folder: Path, config: Mapping[str, Any]) -> Checkpoint | None:

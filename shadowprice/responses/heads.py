@@ -7,7 +7,6 @@ gives the same curve whether it is computed alone or in a batch.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -20,6 +19,7 @@ from safetensors.numpy import save
 
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.files import write_whole
 
 RATE_SCALE = 100.0
 """Minor units per unit of incentive inside the networks (spec: r_scale)."""
@@ -115,8 +115,7 @@ def save_heads(heads: Mapping[Side, Head], folder: Path) -> None:
             if value is not None:
                 tensors[f"{side}.{each.name}"] = np.array(value, order="C")
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{FILE}.part").write_bytes(save(tensors, metadata={"kinds": json.dumps(kinds)}))
-    os.replace(folder / f"{FILE}.part", folder / FILE)
+    write_whole(folder / FILE, save(tensors, metadata={"kinds": json.dumps(kinds)}))
 
 
 def load_heads(folder: Path) -> dict[Side, Head]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from shadowprice.curves import Curves
 from shadowprice.encoders.base import WIDTH
 from shadowprice.encoders.registry import make_encoder
 from shadowprice.errors import InvalidInput
+from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.heads import Head
 from shadowprice.responses.inputs import InputScaling, fit_inputs, graph_tensors, request_rows
@@ -177,13 +177,9 @@ class JointModel:
 
     def save(self, folder: Path) -> None:
         """Write spec, standardisation and weights; :meth:`load` is the inverse."""
-        folder.mkdir(parents=True, exist_ok=True)
         weights = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
-        (folder / f"{WEIGHTS}.part").write_bytes(save(weights))
-        os.replace(folder / f"{WEIGHTS}.part", folder / WEIGHTS)
-        text = json.dumps({"spec": asdict(self.spec), "scaling": self.scaling.to_dict()}, indent=1)
-        (folder / f"{SPEC}.part").write_text(text)
-        os.replace(folder / f"{SPEC}.part", folder / SPEC)
+        write_whole(folder / WEIGHTS, save(weights))
+        write_whole(folder / SPEC, json.dumps({"spec": asdict(self.spec), "scaling": self.scaling.to_dict()}, indent=1))
 
     @classmethod
     def load(cls, folder: Path) -> JointModel:

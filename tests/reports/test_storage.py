@@ -10,7 +10,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import Estimate
 from shadowprice.reports.data import ReportData, Scenario, SideReport
 from shadowprice.reports.report import render
-from shadowprice.reports.storage import from_json, to_json, write_text
+from shadowprice.reports.storage import from_json, to_json
 
 
 def test_a_whole_report_comes_back_from_json_as_the_same_page(example):
@@ -74,13 +74,3 @@ def test_hours_that_do_not_agree_are_refused(example):
 def test_an_unknown_side_is_refused():
     with pytest.raises(InvalidInput, match="side"):
         SideReport(side="courier")
-
-
-def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
-    path = tmp_path / "a.txt"
-    write_text("old", path)
-    with pytest.raises(UnicodeEncodeError):
-        write_text("\ud800", path)
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-    assert path.stat().st_mode & 0o777 == 0o644
