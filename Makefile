@@ -14,6 +14,8 @@ SEED ?= 0
 PORT ?= 8080
 RUN ?= runs/latest
 TESTS ?= tests
+TABLES ?=
+QUICK ?=
 export UV_FIND_LINKS := $(or $(UV_FIND_LINKS),$(PIP_FIND_LINKS))
 
 .PHONY: help
@@ -58,6 +60,10 @@ format: install ## Rewrite the code in the house's format
 .PHONY: bench
 bench: install ## The benchmarks; writes benchmarks/results/*.json
 	$(BIN)/python -m benchmarks
+
+.PHONY: reproduce
+reproduce: install ## The papers' tables, ours beside theirs, to docs/results [QUICK=1] [TABLES="name …"]
+	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.reproduce $(TABLES) $(if $(QUICK),--quick)
 
 .PHONY: clean
 clean: ## Remove what the other targets made

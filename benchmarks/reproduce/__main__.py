@@ -1,0 +1,95 @@
+"""``python -m benchmarks.reproduce``: measure the papers' tables and write ``docs/results/``.
+
+A finished (table, seed) is kept and not measured again unless its code has changed; an interrupted run goes
+on where it stopped. Quick mode writes beside the cache, never over the figures of a full run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+
+from benchmarks.reproduce.cache import Cache
+from benchmarks.reproduce.registry import TABLES
+from benchmarks.reproduce.summary import Summary
+from benchmarks.reproduce.table import ROOT, Table
+from benchmarks.reproduce.write import write
+
+CACHE = ROOT / "benchmarks" / "results" / "reproduce"
+RESULTS = ROOT / "docs" / "results"
+QUICK_SEEDS = 2
+
+
+def main() -> int:
+    """Command line; the exit status is 1 when a table failed."""
+    parser = argparse.ArgumentParser(description="Measure the papers' tables.")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(TABLES)}; all by default")
+    parser.add_argument("--quick", action="store_true", help=f"small sizes and {QUICK_SEEDS} seeds, minutes in all")
+    parser.add_argument("--seeds", type=int, help="instead of each table's own number")
+    parser.add_argument("--keep", action="store_true", help="take finished results even where their code has changed")
+    given = parser.parse_args()
+    unknown = [name for name in given.names if name not in TABLES]
+    if unknown:
+        parser.error(f"no table is named {', '.join(unknown)}; there are {', '.join(TABLES)}")
+    chosen = {name: TABLES[name] for name in given.names or TABLES}
+    results = CACHE / "quick" if given.quick else RESULTS
+    failed = reproduce(chosen, Cache(CACHE), results, quick=given.quick, seeds=given.seeds, stale=given.keep)
+    return int(bool(failed))
+
+
+def reproduce(
+    tables: Mapping[str, str],
+    cache: Cache,
+    results: Path,
+    *,
+    quick: bool = False,
+    seeds: int | None = None,
+    stale: bool = False,
+) -> list[str]:
+    """Measure what is missing, write every table, and return the names of those that failed.
+
+    Args:
+        tables: name → module.
+        cache: of finished seeds.
+        results: where the pages go.
+        quick: small sizes.
+        seeds: how many, instead of each table's own number.
+        stale: take finished results even where their code has changed.
+    """
+    failed = []
+    for number, (name, module) in enumerate(tables.items(), 1):
+        started = time.perf_counter()
+        print(f"[{number}/{len(tables)}] {name}", flush=True)
+        table: Table = import_module(module).TABLE
+        if reason := table.missing():
+            print(f"  skipped: {reason}\n", flush=True)
+            continue
+        wanted = range(seeds or (QUICK_SEEDS if quick else table.seeds))
+        missing = [seed for seed in wanted if cache.read(name, seed, quick, stale) is None]
+        if missing and not _measure(name, module, missing, cache, quick):
+            failed.append(name)
+            continue
+        found = [result for seed in wanted if (result := cache.read(name, seed, quick, stale))]
+        summary = Summary([each["rows"] for each in found], table.fewer_is_better)
+        print(write(results, name, table, summary, sum(each["seconds"] for each in found), quick))
+        print(f"  {len(missing)} seeds measured in {time.perf_counter() - started:.0f} s, "
+              f"{len(found) - len(missing)} kept -> {results / name}.md\n", flush=True)  # fmt: skip
+    if failed:
+        print(f"failed: {', '.join(failed)}; what is finished is kept", file=sys.stderr)
+    return failed
+
+
+def _measure(name: str, module: str, seeds: list[int], cache: Cache, quick: bool) -> bool:
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.reproduce.worker", name, module]
+    command += ["--cache", str(cache.folder), "--seeds", *map(str, seeds), *(["--quick"] if quick else [])]
+    done = subprocess.run(command, cwd=ROOT)
+    return done.returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""Measures the missing seeds of one table, in a process of its own: its memory is given back at the end,
+and the code that it has loaded is the code that the figures depend on."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from importlib import import_module
+from pathlib import Path
+
+from tqdm import tqdm
+
+from benchmarks.reproduce.cache import Cache
+from benchmarks.reproduce.table import Table
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("name")
+    parser.add_argument("module")
+    parser.add_argument("--seeds", type=int, nargs="+", required=True)
+    parser.add_argument("--cache", type=Path, required=True)
+    parser.add_argument("--quick", action="store_true")
+    given = parser.parse_args()
+    table: Table = import_module(given.module).TABLE
+    cache = Cache(given.cache)
+    for seed in tqdm(given.seeds, desc=f"  {given.name}", unit="seed"):
+        started = time.perf_counter()
+        rows = table.run(seed, given.quick)
+        cache.write(given.name, seed, given.quick, rows, time.perf_counter() - started, given.module)
+
+
+if __name__ == "__main__":
+    main()

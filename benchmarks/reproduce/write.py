@@ -1,0 +1,87 @@
+"""A measured table as a page of Markdown and as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from benchmarks.reproduce.summary import Summary, show
+from benchmarks.reproduce.table import Table
+
+
+def markdown(table: Table, summary: Summary, seconds: float, quick: bool) -> str:
+    """The page: ours beside the published figures, the paired differences, and how it reads."""
+    size = "**Quick mode: small sizes, few seeds; not to be quoted.** " if quick else ""
+    lines = [
+        f"# {table.title}",
+        "",
+        f"Answers: {table.source}.",
+        f"Measured on: {table.data}.",
+        f"{size}{summary.seeds} seed{'s' * (summary.seeds != 1)}, {seconds:.0f} s in all; "
+        "mean and 95 % t interval over seeds.",
+        "",
+        *_grid(table, summary),
+    ]
+    if table.compare:
+        lines += ["", "| difference, paired by seed | on | mean [95 %] | |", "|---|---|---|---|"]
+        for column, row, other in table.compare:
+            found = show(summary.difference(column, row, other), sign=True)
+            lines.append(f"| {row} − {other} | {column} | {found} | {summary.verdict(column, row, other)} |")
+    lines += ["", f"**Reading.** {table.reading(summary)}", ""]
+    return "\n".join(lines)
+
+
+def _grid(table: Table, summary: Summary) -> list[str]:
+    printed = {column for cells in table.published.values() for column in cells}
+    header = [""]
+    for column in summary.columns:
+        header += [f"{column} ↓" if column in table.fewer_is_better else column]
+        header += ["published"] if column in printed else []
+    lines = ["| " + " | ".join(cells) + " |" for cells in (header, ["---"] * len(header))]
+    for row in [*summary.rows, *(row for row in table.published if row not in summary.rows)]:
+        cells = [row]
+        for column in summary.columns:
+            cells.append(show(summary.cell(row, column)) if summary.has(row, column) else "")
+            if column in printed:
+                value = table.published.get(row, {}).get(column)
+                cells.append("" if value is None else f"{value:g}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def write(folder: Path, name: str, table: Table, summary: Summary, seconds: float, quick: bool) -> str:
+    """Write ``<name>.md`` and ``<name>.json`` into ``folder``; returns the Markdown."""
+    text = markdown(table, summary, seconds, quick)
+    record: dict[str, Any] = {
+        "title": table.title,
+        "source": table.source,
+        "data": table.data,
+        "quick": quick,
+        "seeds": summary.seeds,
+        "seconds": round(seconds, 1),
+        "rows": {
+            row: {c: _plain(summary.cell(row, c)) for c in summary.columns if summary.has(row, c)}
+            for row in summary.rows
+        },
+        "by_seed": list(summary.values),
+        "published": table.published,
+        "differences": [
+            {"column": c, "row": a, "other": b, **_plain(summary.difference(c, a, b))} for c, a, b in table.compare
+        ],
+        "reading": table.reading(summary),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for suffix, content in ((".md", text), (".json", json.dumps(record, indent=1) + "\n")):
+        part = folder / f"{name}{suffix}.part"
+        part.write_text(content)
+        os.replace(part, folder / f"{name}{suffix}")
+    return text
+
+
+def _plain(found: Any) -> dict[str, float | None]:
+    def number(value: float) -> float | None:
+        return value if value == value else None
+
+    return {"mean": number(found.value), "low": number(found.low), "high": number(found.high)}

@@ -1,0 +1,123 @@
+"""The framework of ``make reproduce``, on a real small experiment: the mean against the median of normal draws."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from benchmarks.reproduce.__main__ import reproduce
+from benchmarks.reproduce.cache import Cache, digest
+from benchmarks.reproduce.summary import Summary
+from shadowprice.errors import InvalidInput
+
+MODULE = """
+import numpy as np
+from benchmarks.reproduce.table import Table
+from shadowprice.curves import check_levels
+
+SAMPLES = 2000
+
+def run(seed, quick):
+    check_levels([1, 2])
+    draws = np.random.default_rng(seed).normal(size=(SAMPLES, 101))
+    return {
+        "mean": {"variance": 101 * draws.mean(axis=1).var()},
+        "median": {"variance": 101 * np.median(draws, axis=1).var()},
+    }
+
+TABLE = Table(
+    title="Efficiency", source="theory", data="normal draws", run=run, seeds=3,
+    published={"median": {"variance": 1.5708}, "trimmed": {"variance": 1.06}},
+    compare=[("variance", "median", "mean")], fewer_is_better=["variance"],
+    reading=lambda found: found.sentence("variance", "median", "mean") + ".",
+)
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch, request) -> Path:
+    path = tmp_path / f"efficiency_{request.node.name.replace('[', '_').rstrip(']')}.py"
+    path.write_text(MODULE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return path
+
+
+def test_a_table_is_measured_written_kept_and_measured_again_when_its_code_changes(module, tmp_path) -> None:
+    cache, out = Cache(tmp_path / "cache"), tmp_path / "results"
+    tables = {"efficiency": module.stem}
+    assert reproduce(tables, cache, out) == []
+    record = json.loads((out / "efficiency.json").read_text())
+    # The asymptotic variance of a median is pi/2 of the mean's.
+    assert record["rows"]["mean"]["variance"]["mean"] == pytest.approx(1.0, rel=0.1)
+    assert record["rows"]["median"]["variance"]["mean"] == pytest.approx(math.pi / 2, rel=0.1)
+    seeds = [rows["median"]["variance"] - rows["mean"]["variance"] for rows in record["by_seed"]]
+    expected = stats.t.interval(0.95, 2, np.mean(seeds), stats.sem(seeds))
+    assert (record["differences"][0]["low"], record["differences"][0]["high"]) == pytest.approx(expected)
+    page = (out / "efficiency.md").read_text()
+    assert "| variance ↓ | published |" in page
+    assert "| trimmed |  | 1.06 |" in page
+    assert "median is worse than mean on variance" in page
+
+    written = cache.path("efficiency", 1, False)
+    code = json.loads(written.read_text())["code"]
+    assert {"shadowprice/curves.py", "shadowprice/errors.py"} <= set(code)
+    assert not any("responses" in file for file in code), "only what was loaded counts"
+    times = {seed: cache.path("efficiency", seed, False).stat().st_mtime_ns for seed in range(3)}
+    cache.path("efficiency", 0, False).unlink()
+    assert reproduce(tables, cache, out) == []
+    again = {seed: cache.path("efficiency", seed, False).stat().st_mtime_ns for seed in range(3)}
+    assert [seed for seed in range(3) if again[seed] != times[seed]] == [0], "only the missing seed is measured"
+
+    module.write_text(MODULE.replace("SAMPLES = 2000", "SAMPLES = 2001"))
+    assert cache.read("efficiency", 2, False) is None
+    assert cache.read("efficiency", 2, False, stale=True) is not None
+
+
+def test_a_failing_table_is_named_and_leaves_the_last_page(module, tmp_path, capfd) -> None:
+    module.write_text(MODULE.replace("check_levels([1, 2])", "check_levels([2, 1])"))
+    out = tmp_path / "results"
+    out.mkdir()
+    (out / "broken.md").write_text("before")
+    assert reproduce({"broken": module.stem}, Cache(tmp_path / "cache"), out) == ["broken"]
+    assert (out / "broken.md").read_text() == "before"
+    assert "strictly ascending" in capfd.readouterr().err
+
+
+def test_a_table_without_its_data_is_skipped_with_the_reason(module, tmp_path, capsys) -> None:
+    module.write_text(MODULE.replace("seeds=3", "missing=lambda: 'no such folder'"))
+    assert reproduce({"absent": module.stem}, Cache(tmp_path / "cache"), tmp_path / "results") == []
+    assert "skipped: no such folder" in capsys.readouterr().out
+    assert not (tmp_path / "results").exists()
+
+
+def test_comments_and_docstrings_are_not_code(tmp_path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text('"""One."""\nx = 1\n')
+    was = digest(path)
+    path.write_text('"""Two."""\n# more\nx  =  1\n')
+    assert digest(path) == was
+    path.write_text('"""Two."""\nx = 2\n')
+    assert digest(path) != was
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([(1.0, 2.0), (1.1, 2.0), (0.9, 2.1)], "better"),
+        ([(1.0, 1.1), (1.1, 1.0), (0.9, 0.9)], "not told apart"),
+        ([(1.0, 1.0), (2.0, 2.0)], "equal"),
+        ([(2.0, 1.0)], "not told apart"),
+    ],
+)
+def test_verdicts_follow_the_paired_interval(values, expected) -> None:
+    summary = Summary([{"a": {"loss": a}, "b": {"loss": b}} for a, b in values], ["loss"])
+    assert summary.verdict("loss", "a", "b") == expected
+
+
+def test_seeds_with_other_rows_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="seed 1 has other rows"):
+        Summary([{"a": {"x": 1.0}}, {"b": {"x": 1.0}}])
