@@ -65,7 +65,7 @@ def digest(file: Path) -> str:
         return ""
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
-        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if documented and ast.get_docstring(node, clean=False) is not None:
+        kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        if isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:]
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
