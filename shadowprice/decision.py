@@ -47,7 +47,7 @@ def decide(
         value: (J, N), what each level brings.
         cost: (K, J, N), or (J, N) for one budget: what each level takes from each budget, net of
             the allowance it earns (``g − B·m`` for a budget per response).
-        prices: (K,), the price of money λ ≥ 0 of each budget.
+        prices: (K,), the price of money λ of each budget: ≥ 0 of a cap, ≤ 0 of a floor, any of an equality.
         tie_share: probability in [0, 1] of the dearer level where two levels tie at the price.
         request_ids: N identifiers; the same id always breaks a tie the same way.
         allowed: bool (J, N), levels that may be chosen; every request needs at least one.
@@ -57,8 +57,8 @@ def decide(
     fractional optimum of the linear programme in expectation.
 
     Raises:
-        InvalidInput: shapes that do not agree, prices that are negative or not finite, a request
-            with no allowed level.
+        InvalidInput: shapes that do not agree, prices that are not finite, a request with no
+            allowed level.
 
     O(J·K) per request. Source: S0 eq. 19–20, S1 eq. 7; the tie share is spec 1.3 #12.
     """
@@ -74,8 +74,8 @@ def decide(
             f"must have shape (budgets, levels, requests) = {(lam.size, *values.shape)}, got {costs.shape}",
             field="cost",
         )
-    if not np.all(np.isfinite(lam)) or np.any(lam < 0):
-        raise InvalidInput("must be finite and not negative", field="prices")
+    if not np.all(np.isfinite(lam)):
+        raise InvalidInput("must be finite", field="prices")
     if not 0.0 <= tie_share <= 1.0:
         raise InvalidInput("must lie in [0, 1]", field="tie_share")
     for name, matrix in (("value", values), ("cost", costs.sum(axis=0))):
@@ -91,7 +91,7 @@ def decide(
     columns = np.arange(requests)
     mask = np.ones(values.shape, dtype=bool) if allowed is None else _check_allowed(allowed, values.shape)
     # What "dearer" means between tied levels is their charge at the prices.
-    cheap, dear = best_levels(values, charge, charge if np.any(lam > 0) else costs.sum(axis=0), mask)
+    cheap, dear = best_levels(values, charge, charge if np.any(lam != 0) else costs.sum(axis=0), mask)
     tied = charge[dear, columns] > charge[cheap, columns]
     level = cheap.astype(np.int32)
     propensity = np.ones(requests)

@@ -182,7 +182,6 @@ VALUE, COST = np.ones((2, 3)), np.ones((2, 3))
         ("value", lambda: decide(VALUE[0], COST, [1.0], 0.5, "abc")),
         ("cost", lambda: decide(VALUE, COST[:1], [1.0], 0.5, "abc")),
         ("cost", lambda: decide(VALUE, COST, [1.0, 2.0], 0.5, "abc")),
-        ("prices", lambda: decide(VALUE, COST, [-1.0], 0.5, "abc")),
         ("prices", lambda: decide(VALUE, COST, [np.nan], 0.5, "abc")),
         ("prices", lambda: decide(VALUE, COST, [np.inf], 0.5, "abc")),
         ("tie_share", lambda: decide(VALUE, COST, [1.0], 1.5, "abc")),

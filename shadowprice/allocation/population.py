@@ -1,7 +1,8 @@
 """Who is allocated to, wherever the accounts are kept: in memory, in files, in other processes.
 
 A solver asks two things of a population, and counts each as a round: a sample of blocks of
-neighbouring accounts, and a pass over all accounts at two prices.
+neighbouring accounts, and a pass over all accounts at price intervals. What a pass returns adds up
+over parts of the accounts: sums are added, unsettled accounts put side by side in the accounts' order.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation import kernel
 from shadowprice.allocation.kernel import NetCost, Scored, Tile
+from shadowprice.allocation.kernel.arguments import Matrix
 from shadowprice.allocation.solution import pick
 from shadowprice.allocation.spend_curve import Points
 
@@ -55,6 +57,17 @@ class Population(Protocol):
     ) -> Scored:
         """One pass over all accounts with a price interval for each pattern; see :class:`Scored`."""
 
+    def settle(
+        self,
+        costs: tuple[NetCost, ...],
+        low: Matrix,
+        high: Matrix,
+        *,
+        levels: bool = True,
+        worth: float = 1.0,
+    ) -> Scored:
+        """One pass over all accounts with a box of M price intervals (M, patterns); see :func:`kernel.settle`."""
+
     def cheapest(self, cost: NetCost, member: NDArray[np.float64]) -> Cheapest:
         """One pass that finds out whether a limit can be met at all."""
 
@@ -91,6 +104,20 @@ class InMemory:
     ) -> Scored:
         """One read of the matrices."""
         return kernel.score(self.tile, cost, low, high, levels=levels)
+
+    def settle(
+        self,
+        costs: tuple[NetCost, ...],
+        low: Matrix,
+        high: Matrix,
+        *,
+        levels: bool = True,
+        worth: float = 1.0,
+    ) -> Scored:
+        """One read of the matrices; with one cost that is the pass of :meth:`score`."""
+        if len(costs) == 1 and worth == 1.0:
+            return kernel.score(self.tile, costs[0], low[0], high[0], levels=levels)
+        return kernel.settle(self.tile, costs, low, high, levels=levels, worth=worth)
 
     def cheapest(self, cost: NetCost, member: NDArray[np.float64]) -> Cheapest:
         """One read, in numpy: only asked when a limit looks impossible."""

@@ -5,14 +5,14 @@
                 Σ_ij x_ij · (cost_kij − limit_k · m_kij) ≤ capacity_k      for every resource k
 
 which covers S0 eq. 16–18 and S1 eq. 2, 4 and 5: m is 0 for a total, 1 for a mean per account and
-the response for a mean per response.
+the response for a mean per response. A resource may also be a floor (≥) or an equality.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,9 @@ from shadowprice.curves import check_levels
 from shadowprice.errors import InvalidProblem
 
 Matrix = NDArray[np.float64]
+
+Sense = Literal["at_most", "at_least", "exactly"]
+"""A cap, whose price is ≥ 0; a floor, whose price is ≤ 0; an equality, whose price has either sign."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,7 @@ class Resource:
     response  (J, N), what a mean per response is taken over
     members   bool (N,) or indices of the accounts it counts; None for all
     carry     minor units added to what may be spent (negative: already overspent)
+    sense     whether the limit is a cap (the default), a floor or to be met exactly
     """
 
     name: str
@@ -60,6 +64,7 @@ class Resource:
     response: NDArray[np.floating[Any]] | None = None
     members: NDArray[np.bool_] | NDArray[np.intp] | None = None
     carry: float = 0.0
+    sense: Sense = "at_most"
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -68,6 +73,8 @@ class Resource:
             raise InvalidProblem(f"must be finite and not negative, got {self.limit}", field=f"{self.name}.limit")
         if not np.isfinite(self.carry):
             raise InvalidProblem("must be finite", field=f"{self.name}.carry")
+        if self.sense not in get_args(Sense):
+            raise InvalidProblem(f"must be one of {get_args(Sense)}, got {self.sense!r}", field=f"{self.name}.sense")
 
     @classmethod
     def total(
@@ -78,10 +85,17 @@ class Resource:
         members: ArrayLike | None = None,
         *,
         carry: float = 0.0,
+        sense: Sense = "at_most",
     ) -> Resource:
-        """The sum of cost over the members is at most ``limit``."""
+        """The sum of cost over the members is at most ``limit``, or as ``sense`` says."""
         return cls(
-            name=name, form="total", cost=_cost(cost), limit=float(limit), members=_members(members), carry=carry
+            name=name,
+            form="total",
+            cost=_cost(cost),
+            limit=float(limit),
+            members=_members(members),
+            carry=carry,
+            sense=sense,
         )
 
     @classmethod
@@ -93,10 +107,17 @@ class Resource:
         members: ArrayLike | None = None,
         *,
         carry: float = 0.0,
+        sense: Sense = "at_most",
     ) -> Resource:
-        """The mean cost per member is at most ``limit``."""
+        """The mean cost per member is at most ``limit``, or as ``sense`` says."""
         return cls(
-            name=name, form="per_account", cost=_cost(cost), limit=float(limit), members=_members(members), carry=carry
+            name=name,
+            form="per_account",
+            cost=_cost(cost),
+            limit=float(limit),
+            members=_members(members),
+            carry=carry,
+            sense=sense,
         )
 
     @classmethod
@@ -109,8 +130,9 @@ class Resource:
         members: ArrayLike | None = None,
         *,
         carry: float = 0.0,
+        sense: Sense = "at_most",
     ) -> Resource:
-        """Cost per unit of response over the members is at most ``limit`` (the paper's B)."""
+        """Cost per unit of response over the members is at most ``limit`` (the paper's B), or as ``sense`` says."""
         return cls(
             name=name,
             form="per_response",
@@ -119,6 +141,7 @@ class Resource:
             response=np.asarray(response),
             members=_members(members),
             carry=carry,
+            sense=sense,
         )
 
 
@@ -166,6 +189,20 @@ class Problem:
     def shape(self) -> tuple[int, int]:
         """(levels J, accounts N)."""
         return (int(self.value.shape[0]), int(self.value.shape[1]))
+
+    def only_budget(self, solver: str) -> Resource:
+        """The one cap of a problem that has nothing else.
+
+        Raises:
+            InvalidProblem: several resources, none, or a floor or an equality.
+        """
+        if len(self.resources) != 1 or self.resources[0].sense != "at_most":
+            raise InvalidProblem(
+                f"solver {solver!r} takes exactly one budget, a cap; got "
+                f"{[f'{resource.name} ({resource.sense})' for resource in self.resources]}; 'box' takes any number",
+                field="resources",
+            )
+        return self.resources[0]
 
     def members(self, resource: Resource) -> NDArray[np.bool_]:
         """bool (N,): the accounts that a resource counts."""

@@ -227,7 +227,11 @@ def test_a_slack_budget_costs_nothing_and_gives_everyone_the_best_level() -> Non
     np.testing.assert_array_equal(solved.level, [1, 0, 0])  # what is worth the same goes to the cheaper
 
 
-def test_more_than_one_budget_is_refused_by_name() -> None:
+@pytest.mark.parametrize("solver", ["breakpoints", "interval"])
+def test_a_solver_of_one_budget_refuses_anything_else_by_name(solver: str) -> None:
     value = np.ones((2, 2))
-    with pytest.raises(InvalidProblem, match="resources"):
-        solve(Problem(value, [Resource.total(name, np.array([1, 2]), 3) for name in ("a", "b")]))
+    two = [Resource.total(name, np.array([1, 2]), 3) for name in ("a", "b")]
+    floor = [Resource.total("a", np.array([1, 2]), 3, sense="at_least")]
+    for resources in (two, floor):
+        with pytest.raises(InvalidProblem, match="resources"):
+            solve(Problem(value, resources), solver=solver)

@@ -13,9 +13,11 @@ from shadowprice.allocation.kernel.arguments import Bounds, Edges, NetCost, Scor
 
 IS_COMPILED = compiled.LIBRARY is not None and os.environ.get("SHADOWPRICE_KERNEL") != "numpy"
 
+settle = plain.settle
+
 if IS_COMPILED:
     score, climb, scan, gather = compiled.score, compiled.climb, compiled.scan, compiled.gather
 else:
     score, climb, scan, gather = plain.score, plain.climb, plain.scan, plain.gather
 
-__all__ = ["IS_COMPILED", "Bounds", "Edges", "NetCost", "Scored", "Tile", "climb", "gather", "scan", "score"]
+__all__ = ["IS_COMPILED", "Bounds", "Edges", "NetCost", "Scored", "Tile", "climb", "gather", "scan", "score", "settle"]

@@ -18,8 +18,8 @@ class NetCost:
     """What a level takes from one limit: ``offset_j + Σ_p weight_pj · plane_p,ij``.
 
     offset    float64 (J,)
-    weights   one float64 (J,) for each of at most two planes of a tile
-    measured  which plane (1, 2) a mean per response is taken over; 0 when there is none
+    weights   one float64 (J,) for each plane of a tile
+    measured  which plane, counted from 1, a mean per response is taken over; 0 when there is none
     """
 
     offset: NDArray[np.float64]
@@ -27,12 +27,17 @@ class NetCost:
     measured: int = 0
 
     def of(self, planes: tuple[Real, ...]) -> Matrix:
-        """(J, n): the net cost in float64, rounded as the kernel's sums are."""
+        """(J, n): the net cost in float64, rounded as the kernel's sums are; (J, 1) where no plane takes part."""
         cost: Matrix = np.zeros((self.offset.size, 1))
         cost = cost + self.offset[:, None]
         for weight, plane in zip(self.weights, planes, strict=True):
-            cost = cost + weight[:, None] * plane.astype(np.float64)
+            if weight.any():
+                cost = cost + weight[:, None] * plane.astype(np.float64)
         return cost
+
+    def measure(self, planes: tuple[Real, ...]) -> Matrix:
+        """(J, n): what a mean per response is taken over, in float64; (1, 1) of zero where there is none."""
+        return planes[self.measured - 1].astype(np.float64) if self.measured else np.zeros((1, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +45,7 @@ class Tile:
     """Some accounts, level-major. Inner strides are one element; all matrices share type and outer stride.
 
     value    (J, n) float32 or float64
-    planes   up to two (J, n) matrices that costs are made of; ``value`` itself may be one
+    planes   (J, n) matrices that costs are made of; ``value`` itself may be one. ``score`` takes up to two.
     pattern  uint16 (n,), which price interval applies to an account; None: the first
     allowed  bool (J, n) or None
     """
@@ -89,9 +94,10 @@ class Tile:
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """What a pass at two prices leaves.
+    """What a pass over price intervals leaves.
 
-    sums     float64 (patterns, 4): value, net cost, measure and number of the settled accounts
+    sums     float64 (patterns, 2 + 2M) over the settled accounts: value, M net costs, M measures, number;
+             M is 1 for ``score``
     open     the unsettled accounts
     account  int64 (n_open,), their positions, ascending
     level    int32 (n,): best level of the settled accounts (arbitrary elsewhere), or None

@@ -57,6 +57,59 @@ def _best(
     return best, lead - rest.max(axis=0) > MARGIN * terms
 
 
+def settle(
+    tile: Tile,
+    costs: tuple[NetCost, ...],
+    low: Matrix,
+    high: Matrix,
+    *,
+    levels: bool = True,
+    worth: float = 1.0,
+) -> Scored:
+    """Find the accounts whose best level is the same at every price in a box.
+
+    Level j of an account with pattern p scores ``worth · value_j − Σ_m price_mp · cost_mj``, with M independent
+    prices, low_mp ≤ price_mp ≤ high_mp. The best level at the centre is best throughout if it leads every other by
+    more than Σ_m (half the interval)_m · |difference of cost_m|, which is exact for a box.
+
+    ``low``, ``high``: (M, patterns). With ``worth`` 0 and a box of one point the levels are the cheapest at those
+    weights. O(M·J·n).
+    """
+    n, kinds = tile.accounts, len(costs)
+    sums = np.zeros((low.shape[1], 2 + 2 * kinds))
+    level = np.empty(n, dtype=np.int32) if levels else None
+    unsettled: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
+    for start in range(0, n, CHUNK):
+        part = slice(start, min(n, start + CHUNK))
+        piece = tile.take(part)
+        value = piece.value.astype(np.float64)
+        nets = [np.broadcast_to(cost.of(piece.planes), value.shape) for cost in costs]
+        pattern = np.zeros(piece.accounts, dtype=np.intp) if piece.pattern is None else piece.pattern.astype(np.intp)
+        columns = np.arange(piece.accounts)
+        score, terms = worth * value, np.abs(worth * value)
+        for m, net in enumerate(nets):
+            charge = (0.5 * (low[m] + high[m]))[pattern] * net
+            score, terms = score - charge, terms + np.abs(charge)
+        if piece.allowed is not None:
+            score = np.where(piece.allowed, score, -np.inf)
+        best = score.argmax(axis=0)
+        lead = score[best, columns] - score
+        for m, net in enumerate(nets):
+            lead -= (0.5 * (high[m] - low[m]))[pattern] * np.abs(net[best, columns] - net)
+        lead[best, columns] = np.inf
+        settled = lead.min(axis=0) > MARGIN * terms.max(axis=0)
+        measures = [np.broadcast_to(cost.measure(piece.planes), value.shape) for cost in costs]
+        for column, matrix in enumerate((value, *nets, *measures)):
+            chosen = matrix[best, columns][settled]
+            sums[:, column] += np.bincount(pattern[settled], weights=chosen, minlength=low.shape[1])
+        sums[:, -1] += np.bincount(pattern[settled], minlength=low.shape[1])
+        if level is not None:
+            level[part] = best
+        unsettled.append(start + np.flatnonzero(~settled))
+    account = np.concatenate(unsettled).astype(np.int64)
+    return Scored(sums, tile.copied(account), account, level)
+
+
 def climb(value: Matrix, cost: Matrix, allowed: NDArray[np.bool_] | None, low: float, high: float) -> Edges:
     """Hull edges with slopes in [low, high] and the level above them. O(J²·n)."""
     n = value.shape[1]

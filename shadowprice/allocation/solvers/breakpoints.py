@@ -15,7 +15,6 @@ from shadowprice.allocation.kernel.plain import climb
 from shadowprice.allocation.problem import Matrix, Problem
 from shadowprice.allocation.solution import ROUNDING, Allocation, fill, pick, relative_excess, relative_gap
 from shadowprice.decision import best_levels
-from shadowprice.errors import InvalidProblem
 
 
 def solve_breakpoints(problem: Problem) -> Allocation:
@@ -26,11 +25,7 @@ def solve_breakpoints(problem: Problem) -> Allocation:
     Raises:
         InvalidProblem: not exactly one resource.
     """
-    if len(problem.resources) != 1:
-        raise InvalidProblem(
-            f"solver 'breakpoints' takes exactly one budget, got {len(problem.resources)}", field="resources"
-        )
-    resource = problem.resources[0]
+    resource = problem.only_budget("breakpoints")
     problem.check(resource)
     value = problem.value.astype(np.float64)
     paid = problem.paid(resource)

@@ -14,7 +14,6 @@ from shadowprice.allocation.pricing import solve_population
 from shadowprice.allocation.problem import Problem
 from shadowprice.allocation.search import Goal
 from shadowprice.allocation.solution import Allocation
-from shadowprice.errors import InvalidProblem
 
 
 def solve_interval(problem: Problem, *, near: float | None = None) -> Allocation:
@@ -29,12 +28,7 @@ def solve_interval(problem: Problem, *, near: float | None = None) -> Allocation
     Raises:
         InvalidProblem: not exactly one resource, or one that is malformed.
     """
-    if len(problem.resources) != 1:
-        raise InvalidProblem(
-            f"solver 'interval' takes exactly one budget, got {len(problem.resources)}; 'groups' takes several",
-            field="resources",
-        )
-    resource = problem.resources[0]
+    resource = problem.only_budget("interval")
     problem.check(resource)
     row = row_of(problem, resource)
     pattern = None if row.members is None else row.members.astype(np.uint16)
