@@ -22,7 +22,7 @@ def train(
         training: from the featurize step.
         model: the bundle.
         metrics: validation loss and epochs.
-        recipe: joint_gnn, dnn_h or dnn.
+        recipe: joint_gnn, dnn_h, dnn, or the name of a response layer or response model.
         epochs: at most.
         seed: of initialisation and dropout.
         workers: Ray workers; 0 trains in the component's own process.

@@ -16,7 +16,8 @@ from typing import Any
 
 from pipelines.campaign_day import play, why_not
 from pipelines.local import compile_all, run
-from shadowprice.errors import ShadowpriceError
+from shadowprice.errors import NotFound, ShadowpriceError
+from shadowprice.learning.recipes import recipe_names
 
 
 def quickstart(
@@ -42,6 +43,8 @@ def quickstart(
         epochs: at most.
         workers: Ray workers of the training step; 0 trains without Ray.
     """
+    if recipe not in recipe_names():
+        raise NotFound(f"recipe {recipe!r} is unknown; choose one of {recipe_names()}")
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{dataset}"
     folder = (runs / name).resolve()
     folder.mkdir(parents=True)
@@ -78,7 +81,7 @@ def main() -> int:
     parser.add_argument("--options", default={}, type=json.loads, help="of the data set, as JSON")
     parser.add_argument("--runs", default="runs", type=Path, help="where runs are kept")
     parser.add_argument("--seed", default=0, type=int)
-    parser.add_argument("--recipe", default="joint_gnn", choices=["joint_gnn", "dnn_h", "dnn"])
+    parser.add_argument("--recipe", default="joint_gnn", help="or the name of a response layer or response model")
     parser.add_argument("--epochs", default=400, type=int, help="at most; training stops early")
     parser.add_argument("--workers", default=1, type=int, help="Ray workers; 0 trains without Ray")
     given = vars(parser.parse_args())

@@ -27,7 +27,7 @@ def train_pipeline(
         dataset: world, tables, o2o or thornton.
         data: folder of the files, for data sets that read files.
         options: what the data set takes besides.
-        recipe: joint_gnn, dnn_h or dnn.
+        recipe: joint_gnn, dnn_h, dnn, or the name of a response layer or response model.
         epochs: at most.
         seed: of the data where generated, initialisation and dropout.
         workers: Ray workers; 0 trains in the component's own process.

@@ -12,18 +12,18 @@ from typing import Any
 import pandas as pd
 
 from shadowprice.campaign import Side
-from shadowprice.encoders.base import WIDTH
 from shadowprice.errors import NotFound
 from shadowprice.files import write_whole
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.heads import FILE as HEADS_FILE
 from shadowprice.responses.heads import save_heads
-from shadowprice.responses.joint import WEIGHTS, JointModel
+from shadowprice.responses.sided import SidedModel
 
 EMBEDDINGS = "embeddings.parquet"
 
 
 def write_bundle(
-    model: JointModel,
+    model: SidedModel,
     data: TrainingSet,
     folder: Path,
     *,
@@ -33,17 +33,18 @@ def write_bundle(
 ) -> str:
     """Write the bundle of a trained model into ``folder`` and return its version.
 
-    network.safetensors, network.json   the whole model, to embed accounts again later
-    heads.safetensors, model.json       the response heads, for a server without torch
-    embeddings.parquet                  account_id, side, computed_at, embedding of every account served
+    network.safetensors, or a folder per side   the whole model, to embed accounts again later
+    heads.safetensors, model.json               the response heads, for a server without torch
+    embeddings.parquet                          account_id, side, computed_at, embedding of every account served
 
-    The version is a digest of the weights and the served embeddings: the same training gives the same version.
+    The version is a digest of the heads and the served embeddings: the same training gives the same version.
     """
     model.save(folder)
     embedded = model.embed(data.snapshots, data.serving)
     computed_at = pd.Timestamp(datetime.now(UTC))
     frames = []
-    digest = hashlib.sha256((folder / WEIGHTS).read_bytes())
+    save_heads(model.heads(embedded), folder)
+    digest = hashlib.sha256((folder / HEADS_FILE).read_bytes())
     for side, matrix in embedded.items():
         digest.update(matrix.tobytes())
         frames.append(
@@ -57,15 +58,11 @@ def write_bundle(
             )
         )
     pd.concat(frames, ignore_index=True).to_parquet(folder / EMBEDDINGS, index=False)
-    save_heads(model.heads(embedded), folder)
     version = f"{recipe}-{digest.hexdigest()[:12]}"
-    levels: dict[Side, list[int]] = {side: list(model.spec.levels[side]) for side in model.spec.layers}
     meta = {
         "model_version": version,
         "recipe": recipe,
-        "encoder": model.spec.encoder,
-        "width": WIDTH,
-        "sides": {side: {"head": model.spec.layers[side], "levels": levels[side]} for side in model.spec.layers},
+        **model.describe(),
         "trained_at": computed_at.isoformat(),
         "corrections": dict(corrections),
         "metrics": dict(metrics),

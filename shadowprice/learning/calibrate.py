@@ -7,10 +7,10 @@ from copy import deepcopy
 
 from shadowprice.campaign import Side
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.responses.joint import JointModel
+from shadowprice.responses.sided import SidedModel
 
 
-def calibrate(model: JointModel, data: TrainingSet) -> dict[Side, float]:
+def calibrate(model: SidedModel, data: TrainingSet) -> dict[Side, float]:
     """Correct the overall level of each side's response on the validation split; returns the corrections.
 
     The validation split is the latest labelled data before the test, so this is also what follows a drift.
@@ -18,9 +18,9 @@ def calibrate(model: JointModel, data: TrainingSet) -> dict[Side, float]:
     return model.calibrate(data.snapshots, data.part("validation"))
 
 
-def uncalibrated(model: JointModel, corrections: Mapping[Side, float]) -> JointModel:
+def uncalibrated(model: SidedModel, corrections: Mapping[Side, float]) -> SidedModel:
     """A copy of the model as it was before :func:`calibrate`."""
     before = deepcopy(model)
     for side, correction in corrections.items():
-        before.network.layer(side).correct(-correction)
+        before.correct(side, -correction)
     return before

@@ -27,7 +27,7 @@ PROGRESS = "progress.json"
 def train_with_ray(
     data_folder: Path, name: str, config: TrainingConfig, out: Path, *, workers: int = 1, resume: bool = True
 ) -> tuple[JointModel, FitResult]:
-    """Train the recipe ``name`` on Ray workers and return the model of the best epoch.
+    """Train the recipe ``name``, a joint network, on Ray workers and return the model of the best epoch.
 
     Args:
         data_folder: a saved :class:`TrainingSet`, readable by every worker.

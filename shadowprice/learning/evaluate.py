@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,8 +23,7 @@ from shadowprice.evaluation.per_level import ResponseByLevel, response_by_level
 from shadowprice.evaluation.slope import Slope, within_slope
 from shadowprice.learning.calibrate import uncalibrated
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.responses.heads import RATE_SCALE, HazardHead
-from shadowprice.responses.joint import JointModel
+from shadowprice.responses.sided import SidedModel
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: JointModel,
+    model: SidedModel,
     data: TrainingSet,
     *,
     truth: pd.DataFrame | None = None,
@@ -100,18 +100,19 @@ def evaluate(
     for side, frame in test.items():
         if frame.empty:
             raise InvalidInput(f"side {side!r} has no test row", field="split")
-    embeddings = model.embed(data.snapshots, test)
-    heads = model.heads(embeddings)
+    curves = model.curves(data.snapshots, test)
     before = uncalibrated(model, corrections).curves(data.snapshots, test) if corrections else {}
     sides: dict[Side, SideEvaluation] = {}
     for side, frame in test.items():
-        curves = Curves(heads[side].levels, heads[side].response(embeddings[side]))
-        known = None if truth is None else true_curves(truth, side, frame["account_id"], curves.levels.size)
+        known = None if truth is None else true_curves(truth, side, frame["account_id"], len(data.levels[side]))
         slope = _data_slope(data, side, (confounders or {}).get(side, []))
-        sides[side] = _side(side, frame, curves, before.get(side), known, slope, replications)
-        head = heads[side]
-        if isinstance(head, HazardHead):
-            sides[side] = _with_hazard(sides[side], head, model.embed(data.snapshots, data.rows)[side], data.rows[side])
+        sides[side] = _side(side, frame, curves[side], before.get(side), known, slope, replications)
+        if side == "customer":
+            labelled = model.curves(data.snapshots, {side: data.rows[side]})[side]
+            points = _change_points(data.rows[side], labelled)
+            sides[side] = replace(
+                sides[side], hazard=_mean_hazard(labelled.response, labelled.levels), change_points=points
+            )
     verdict = gate({side: found.metrics for side, found in sides.items()}, limits=limits)
     return Evaluation(sides, verdict)
 
@@ -183,9 +184,10 @@ def _data_slope(data: TrainingSet, side: Side, confounders: list[str]) -> Slope 
         return None
 
 
-def _mean_hazard(response: NDArray[np.float64], levels: NDArray[np.int64]) -> NDArray[np.float64]:
+def _mean_hazard(response: NDArray[np.floating[Any]], levels: NDArray[np.int64]) -> NDArray[np.float64]:
     """(J,): mean hazard rate per minor unit in each segment of the curves (J, n)."""
-    steps = np.diff(-np.log1p(-response), axis=0, prepend=0.0).mean(axis=1)
+    probability = np.clip(np.asarray(response, dtype=np.float64), 0.0, 1.0 - 1e-7)
+    steps = np.diff(-np.log1p(-probability), axis=0, prepend=0.0).mean(axis=1)
     widths = np.diff(levels, prepend=0).astype(np.float64)
     return np.asarray(np.divide(steps, widths, out=np.zeros_like(steps), where=widths > 0))
 
@@ -194,16 +196,7 @@ def _reliability(y: NDArray[np.float64], p: NDArray[np.float64], account: NDArra
     return calibration_table(y, p, equal_bins(p), cluster=account)
 
 
-def _with_hazard(
-    found: SideEvaluation, head: HazardHead, embedding: NDArray[np.float32], frame: pd.DataFrame
-) -> SideEvaluation:
-    offset = account_offset(head.response(embedding))
+def _change_points(frame: pd.DataFrame, curves: Curves) -> ChangePoints:
     level = frame["level"].to_numpy(dtype=np.int64)
-    points = find_change_points(frame["response"].to_numpy(dtype=np.float64), level, head.levels, offset)
-    return SideEvaluation(
-        **{
-            **found.__dict__,
-            "hazard": np.exp(head.log_rate(embedding)).mean(axis=1) / RATE_SCALE,
-            "change_points": points,
-        }
-    )
+    y = frame["response"].to_numpy(dtype=np.float64)
+    return find_change_points(y, level, curves.levels, account_offset(curves.response))

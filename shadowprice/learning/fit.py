@@ -9,8 +9,11 @@ from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import write_bundle
 from shadowprice.learning.calibrate import calibrate
 from shadowprice.learning.distributed import train_with_ray
+from shadowprice.learning.recipes import Separate
+from shadowprice.learning.recipes import recipe as recipe_of
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.training import FitResult, TrainingConfig
 
 
@@ -22,15 +25,16 @@ def fit_bundle(
     Args:
         training: folder of a saved :class:`TrainingSet`.
         out: where the bundle goes; a checkpoint in it is resumed.
-        recipe: name of the recipe.
+        recipe: one of :func:`~shadowprice.learning.recipes.recipe_names`.
         config: of the training loop.
-        workers: Ray workers; 0 trains in this process.
+        workers: Ray workers; 0 trains in this process, and so do separate models, which have a loop of their own.
     """
     if workers < 0:
         raise InvalidInput("must be 0 (this process) or a number of Ray workers", field="workers")
     data = TrainingSet.load(training)
     config = replace(config, stamp=f"{recipe} {data.digest()}")
-    if workers:
+    model: SidedModel
+    if workers and not isinstance(recipe_of(recipe, data), Separate):
         model, result = train_with_ray(training, recipe, config, out, workers=workers)
     else:
         model, result = train(data, recipe, config, checkpoint=out / "checkpoint")

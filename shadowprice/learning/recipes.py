@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
+from shadowprice.campaign import Side
 from shadowprice.errors import NotFound
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint import JointSpec
+from shadowprice.responses.layers import LAYERS
+from shadowprice.responses.registry import model_class, names
+
+OWN: Mapping[Side, str] = {"customer": "hazard", "merchant": "linear"}
+"""S0's response layer of each side."""
 
 
-def _spec(data: TrainingSet, encoder: str, *, interactions: bool = False) -> JointSpec:
-    layers = {"customer": "hazard", "merchant": "linear"}
+@dataclass(frozen=True)
+class Separate:
+    """A response model of its own for each side, by registered name."""
+
+    models: Mapping[Side, str]
+
+
+def _spec(data: TrainingSet, encoder: str, *, customer: str = OWN["customer"], interactions: bool = False) -> JointSpec:
+    layers = {**OWN, "customer": customer}
     return JointSpec(
         encoder=encoder,
         layers={side: layers[side] for side in data.rows},
         levels=data.levels,
-        layer_options={"customer": {"fusion": 1e-4}} if "customer" in data.rows else {},
+        layer_options={"customer": {"fusion": 1e-4}} if layers["customer"] == "hazard" else {},
         context=data.context,
         partner={side: data.partner(side) for side in data.rows},
         interactions=interactions,
@@ -37,11 +51,29 @@ def dnn(data: TrainingSet) -> JointSpec:
     return _spec(data, "none")
 
 
-RECIPES: dict[str, Callable[[TrainingSet], JointSpec]] = {"joint_gnn": joint_gnn, "dnn_h": dnn_h, "dnn": dnn}
+RECIPES: dict[str, Callable[[TrainingSet], JointSpec | Separate]] = {"joint_gnn": joint_gnn, "dnn_h": dnn_h, "dnn": dnn}
 
 
-def recipe(name: str, data: TrainingSet) -> JointSpec:
-    """The configuration called ``name`` for a training set, or :class:`NotFound`."""
-    if name not in RECIPES:
-        raise NotFound(f"recipe {name!r} is unknown; choose one of {sorted(RECIPES)}")
-    return RECIPES[name](data)
+def recipe_names() -> list[str]:
+    """Everything that can be trained by name: recipes, customers' response layers, registered response models."""
+    return sorted({*RECIPES, *LAYERS, *names()})
+
+
+def recipe(name: str, data: TrainingSet) -> JointSpec | Separate:
+    """The configuration called ``name`` for a training set.
+
+    A recipe's name stands for itself; a response layer's for S0's graph network with that layer for customers
+    and the linear one for merchants; a response model's for that model on every side it can learn, and S0's own
+    layer on a graph network for the other side.
+
+    Raises:
+        NotFound: nothing of that name.
+    """
+    if name in RECIPES:
+        return RECIPES[name](data)
+    if name in LAYERS:
+        return _spec(data, "gcn2", customer=name)
+    if name in names():
+        sides = model_class(name).sides
+        return Separate({side: name if side in sides else OWN[side] for side in data.rows})
+    raise NotFound(f"recipe {name!r} is unknown; choose one of {recipe_names()}")

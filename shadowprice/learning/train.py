@@ -6,15 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from torch import Tensor
 from tqdm import tqdm
 
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput
-from shadowprice.learning.recipes import recipe
+from shadowprice.evaluation import metrics
+from shadowprice.learning.recipes import Separate, recipe
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint import JointModel
 from shadowprice.responses.network import Rows
+from shadowprice.responses.separate import SeparateModels
+from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.training import FitResult, Progress, TrainingConfig, TrainingData, fit_network
 
 WHOLE_GRAPH_NODES = 50_000
@@ -41,12 +45,15 @@ def train(
     wrap: Callable[[JointModel], Callable[..., Tensor]] | None = None,
     agree: Callable[[float], float] | None = None,
     report: Progress | None = None,
-) -> tuple[JointModel, FitResult]:
-    """Train the recipe ``name``.
+) -> tuple[SidedModel, FitResult]:
+    """Train what ``name`` stands for.
+
+    Separate models have a loop of their own: of these arguments only ``data``, ``name`` and ``config`` matter to
+    them, each holds out of ``train`` what it needs, and the validation loss is computed here.
 
     Args:
         data: the training set; its ``train`` and ``validation`` splits are used.
-        name: the recipe.
+        name: one of :func:`~shadowprice.learning.recipes.recipe_names`.
         config: of the training loop.
         checkpoint: directory to save to and resume from.
         shard: (rank, processes): this process trains on every processes-th row.
@@ -61,7 +68,10 @@ def train(
                 f"side {side!r} has no validation row to stop and calibrate by; give more accounts or another split",
                 field="split",
             )
-    model = JointModel.prepare(recipe(name, data), data.seen_by("train"), splits["train"], config.seed)
+    spec = recipe(name, data)
+    if isinstance(spec, Separate):
+        return _train_separate(data, spec, config)
+    model = JointModel.prepare(spec, data.seen_by("train"), splits["train"], config.seed)
     whole = model.data(data.seen_by("train", "validation"), splits["train"], splits["validation"])
     config = sized(config, whole.graph.nodes)
     rank, processes = shard
@@ -90,3 +100,18 @@ def train(
             agree=agree,
         )
     return model, result
+
+
+def _train_separate(data: TrainingSet, spec: Separate, config: TrainingConfig) -> tuple[SidedModel, FitResult]:
+    snapshots = data.seen_by("train", "validation")
+    model = SeparateModels.prepare(
+        spec.models, data.levels, seed=config.seed, graph=snapshots, training=sized(config, snapshots[-1].nodes)
+    )
+    model.fit(snapshots, data.part("train"))
+    held_out = data.part("validation")
+    loss = 0.0
+    for side, curves in model.curves(snapshots, held_out).items():
+        y = held_out[side]["response"].to_numpy(dtype=np.float64)
+        p = curves.response[held_out[side]["level"].to_numpy(dtype=np.int64), np.arange(y.size)].astype(np.float64)
+        loss += float(metrics.logloss(y, np.clip(p, 1e-6, 1 - 1e-6)) if side == "customer" else metrics.mse(y, p))
+    return model, FitResult(0, 0, loss, [])

@@ -16,7 +16,7 @@ from shadowprice.reports.data import Currency, ReportData, SideReport
 from shadowprice.reports.report import write_report
 from shadowprice.reports.storage import to_json
 from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics
-from shadowprice.responses.joint import JointModel
+from shadowprice.responses.sided import load_sided
 
 
 def evaluate_bundle(
@@ -42,7 +42,7 @@ def evaluate_bundle(
     dataset = load_dataset(data)
     meta = read_meta(model)
     found = evaluate(
-        JointModel.load(model),
+        load_sided(model),
         TrainingSet.load(training),
         truth=dataset.truth,
         corrections=meta["corrections"],

@@ -1,5 +1,5 @@
 """Response models: what every account is expected to do at every incentive level."""
 
-from shadowprice.responses.registry import make, names
+from shadowprice.responses.registry import load, make, names
 
-__all__ = ["make", "names"]
+__all__ = ["load", "make", "names"]

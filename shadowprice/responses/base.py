@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar, Self
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import pandas as pd
 
+from shadowprice.campaign import Side
 from shadowprice.curves import Curves, check_levels
 from shadowprice.errors import InvalidInput
+from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.responses.state import State, save_state
 
 RESERVED = ("account_id", "level", "response", "propensity", "weight", "partner_id", "snapshot_at")
 """Columns of a training frame that are not features."""
+FILE = "response.safetensors"
 
 
 class ResponseModel(ABC):
@@ -21,15 +27,23 @@ class ResponseModel(ABC):
     monotone    the curve never falls as the incentive rises, for any weights
     calibrated  the response is a probability or an expectation, not only a score
     ordered     the levels have an order the model uses
+    sides       the sides of the market whose response it can learn: a customer's is 0 or 1, a merchant's a ratio
+
+    ``name`` and ``options`` are set by :func:`~shadowprice.responses.registry.make`; ``graph``, where a
+    model has one, may be replaced by later snapshots before asking for curves.
     """
 
     monotone: ClassVar[bool] = False
     calibrated: ClassVar[bool] = True
     ordered: ClassVar[bool] = True
+    sides: ClassVar[tuple[Side, ...]] = ("customer",)
 
     def __init__(self, levels: Sequence[int], seed: int = 0) -> None:
         self.levels = check_levels(levels)
         self.seed = seed
+        self.name = ""
+        self.options: Mapping[str, Any] = {}
+        self.graph: Sequence[GraphSnapshot] | None = None
 
     @abstractmethod
     def fit(self, frame: pd.DataFrame) -> Self:
@@ -38,6 +52,35 @@ class ResponseModel(ABC):
     @abstractmethod
     def curve(self, frame: pd.DataFrame) -> Curves:
         """Curves (J, N) of the N rows of ``frame``: account_id and the features; no labels needed."""
+
+    @abstractmethod
+    def state(self) -> State:
+        """Everything that :meth:`fit` learned: arrays by name, and the rest as JSON types.
+
+        Raises:
+            InvalidInput: the model is not fitted.
+        """
+
+    @abstractmethod
+    def restore(self, state: State) -> None:
+        """Become the model that gave ``state``; levels, seed and options are those of the constructor."""
+
+    def save(self, folder: Path) -> None:
+        """Write the fitted model to ``folder``; :func:`shadowprice.responses.load` reads it.
+
+        Options that are JSON types are kept; others, such as ``graph``, are given again to ``load``.
+        """
+        if not self.name:
+            raise InvalidInput("only a model made by name can be saved; use shadowprice.responses.make", field="model")
+        state = self.state()
+        own = {
+            "name": self.name,
+            "levels": self.levels.tolist(),
+            "seed": self.seed,
+            "options": {key: value for key, value in self.options.items() if _is_json(value)},
+            "fitted": dict(state.meta),
+        }
+        save_state(State(state.arrays, own), folder / FILE)
 
     def check_frame(self, frame: pd.DataFrame) -> None:
         """Refuse a training frame that lacks a column, or whose levels or responses cannot be."""
@@ -63,3 +106,10 @@ class ResponseModel(ABC):
             raise InvalidInput(
                 "must be known", field="response", rows=frame["response"].isna().to_numpy().nonzero()[0][:5].tolist()
             )
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        return bool(json.loads(json.dumps(value)) == value) or isinstance(value, tuple)
+    except (TypeError, ValueError):
+        return False

@@ -15,8 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from shadowprice.responses.calibration import hazard_factor
 from shadowprice.responses.heads import LOG_RATE_RANGE, RATE_SCALE, HazardHead
-from shadowprice.responses.layer import ResponseLayer, differs
+from shadowprice.responses.layer import ResponseLayer
 
 
 def log1mexp(cumulative: Tensor) -> Tensor:
@@ -110,23 +111,9 @@ class HazardLayer(ResponseLayer):
 
     @torch.no_grad()
     def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor, account: Tensor) -> float:
-        """Scale all hazards by the factor c that fits held-out rows best, and return log c.
-
-        One parameter, Λ' = c·Λ: an intercept on the complementary log-log scale. It repairs a level
-        that drifted since training and cannot bend the curve or break its monotonicity. The
-        likelihood is concave in c; its root is found by bisection on the derivative.
-        """
-        cumulative = self(embedding).gather(1, level[:, None]).squeeze(1).double()
-        hits = response > 0.5
-        score = torch.where(hits, cumulative / torch.expm1(cumulative), -cumulative)
-        if not bool(hits.any()) or bool(hits.all()) or not differs(score, account):
-            return 0.0
-        low, high = 1e-3, 1e3
-        for _ in range(80):
-            middle = float(np.sqrt(low * high))
-            slope = (cumulative[hits] / torch.expm1(middle * cumulative[hits])).sum() - cumulative[~hits].sum()
-            low, high = (middle, high) if slope > 0 else (low, middle)
-        correction = 0.5 * float(np.log(low * high))
+        """Scale all hazards by the factor c that fits held-out rows best, and return log c."""
+        cumulative = self(embedding).gather(1, level[:, None]).squeeze(1)
+        correction = hazard_factor(cumulative.numpy(), response.numpy(), account.numpy())
         self.correct(correction)
         return correction
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +100,20 @@ class LinearHead:
         return np.ascontiguousarray(np.maximum(slope * amount + terms[1], 0.0), dtype=np.float32)
 
 
-HEADS: dict[str, type[HazardHead] | type[LinearHead]] = {head.kind: head for head in (HazardHead, LinearHead)}
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StoredHead:
+    """The embedding is the curve: its first J numbers are the responses, whatever model computed them. O(N·J)."""
+
+    kind: ClassVar[str] = "stored"
+    levels: NDArray[np.int64]
+    default_embedding: NDArray[np.float32]
+
+    def response(self, embedding: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Expected response (J, N)."""
+        return np.ascontiguousarray(embedding[:, : self.levels.size].T, dtype=np.float32)
+
+
+HEADS: dict[str, type[Head]] = {head.kind: head for head in (HazardHead, LinearHead, StoredHead)}
 """Heads by name; a new one is a class with ``kind`` and an entry here."""
 
 
@@ -136,7 +149,7 @@ def load_heads(folder: Path) -> dict[Side, Head]:
         for side, kind in kinds.items():
             own = {key.split(".", 1)[1]: value for key, value in tensors.items() if key.startswith(f"{side}.")}
             values: dict[str, Any] = {key: value.item() if value.ndim == 0 else value for key, value in own.items()}
-            heads[side] = cast(Head, HEADS[kind](**values))
+            heads[side] = HEADS[kind](**values)
     except Exception as error:
         raise InvalidInput(f"not a file of response heads: {error}", field=str(path)) from error
     return heads

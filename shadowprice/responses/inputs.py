@@ -16,6 +16,7 @@ from shadowprice.encoders.base import GraphTensors
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.scaling import Scaling, fit_scaling
 from shadowprice.graphs.snapshot import GraphSnapshot, numeric_features
+from shadowprice.responses.base import RESERVED
 from shadowprice.responses.network import Rows
 
 INTERACTIONS = "h_"
@@ -118,9 +119,7 @@ def request_rows(
     """
     which = _which(frame, snapshots)
     node = _locate(frame["account_id"], which, snapshots)
-    if np.any(node < 0):
-        rows = np.flatnonzero(node < 0)[:5].tolist()
-        raise InvalidInput("accounts without a profile at the time of the request", field="account_id", rows=rows)
+    _refuse_unknown(node)
     if "partner_id" in frame and frame["partner_id"].notna().any():
         partner = _locate(frame["partner_id"].fillna(""), which, snapshots)
     else:
@@ -139,6 +138,34 @@ def request_rows(
         response=column("response", 0.0),
         weight=column("weight", 1.0),
     )
+
+
+def with_features(frame: pd.DataFrame, snapshots: Sequence[GraphSnapshot], side: Side) -> pd.DataFrame:
+    """The frame with the features (x_*, h_*) its accounts had in the snapshot each row sees, as numbers.
+
+    An indicator of a category is named x_<column>=<value>. Columns of what is neither label, context nor
+    feature, such as request_id and split, are left out.
+
+    Raises:
+        InvalidInput: a row's account has no profile at the time.
+    """
+    kept = [column for column in frame.columns if column in RESERVED or column.startswith(("x_", "h_", "c_"))]
+    which = _which(frame, snapshots)
+    node = _locate(frame["account_id"], which, snapshots)
+    _refuse_unknown(node)
+    names = tuple(dict.fromkeys(name for snapshot in snapshots for name in snapshot.names[side]))
+    if not names:
+        return frame[kept]
+    values = np.concatenate([_columns(snapshot, side, names) for snapshot in snapshots])[node]
+    table = pd.DataFrame(values, columns=[f"x_{n}" if n.startswith("c_") else n for n in names], index=frame.index)
+    context = [column for column in kept if column not in table.columns]
+    return pd.concat([frame[context], table], axis=1)
+
+
+def _refuse_unknown(node: NDArray[np.int64]) -> None:
+    if np.any(node < 0):
+        rows = np.flatnonzero(node < 0)[:5].tolist()
+        raise InvalidInput("accounts without a profile at the time of the request", field="account_id", rows=rows)
 
 
 def _which(frame: pd.DataFrame, snapshots: Sequence[GraphSnapshot]) -> NDArray[np.int64]:

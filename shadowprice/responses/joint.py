@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,24 +11,20 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save
 
 from shadowprice.campaign import Side
-from shadowprice.curves import Curves
 from shadowprice.encoders.base import WIDTH
 from shadowprice.encoders.registry import make_encoder
 from shadowprice.errors import InvalidInput
-from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.heads import Head
 from shadowprice.responses.inputs import InputScaling, fit_inputs, graph_tensors, request_rows
 from shadowprice.responses.layer import ResponseLayer
 from shadowprice.responses.layers import make_layer
 from shadowprice.responses.network import ResponseNetwork
+from shadowprice.responses.sided import NETWORK, SEPARATE, SidedModel
+from shadowprice.responses.state import State, load_state, save_state
 from shadowprice.responses.training import FitResult, Progress, TrainingConfig, TrainingData, fit_network
-
-WEIGHTS = "network.safetensors"
-SPEC = "network.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +53,7 @@ class JointSpec:
     dropout: float = 0.1
 
 
-class JointModel:
+class JointModel(SidedModel):
     """A :class:`JointSpec` with standardisation and weights."""
 
     def __init__(self, spec: JointSpec, scaling: InputScaling, seed: int = 0) -> None:
@@ -169,23 +164,41 @@ class JointModel:
             for side, embedding in embeddings.items()
         }
 
-    def curves(self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Curves]:
-        """Response curves (J, n) of the requests of each side, computed by the exported heads."""
-        embeddings = self.embed(snapshots, frames)
-        heads = self.heads(embeddings)
-        return {side: Curves(heads[side].levels, heads[side].response(embeddings[side])) for side in frames}
+    def correct(self, side: Side, correction: float) -> None:
+        """Apply a correction that :meth:`calibrate` returned; its negative takes it off again."""
+        self.network.layer(side).correct(correction)
+
+    @property
+    def levels(self) -> Mapping[Side, tuple[int, ...]]:
+        """Incentive levels of each side, minor units."""
+        return {side: tuple(self.spec.levels[side]) for side in self.spec.layers}
+
+    def describe(self) -> dict[str, Any]:
+        """Encoder, width, and the head of each side."""
+        sides = {side: {"head": head, "levels": list(self.levels[side])} for side, head in self.spec.layers.items()}
+        return {"encoder": self.spec.encoder, "width": WIDTH, "sides": sides}
+
+    def state(self) -> State:
+        """Weights, standardisation and spec; :meth:`of` is the inverse."""
+        return State(
+            {name: tensor.detach().numpy() for name, tensor in self.network.state_dict().items()},
+            {"spec": asdict(self.spec), "scaling": self.scaling.to_dict()},
+        )
+
+    @classmethod
+    def of(cls, state: State) -> JointModel:
+        """The model that gave ``state``."""
+        model = cls(JointSpec(**state.meta["spec"]), InputScaling.from_dict(state.meta["scaling"]))
+        model.network.load_state_dict({name: torch.from_numpy(value) for name, value in state.arrays.items()})
+        model.network.eval()
+        return model
 
     def save(self, folder: Path) -> None:
-        """Write spec, standardisation and weights; :meth:`load` is the inverse."""
-        weights = {name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}
-        write_whole(folder / WEIGHTS, save(weights))
-        write_whole(folder / SPEC, json.dumps({"spec": asdict(self.spec), "scaling": self.scaling.to_dict()}, indent=1))
+        """Write spec, standardisation and weights to one file; :meth:`load` is the inverse."""
+        save_state(self.state(), folder / NETWORK)
+        (folder / SEPARATE).unlink(missing_ok=True)
 
     @classmethod
     def load(cls, folder: Path) -> JointModel:
         """Read what :meth:`save` wrote."""
-        data = json.loads((folder / SPEC).read_text())
-        model = cls(JointSpec(**data["spec"]), InputScaling.from_dict(data["scaling"]))
-        model.network.load_state_dict(load_file(folder / WEIGHTS))
-        model.network.eval()
-        return model
+        return cls.of(load_state(folder / NETWORK))

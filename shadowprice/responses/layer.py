@@ -6,13 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shadowprice.responses.heads import Head
-
-TWO_SIDED_5_PERCENT = 1.96
 
 
 class ResponseLayer(nn.Module, ABC):
@@ -37,8 +34,7 @@ class ResponseLayer(nn.Module, ABC):
     def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor, account: Tensor) -> float:
         """Correct the overall level of the response on held-out rows; returns the correction.
 
-        Nothing is corrected, and 0 returned, unless :func:`differs` says that there is an error:
-        what a few hundred accounts show by chance would only be carried into the budget.
+        By one parameter, with a function of :mod:`shadowprice.responses.calibration`.
         """
 
     @abstractmethod
@@ -48,17 +44,3 @@ class ResponseLayer(nn.Module, ABC):
     @abstractmethod
     def to_head(self, default_embedding: NDArray[np.float32]) -> Head:
         """The same curve in numpy."""
-
-
-def differs(score: Tensor, account: Tensor) -> bool:
-    """Whether the scores of rows (n,) sum to something other than zero, beyond chance at the 5 % level.
-
-    ``account`` (n,) names each row's account; rows of one account count as one draw.
-    """
-    _, place = torch.unique(account, return_inverse=True)
-    sums = torch.zeros(int(place.max()) + 1, dtype=torch.float64).index_add(0, place, score.double())
-    accounts = sums.numel()
-    if accounts < 2:
-        return False
-    deviation = float(sums.std()) * float(np.sqrt(accounts))
-    return abs(float(sums.sum())) > TWO_SIDED_5_PERCENT * deviation > 0.0

@@ -12,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from shadowprice.responses.calibration import mean_shift
 from shadowprice.responses.heads import RATE_SCALE, LinearHead
-from shadowprice.responses.layer import ResponseLayer, differs
+from shadowprice.responses.layer import ResponseLayer
 
 
 class LinearLayer(ResponseLayer):
@@ -51,10 +52,8 @@ class LinearLayer(ResponseLayer):
     @torch.no_grad()
     def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor, account: Tensor) -> float:
         """Shift the response by the mean error on held-out rows, and return the shift."""
-        error = response - self.forward(embedding).gather(1, level[:, None]).squeeze(1)
-        if not differs(error, account):
-            return 0.0
-        shift = float(error.mean())
+        predicted = self(embedding).gather(1, level[:, None]).squeeze(1)
+        shift = mean_shift(predicted.numpy(), response.numpy(), account.numpy())
         self.correct(shift)
         return shift
 

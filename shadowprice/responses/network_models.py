@@ -15,6 +15,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
 from shadowprice.responses.base import RESERVED, ResponseModel
 from shadowprice.responses.joint import JointModel, JointSpec
+from shadowprice.responses.state import State
 from shadowprice.responses.training import Progress, TrainingConfig
 
 HELD_OUT = 0.15
@@ -34,6 +35,7 @@ class NetworkModel(ResponseModel):
 
     layer: ClassVar[str]
     monotone: ClassVar[bool] = True
+    sides: ClassVar[tuple[Side, ...]] = ("customer", "merchant")
     interactions: ClassVar[bool] = False
 
     def __init__(
@@ -93,6 +95,16 @@ class NetworkModel(ResponseModel):
         if self.model is None:
             raise InvalidInput("fit the model before asking for curves", field="model")
         return self.model.curves(self._snapshots(frame), {self.side: frame})[self.side]
+
+    def state(self) -> State:
+        """Weights, standardisation and spec of the network."""
+        if self.model is None:
+            raise InvalidInput("fit the model before saving it", field="model")
+        return self.model.state()
+
+    def restore(self, state: State) -> None:
+        """Become the network that gave ``state``."""
+        self.model = JointModel.of(state)
 
     def _snapshots(self, frame: pd.DataFrame) -> Sequence[GraphSnapshot]:
         if self.graph is not None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from inspect import Parameter, signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shadowprice.errors import MissingExtra, NotFound
+from shadowprice.errors import InvalidInput, MissingExtra, NotFound
+from shadowprice.responses.state import State, load_state
 
 if TYPE_CHECKING:
     from shadowprice.responses.base import ResponseModel
@@ -37,11 +40,55 @@ def make(name: str, *, levels: Sequence[int], seed: int = 0, **options: Any) -> 
         NotFound: no model of that name.
         MissingExtra: the model needs a package that is not installed.
     """
+    model = model_class(name)(levels, seed=seed, **options)
+    model.name, model.options = name, options
+    return model
+
+
+def model_class(name: str) -> type[ResponseModel]:
+    """The class of the response model called ``name``; raises as :func:`make`."""
     if name not in MODELS:
         raise NotFound(f"response model {name!r} is unknown; choose one of {names()}")
     module, cls = MODELS[name].split(":")
     try:
-        model: ResponseModel = getattr(import_module(module), cls)(levels, seed=seed, **options)
+        found: type[ResponseModel] = getattr(import_module(module), cls)
     except ModuleNotFoundError as error:
         raise MissingExtra(f"response model {name!r} needs {error.name}; install shadowprice[learn]") from error
+    return found
+
+
+def wants(name: str) -> frozenset[str]:
+    """The options that the constructor of a model, or of a class it passes its options on to, names."""
+    found: set[str] = set()
+    for cls in model_class(name).__mro__:
+        if "__init__" not in vars(cls):
+            continue
+        parameters = signature(vars(cls)["__init__"]).parameters.values()
+        found |= {each.name for each in parameters if each.kind is not Parameter.VAR_KEYWORD}
+        if not any(each.kind is Parameter.VAR_KEYWORD for each in parameters):
+            break
+    return frozenset(found - {"self", "levels", "seed"})
+
+
+def load(folder: Path, **options: Any) -> ResponseModel:
+    """Read a fitted model that ``model.save(folder)`` wrote.
+
+    Args:
+        folder: where it was saved.
+        options: those that are not JSON types, such as ``graph``, as they were given to :func:`make`.
+
+    Raises:
+        NotFound: there is no model in ``folder``.
+        InvalidInput: the file is not one of a fitted model.
+    """
+    from shadowprice.responses.base import FILE
+
+    state = load_state(folder / FILE)
+    own = state.meta
+    try:
+        model = make(own["name"], levels=own["levels"], seed=own["seed"], **{**own["options"], **options})
+        fitted = State(state.arrays, own["fitted"])
+    except (KeyError, TypeError) as error:
+        raise InvalidInput(f"not a file of a fitted model: {error!r}", field=str(folder / FILE)) from error
+    model.restore(fitted)
     return model

@@ -1,0 +1,51 @@
+"""What a fitted model is on disk: one safetensors file, its arrays and, in the header, JSON. Never pickle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.numpy import save
+
+from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.files import write_whole
+
+KEY = "state"
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Arrays by name, and what is not an array as plain JSON types."""
+
+    arrays: Mapping[str, NDArray[Any]]
+    meta: Mapping[str, Any]
+
+
+def save_state(state: State, path: Path) -> None:
+    """Write ``state`` to ``path``; a reader sees the old file or the new one. The same state gives the same bytes."""
+    arrays = {name: np.array(value, order="C") for name, value in sorted(state.arrays.items())}
+    write_whole(path, save(arrays, metadata={KEY: json.dumps(dict(state.meta), sort_keys=True)}))
+
+
+def load_state(path: Path) -> State:
+    """Read what :func:`save_state` wrote.
+
+    Raises:
+        NotFound: there is no such file.
+        InvalidInput: it is not such a file.
+    """
+    if not path.exists():
+        raise NotFound(f"no {path.name} in {path.parent}; fit and save a model first")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            meta: dict[str, Any] = json.loads(file.metadata()[KEY])
+    except Exception as error:
+        raise InvalidInput(f"not a file of a fitted model: {error}", field=str(path)) from error
+    return State(arrays, meta)
