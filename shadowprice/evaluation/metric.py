@@ -133,11 +133,11 @@ def as_binary(y: Array) -> NDArray[np.bool_]:
     return np.asarray(y != 0)
 
 
-def as_probability(p: Array) -> Array:
-    """Predictions (N,) as they are, refused unless each lies in [0, 1]."""
+def as_probability(p: Array, field: str = "p") -> Array:
+    """Probabilities (N,) as they are, refused unless each lies in [0, 1]."""
     wrong = (p < 0) | (p > 1)
     if wrong.any():
-        raise InvalidInput("must lie in [0, 1]", field="p", rows=np.flatnonzero(wrong)[:5].tolist())
+        raise InvalidInput("must lie in [0, 1]", field=field, rows=np.flatnonzero(wrong)[:5].tolist())
     return p
 
 

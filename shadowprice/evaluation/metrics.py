@@ -4,10 +4,52 @@ Each is a plain function ``metric(*arrays, weight=None, interval=None, **options
 float, or an :class:`~shadowprice.evaluation.intervals.Estimate` when an interval is asked for.
 """
 
+from shadowprice.evaluation.allocation_metrics import (
+    budget_use,
+    cost_error,
+    cpmd,
+    future_cost,
+    future_response,
+    objective_ratio,
+    tapmd,
+    tha,
+    thc,
+)
 from shadowprice.evaluation.calibration import ece
-from shadowprice.evaluation.classification import auc, brier, logloss
+from shadowprice.evaluation.classification import auc, brier, logloss, relaimpr
 from shadowprice.evaluation.monotonicity import epr, mlss, rpr
-from shadowprice.evaluation.regression import mae, mse
+from shadowprice.evaluation.off_policy import dr_value, effective_rows, ips_value
+from shadowprice.evaluation.regression import mae, mse, normalised_gini
 from shadowprice.evaluation.slope import curve_slope
+from shadowprice.evaluation.uplift import auuc, lift, qini, wau
 
-__all__ = ["auc", "brier", "curve_slope", "ece", "epr", "logloss", "mae", "mlss", "mse", "rpr"]
+__all__ = [
+    "auc",
+    "auuc",
+    "brier",
+    "budget_use",
+    "cost_error",
+    "cpmd",
+    "curve_slope",
+    "dr_value",
+    "ece",
+    "effective_rows",
+    "epr",
+    "future_cost",
+    "future_response",
+    "ips_value",
+    "lift",
+    "logloss",
+    "mae",
+    "mlss",
+    "mse",
+    "normalised_gini",
+    "objective_ratio",
+    "qini",
+    "relaimpr",
+    "rpr",
+    "tapmd",
+    "tha",
+    "thc",
+    "wau",
+]
