@@ -7,11 +7,13 @@ from typing import Any
 
 from shadowprice.allocation.problem import Problem
 from shadowprice.allocation.solution import Allocation
+from shadowprice.allocation.solvers.box import solve_box
 from shadowprice.allocation.solvers.breakpoints import solve_breakpoints
 from shadowprice.allocation.solvers.interval import solve_interval
 from shadowprice.errors import InvalidProblem, NotFound
 
 SOLVERS: dict[str, Callable[..., Allocation]] = {
+    "box": solve_box,
     "breakpoints": solve_breakpoints,
     "interval": solve_interval,
 }
