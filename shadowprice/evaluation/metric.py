@@ -22,12 +22,14 @@ Array = NDArray[np.float64]
 
 EXTRA = ("weight", "interval")
 """Keyword arguments that every metric has."""
+MATRICES = ("response", "expense")
+"""Arrays that are matrices (levels, N): the value and cost curves of a model."""
 
 
 class Metric(Protocol):
     """``metric(*arrays, weight=None, interval=None, **options)``: a float, or an Estimate with ``interval``.
 
-    ``response`` is a matrix (levels, N), every other array a vector (N,); ``weight`` (N,) is
+    ``response`` and ``expense`` are matrices (levels, N), every other array a vector (N,); ``weight`` (N,) is
     non-negative, with a positive sum.
     A metric that is undefined on its rows (an AUC of one class) is NaN.
 
@@ -86,7 +88,7 @@ def metric(prepare: Callable[..., Statistic], *, basic: bool = False) -> Metric:
 def as_rows(columns: dict[str, ArrayLike]) -> dict[str, Array]:
     """The arrays as float64, refused unless finite and of one number of rows.
 
-    All are vectors (N,) but one named ``response``, which is a matrix (levels, N).
+    All are vectors (N,) but those named in ``MATRICES``, which are (levels, N).
     """
     arrays: dict[str, Array] = {}
     length = None
@@ -95,8 +97,8 @@ def as_rows(columns: dict[str, ArrayLike]) -> dict[str, Array]:
             array = np.asarray(column, dtype=np.float64)
         except (TypeError, ValueError):
             raise InvalidInput("must be numbers, none missing", field=name) from None
-        if array.ndim != (2 if name == "response" else 1):
-            shape = "(levels, rows)" if name == "response" else "(rows,)"
+        if array.ndim != (2 if name in MATRICES else 1):
+            shape = "(levels, rows)" if name in MATRICES else "(rows,)"
             raise InvalidInput(f"must have shape {shape}, got {array.shape}", field=name)
         if array.size == 0:
             raise InvalidInput("needs at least one row", field=name)

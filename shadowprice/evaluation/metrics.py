@@ -17,6 +17,8 @@ from shadowprice.evaluation.allocation_metrics import (
 )
 from shadowprice.evaluation.calibration import ece
 from shadowprice.evaluation.classification import auc, brier, logloss, relaimpr
+from shadowprice.evaluation.cost_curve import aucc
+from shadowprice.evaluation.eom import eom
 from shadowprice.evaluation.monotonicity import epr, mlss, rpr
 from shadowprice.evaluation.off_policy import dr_value, effective_rows, ips_value
 from shadowprice.evaluation.regression import mae, mse, normalised_gini
@@ -25,6 +27,7 @@ from shadowprice.evaluation.uplift import auuc, lift, qini, wau
 
 __all__ = [
     "auc",
+    "aucc",
     "auuc",
     "brier",
     "budget_use",
@@ -34,6 +37,7 @@ __all__ = [
     "dr_value",
     "ece",
     "effective_rows",
+    "eom",
     "epr",
     "future_cost",
     "future_response",

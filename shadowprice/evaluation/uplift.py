@@ -24,7 +24,7 @@ def auuc(y: Array, score: Array, treatment: Array) -> Statistic:
     chosen × the share; a random score has half the average effect. NaN when an arm is empty.
     O(N log N). Source: Rzepakowski and Jaroszewicz (2010); the curve of Gutierrez and Gérardy (2017), eq. 12.
     """
-    curve = _curves(score, _is_treated(treatment), y)
+    curve = _curves(score, is_treated(treatment), y)
 
     def statistic(weight: Array) -> Array:
         treated, control, gained, lost = curve(weight)
@@ -44,7 +44,7 @@ def qini(y: Array, score: Array, treatment: Array) -> Statistic:
     may use sleeping dogs. 1 is perfect, 0 random. NaN when an arm is empty or nobody responds.
     ``y`` in {0, 1} or non-negative. O(N log N). Source: Radcliffe (2007).
     """
-    arm = _is_treated(treatment)
+    arm = is_treated(treatment)
     if (y < 0).any():
         raise InvalidInput("must not be negative", field="y", rows=np.flatnonzero(y < 0)[:5].tolist())
     curve, best = _curves(score, arm, y), _curves(np.where(arm, y, -y), arm, y)
@@ -71,7 +71,7 @@ def lift(y: Array, score: Array, treatment: Array, *, share: float = 0.3) -> Sta
     """
     if not 0 < share <= 1:
         raise InvalidInput("must lie in (0, 1]", field="share")
-    curve = _curves(score, _is_treated(treatment), y)
+    curve = _curves(score, is_treated(treatment), y)
 
     def statistic(weight: Array) -> Array:
         at = _at_shares(curve(weight), np.array([share]))
@@ -89,7 +89,7 @@ def wau(y: Array, score: Array, treatment: Array, *, bins: int = 10) -> Statisti
     """
     if bins < 1:
         raise InvalidInput("must be at least 1", field="bins")
-    curve = _curves(score, _is_treated(treatment), y)
+    curve = _curves(score, is_treated(treatment), y)
 
     def statistic(weight: Array) -> Array:
         at = _at_shares(curve(weight), np.arange(bins + 1) / bins)
@@ -101,7 +101,8 @@ def wau(y: Array, score: Array, treatment: Array, *, bins: int = 10) -> Statisti
     return statistic
 
 
-def _is_treated(treatment: Array) -> NDArray[np.bool_]:
+def is_treated(treatment: Array) -> NDArray[np.bool_]:
+    """Arms (N,) as booleans, refused unless each is 0 or 1."""
     wrong = (treatment != 0) & (treatment != 1)
     if wrong.any():
         raise InvalidInput("must be 0 or 1", field="treatment", rows=np.flatnonzero(wrong)[:5].tolist())
