@@ -30,12 +30,14 @@ class ShadowpriceError(Exception):
 class InvalidInput(ShadowpriceError):
     """Something the caller gave is wrong.
 
-    ``field`` names the argument, column or JSON field; ``rows`` the first offending row numbers.
+    ``field`` names the argument, column or JSON field; ``rows`` the first offending row numbers; ``reason`` is the
+    message without them.
     """
 
     status = 400
 
     def __init__(self, message: str, *, field: str | None = None, rows: Sequence[int] = ()) -> None:
+        self.reason = message
         self.field = field
         self.rows = tuple(rows)
         where = f"{field}: " if field else ""

@@ -36,8 +36,11 @@ class Row:
     members: NDArray[np.bool_] | None
 
 
-def row_of(problem: Problem, resource: Resource) -> Row:
-    """The kernel's form of a resource. Its costs must have passed :meth:`Problem.check`."""
+def row_of(problem: Problem, resource: Resource, counted: int | None = None) -> Row:
+    """The kernel's form of a resource. Its costs must have passed :meth:`Problem.check`.
+
+    ``counted`` is the number of accounts the limit counts, where the problem has only some of them.
+    """
     depth, accounts = problem.shape
     none, one = np.zeros(depth), np.ones(depth)
     given = resource.cost
@@ -51,7 +54,8 @@ def row_of(problem: Problem, resource: Resource) -> Row:
         planes.append(given)
         weights.append(one)
     members = None if resource.members is None else problem.members(resource)
-    counted = accounts if members is None else int(np.count_nonzero(members))
+    if counted is None:
+        counted = accounts if members is None else int(np.count_nonzero(members))
     capacity = resource.carry
     measured = 0
     if resource.form == "total":
@@ -72,7 +76,11 @@ def row_of(problem: Problem, resource: Resource) -> Row:
 
 def tile_of(value: Real, planes: tuple[Real, ...], **rest: Any) -> Tile:
     """Matrices as the kernel takes them: one floating type and one stride, converted only where they differ."""
-    single = all(matrix.dtype == np.float32 for matrix in (value, *planes))
-    dtype: type[np.floating[Any]] = np.float32 if single else np.float64
-    converted: dict[int, Real] = {id(matrix): np.ascontiguousarray(matrix, dtype=dtype) for matrix in (value, *planes)}
-    return Tile(converted[id(value)], tuple(converted[id(plane)] for plane in planes), **rest)
+    matrices = {id(matrix): matrix for matrix in (value, *planes)}
+    single = all(matrix.dtype == np.float32 for matrix in matrices.values())
+    dtype = np.dtype(np.float32 if single else np.float64)
+    stride = value.strides[0]
+    # Some columns of larger matrices are taken as they are.
+    if stride <= 0 or any(m.dtype != dtype or m.strides != (stride, dtype.itemsize) for m in matrices.values()):
+        matrices = {key: np.ascontiguousarray(matrix, dtype=dtype) for key, matrix in matrices.items()}
+    return Tile(matrices[id(value)], tuple(matrices[id(plane)] for plane in planes), **rest)

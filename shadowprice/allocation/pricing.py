@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from shadowprice.allocation.mapped import assign
 from shadowprice.allocation.population import Population
 from shadowprice.allocation.search import Goal, locate
 from shadowprice.allocation.solution import Allocation, fill, pick, relative_gap
@@ -70,7 +71,7 @@ def solve_population(
     rounded = fill(pick(points.cost, cheap), pick(points.cost, dear), cheap, dear, left)
     level = located.level
     assert level is not None
-    level[located.account] = rounded
+    assign(level, located.account, rounded)
     return Allocation(
         status="optimal",
         prices=np.array([price]),

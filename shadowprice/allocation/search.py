@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation.kernel import NetCost, Tile
+from shadowprice.allocation.mapped import assign
 from shadowprice.allocation.population import InMemory, Population
 from shadowprice.allocation.sampling import WIDTH, error_of_mean, strata
 from shadowprice.allocation.spend_curve import Points, SpendCurve
@@ -139,7 +140,7 @@ def locate(
         left, right = _shifted(left, right, low, high, inner.above, 8.0**passes)
     level = scored.level
     if level is not None and inner.level is not None:
-        level[scored.account] = inner.level
+        assign(level, scored.account, inner.level)
     return Located(
         inner.price,
         inner.above,

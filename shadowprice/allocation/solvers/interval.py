@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from shadowprice.allocation.kernel import Tile
 from shadowprice.allocation.net_cost import row_of, tile_of
-from shadowprice.allocation.population import InMemory
+from shadowprice.allocation.opening import Opened
 from shadowprice.allocation.pricing import solve_population
 from shadowprice.allocation.problem import Problem
 from shadowprice.allocation.search import Goal
 from shadowprice.allocation.solution import Allocation
 
 
-def solve_interval(problem: Problem, *, near: float | None = None) -> Allocation:
+def solve_interval(problem: Problem | Opened, *, near: float | None = None) -> Allocation:
     """Exact optimum for one resource of any form.
 
     ``near`` is a price expected to be close, such as the last hour's; it saves the sample.
@@ -28,13 +29,23 @@ def solve_interval(problem: Problem, *, near: float | None = None) -> Allocation
     Raises:
         InvalidProblem: not exactly one resource, or one that is malformed.
     """
-    resource = problem.only_budget("interval")
+    accounts = Opened.of(problem)
+    resource = accounts.example.only_budget("interval")
+    accounts.example.check(resource)
+    # Counting the members of shards is a round of its own.
+    counted = int(accounts.counted[0]) if resource.form == "per_account" else accounts.accounts
+    row = row_of(accounts.example, resource, counted)
+    # With members, pattern 1 is counted and pattern 0 is not.
+    member = np.ones(1) if row.members is None else np.array([0.0, 1.0])
+    goal = Goal(row.cost, member, row.capacity, row.limit)
+    population = accounts.populate(lay_out)
+    return solve_population(population, goal, resource.form, counted, resource.carry, resource.limit, near)
+
+
+def lay_out(problem: Problem) -> Tile:
+    """The accounts of a problem with one resource, as the kernel takes them."""
+    resource = problem.resources[0]
     problem.check(resource)
     row = row_of(problem, resource)
     pattern = None if row.members is None else row.members.astype(np.uint16)
-    # With members, pattern 1 is counted and pattern 0 is not.
-    member = np.ones(1) if row.members is None else np.array([0.0, 1.0])
-    counted = problem.shape[1] if row.members is None else int(np.count_nonzero(row.members))
-    tile = tile_of(problem.value, row.planes, pattern=pattern, allowed=problem.allowed)
-    goal = Goal(row.cost, member, row.capacity, row.limit)
-    return solve_population(InMemory(tile), goal, resource.form, counted, resource.carry, resource.limit, near)
+    return tile_of(problem.value, row.planes, pattern=pattern, allowed=problem.allowed)

@@ -1,0 +1,190 @@
+"""Shards in Ray actors: each holds some of them in memory from one solve to the next.
+
+A round of questions costs milliseconds whatever the work, so a solve asks as few as it can: a sample and a pass.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from shadowprice.allocation.executors.worker import Worker
+from shadowprice.allocation.sharded import Request, Team
+from shadowprice.allocation.sources.base import Sharded, Source
+from shadowprice.allocation.tiled import Layout
+from shadowprice.errors import InvalidInput, MissingExtra, ShadowpriceError, Unavailable
+
+
+class RayExecutor:
+    """Solves on Ray actors: ``with RayExecutor(workers=4) as executor: solve(problem, executor)``.
+
+    Args:
+        workers: actors; never more than there are shards.
+        shards: parts that a problem in memory or one of curves is cut into; as many as workers by default.
+        keep: whether actors load their shards; otherwise they read the files anew at each pass, with little memory.
+        address: of a Ray cluster; by default the one this process is connected to, else ``RAY_ADDRESS``, else Ray is
+            started on this machine and stopped by :meth:`close`.
+        cpus: that Ray reserves for each actor.
+        restarts: of dead actors that one round may need. A dead actor's shards are loaded again from their source.
+        timeout: seconds within which some worker has to answer.
+
+    A stored problem's folder must be readable by every worker at the same path. Actors stay, with their shards,
+    until another problem is solved or the executor is closed; a folder that was not written anew is the same problem
+    whatever its limits.
+
+    rounds    questions that the last solve put to all shards
+    revived   actors that had to be replaced so far
+
+    Raises:
+        MissingExtra: Ray is not installed.
+    """
+
+    def __init__(
+        self,
+        workers: int = 2,
+        *,
+        shards: int | None = None,
+        keep: bool = True,
+        address: str | None = None,
+        cpus: float = 1.0,
+        restarts: int = 3,
+        timeout: float = 600.0,
+    ) -> None:
+        if workers < 1 or (shards is not None and shards < 1):
+            raise InvalidInput("must be at least 1", field="workers" if workers < 1 else "shards")
+        try:
+            import ray
+        except ModuleNotFoundError as error:
+            raise MissingExtra("RayExecutor needs ray; install shadowprice[ray]") from error
+        self._ray = ray
+        self.workers, self.shards, self.keep, self.address = workers, shards or workers, keep, address
+        self.cpus, self.restarts, self.timeout = cpus, restarts, timeout
+        self.rounds = 0
+        self.revived = 0
+        self._started = False
+        self._held: tuple[object, Sequence[Source], _Actors] | None = None
+
+    @property
+    def actors(self) -> list[Any]:
+        """Handles of the living actors."""
+        return [] if self._held is None else list(self._held[2].actors)
+
+    def hold(self, problem: Sharded) -> tuple[Sequence[Source], Team]:
+        """Take the shards of a problem, or keep those it holds already."""
+        if self._held is None or self._held[0] != problem.identity:
+            self._release()
+            self._connect()
+            sources = problem.shards(self.shards)
+            self._held = (problem.identity, sources, _Actors(self, sources))
+        return self._held[1], self._held[2]
+
+    def close(self) -> None:
+        """End the actors, and Ray where this executor started it."""
+        try:
+            self._release()
+        finally:
+            if self._started:
+                self._started = False
+                self._ray.shutdown()
+
+    def __enter__(self) -> RayExecutor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _release(self) -> None:
+        if self._held is not None:
+            actors, self._held = self._held[2].actors, None
+            if self._ray.is_initialized():
+                for actor in actors:
+                    self._ray.kill(actor)
+
+    def _connect(self) -> None:
+        if self._ray.is_initialized():
+            return
+        given: dict[str, Any] = {"address": self.address} if self.address else {}
+        if not self.address and "RAY_ADDRESS" not in os.environ:
+            given = {
+                "include_dashboard": False,
+                "num_cpus": max(os.cpu_count() or 1, int(self.workers * self.cpus + 1)),
+            }
+        try:
+            self._started = True
+            self._ray.init(log_to_driver=False, logging_level="ERROR", **given)
+        except BaseException:
+            self._started = False
+            self._ray.shutdown()
+            raise
+
+
+class _Actors:
+    """A team of actors; actor w holds every W-th shard."""
+
+    def __init__(self, executor: RayExecutor, sources: Sequence[Source]) -> None:
+        ray = self._ray = executor._ray
+        self._executor = executor
+        self.sizes = [source.accounts for source in sources]
+        self._levels = sources[0].levels
+        count = min(executor.workers, len(sources))
+        parts = [{at: sources[at] for at in range(worker, len(sources), count)} for worker in range(count)]
+        # What an actor is made from stays here, so that it can be made again.
+        self._sources = [ray.put(part) for part in parts]
+        self._class = ray.remote(Worker).options(num_cpus=executor.cpus, max_restarts=0)
+        self.actors = [self._start(worker) for worker in range(count)]
+
+    def ask(self, layout: Layout, requests: Sequence[Request]) -> list[Any]:
+        """One round; the requests of an actor that dies are put to its successor."""
+        ray = self._ray
+        mine: dict[int, list[int]] = {}
+        for at, request in enumerate(requests):
+            mine.setdefault(request.shard % len(self.actors), []).append(at)
+        answers: list[Any] = [None] * len(requests)
+        # Levels travel in the smallest type that holds them.
+        small = np.min_scalar_type(self._levels - 1).str
+
+        def put(worker: int) -> Any:
+            questions = [
+                (replace(requests[at], into=None), None if requests[at].into is None else small) for at in mine[worker]
+            ]
+            return self.actors[worker].answer.remote(layout, questions)
+
+        waiting = {put(worker): worker for worker in mine}
+        deaths = 0
+        while waiting:
+            ready, _ = ray.wait(list(waiting), num_returns=1, timeout=self._executor.timeout)
+            if not ready:
+                raise Unavailable(
+                    f"no worker answered within {self._executor.timeout:g} s; has the Ray cluster room for "
+                    f"{len(self.actors)} actors of {self._executor.cpus:g} CPU?"
+                )
+            worker = waiting.pop(ready[0])
+            try:
+                found = ray.get(ready[0])
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause if isinstance(error.cause, ShadowpriceError) else error from None
+            except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError) as error:
+                deaths += 1
+                if deaths > self._executor.restarts:
+                    raise Unavailable(f"actors died {deaths} times in one round, the last with: {error}") from error
+                self._executor.revived += 1
+                ray.kill(self.actors[worker])
+                self.actors[worker] = self._start(worker)
+                waiting[put(worker)] = worker
+                continue
+            for at, (answer, level) in zip(mine[worker], found, strict=True):
+                answers[at] = answer
+                room = requests[at].into
+                if level is not None and room is not None:
+                    room[:] = level
+        return answers
+
+    def _start(self, worker: int) -> Any:
+        return self._class.remote(self._sources[worker], self._executor.keep)

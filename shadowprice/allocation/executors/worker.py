@@ -1,0 +1,44 @@
+"""What runs in another process: shards, and answers to questions about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.allocation.sharded import Request
+from shadowprice.allocation.sources.base import Source
+from shadowprice.allocation.tiled import Layout
+
+
+class Worker:
+    """Holds some shards. Its whole state comes from their sources, so that another can take its place.
+
+    Args:
+        sources: by the shard's number.
+        keep: whether to load them on first use.
+    """
+
+    def __init__(self, sources: dict[int, Source], keep: bool) -> None:
+        self._sources, self._keep = sources, keep
+        self._held: dict[int, Source] = {}
+
+    def answer(
+        self, layout: Layout, questions: Sequence[tuple[Request, str | None]]
+    ) -> list[tuple[Any, NDArray[Any] | None]]:
+        """Answers, each with the levels of the shard in the type that was asked for with the question."""
+        found = []
+        for request, kind in questions:
+            source = self._source(request.shard)
+            into = None if kind is None else np.empty(source.accounts, dtype=kind)
+            found.append((request.answer(source, layout, into), into))
+        return found
+
+    def _source(self, shard: int) -> Source:
+        if not self._keep:
+            return self._sources[shard]
+        if shard not in self._held:
+            self._held[shard] = self._sources[shard].held()
+        return self._held[shard]

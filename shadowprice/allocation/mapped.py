@@ -1,0 +1,81 @@
+"""Arrays that lie in files: pages are fetched ahead and given back, so that a pass needs little memory."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.errors import InvalidInput
+
+PAGE = mmap.ALLOCATIONGRANULARITY
+
+PATCH = 1 << 20
+"""Places between two returns of pages while scattered entries are written."""
+
+
+def open_npy(path: Path, *, writable: bool = False) -> NDArray[Any]:
+    """Map a ``.npy`` file, C-contiguous.
+
+    Raises:
+        InvalidInput: it is missing, truncated, or no such file; names it.
+    """
+    try:
+        array: NDArray[Any] = np.load(path, mmap_mode="r+" if writable else "r", allow_pickle=False)
+    except FileNotFoundError:
+        raise InvalidInput("there is no such file", field=str(path)) from None
+    except (ValueError, EOFError, OSError) as error:
+        raise InvalidInput(f"not a whole .npy file ({error})", field=str(path)) from error
+    if not array.flags.c_contiguous or not array.dtype.isnative:
+        raise InvalidInput("must be stored in C order with this machine's byte order", field=str(path))
+    return array
+
+
+def advise(array: NDArray[Any], start: int, stop: int, advice: str) -> None:
+    """Advise the system about entries [start, stop) of the last axis; nothing happens for arrays in memory.
+
+    ``advice`` is ``WILLNEED`` (read ahead), ``DONTNEED`` (give the memory back; what was written stays in the file)
+    or ``RANDOM`` (no reading ahead unasked).
+    """
+    memory = _mapping(array)
+    code = getattr(mmap, f"MADV_{advice}", None)
+    if memory is None or code is None or not hasattr(memory, "madvise"):
+        return
+    first = array.ctypes.data - np.frombuffer(memory, dtype=np.uint8).ctypes.data
+    rows = array.reshape(-1, array.shape[-1])
+    for row in range(rows.shape[0]):
+        begin = first + row * rows.strides[0] + start * array.itemsize
+        end = begin + (stop - start) * array.itemsize
+        begin -= begin % PAGE
+        if stop < array.shape[-1] and advice == "DONTNEED":
+            # The last page also holds what comes next.
+            end -= end % PAGE
+        if end > begin:
+            memory.madvise(code, begin, min(end, len(memory)) - begin)
+
+
+def assign(array: NDArray[np.int32], place: NDArray[np.int64], entries: NDArray[np.int32]) -> None:
+    """``array[place] = entries`` for ascending places; a mapped array never holds more than a part in memory."""
+    if _mapping(array) is None:
+        array[place] = entries
+        return
+    for start in range(0, array.size, PATCH):
+        stop = min(array.size, start + PATCH)
+        one, other = np.searchsorted(place, [start, stop])
+        if other > one:
+            array[place[one:other]] = entries[one:other]
+            advise(array, start, stop, "DONTNEED")
+
+
+def _mapping(array: NDArray[Any]) -> mmap.mmap | None:
+    """The memory map an array is a view of."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, memoryview):
+        base = base.obj
+    return base if isinstance(base, mmap.mmap) and sys.platform != "win32" else None

@@ -1,0 +1,132 @@
+"""Accounts whose arrays are in this process."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.allocation import kernel
+from shadowprice.allocation.problem import Problem, Resource, ResponseCost
+from shadowprice.allocation.sources.base import Arrays
+
+
+@dataclass(frozen=True, eq=False)
+class MemorySource:
+    """Named arrays; a matrix that serves twice has one name. One tile: nothing is gained by cutting."""
+
+    name: str
+    arrays: dict[str, NDArray[Any]]
+
+    @property
+    def levels(self) -> int:
+        """Number of levels J."""
+        return int(self.arrays["value"].shape[0])
+
+    @property
+    def accounts(self) -> int:
+        """Number of accounts N."""
+        return int(self.arrays["value"].shape[1])
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the arrays."""
+        return frozenset(self.arrays)
+
+    def tiles(self, names: Collection[str]) -> Iterator[tuple[int, Arrays]]:
+        """Everything, uncopied."""
+        yield 0, {name: self.arrays[name] for name in names}
+
+    def blocks(self, starts: NDArray[np.int64], width: int, names: Collection[str]) -> Arrays:
+        """Copies; O(J·sample)."""
+        return {name: gather(self.arrays[name], starts, width) for name in names}
+
+    def held(self) -> MemorySource:
+        """Itself."""
+        return self
+
+
+def gather(array: NDArray[Any], starts: NDArray[np.int64], width: int) -> NDArray[Any]:
+    """The blocks of a matrix (J, n) or a vector (n,)."""
+    return kernel.gather(array, starts, width) if array.ndim == 2 else kernel.gather(array[None], starts, width)[0]
+
+
+class MemoryProblem:
+    """A problem in memory, to be cut into shards for other processes."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._names: dict[int, str] = {}
+        self._arrays: dict[str, NDArray[Any]] = {}
+        self._add(problem.value, "value")
+        if problem.allowed is not None:
+            self._add(problem.allowed, "allowed")
+        self.resources = _Limits(tuple(self._named(resource) for resource in problem.resources))
+
+    @property
+    def identity(self) -> object:
+        """The problem itself."""
+        return self.problem
+
+    def shards(self, count: int) -> Sequence[MemorySource]:
+        """``count`` parts of neighbouring accounts, views of the problem's arrays."""
+        accounts = self.problem.shape[1]
+        ends = np.linspace(0, accounts, min(count, accounts) + 1).astype(int).tolist()
+        return [
+            MemorySource(f"accounts {start}–{stop}", {name: a[..., start:stop] for name, a in self._arrays.items()})
+            for start, stop in itertools.pairwise(ends)
+        ]
+
+    def _add(self, array: NDArray[Any], name: str) -> str:
+        if id(array) not in self._names:
+            self._names[id(array)] = name
+            self._arrays[name] = array
+        return self._names[id(array)]
+
+    def _named(self, resource: Resource) -> _Limit:
+        cost = response = members = None
+        given, key = resource.cost, resource.name
+        bare = given
+        if isinstance(given, ResponseCost):
+            if given.response is not None:
+                cost, bare = self._add(given.response, f"{key}.cost"), ResponseCost(given.levels, None)
+        elif given.ndim == 2:
+            cost, bare = self._add(given, f"{key}.cost"), np.zeros(1)
+        if resource.response is not None:
+            response = self._add(resource.response, f"{key}.response")
+        if resource.members is not None:
+            members = self._add(self.problem.members(resource), f"{key}.members")
+        return _Limit(replace(resource, cost=bare, response=None, members=None), cost, response, members)
+
+
+@dataclass(frozen=True, eq=False)
+class _Limit:
+    """A resource without its arrays, and their names."""
+
+    bare: Resource
+    cost: str | None
+    response: str | None
+    members: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Limits:
+    """Puts the arrays of some accounts back into the resources."""
+
+    limits: tuple[_Limit, ...]
+
+    def __call__(self, arrays: Arrays) -> list[Resource]:
+        made = []
+        for limit in self.limits:
+            cost = limit.bare.cost
+            if limit.cost is not None:
+                matrix = arrays[limit.cost]
+                cost = ResponseCost(cost.levels, matrix) if isinstance(cost, ResponseCost) else matrix
+            response = None if limit.response is None else arrays[limit.response]
+            members = None if limit.members is None else arrays[limit.members]
+            made.append(replace(limit.bare, cost=cost, response=response, members=members))
+        return made

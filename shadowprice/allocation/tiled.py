@@ -1,0 +1,171 @@
+"""Accounts that are read, or computed, a tile at a time: what is kept is sums and the unsettled few."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.allocation.kernel import NetCost, Scored, Tile
+from shadowprice.allocation.kernel.arguments import Matrix
+from shadowprice.allocation.mapped import advise
+from shadowprice.allocation.merging import Piece, compact, join, merge, merge_cheapest
+from shadowprice.allocation.population import Cheapest, InMemory
+from shadowprice.allocation.problem import Problem
+from shadowprice.allocation.sources.base import Arrays, Assembly, Source
+from shadowprice.errors import InvalidProblem
+
+Tiler = Callable[[Problem], Tile]
+"""How a solver lays out some accounts for the kernel."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """From the arrays of some accounts to the kernel's tile.
+
+    assembly  makes them a problem, which is checked
+    tiler     the solver's; None where only memberships are asked for
+    names     the arrays that take part
+    limiting  those of them that the limits are made of
+    """
+
+    assembly: Assembly
+    tiler: Tiler | None
+    names: frozenset[str]
+    limiting: frozenset[str]
+
+    def __call__(self, arrays: Arrays) -> Tile:
+        """The tile; its matrices are the arrays themselves where their types allow it."""
+        assert self.tiler is not None
+        return self.tiler(self.assembly(arrays))
+
+
+@dataclass(frozen=True, eq=False)
+class Tiled:
+    """The accounts of a source. Every pass checks what it reads.
+
+    Memory: two tiles, and the unsettled accounts, which are few unless many accounts are alike.
+    """
+
+    source: Source
+    layout: Layout
+
+    @property
+    def levels(self) -> int:
+        """Number of levels J."""
+        return self.source.levels
+
+    @property
+    def accounts(self) -> int:
+        """Number of accounts N."""
+        return self.source.accounts
+
+    def sample(self, starts: NDArray[np.int64], width: int) -> Tile:
+        """Copies of blocks."""
+        return self.pieces([(starts, width)])
+
+    def pieces(self, pieces: list[Piece]) -> Tile:
+        """Copies of blocks of several widths, side by side."""
+        tiles = []
+        for starts, width in pieces:
+            arrays = self.source.blocks(starts, width, self.layout.names)
+            with _located(self.source.name, (starts[:, None] + np.arange(width)).ravel()):
+                tiles.append(self.layout(arrays))
+        return join(tiles)
+
+    def score(
+        self,
+        cost: NetCost,
+        low: NDArray[np.float64],
+        high: NDArray[np.float64],
+        *,
+        levels: bool = True,
+        into: NDArray[Any] | None = None,
+    ) -> Scored:
+        """One read. ``into`` (N,), of any integer type, takes the levels in place of a new array."""
+        return self._pass(lambda tile: tile.score(cost, low, high, levels=levels), levels, into)
+
+    def settle(
+        self,
+        costs: tuple[NetCost, ...],
+        low: Matrix,
+        high: Matrix,
+        *,
+        levels: bool = True,
+        worth: float = 1.0,
+        into: NDArray[Any] | None = None,
+    ) -> Scored:
+        """One read; see :meth:`score` for ``into``."""
+        return self._pass(lambda tile: tile.settle(costs, low, high, levels=levels, worth=worth), levels, into)
+
+    def cheapest(self, cost: NetCost, member: NDArray[np.float64], *, into: NDArray[Any] | None = None) -> Cheapest:
+        """One read; see :meth:`score` for ``into``."""
+        level = np.empty(self.accounts, dtype=np.int32) if into is None else into
+        parts = []
+        for start, tile in self._tiles():
+            part = tile.cheapest(cost, member)
+            _put(level, start, part.level)
+            parts.append(part)
+        return merge_cheapest(parts, level)
+
+    def memberships(self) -> dict[bytes, int]:
+        """How many accounts there are of each combination of memberships, a byte (0 or 1) for each limit."""
+        found: dict[bytes, int] = {}
+        for _, arrays in self.source.tiles(self.layout.limiting):
+            limits = self.layout.assembly.resources_of(arrays)
+            n = next(iter(arrays.values())).shape[-1]
+            masks = np.ones((n, len(limits)), dtype=bool)
+            for column, limit in enumerate(limits):
+                if limit.members is not None:
+                    masks[:, column] = limit.members
+            for kind, count in count_rows(masks).items():
+                found[kind] = found.get(kind, 0) + count
+        return found
+
+    def _pass(self, run: Callable[[InMemory], Scored], levels: bool, into: NDArray[Any] | None) -> Scored:
+        level = (np.empty(self.accounts, dtype=np.int32) if into is None else into) if levels else None
+        starts: list[int] = []
+        parts: list[Scored] = []
+        for start, tile in self._tiles():
+            scored = run(tile)
+            if level is not None and scored.level is not None:
+                _put(level, start, scored.level)
+            starts.append(start)
+            parts.append(compact(scored))
+        return merge(parts, starts, level)
+
+    def _tiles(self) -> Iterator[tuple[int, InMemory]]:
+        for start, arrays in self.source.tiles(self.layout.names):
+            with _located(self.source.name, start):
+                tile = self.layout(arrays)
+            yield start, InMemory(tile)
+
+
+class _located:
+    """Says in an error about some accounts which of the source's accounts they are."""
+
+    def __init__(self, name: str, place: int | NDArray[np.int64]) -> None:
+        self.name, self.place = name, place
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, InvalidProblem):
+            place = self.place
+            rows = [row + place if isinstance(place, int) else int(place[row]) for row in error.rows]
+            raise InvalidProblem(error.reason, field=f"{self.name}: {error.field}", rows=rows) from None
+
+
+def _put(level: NDArray[Any], start: int, part: NDArray[np.int32]) -> None:
+    level[start : start + part.size] = part
+    advise(level, start, start + part.size, "DONTNEED")
+
+
+def count_rows(masks: NDArray[np.bool_]) -> dict[bytes, int]:
+    """How often each row of (n, K) booleans occurs, by its bytes."""
+    kinds, counts = np.unique(masks.view(np.uint8), axis=0, return_counts=True)
+    return {kind.tobytes(): int(count) for kind, count in zip(kinds, counts, strict=True)}
