@@ -1,5 +1,15 @@
 """Spending a budget: the multiple-choice knapsack, its price of money, and the certificate."""
 
+from shadowprice.allocation.demands import (
+    NOBODY,
+    Plan,
+    SeatQuota,
+    Shortage,
+    heuristic_demands,
+    literal_heuristic_demands,
+    priority_demands,
+    solve_demands,
+)
 from shadowprice.allocation.executors.ray import RayExecutor
 from shadowprice.allocation.problem import Problem, Resource, on_response
 from shadowprice.allocation.solution import Allocation
@@ -7,14 +17,22 @@ from shadowprice.allocation.solvers import solve
 from shadowprice.allocation.sources import CurveProblem, ShardWriter, StoredProblem, write_shards
 
 __all__ = [
+    "NOBODY",
     "Allocation",
     "CurveProblem",
+    "Plan",
     "Problem",
     "RayExecutor",
     "Resource",
+    "SeatQuota",
     "ShardWriter",
+    "Shortage",
     "StoredProblem",
+    "heuristic_demands",
+    "literal_heuristic_demands",
     "on_response",
+    "priority_demands",
     "solve",
+    "solve_demands",
     "write_shards",
 ]

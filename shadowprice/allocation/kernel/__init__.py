@@ -10,6 +10,8 @@ import os
 
 from shadowprice.allocation.kernel import compiled, plain
 from shadowprice.allocation.kernel.arguments import Bounds, Edges, NetCost, Scored, Tile
+from shadowprice.allocation.kernel.paths import Sized, exact_sizes_compiled, exact_sizes_plain
+from shadowprice.allocation.kernel.place import Placed, place_compiled, place_plain
 
 IS_COMPILED = compiled.LIBRARY is not None and os.environ.get("SHADOWPRICE_KERNEL") != "numpy"
 
@@ -17,7 +19,25 @@ settle = plain.settle
 
 if IS_COMPILED:
     score, climb, scan, gather = compiled.score, compiled.climb, compiled.scan, compiled.gather
+    place, exact_sizes = place_compiled, exact_sizes_compiled
 else:
     score, climb, scan, gather = plain.score, plain.climb, plain.scan, plain.gather
+    place, exact_sizes = place_plain, exact_sizes_plain
 
-__all__ = ["IS_COMPILED", "Bounds", "Edges", "NetCost", "Scored", "Tile", "climb", "gather", "scan", "score", "settle"]
+__all__ = [
+    "IS_COMPILED",
+    "Bounds",
+    "Edges",
+    "NetCost",
+    "Placed",
+    "Scored",
+    "Sized",
+    "Tile",
+    "climb",
+    "exact_sizes",
+    "gather",
+    "place",
+    "scan",
+    "score",
+    "settle",
+]

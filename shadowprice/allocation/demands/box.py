@@ -1,0 +1,146 @@
+"""Where the prices of segments are: intervals of price differences, from samples that are solved exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.allocation.demands.plan import Real
+from shadowprice.allocation.kernel import exact_sizes, gather
+from shadowprice.allocation.kernel.place import UNBOUNDED
+from shadowprice.allocation.sampling import WIDTH, strata
+
+Matrix = NDArray[np.float64]
+
+GROUPS = 8
+"""Samples that are solved apart; their prices' spread says how far their mean may be from the truth."""
+
+CONFIDENCE = 3.0
+"""Standard errors between the mean and either end of an interval: a miss costs a pass."""
+
+SCARCE = 8
+"""Seats of a segment in a sample below which its price is no mean but an extreme; the samples' hull is kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """Prices (J,) between ``low`` and ``high``, ``centre`` the likeliest.
+
+    Only differences of prices matter; the box holds those whose mean with ``weight`` (J,) is 0. ``UNBOUNDED`` stands
+    for no bound, and as ``low`` for a segment that is closed: too dear for anybody.
+    """
+
+    low: Matrix
+    high: Matrix
+    centre: Matrix
+    weight: Matrix
+
+    @classmethod
+    def everywhere(cls, centre: Matrix, demand: NDArray[np.int64]) -> Box:
+        """No bounds at all; segments without demand are closed."""
+        closed = demand == 0
+        low = np.where(closed, UNBOUNDED, -UNBOUNDED)
+        weight = demand / demand.sum()
+        return cls(low, np.full(low.size, UNBOUNDED), np.where(closed, UNBOUNDED, centre - weight @ centre), weight)
+
+    @property
+    def closed(self) -> NDArray[np.bool_]:
+        """bool (J,): segments that nobody may enter."""
+        return np.asarray(self.low >= UNBOUNDED, dtype=np.bool_)
+
+    def within(self, other: Box) -> Box:
+        """What is left inside ``other``, at least its nearest point."""
+        low, high = (np.clip(end, other.low, other.high) for end in (self.low, self.high))
+        return Box(low, high, np.clip(self.centre, low, high), self.weight)
+
+    def widened(self, times: float, least: float) -> Box:
+        """So many times as wide, and at least ``least`` wider on either side; what is unbounded stays so."""
+
+        def end(bound: Matrix, sign: float) -> Matrix:
+            moved = self.centre + times * (bound - self.centre) + sign * least
+            return np.where(np.abs(bound) >= UNBOUNDED, bound, moved)
+
+        return Box(end(self.low, -1.0), end(self.high, 1.0), self.centre, self.weight)
+
+    @property
+    def least(self) -> Matrix:
+        """(J, J), an upper bound on every difference π_a − π_b of prices in the box."""
+        return np.asarray(self.high[:, None] - self.low, dtype=np.float64)
+
+
+def supporting(least: Matrix) -> Matrix | None:
+    """Prices π with π_a − π_b ≤ least_ab for all a, b, away from every bound; None if there are none.
+
+    Lengths of shortest paths to, and minus those from, any one node are such prices, and so is their mean. O(J³).
+    Source: Floyd and Warshall; bounds without end are given as ``UNBOUNDED`` or infinity.
+    """
+    finite = least < UNBOUNDED / 2
+    np.fill_diagonal(finite, False)
+    scale = float(np.abs(least[finite]).max(initial=0.0))
+    # Longer than any path of bounded arcs, so that what is free stays near what is not.
+    length = np.where(finite, least, 2.0 * scale * least.shape[0])
+    np.fill_diagonal(length, 0.0)
+    for middle in range(length.shape[0]):
+        np.minimum(length, length[:, middle : middle + 1] + length[middle], out=length)
+    if (np.diag(length) < -1e-12 * scale).any():
+        return None
+    return np.asarray((length.mean(axis=1) - length.mean(axis=0)) / 2.0, dtype=np.float64)
+
+
+def sampled(value: Real, allowed: NDArray[np.bool_] | None, demand: NDArray[np.int64], box: Box, size: int) -> Box:
+    """A box that very likely holds the prices, from ``GROUPS`` samples of about ``size`` accounts each. O(J·sample)."""
+    depth, n = value.shape
+    starts = strata(n, GROUPS * size)
+    width = min(WIDTH, n)
+    tile = gather(value, starts, width).astype(np.float64)
+    if allowed is not None:
+        tile[~gather(allowed, starts, width)] = -np.inf
+    closed = box.closed
+    tile[closed] = -np.inf
+    # Neighbouring blocks go to different samples, so that clustering shows in their spread.
+    blocks = tile.reshape(depth, starts.size, width)
+    solved, taken = np.empty((GROUPS, depth)), np.zeros_like(demand)
+    prices, fewest = np.where(closed, 0.0, box.centre), np.full(depth, n)
+    cheaper = np.zeros(depth, dtype=bool)
+    for group in range(GROUPS):
+        rows = blocks[:, group::GROUPS].transpose(1, 2, 0).reshape(-1, depth)
+        if allowed is not None:
+            rows = rows[np.isfinite(rows).any(axis=1)]
+        wanted = _share(demand, rows.shape[0], taken)
+        taken, fewest = taken + wanted, np.minimum(fewest, wanted)
+        found = exact_sizes(rows, wanted, prices)
+        prices = found.prices
+        solved[group] = prices - box.weight @ prices
+        if found.reached is not None:
+            # The sample had too few accounts for the segments that were not reached: they may be any cheaper.
+            cheaper |= ~found.reached
+    centre = solved.mean(axis=0)
+    error = solved.std(axis=0, ddof=1) / GROUPS**0.5
+    # One spread from so few samples is itself uncertain; that of all segments, which goes with 1/√demand, is less so.
+    share = 1.0 / np.sqrt(np.maximum(demand, 1))
+    common = share * np.sqrt(np.mean((error / share)[demand > 0] ** 2))
+    reach = CONFIDENCE * np.sqrt((error**2 + common**2) / 2)
+    low, high = centre - reach, centre + reach
+    scarce = fewest < SCARCE
+    low[scarce] = np.minimum(low, solved.min(axis=0) - reach)[scarce]
+    high[scarce] = np.maximum(high, solved.max(axis=0) + reach)[scarce]
+    # Nobody in some sample takes these: it says nothing about how dear they are.
+    high[fewest == 0] = UNBOUNDED
+    low[cheaper] = -UNBOUNDED
+    low[closed] = high[closed] = UNBOUNDED
+    return Box(low, high, centre, box.weight).within(box)
+
+
+def _share(demand: NDArray[np.int64], size: int, taken: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Whole demands of a sample: what the samples so far fall short of their share goes first."""
+    exact = demand * ((size + int(taken.sum())) / float(demand.sum())) - taken
+    wanted: NDArray[np.int64] = np.maximum(np.floor(exact), 0).astype(np.int64)
+    while wanted.sum() > size:
+        wanted[int(wanted.argmax())] -= 1
+    rest = np.argsort(-(exact - wanted), kind="stable")
+    rest = rest[demand[rest] > 0]
+    for index in range(size - int(wanted.sum())):
+        wanted[rest[index % rest.size]] += 1
+    return wanted

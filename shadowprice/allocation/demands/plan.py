@@ -1,0 +1,209 @@
+"""Segments of given sizes: what is asked, and what an answer says.
+
+    maximise    Σ_ij x_ij · value_ji
+    subject to  Σ_j x_ij = 1  for every account i,    Σ_i x_ij = demand_j  for every segment j,
+                x_ij ∈ {0, 1},  x_ij = 0 where not allowed
+
+the guaranteed delivery of S2 (eq. 1): every fund gets exactly the customers it was promised, and nobody gets a fund
+above his risk tolerance. The constraint matrix is totally unimodular, so the linear relaxation has an integral optimum
+and its dual prices certify it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shadowprice.allocation.kernel import Bounds, scan
+from shadowprice.errors import InvalidProblem
+
+NOBODY = -1
+"""Segment of an account that has none."""
+
+LARGEST = 1e24
+"""Values are smaller, so that float32 scores and prices stay far from overflow."""
+
+Status = Literal["optimal", "feasible", "violated", "infeasible"]
+Real = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """Why sizes are impossible (Hall's condition): these segments ask for more accounts than may enter any of them.
+
+    segments  indices
+    demanded  sum of their demands
+    eligible  number of accounts that may enter at least one of them; smaller
+    """
+
+    segments: tuple[int, ...]
+    demanded: int
+    eligible: int
+
+    def __str__(self) -> str:
+        return (
+            f"segments {list(self.segments)} ask for {self.demanded} accounts and only {self.eligible} may enter them"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A segment for every account.
+
+    status     ``optimal`` (certified); ``feasible``: sizes and eligibility hold; ``violated``: they do not (the literal
+               heuristic); ``infeasible``: no plan exists, see ``shortage``, and nobody is placed
+    segment    int32 (N,); ``NOBODY`` where an account has none
+    prices     (J,), what a seat of each segment is worth, the cheapest 0, in units of value: every account's segment is
+               the best at value − price, up to ties. NaN where the method has none.
+    objective  Σ value of the plan
+    dual       upper bound on every plan, Σ demand·price + Σ_i max_j (value − price); infinite without prices
+    gap        (dual − objective) / |dual|
+    sizes      int64 (J,), accounts in each segment
+    ineligible number of accounts in a segment they may not enter; 0 but for the literal heuristic
+    shortage   the segments that make the sizes impossible, or None
+    passes     reads of the whole input; 0 where not counted
+    """
+
+    status: Status
+    segment: NDArray[np.int32]
+    prices: NDArray[np.float64]
+    objective: float
+    dual: float
+    gap: float
+    sizes: NDArray[np.int64]
+    ineligible: int = 0
+    shortage: Shortage | None = None
+    passes: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Seats:
+    """A checked problem.
+
+    value    (J, N) float32 or float64, rows contiguous
+    demand   int64 (J,), sum N
+    allowed  bool (J, N), rows contiguous, or None
+    bounds   least and greatest value
+    """
+
+    value: Real
+    demand: NDArray[np.int64]
+    allowed: NDArray[np.bool_] | None
+    bounds: Bounds
+
+    @classmethod
+    def of(cls, value: ArrayLike, demands: ArrayLike, allowed: ArrayLike | None) -> Seats:
+        """Check the arguments of every method for segment sizes.
+
+        Raises:
+            InvalidProblem: a wrong shape or type, values that are not finite or 1e24 and more, negative demands,
+                demands whose sum is not the number of accounts, an account that may enter no segment.
+        """
+        matrix = np.asarray(value)
+        if matrix.ndim != 2 or matrix.size == 0:
+            raise InvalidProblem(
+                f"must have shape (segments, accounts) and not be empty, got {matrix.shape}", field="value"
+            )
+        if not np.issubdtype(matrix.dtype, np.floating):
+            raise InvalidProblem(f"must be floating point, got {matrix.dtype}", field="value")
+        if matrix.dtype not in (np.float32, np.float64):
+            matrix = matrix.astype(np.float32 if matrix.dtype.itemsize < 4 else np.float64)
+        if matrix.strides[1] != matrix.dtype.itemsize or matrix.strides[0] % matrix.dtype.itemsize:
+            matrix = np.ascontiguousarray(matrix)
+        bounds = scan(matrix)
+        if not bounds.finite:
+            rows = np.flatnonzero(~np.isfinite(matrix).all(axis=0))[:5].tolist()
+            raise InvalidProblem("must be finite; accounts with NaN or infinity", field="value", rows=rows)
+        if max(-bounds.least, bounds.most) >= LARGEST:
+            raise InvalidProblem(f"must be smaller than {LARGEST:g} in size; rescale it", field="value")
+        depth, accounts = matrix.shape
+
+        demand = np.asarray(demands)
+        if demand.shape != (depth,):
+            raise InvalidProblem(f"needs one number per segment ({depth}), got shape {demand.shape}", field="demands")
+        if not np.issubdtype(demand.dtype, np.integer):
+            raise InvalidProblem(f"must be whole numbers, got {demand.dtype}", field="demands")
+        demand = demand.astype(np.int64)
+        if (demand < 0).any():
+            raise InvalidProblem(
+                "must not be negative; segments", field="demands", rows=np.flatnonzero(demand < 0)[:5].tolist()
+            )
+        if int(demand.sum()) != accounts:
+            raise InvalidProblem(
+                f"must sum to the number of accounts, {accounts}, got {int(demand.sum())}; a segment of value 0 can "
+                "take those who are to get nothing",
+                field="demands",
+            )
+
+        mask: NDArray[np.bool_] | None = None
+        if allowed is not None:
+            mask = np.asarray(allowed)
+            if mask.dtype != np.bool_ or mask.shape != matrix.shape:
+                raise InvalidProblem(
+                    f"must be boolean of shape {matrix.shape}, got {mask.dtype} {mask.shape}", field="allowed"
+                )
+            if mask.strides[1] != 1:
+                mask = np.ascontiguousarray(mask)
+            stuck = np.flatnonzero(~mask.any(axis=0))
+            if stuck.size:
+                raise InvalidProblem(
+                    "every account needs a segment it may enter", field="allowed", rows=stuck[:5].tolist()
+                )
+            if mask.all():
+                mask = None
+        return cls(matrix, demand, mask, bounds)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(segments J, accounts N)."""
+        return (int(self.value.shape[0]), int(self.value.shape[1]))
+
+    def may_enter(self, segments: NDArray[np.bool_]) -> int:
+        """Number of accounts that may enter at least one of ``segments``, bool (J,)."""
+        if self.allowed is None:
+            return self.shape[1] if segments.any() else 0
+        return int(np.count_nonzero(self.allowed[segments].any(axis=0)))
+
+    def shortage(self, segments: NDArray[np.bool_]) -> Shortage | None:
+        """The proof that ``segments``, bool (J,), ask for too much, or None when they do not."""
+        wanted = segments & (self.demand > 0)
+        demanded, eligible = int(self.demand[wanted].sum()), self.may_enter(wanted)
+        if demanded <= eligible:
+            return None
+        return Shortage(tuple(np.flatnonzero(wanted).tolist()), demanded, eligible)
+
+    def impossible(self, shortage: Shortage) -> Plan:
+        """The answer where no plan exists."""
+        depth, accounts = self.shape
+        return Plan(
+            status="infeasible",
+            segment=np.full(accounts, NOBODY, dtype=np.int32),
+            prices=np.full(depth, np.nan),
+            objective=np.nan,
+            dual=-np.inf,
+            gap=np.inf,
+            sizes=np.zeros(depth, dtype=np.int64),
+            shortage=shortage,
+        )
+
+    def plan(self, segment: NDArray[np.integer[Any]]) -> Plan:
+        """A plan without prices, from segments (N,) that may break sizes and eligibility."""
+        depth, accounts = self.shape
+        placed = np.flatnonzero(segment != NOBODY)
+        chosen = segment[placed].astype(np.intp)
+        sizes = np.bincount(chosen, minlength=depth)
+        ineligible = 0 if self.allowed is None else int(np.count_nonzero(~self.allowed[chosen, placed]))
+        holds = ineligible == 0 and placed.size == accounts and bool((sizes == self.demand).all())
+        return Plan(
+            status="feasible" if holds else "violated",
+            segment=segment.astype(np.int32),
+            prices=np.full(depth, np.nan),
+            objective=float(self.value[chosen, placed].astype(np.float64).sum()),
+            dual=np.inf,
+            gap=np.inf,
+            sizes=sizes.astype(np.int64),
+            ineligible=ineligible,
+        )
