@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
+from pandas.api.types import is_numeric_dtype
 
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves, check_levels
@@ -27,20 +30,24 @@ class ResponseModel(ABC):
     monotone    the curve never falls as the incentive rises, for any weights
     calibrated  the response is a probability or an expectation, not only a score
     ordered     the levels have an order the model uses
-    sides       the sides of the market whose response it can learn: a customer's is 0 or 1, a merchant's a ratio
+    binary      a customer's response is 0 or 1; a merchant's is a ratio in any case
+    sides       the sides of the market whose response it can learn
 
-    ``name`` and ``options`` are set by :func:`~shadowprice.responses.registry.make`; ``graph``, where a
-    model has one, may be replaced by later snapshots before asking for curves.
+    ``name`` and ``options`` are set by :func:`~shadowprice.responses.registry.make`; ``side``, the first of
+    ``sides``, by a constructor that takes it; ``graph``, where a model has one, may be replaced by later snapshots
+    before asking for curves.
     """
 
     monotone: ClassVar[bool] = False
     calibrated: ClassVar[bool] = True
     ordered: ClassVar[bool] = True
+    binary: ClassVar[bool] = True
     sides: ClassVar[tuple[Side, ...]] = ("customer",)
 
     def __init__(self, levels: Sequence[int], seed: int = 0) -> None:
         self.levels = check_levels(levels)
         self.seed = seed
+        self.side: Side = self.sides[0]
         self.name = ""
         self.options: Mapping[str, Any] = {}
         self.graph: Sequence[GraphSnapshot] | None = None
@@ -95,17 +102,28 @@ class ResponseModel(ABC):
             )
         if frame.empty:
             raise InvalidInput("there is no training row", field="frame")
-        bad = ~frame["level"].between(0, self.levels.size - 1)
-        if bad.any():
-            raise InvalidInput(
-                f"must be an index into the {self.levels.size} levels",
-                field="level",
-                rows=bad.to_numpy().nonzero()[0][:5].tolist(),
-            )
-        if frame["response"].isna().any():
-            raise InvalidInput(
-                "must be known", field="response", rows=frame["response"].isna().to_numpy().nonzero()[0][:5].tolist()
-            )
+        outside = ~frame["level"].between(0, self.levels.size - 1)
+        _refuse("level", outside, f"must be an index into the {self.levels.size} levels")
+        _refuse("account_id", frame["account_id"].isna(), "must be known")
+        response = frame["response"].astype(float)
+        _refuse("response", ~np.isfinite(response), "must be known and finite")
+        if self.binary and self.side == "customer":
+            _refuse("response", ~response.isin((0.0, 1.0)), "must be 0 or 1 on the side of customers")
+        if "propensity" in frame:
+            probability = frame["propensity"].astype(float)
+            _refuse("propensity", ~((probability > 0) & (probability <= 1)), "must be in (0, 1]")
+        if "weight" in frame:
+            weight = frame["weight"].astype(float)
+            _refuse("weight", ~(np.isfinite(weight) & (weight >= 0)), "must be finite and not negative")
+        for column in frame.columns:
+            if column.startswith(("x_", "h_")) and not (is_numeric_dtype(frame[column]) or frame[column].isna().all()):
+                raise InvalidInput("must hold numbers; name categories c_…", field=column)
+
+
+def _refuse(field: str, bad: ArrayLike, message: str) -> None:
+    rows = np.flatnonzero(np.asarray(bad))
+    if rows.size:
+        raise InvalidInput(message, field=field, rows=rows[:5].tolist())
 
 
 def _is_json(value: Any) -> bool:

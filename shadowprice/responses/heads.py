@@ -101,6 +101,64 @@ class LinearHead:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
+class LogitHead:
+    """f(r) = sigmoid(s·r + w_i·h + b_i): a logistic demand curve with a sensitivity s > 0 of each account.
+
+    With K segments s = Σ_k softmax(V·h + c)_k · segment_slope_k (semi-black-box model); without ``segment_slope``,
+    K = 1 and s = softplus(V·h + c) (S0 eq. 21). slope_weight V (K, D), slope_bias c (K,), segment_slope (K,) positive,
+    base_weight (D,). O(N·(J + K·D)).
+    """
+
+    kind: ClassVar[str] = "logit"
+    levels: NDArray[np.int64]
+    slope_weight: NDArray[np.float32]
+    slope_bias: NDArray[np.float32]
+    base_weight: NDArray[np.float32]
+    base_bias: float
+    default_embedding: NDArray[np.float32]
+    segment_slope: NDArray[np.float32] | None = None
+
+    def sensitivity(self, embedding: NDArray[np.float32]) -> NDArray[np.float64]:
+        """s of each account (N,), per ``RATE_SCALE`` minor units."""
+        scores = _affine(embedding, self.slope_weight, self.slope_bias)
+        if self.segment_slope is None:
+            return np.asarray(np.logaddexp(0.0, scores[0]))
+        share = np.exp(scores - scores.max(axis=0))
+        slope = np.einsum("k,kn->n", self.segment_slope.astype(np.float64), share, optimize=False)
+        return np.asarray(slope / share.sum(axis=0))
+
+    def response(self, embedding: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Redemption probability (J, N), non-decreasing in the level."""
+        base = _affine(embedding, self.base_weight[None], np.array([self.base_bias]))
+        return _sigmoid(self.sensitivity(embedding) * (self.levels[:, None] / RATE_SCALE) + base)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DssmHead:
+    """f_j = sigmoid(u/‖u‖·level_weight_j + level_bias_j), u = out(relu(hidden(h))): the account's tower against levels.
+
+    hidden_weight (T, D), out_weight (T, T), level_weight (J, T) with its scale, level_bias (J,). O(N·T·(D + J)).
+    """
+
+    kind: ClassVar[str] = "dssm"
+    levels: NDArray[np.int64]
+    hidden_weight: NDArray[np.float32]
+    hidden_bias: NDArray[np.float32]
+    out_weight: NDArray[np.float32]
+    out_bias: NDArray[np.float32]
+    level_weight: NDArray[np.float32]
+    level_bias: NDArray[np.float32]
+    default_embedding: NDArray[np.float32]
+
+    def response(self, embedding: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Redemption probability (J, N)."""
+        hidden = np.maximum(_affine(embedding, self.hidden_weight, self.hidden_bias), 0.0)
+        tower = _affine(hidden.T, self.out_weight, self.out_bias)
+        length = np.sqrt((tower**2).sum(axis=0))
+        return _sigmoid(_affine((tower / np.maximum(length, 1e-12)).T, self.level_weight, self.level_bias))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class StoredHead:
     """The embedding is the curve: its first J numbers are the responses, whatever model computed them. O(N·J)."""
 
@@ -113,7 +171,7 @@ class StoredHead:
         return np.ascontiguousarray(embedding[:, : self.levels.size].T, dtype=np.float32)
 
 
-HEADS: dict[str, type[Head]] = {head.kind: head for head in (HazardHead, LinearHead, StoredHead)}
+HEADS: dict[str, type[Head]] = {head.kind: head for head in (HazardHead, LinearHead, LogitHead, DssmHead, StoredHead)}
 """Heads by name; a new one is a class with ``kind`` and an entry here."""
 
 
@@ -155,8 +213,12 @@ def load_heads(folder: Path) -> dict[Side, Head]:
     return heads
 
 
+def _sigmoid(score: NDArray[np.float64]) -> NDArray[np.float32]:
+    return np.ascontiguousarray(0.5 * (1.0 + np.tanh(0.5 * score)), dtype=np.float32)
+
+
 def _affine(
-    embedding: NDArray[np.float32], weight: NDArray[np.float32], bias: NDArray[np.floating[Any]]
+    embedding: NDArray[np.floating[Any]], weight: NDArray[np.float32], bias: NDArray[np.floating[Any]]
 ) -> NDArray[np.float64]:
     """(J, N): weight @ embeddingᵀ + bias, summed in an order that does not depend on N.
 

@@ -55,6 +55,22 @@ def context_matrix(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[tuple[s
     return tuple(table.columns), table.to_numpy(dtype=np.float32).reshape(len(frame), -1)
 
 
+def context_values(frame: pd.DataFrame, names: Sequence[str]) -> NDArray[np.float32]:
+    """Values (n, C) of the fitted request features ``names``, NaN where the frame lacks the column.
+
+    A category is read against the fitted values and not those that happen to be in the frame, so that a row means the
+    same alone as in company.
+    """
+    values = np.full((len(frame), len(names)), np.nan, dtype=np.float32)
+    for position, name in enumerate(names):
+        column, _, value = name.partition("=")
+        if name.startswith("c_") and column in frame:
+            values[:, position] = frame[column].astype(str) == value
+        elif name in frame:
+            values[:, position] = frame[name].to_numpy(dtype=np.float32, na_value=np.nan)
+    return values
+
+
 def fit_inputs(
     snapshots: Sequence[GraphSnapshot],
     frames: Mapping[Side, pd.DataFrame],
@@ -110,7 +126,6 @@ def request_rows(
     snapshots: Sequence[GraphSnapshot],
     scaling: InputScaling,
     side: Side,
-    context: Sequence[str],
 ) -> Rows:
     """Rows of a frame with account_id and, as it has them, partner_id, snapshot_at, level, response, weight.
 
@@ -133,7 +148,7 @@ def request_rows(
     return Rows(
         node=node,
         partner=partner,
-        context=scaling.context[side].select(*context_matrix(frame, [c for c in context if c in frame])),
+        context=scaling.context[side].apply(context_values(frame, scaling.context[side].names)),
         level=frame["level"].to_numpy(dtype=np.int64) if "level" in frame else np.zeros(len(frame), dtype=np.int64),
         response=column("response", 0.0),
         weight=column("weight", 1.0),
@@ -191,9 +206,13 @@ def _locate(account_id: pd.Series, which: NDArray[np.int64], snapshots: Sequence
 
 
 def _columns(snapshot: GraphSnapshot, side: Side, names: tuple[str, ...]) -> NDArray[np.float32]:
+    """(N, len(names)): NaN where unknown; a value of a category that the snapshot knows by others is absent."""
     place = {name: position for position, name in enumerate(snapshot.names[side])}
+    categories = {name.partition("=")[0]: position for name, position in place.items() if name.startswith("c_")}
     matrix = np.full((snapshot.nodes, len(names)), np.nan, dtype=np.float32)
     for position, name in enumerate(names):
         if name in place:
             matrix[:, position] = snapshot.features[side][:, place[name]]
+        elif name.startswith("c_") and (other := categories.get(name.partition("=")[0])) is not None:
+            matrix[:, position] = 0.0 * snapshot.features[side][:, other]
     return matrix

@@ -104,10 +104,7 @@ class JointModel(SidedModel):
         """The frames as tensors-to-be."""
 
         def rows(frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Any]:
-            return {
-                side: request_rows(frames[side], snapshots, self.scaling, side, self.spec.context.get(side, ()))
-                for side in self.spec.layers
-            }
+            return {side: request_rows(frames[side], snapshots, self.scaling, side) for side in self.spec.layers}
 
         return TrainingData(graph_tensors(snapshots, self.scaling), rows(train), rows(validation))
 
@@ -137,9 +134,7 @@ class JointModel(SidedModel):
         nodes = self.network.encoder(graph_tensors(snapshots, self.scaling))
         corrections: dict[Side, float] = {}
         for side in self.spec.layers:
-            rows = request_rows(
-                held_out[side], snapshots, self.scaling, side, self.spec.context.get(side, ())
-            ).tensors()
+            rows = request_rows(held_out[side], snapshots, self.scaling, side).tensors()
             embedding = self.network.requests(side, nodes, rows)
             corrections[side] = self.network.layer(side).calibrate(embedding, rows.level, rows.response, rows.node)
         return corrections
@@ -153,7 +148,7 @@ class JointModel(SidedModel):
         nodes = self.network.encoder(graph_tensors(snapshots, self.scaling))
         embedded: dict[Side, NDArray[np.float32]] = {}
         for side, frame in frames.items():
-            rows = request_rows(frame, snapshots, self.scaling, side, self.spec.context.get(side, ()))
+            rows = request_rows(frame, snapshots, self.scaling, side)
             embedded[side] = self.network.requests(side, nodes, rows.tensors()).numpy()
         return embedded
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 LAYERS = {
     "hazard": "shadowprice.responses.hazard:HazardLayer",
+    "cox": "shadowprice.responses.cox:CoxLayer",
+    "sbbm": "shadowprice.responses.sbbm:SbbmLayer",
+    "dssm_c": "shadowprice.responses.dssm_c:DssmLayer",
+    "gradient_logit": "shadowprice.responses.gradient_logit:GradientLogitLayer",
     "linear": "shadowprice.responses.linear:LinearLayer",
 }
 

@@ -26,7 +26,9 @@ class LinearLayer(ResponseLayer):
         self.slope = nn.Linear(width, 1)
         self.base = nn.Linear(width, 1)
         self.amounts: Tensor
-        self.register_buffer("amounts", torch.tensor(self.levels / RATE_SCALE, dtype=torch.get_default_dtype()))
+        self.register_buffer(
+            "amounts", torch.tensor(self.levels / RATE_SCALE, dtype=torch.get_default_dtype()), persistent=False
+        )
 
     def forward(self, embedding: Tensor) -> Tensor:
         """Expected response (n, J), non-decreasing in the level for any weights."""

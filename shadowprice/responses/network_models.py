@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
 from shadowprice.responses.base import RESERVED, ResponseModel
+from shadowprice.responses.heads import LogitHead
 from shadowprice.responses.joint import JointModel, JointSpec
 from shadowprice.responses.state import State
 from shadowprice.responses.training import Progress, TrainingConfig
@@ -118,6 +120,43 @@ class HazardModel(NetworkModel):
     """Piecewise hazard regression (S0)."""
 
     layer = "hazard"
+    sides = ("customer",)
+
+
+class CoxModel(NetworkModel):
+    """Proportional hazards (S0's Cox)."""
+
+    layer = "cox"
+    sides = ("customer",)
+
+
+class SbbmModel(NetworkModel):
+    """The semi-black-box model (S0's SBBM): network intercept, sensitivity by segment or by account."""
+
+    layer = "sbbm"
+    sides = ("customer",)
+
+
+class DssmModel(NetworkModel):
+    """Two towers with a cost term (S0's DSSM-c)."""
+
+    layer = "dssm_c"
+    monotone = False
+    sides = ("customer",)
+
+
+class GradientLogitModel(NetworkModel):
+    """The model of S0's sensitivity analysis (eq. 21)."""
+
+    layer = "gradient_logit"
+    sides = ("customer",)
+
+    def sensitivity(self, frame: pd.DataFrame) -> NDArray[np.float64]:
+        """softplus(w_g·h + b_g) of the rows' accounts, (N,), per 100 minor units: what S0 sorts customers by."""
+        if self.model is None:
+            raise InvalidInput("fit the model before asking for sensitivities", field="model")
+        embedding = self.model.embed(self._snapshots(frame), {self.side: frame})
+        return cast(LogitHead, self.model.heads(embedding)[self.side]).sensitivity(embedding[self.side])
 
 
 class LinearModel(NetworkModel):

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 MODELS = {
     "hazard": "shadowprice.responses.network_models:HazardModel",
+    "cox": "shadowprice.responses.network_models:CoxModel",
+    "sbbm": "shadowprice.responses.network_models:SbbmModel",
+    "dssm_c": "shadowprice.responses.network_models:DssmModel",
+    "gradient_logit": "shadowprice.responses.network_models:GradientLogitModel",
     "linear": "shadowprice.responses.network_models:LinearModel",
     "dnn": "shadowprice.responses.network_models:DnnModel",
     "dnn_h": "shadowprice.responses.network_models:DnnHistoryModel",

@@ -52,20 +52,6 @@ def test_it_learns_the_curve_and_applies_it_to_accounts_it_never_saw(name: str) 
     assert np.abs(curves.response - truth).mean() < 0.05
 
 
-def test_the_same_seed_gives_the_same_curves() -> None:
-    rows = frame(600)
-    first, again = (make("hazard", levels=LEVELS, seed=3, training=QUICK).fit(rows).curve(rows) for _ in range(2))
-    np.testing.assert_array_equal(first.response, again.response)
-
-
-def test_permuting_the_rows_permutes_the_curves() -> None:
-    rows = frame(400)
-    model = make("hazard", levels=LEVELS, training=QUICK).fit(rows)
-    order = np.random.default_rng(1).permutation(len(rows))
-    moved = model.curve(rows.iloc[order].reset_index(drop=True)).response
-    np.testing.assert_allclose(moved, model.curve(rows).response[:, order], atol=1e-6)
-
-
 def test_a_merchant_model_learns_a_line() -> None:
     random = np.random.default_rng(2)
     level = random.integers(0, 3, 3000)
@@ -78,25 +64,6 @@ def test_a_merchant_model_learns_a_line() -> None:
     )
     curve = make("linear", levels=LEVELS, training=QUICK).fit(rows).curve(rows.head(1)).response[:, 0]
     np.testing.assert_allclose(curve, [0.9, 1.05, 1.3], atol=0.05)
-
-
-@pytest.mark.parametrize(
-    ("broken", "field"),
-    [
-        ({"level": 7}, "level"),
-        ({"response": np.nan}, "response"),
-    ],
-)
-def test_a_frame_that_cannot_be_is_refused_with_field_and_rows(broken: dict, field: str) -> None:
-    rows = frame(20)
-    rows.loc[3, list(broken)] = list(broken.values())
-    with pytest.raises(InvalidInput, match=rf"{field}.*rows: 3"):
-        make("hazard", levels=LEVELS).fit(rows)
-
-
-def test_a_frame_without_a_column_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="account_id"):
-        make("hazard", levels=LEVELS).fit(frame(20).drop(columns="account_id"))
 
 
 def test_dnn_h_says_what_it_needs() -> None:

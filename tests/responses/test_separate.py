@@ -15,7 +15,7 @@ from shadowprice.responses.sided import load_sided
 from shadowprice.responses.training import TrainingConfig
 
 LEVELS = {"customer": (20, 50, 100), "merchant": (0, 40)}
-ROWS = 1500
+ROWS = 1000
 
 
 def snapshot(days: int = 0, shift: float = 0.0) -> GraphSnapshot:
@@ -60,7 +60,7 @@ def model(graph) -> SeparateModels:
         {"customer": "dnn", "merchant": "linear"},
         LEVELS,
         graph=graph,
-        training=TrainingConfig(epochs=60, learning_rate=1e-2),
+        training=TrainingConfig(epochs=50, learning_rate=1e-2),
     )
     made.fit(graph, rows(graph[0]))
     return made
