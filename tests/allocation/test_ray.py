@@ -1,0 +1,245 @@
+"""Solving on Ray actors: the same answers in at most two rounds, through deaths and interruptions."""
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shadowprice.allocation import (
+    CurveProblem,
+    Problem,
+    RayExecutor,
+    Resource,
+    StoredProblem,
+    on_response,
+    solve,
+    write_shards,
+)
+from shadowprice.errors import InvalidInput, InvalidProblem, Unavailable
+
+LEVELS = np.arange(1, 11) * 20
+ACCOUNTS = 60_013
+
+
+@pytest.fixture(scope="module")
+def value() -> np.ndarray:
+    random = np.random.default_rng(5)
+    value = np.sort(random.random((LEVELS.size, ACCOUNTS), dtype=np.float32), axis=0)
+    return value[:, np.argsort(value[3])]
+
+
+@pytest.fixture(scope="module")
+def north() -> np.ndarray:
+    return np.random.default_rng(6).random(ACCOUNTS) < 0.3
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Ray itself, started once; executors leave a Ray they did not start alone."""
+    import ray
+
+    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield ray
+    ray.shutdown()
+
+
+def assert_same(found, wanted) -> None:
+    assert found.status == wanted.status
+    np.testing.assert_array_equal(found.level, wanted.level)
+    np.testing.assert_allclose(found.prices, wanted.prices, rtol=1e-12)
+    for name in ("tie_share", "primal", "dual", "rounded", "gap", "violation"):
+        assert getattr(found, name) == pytest.approx(getattr(wanted, name), rel=1e-12, abs=1e-12), name
+
+
+def budget(money: float = 20.0 * ACCOUNTS):
+    return [Resource.total("b", on_response(LEVELS), money)]
+
+
+def test_a_problem_in_memory_is_cut_into_shards_and_solved_in_two_rounds(cluster, value, north) -> None:
+    problem = Problem(value, [Resource.total("b", on_response(LEVELS), 9.0 * ACCOUNTS, north)])
+    here = solve(problem)
+    with RayExecutor(workers=2, shards=7) as executor:
+        found = solve(problem, executor)
+        assert_same(found, here)
+        assert executor.rounds == 2
+        again = solve(problem, executor, near=float(here.prices[0]) * 1.001)
+        assert_same(again, here)
+        assert executor.rounds == 1
+        # Another problem of the same executor; a limit on a mean of members counts them first.
+        mean = Problem(value, [Resource.per_account("b", on_response(LEVELS), 9.0, north)])
+        found = solve(mean, executor)
+        assert_same(found, solve(mean))
+        assert executor.rounds == 2 + found.passes
+        assert executor.revived == 0
+    assert executor.actors == []
+
+
+def test_stored_shards_are_loaded_once_and_their_errors_come_back(cluster, value, north, tmp_path) -> None:
+    ends = np.linspace(0, ACCOUNTS, 4).astype(int)
+    folder = write_shards(
+        tmp_path / "s",
+        ({"value": value[:, one:other], "north": north[one:other]} for one, other in itertools.pairwise(ends)),
+    )
+    here = solve(Problem(value, budget()))
+    with RayExecutor(workers=2) as executor:
+        assert_same(solve(StoredProblem(folder, budget()), executor, level_path=tmp_path / "level.npy"), here)
+        assert executor.rounds == 2
+        actors = executor.actors
+        tighter = budget(15.0 * ACCOUNTS)
+        assert_same(solve(StoredProblem(folder, tighter), executor), solve(Problem(value, tighter)))
+        assert executor.actors == actors
+        path = folder / "00002.value.npy"
+        whole = path.read_bytes()
+        path.write_bytes(whole[:1000])
+        os.utime(folder / "shards.json", ns=(1, 1))
+        with pytest.raises(InvalidInput, match=r"00002\.value\.npy: not a whole"):
+            solve(StoredProblem(folder, budget()), executor, level_path=tmp_path / "other.npy")
+        negative = value[:, ends[2] :].copy()
+        negative[:, 5] = -1.0
+        np.save(path, negative)
+        with pytest.raises(InvalidProblem, match=r"00002\.value\.npy: b\.cost: must not be negative"):
+            solve(StoredProblem(folder, budget()), executor)
+    assert sorted(os.listdir(tmp_path)) == ["level.npy", "s"]
+
+
+def test_an_actor_that_dies_between_rounds_is_replaced_from_its_source(cluster, value, tmp_path) -> None:
+    folder = write_shards(tmp_path / "s", [{"value": part} for part in np.array_split(value, 3, axis=1)])
+    here = solve(Problem(value, budget()))
+    for problem in (StoredProblem(folder, budget()), Problem(value, budget())):
+        with RayExecutor(workers=2, shards=3) as executor:
+            solve(problem, executor)
+            team = executor._held[2]
+            ask, asked = team.ask, []
+
+            def ask_and_kill(*arguments, ask=ask, asked=asked, executor=executor):
+                found = ask(*arguments)
+                cluster.kill(executor.actors[len(asked) % 2])
+                asked.append(1)
+                return found
+
+            team.ask = ask_and_kill
+            assert_same(solve(problem, executor), here)
+            assert len(asked) == executor.rounds == 2
+            assert executor.revived == 1
+            team.ask = ask
+            # The other was killed after the last round; the next solve finds out.
+            assert_same(solve(problem, executor), here)
+            assert executor.revived == 2
+
+
+def slow(marker: Path, seconds: float):
+    """A curve that takes its time and says when it has begun."""
+
+    def curve(rows: np.ndarray) -> np.ndarray:
+        marker.touch()
+        time.sleep(seconds)
+        return np.cumsum(np.abs(rows), axis=1).T
+
+    return curve
+
+
+def test_an_actor_that_dies_in_the_middle_of_a_pass_is_replaced(cluster, tmp_path) -> None:
+    rows = np.random.default_rng(0).random((50_000, LEVELS.size)).astype(np.float32)
+    limits = budget(100.0 * rows.shape[0])
+    here = solve(CurveProblem(rows, slow(tmp_path / "here", 0.0), limits))
+    marker = tmp_path / "begun"
+    with RayExecutor(workers=2) as executor:
+        problem = CurveProblem(rows, slow(marker, 0.4), limits)
+        executor.hold(problem)
+        marker.unlink()
+
+        def kill() -> None:
+            while not marker.exists():
+                time.sleep(0.01)
+            cluster.kill(executor.actors[1])
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        found = solve(problem, executor)
+        killer.join()
+        assert executor.revived == 1
+    assert_same(found, here)
+
+
+def test_actors_that_die_again_and_again_are_given_up(cluster, value) -> None:
+    here = os.getpid()
+
+    def dies(rows: np.ndarray) -> np.ndarray:
+        if os.getpid() != here:
+            os._exit(1)
+        return np.cumsum(np.abs(rows), axis=1).T
+
+    rows = np.ones((2_000, LEVELS.size), dtype=np.float32)
+    with RayExecutor(workers=1, restarts=1) as executor, pytest.raises(Unavailable, match="died 2 times"):
+        solve(CurveProblem(rows, dies, budget()), executor)
+
+
+INTERRUPTED = """
+import sys, time, numpy as np
+from pathlib import Path
+from shadowprice.allocation import *
+marker = Path(sys.argv[1])
+def curve(rows):
+    marker.touch()
+    time.sleep(0.3)
+    return np.cumsum(np.abs(rows), axis=1).T
+rows = np.random.default_rng(0).random((200_000, 10)).astype(np.float32)
+problem = CurveProblem(rows, curve, [Resource.total("b", on_response(np.arange(1, 11) * 20), 1e7)])
+executor = RayExecutor(workers=2)
+executor.hold(problem)
+marker.unlink()
+print("ready", flush=True)
+solve(problem, executor, level_path=sys.argv[2])
+print("finished", flush=True)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes in /proc")
+@pytest.mark.timeout(300)
+def test_ctrl_c_leaves_no_process_and_no_file(tmp_path) -> None:
+    mark = f"interrupted-{os.getpid()}-{time.time_ns()}"
+    marker, out = tmp_path / "begun", tmp_path / "out"
+    out.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, str(marker), str(out / "level.npy")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "SHADOWPRICE_TEST_MARK": mark},
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    while not marker.exists():
+        time.sleep(0.05)
+    assert len(marked(mark)) > 3
+    # As a terminal does it: to the whole process group.
+    os.killpg(process.pid, signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in stderr
+    assert "finished" not in stdout
+    assert list(out.iterdir()) == []
+    until = time.monotonic() + 30
+    while marked(mark) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert marked(mark) == []
+
+
+def marked(mark: str) -> list[str]:
+    """Commands of the processes that inherited the mark."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (path / "environ").read_bytes():
+                found.append((path / "cmdline").read_bytes().replace(b"\0", b" ").decode()[:100])
+        except OSError:
+            continue
+    return found
