@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ortools.graph.python import min_cost_flow
 from scipy.optimize import linear_sum_assignment, linprog
 from scipy.sparse import csr_matrix, vstack
 
@@ -192,22 +196,53 @@ def test_the_linear_programme_has_no_better_answer(narrowed: str) -> None:
         assert solve_demands(value, demand, allowed).objective == pytest.approx(-found.fun, rel=1e-9)
 
 
-def flow(value: np.ndarray, demand: np.ndarray, allowed: np.ndarray | None = None) -> int | None:
-    """Optimum for whole-number values by OR-tools."""
+Flow = Callable[..., int | None]
+
+WORKER = """
+import pickle, sys
+import numpy as np
+from ortools.graph.python import min_cost_flow
+
+while True:
+    try:
+        value, demand, may = pickle.load(sys.stdin.buffer)
+    except EOFError:
+        break
     depth, accounts = value.shape
     solver = min_cost_flow.SimpleMinCostFlow()
-    may = np.ones(value.shape, dtype=bool) if allowed is None else allowed
     segment, account = np.nonzero(may)
     solver.add_arcs_with_capacity_and_unit_cost(
         account, accounts + segment, np.ones(account.size, dtype=np.int64), -value[may].astype(np.int64)
     )
-    solver.set_nodes_supplies(np.arange(accounts + depth), np.concatenate([np.ones(accounts, dtype=np.int64), -demand]))
-    return -int(solver.optimal_cost()) if solver.solve() == solver.OPTIMAL else None
+    supplies = np.concatenate([np.ones(accounts, dtype=np.int64), -demand])
+    solver.set_nodes_supplies(np.arange(accounts + depth), supplies)
+    found = -int(solver.optimal_cost()) if solver.solve() == solver.OPTIMAL else None
+    pickle.dump(found, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+"""
+
+
+@pytest.fixture(scope="module")
+def flow() -> Iterator[Flow]:
+    """Optimum for whole-number values by OR-tools, in its own process: its HiGHS and highspy's exclude each other."""
+    with subprocess.Popen([sys.executable, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+
+        def solved(value: np.ndarray, demand: np.ndarray, allowed: np.ndarray | None = None) -> int | None:
+            may = np.ones(value.shape, dtype=bool) if allowed is None else allowed
+            pickle.dump((value, demand, may), worker.stdin)
+            worker.stdin.flush()
+            found: int | None = pickle.load(worker.stdout)
+            return found
+
+        yield solved
+        worker.stdin.close()
 
 
 @pytest.mark.parametrize("kind", ["random", "few values", "sorted", "clustered", "few types", "scarce segments"])
 @pytest.mark.parametrize("masked", [False, True])
-def test_twenty_thousand_accounts_against_min_cost_flow(kind: str, masked: bool) -> None:
+def test_twenty_thousand_accounts_against_min_cost_flow(kind: str, masked: bool, flow: Flow) -> None:
     random = np.random.default_rng(5)
     depth, accounts = 6, 20_000
     # Whole numbers: the flow's optimum is exact, and so must ours be.
@@ -227,7 +262,7 @@ def test_twenty_thousand_accounts_against_min_cost_flow(kind: str, masked: bool)
     assert plan.objective == flow(value, demand, allowed)
 
 
-def test_a_tight_set_of_segments_costs_time_and_not_the_optimum() -> None:
+def test_a_tight_set_of_segments_costs_time_and_not_the_optimum(flow: Flow) -> None:
     random = np.random.default_rng(2)
     accounts = 12_000
     value = random.integers(0, 1000, (4, accounts)).astype(np.float32)
