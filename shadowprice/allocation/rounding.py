@@ -17,7 +17,7 @@ from shadowprice.allocation.core import Core, Levels
 from shadowprice.allocation.kernel.arguments import Matrix
 from shadowprice.allocation.vertex import Vertex
 
-POOL = 320
+POOL = 200
 """Moves that are tried in pairs; those of smallest regret."""
 
 THROWS = 8
@@ -88,8 +88,13 @@ class Search:
         regret = score.max(axis=0) - score
         self.most = float(score.max(axis=0).sum() + prices @ self.capacity)
         self.enough = GOOD * abs(over.bound) / core.worth
+        columns = np.arange(core.accounts)
+        top = score.argmax(axis=0)
+        regret[top, columns] = np.inf
         chosen = np.argsort(regret, axis=None, kind="stable")[: min(POOL, int(np.isfinite(regret).sum()))]
-        self.to, self.who = np.unravel_index(chosen, regret.shape)
+        other, who = np.unravel_index(chosen, regret.shape)
+        back = np.unique(who)
+        self.to, self.who = np.concatenate([other, top[back]]), np.concatenate([who, back])
         self.cost = core.columns(self.who, self.to)
         self.value = core.value[self.to, self.who]
         self.apart = self.who[:, None] != self.who[None, :]

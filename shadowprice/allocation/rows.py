@@ -61,6 +61,20 @@ class Rows:
         kinds = len(self.costs)
         return np.asarray(np.einsum("mpk,pm->k", self.loads, sums[:, 1 + kinds : 1 + 2 * kinds]), dtype=np.float64)
 
+    def nothing(self) -> Matrix:
+        """The kernel's sums over no account."""
+        return np.zeros((self.loads.shape[1], 2 + 2 * len(self.costs)))
+
+    @property
+    def least(self) -> Matrix:
+        """(M, patterns): the lowest price a pattern can pay for a kind of cost."""
+        return _product(self.loads, self.lower)
+
+    @property
+    def most(self) -> Matrix:
+        """(M, patterns): the highest."""
+        return _product(self.loads, self.upper)
+
     def slack(self, sums: Matrix) -> NDArray[np.float64]:
         """(K,): rounding that sums of a row are allowed: a share of the terms they are made of."""
         return np.asarray(
@@ -105,6 +119,11 @@ def rows_of(problem: Problem) -> tuple[Rows, Tile]:
         np.array([0.0 if each == "at_least" else np.inf for each in sense]),
         np.array([row.limit for row in rows]),
     ), tile
+
+
+def _product(loads: Matrix, bound: NDArray[np.float64]) -> Matrix:
+    """loads @ bound where an infinite bound counts only if it is loaded."""
+    return np.where(loads > 0, bound, 0.0).sum(axis=2)
 
 
 def patterns(

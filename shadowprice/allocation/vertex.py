@@ -76,14 +76,17 @@ def optimum(
     Args:
         core: the accounts.
         capacity: (K,), right-hand sides.
-        lower, upper: (K,), bounds of the prices; 0 or infinite.
+        lower, upper: (K,), bounds of the prices.
         slack: (K,), rounding that each row is allowed.
         start: (K,), prices to begin from; the closer, the fewer the steps.
 
     About 2K steps from afar, each O((M + hull edges)·J·n + K³).
     """
+    unit = core.worth / core.unit
     for share in PERTURBATIONS:
-        descent = Descent(core, capacity / core.unit, lower, upper, slack / core.unit, start, share)
+        descent = Descent(
+            core, capacity / core.unit, lower / unit, upper / unit, slack / core.unit, start / unit, share
+        )
         vertex = descent.run()
         if vertex is not None:
             return vertex
@@ -115,7 +118,7 @@ class Descent:
         self.tolerance = FEASIBLE + slack
         noise = np.random.default_rng(core.accounts).random(core.value.shape)
         self.value = core.value + perturbation * noise
-        prices = np.clip(start * core.unit / core.worth, lower, upper)
+        prices = np.clip(start, lower, upper)
         self.prices = np.where(np.isfinite(prices), prices, 0.0)
         # Conditions: rows whose price is held where it is, and tied levels of accounts.
         self.held: list[int] = list(range(capacity.size))

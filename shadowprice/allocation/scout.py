@@ -1,0 +1,177 @@
+"""Where the prices of several limits probably are: a small sample solved exactly, a larger one by Newton steps.
+
+At the optimum of a sample the spread of its rows' spends, V, and the slope of spend in the prices, −H, give the
+covariance of the sample's prices, H⁻¹ V H⁻¹. H is that of the dual smoothed by a soft maximum whose temperature
+is a typical lead of an account's best level (Nesterov 2005), so it needs no second sample. Newton steps with it need
+spends only, which the kernel adds up at the speed of memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.allocation.core import Core
+from shadowprice.allocation.kernel import Tile
+from shadowprice.allocation.kernel.arguments import Matrix
+from shadowprice.allocation.population import InMemory, Population
+from shadowprice.allocation.rows import Rows
+from shadowprice.allocation.sampling import WIDTH, strata
+from shadowprice.allocation.vertex import optimum
+
+SAMPLE = 1536
+"""Accounts that are solved exactly to begin with."""
+
+STEEPEST = 64.0
+"""Prices of a sample are bounded by so many units of value per unit of cost, the largest entries of each."""
+
+SOFT = 0.1
+"""Share of accounts whose best level leads by less than the temperature."""
+
+SURELY = 5.0
+"""Standard errors by which a row must be slack in the sample to be left out of account."""
+
+STEPS = 4
+"""Newton steps on a sample."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scout:
+    """A guess at the prices.
+
+    prices  (K,)
+    slope   (K, K), how much less the mean account takes of each row as the price of each rises
+    spread  (K, K), covariance of the error of ``prices``
+    """
+
+    prices: NDArray[np.float64]
+    slope: Matrix
+    spread: Matrix
+
+    def deviation(self, rows: Rows) -> Matrix:
+        """(M, patterns): standard error of each pattern's price."""
+        return np.asarray(np.sqrt(np.maximum(np.einsum("mpk,kl,mpl->mp", rows.loads, self.spread, rows.loads), 0.0)))
+
+
+def scout(population: Population, rows: Rows, near: NDArray[np.float64] | None) -> Scout:
+    """Guess the prices from samples; ``near`` are prices that are expected to be close, in place of the first."""
+    n = population.accounts
+    tile = population.sample(strata(n, SAMPLE), min(WIDTH, n))
+    core = Core.of(tile, rows)
+    share = tile.accounts / n
+    if near is None:
+        most = STEEPEST * core.worth / core.unit
+        bounds = np.maximum(rows.lower, -most), np.minimum(rows.upper, most)
+        zero = np.zeros(rows.count)
+        found = optimum(core, rows.capacity * share, *bounds, zero, zero)
+        prices = found.prices
+    else:
+        prices = np.clip(near, rows.lower, rows.upper)
+    first = _statistics(core, rows, prices, rows.capacity / n)
+    size = int(n**0.75)
+    if size < 4 * SAMPLE:
+        return first
+    larger = population.sample(strata(n, size, seed=1), WIDTH)
+    few = replace(rows, capacity=rows.capacity * (larger.accounts / n))
+    prices, left = approach(InMemory(larger), few, first, STEPS)
+    off = step(first.slope, left, rows.lower - prices, rows.upper - prices)
+    return Scout(prices, first.slope, first.spread * (tile.accounts / larger.accounts) + np.outer(off, off))
+
+
+def approach(
+    population: Population, rows: Rows, guess: Scout, steps: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Newton steps towards the prices at which the rows are used up.
+
+    Returns the best prices seen, and the mean excess per account at them of the rows that should be used up.
+    """
+    prices, best, least = guess.prices, guess.prices, np.inf
+    residual = np.zeros(rows.count)
+    for _ in range(steps):
+        over = (spend(population, rows, prices) - rows.capacity) / population.accounts
+        move = step(guess.slope, over, rows.lower - prices, rows.upper - prices)
+        size = float(np.abs(move @ over))
+        if size < least:
+            best, least, residual = prices, size, over
+        if size == 0.0:
+            break
+        prices = np.clip(prices + move, rows.lower, rows.upper)
+    return best, residual
+
+
+def step(
+    slope: Matrix, over: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """(K,): the Newton step against an excess ``over`` that stays within [low, high]; rows that meet a bound stop there."""
+    move = np.zeros(over.size)
+    free = ~(((low >= 0) & (over < 0)) | ((high <= 0) & (over > 0)))
+    while free.any():
+        rest = over - slope[:, ~free] @ move[~free]
+        move[free] = np.linalg.pinv(slope[np.ix_(free, free)], rcond=1e-6, hermitian=True) @ rest[free]
+        beyond = free & ((move < low) | (move > high))
+        if not beyond.any():
+            break
+        move[beyond] = np.clip(move, low, high)[beyond]
+        free &= ~beyond
+    return move
+
+
+def spend(population: Population, rows: Rows, prices: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(K,): what the rows take when everyone is on their best level at ``prices``. One pass."""
+    at = rows.prices(prices)
+    scored = population.settle(rows.costs, at, at, levels=False)
+    return rows.taken(scored.sums) + _spend_of(scored.open, rows, prices)
+
+
+def _spend_of(tile: Tile, rows: Rows, prices: NDArray[np.float64]) -> NDArray[np.float64]:
+    if not tile.accounts:
+        return np.zeros(rows.count)
+    core = Core.of(tile, rows)
+    score = np.where(core.allowed, core.value - core.charge(prices * core.unit / core.worth), -np.inf)
+    return core.taken(score.argmax(axis=0), core.times) * core.unit
+
+
+def _statistics(core: Core, rows: Rows, prices: NDArray[np.float64], mean: NDArray[np.float64]) -> Scout:
+    """What a sample says about the error of its prices."""
+    n, columns = core.accounts, np.arange(core.accounts)
+    score = np.where(core.allowed, core.value - core.charge(prices * core.unit / core.worth), -np.inf)
+    level = score.argmax(axis=0)
+    paid = np.einsum("mnk,mn->nk", core.loads[:, core.pattern], core.cost[:, level, columns])
+    blocks = max(n // WIDTH, 1)
+    means = paid[: blocks * WIDTH].reshape(blocks, -1, core.unit.size).mean(axis=1)
+    steps = np.diff(means, axis=0)
+    variance = steps.T @ steps / (2.0 * max(blocks - 1, 1) * blocks)
+    error = np.sqrt(np.diag(variance))
+    slope = _slope(core, score)
+    slack = (mean / core.unit - paid.mean(axis=0)) * np.where(rows.upper > 0, 1.0, -1.0)
+    bound = (prices <= rows.lower) | (prices >= rows.upper)
+    used = ~(bound & (slack > SURELY * error))
+    inverse = np.zeros_like(slope)
+    if used.any():
+        inverse[np.ix_(used, used)] = np.linalg.pinv(slope[np.ix_(used, used)], rcond=1e-6, hermitian=True)
+    scale = core.worth / core.unit
+    spread = inverse @ variance @ inverse * np.outer(scale, scale)
+    return Scout(prices, slope * np.outer(core.unit, 1.0 / scale), spread)
+
+
+def _slope(core: Core, score: Matrix) -> Matrix:
+    """(K, K): how much less the mean account takes of each row as each row's price rises, smoothed."""
+    top = score.max(axis=0)
+    rest = np.where(score < top, score, -np.inf).max(axis=0)
+    lead = (top - rest)[np.isfinite(rest)]
+    if not lead.size:
+        return np.zeros((core.unit.size, core.unit.size))
+    warmth = max(float(np.quantile(lead, SOFT)), 1e-12)
+    weight = np.exp((score - top) / warmth)
+    weight /= weight.sum(axis=0)
+    mean = np.einsum("jn,mjn->mn", weight, core.cost)
+    slope = np.zeros((core.unit.size, core.unit.size))
+    kinds, patterns = core.loads.shape[:2]
+    for m in range(kinds):
+        for other in range(kinds):
+            both = (weight * core.cost[m] * core.cost[other]).sum(axis=0) - mean[m] * mean[other]
+            density = np.bincount(core.pattern, both, minlength=patterns) / (warmth * core.accounts)
+            slope += core.loads[m].T @ (density[:, None] * core.loads[other])
+    return slope
