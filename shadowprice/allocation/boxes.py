@@ -19,20 +19,23 @@ from shadowprice.allocation.kernel import Tile
 from shadowprice.allocation.kernel.arguments import Matrix
 from shadowprice.allocation.population import InMemory, Population
 from shadowprice.allocation.rows import Rows
-from shadowprice.allocation.scout import STEPS, Scout, approach, scout, step
+from shadowprice.allocation.scout import Scout, approach, scout, step
 from shadowprice.allocation.vertex import Vertex, optimum
 
 EXACT = 2048
 """So many accounts are solved at once; more are settled by boxes first."""
 
-CORE = 512
+CORE = 384
 """Accounts that a box inside a pass is meant to leave."""
 
 CONFIDENCE = 3.5
 """Standard errors from the guess to the sides of its box."""
 
-WIDER = 6.0
-"""A box that turns out not to hold the prices is replaced by one so many times as wide."""
+NEAR = 1e-5
+"""Newton steps among the unsettled end when they move prices by less than this share of them."""
+
+WIDER = 2.0
+"""A box that turns out not to hold the prices is replaced by one around those found, so many times as wide."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +95,7 @@ def _settle(
             guess = replace(guess, prices=inner.vertex.prices)
         elif not settled.any():
             break
-        reach = WIDER * np.maximum(reach, 1e-6 * np.abs(centre))
+        reach = WIDER**passes * np.maximum(reach, 1e-6 * np.abs(centre))
     level = scored.level
     assert level is not None
     assert inner.level is not None
@@ -105,9 +108,9 @@ def _inside(population: InMemory, rows: Rows, sums: Matrix, guess: Scout, reach:
     n = population.accounts
     share = float(sums[:, -1].sum() + n) / n
     steeper = replace(guess, slope=guess.slope * share)
-    prices, over = approach(population, rows, steeper, STEPS)
+    prices, over = approach(population, rows, steeper, NEAR)
     off = step(steeper.slope, over, rows.lower - prices, rows.upper - prices)
-    narrow = np.maximum(2.0 * np.abs(rows.loads @ off), reach * (CORE / n))
+    narrow = np.maximum(3.0 * np.abs(rows.loads @ off), reach * (CORE / n))
     return _settle(population, rows, sums, replace(guess, prices=prices), narrow, inside=True)
 
 

@@ -26,6 +26,9 @@ THROWS = 8
 THROWN = 3
 """Accounts thrown off each time."""
 
+PENALTY = 64.0
+"""What a unit beyond a limit costs the search, in units of its price, or of value where that is more."""
+
 GOOD = 1e-6
 """The search ends where the answer is this close to the bound, as a share of it."""
 
@@ -83,7 +86,7 @@ class Search:
         self.capacity = over.left / core.unit
         self.slack = over.slack / core.unit
         self.cap, self.floor = (over.upper > 0)[:, None], (over.lower < 0)[:, None]
-        self.weight = 4.0 * np.maximum(np.abs(prices), 1.0)
+        self.weight = PENALTY * np.maximum(np.abs(prices), 1.0)
         score = np.where(core.allowed, core.value - core.charge(prices), -np.inf)
         regret = score.max(axis=0) - score
         self.most = float(score.max(axis=0).sum() + prices @ self.capacity)
@@ -131,7 +134,7 @@ class Search:
     def run(self, start: Levels) -> Levels:
         """The best choice found from a start."""
         random = np.random.default_rng(self.core.accounts)
-        best = self._climb(start.copy())
+        best = self.better(start, self._climb(start.copy()))
         for _ in range(THROWS):
             if self._close(best) or not self.who.size:
                 break

@@ -123,7 +123,7 @@ def rows_of(problem: Problem) -> tuple[Rows, Tile]:
 
 def _product(loads: Matrix, bound: NDArray[np.float64]) -> Matrix:
     """loads @ bound where an infinite bound counts only if it is loaded."""
-    return np.where(loads > 0, bound, 0.0).sum(axis=2)
+    return np.asarray(np.where(loads > 0, bound, 0.0).sum(axis=2), dtype=np.float64)
 
 
 def patterns(
@@ -135,27 +135,29 @@ def patterns(
     if not parts:
         return None, np.ones((1, rows), dtype=bool)
     code: NDArray[np.uint16] = np.zeros(accounts, dtype=np.uint16)
-    seen: NDArray[np.integer] = np.zeros(1, dtype=np.int64)
     known = np.zeros((1, 0), dtype=bool)
     for begin in range(0, len(parts), 8):
         block = parts[begin : begin + 8]
         bits = np.zeros(accounts, dtype=np.uint8)
         for bit, (_, mask) in enumerate(block):
             bits |= mask.view(np.uint8) << bit
-        joined = code.astype(np.int64) << 8 | bits if begin else bits
-        count = np.bincount(joined, minlength=256)
-        seen = np.flatnonzero(count)
-        if seen.size > MOST_PATTERNS:
-            raise InvalidProblem(
-                f"the members overlap in {seen.size:,} different ways; at most {MOST_PATTERNS:,} can be told apart",
-                field="resources",
-            )
-        renumber = np.zeros(count.size, dtype=np.uint16)
-        renumber[seen] = np.arange(seen.size)
-        code = renumber[joined]
+        if len(parts) <= 8:  # every combination is a pattern, whether it occurs or not
+            code, seen = bits.astype(np.uint16), np.arange(1 << len(block))
+        else:
+            joined = code.astype(np.int64) << 8 | bits
+            count = np.bincount(joined)
+            seen = np.flatnonzero(count)
+            if seen.size > MOST_PATTERNS:
+                raise InvalidProblem(
+                    f"the members overlap in more than {MOST_PATTERNS:,} different ways, which cannot be told apart",
+                    field="resources",
+                )
+            renumber = np.zeros(count.size, dtype=np.uint16)
+            renumber[seen] = np.arange(seen.size)
+            code = renumber[joined]
         fresh = (seen[:, None] & 255) >> np.arange(len(block)) & 1 > 0
         known = np.hstack([known[seen >> 8], fresh])
-    membership = np.ones((seen.size, rows), dtype=bool)
+    membership = np.ones((known.shape[0], rows), dtype=bool)
     membership[:, [k for k, _ in parts]] = known
     return code, membership
 

@@ -75,27 +75,29 @@ def scout(population: Population, rows: Rows, near: NDArray[np.float64] | None) 
         return first
     larger = population.sample(strata(n, size, seed=1), WIDTH)
     few = replace(rows, capacity=rows.capacity * (larger.accounts / n))
-    prices, left = approach(InMemory(larger), few, first, STEPS)
+    prices, left = approach(InMemory(larger), few, first)
     off = step(first.slope, left, rows.lower - prices, rows.upper - prices)
     return Scout(prices, first.slope, first.spread * (tile.accounts / larger.accounts) + np.outer(off, off))
 
 
 def approach(
-    population: Population, rows: Rows, guess: Scout, steps: int
+    population: Population, rows: Rows, guess: Scout, close: float = 0.0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Newton steps towards the prices at which the rows are used up.
+
+    ``close``: the steps end when a step moves each pattern's price by less than this share of it.
 
     Returns the best prices seen, and the mean excess per account at them of the rows that should be used up.
     """
     prices, best, least = guess.prices, guess.prices, np.inf
     residual = np.zeros(rows.count)
-    for _ in range(steps):
+    for _ in range(STEPS):
         over = (spend(population, rows, prices) - rows.capacity) / population.accounts
         move = step(guess.slope, over, rows.lower - prices, rows.upper - prices)
         size = float(np.abs(move @ over))
         if size < least:
             best, least, residual = prices, size, over
-        if size == 0.0:
+        if np.all(np.abs(rows.loads @ move) <= close * np.abs(rows.loads @ prices)):
             break
         prices = np.clip(prices + move, rows.lower, rows.upper)
     return best, residual
@@ -104,7 +106,7 @@ def approach(
 def step(
     slope: Matrix, over: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """(K,): the Newton step against an excess ``over`` that stays within [low, high]; rows that meet a bound stop there."""
+    """(K,): the Newton step against an excess ``over`` within [low, high]; what meets a bound stops there."""
     move = np.zeros(over.size)
     free = ~(((low >= 0) & (over < 0)) | ((high <= 0) & (over > 0)))
     while free.any():

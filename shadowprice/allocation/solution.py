@@ -44,11 +44,11 @@ class Allocation:
     With several limits the optimum gives every account its best level at the prices as well, except
     the few of ``fractional``, each of which ties with shares of its own. ``primal``, ``violation`` and
     ``spend`` are those of this optimum; ``tie_share`` is the largest single share at which the decision
-    rule exceeds no cap in expectation (0 where there is none). ``level`` is an answer in whole levels: within
-    every cap and above every floor whenever one was found, which is certain where the first level
-    takes least from every cap and there are no other rows, and as close as was found otherwise; what
-    it exceeds is ``rounded_violation``. With costs that are not whole numbers, an equality is in general met
-    by no whole answer: it is approached from below.
+    rule exceeds no cap in expectation (0 where there is none). ``level`` is an answer in whole levels. It is
+    within every limit whenever such an answer was found, which is certain for caps where one level takes
+    least from all of them (no incentive, as a rule); ``rounded_violation`` says what it exceeds otherwise.
+    An equality over costs that are not whole numbers is in general met by no whole answer: ``level`` then
+    comes close, on either side.
 
     status      ``optimal``, or ``infeasible`` when no answer, fractional or not, meets the limits; then
                 prices are NaN and ``level`` exceeds them by as little as was found (for one budget: the
