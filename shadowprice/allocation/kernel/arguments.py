@@ -101,12 +101,15 @@ class Scored:
     open     the unsettled accounts
     account  int64 (n_open,), their positions, ascending
     level    int32 (n,): best level of the settled accounts (arbitrary elsewhere), or None
+    suspect  whether an entry of the value is not finite, or one of a plane not finite or negative; may be a
+             false alarm, and is never a missed one
     """
 
     sums: Matrix
     open: Tile
     account: NDArray[np.int64]
     level: NDArray[np.int32] | None
+    suspect: bool = False
 
 
 class Edges(NamedTuple):

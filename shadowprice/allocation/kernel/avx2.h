@@ -1,10 +1,13 @@
 /* Eight accounts at a time; masks are vectors of all ones or all zeros. */
 #define TARGET __attribute__((target("avx2,fma")))
 #define LANES 8
+#define UNROLL 1
 #define V_ALL 0xFFu
 #define VF __m256
 #define VI __m256i
 #define VM __m256
+#define VR __m256i
+#define VSMALL const float *
 #define VSUM struct pair_sum
 #define V_SET(x) _mm256_set1_ps(x)
 #define V_ISET(x) _mm256_set1_epi32(x)
@@ -21,7 +24,6 @@
 #define V_MIN(a, b) _mm256_min_ps(a, b)
 #define V_MAX(a, b) _mm256_max_ps(a, b)
 #define V_ABS(a) _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a)
-#define V_GREATER(a, b) _mm256_cmp_ps(a, b, _CMP_GT_OQ)
 #define V_NOT_LESS(a, b) _mm256_cmp_ps(a, b, _CMP_GE_OQ)
 #define V_AND(a, b) _mm256_and_ps(a, b)
 #define V_BITS(m) ((uint32_t)_mm256_movemask_ps(m))
@@ -30,6 +32,18 @@
     _mm256_or_ps(_mm256_andnot_ps(_mm256_castsi256_ps(bits), a), _mm256_castsi256_ps(j))
 #define V_UNPACK(a, bits) _mm256_and_si256(_mm256_castps_si256(a), bits)
 #define V_IEQUAL(a, b) _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b))
+#define V_IADD(a, b) _mm256_add_epi32(a, b)
+#define V_MUL(a, b) _mm256_mul_ps(a, b)
+#define V_ADD(a, b) _mm256_add_ps(a, b)
+#define V_FMS(a, b, c) _mm256_fmsub_ps(a, b, c)
+#define V_MAX_UNLESS(m, a, b) _mm256_blendv_ps(_mm256_max_ps(a, b), a, m)
+#define V_RAW_ZERO() _mm256_setzero_si256()
+#define V_RAW_MAX(a, x) _mm256_max_epu32(a, _mm256_castps_si256(x))
+#define V_RAW_REAL(a) _mm256_castsi256_ps(a)
+#define V_RAW_SOUND(a) \
+    _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_min_epu32(a, V_ISET(NOT_FINITE - 1)), a))
+#define V_SMALL(table, size) (table)
+#define V_FIND(table, at) _mm256_i32gather_ps(table, at, 4)
 #define VTABLE const double *
 #define V_TABLE(table, size) (table)
 #define V_SUM_ZERO() ((struct pair_sum){_mm256_setzero_pd(), _mm256_setzero_pd()})

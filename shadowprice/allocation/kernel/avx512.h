@@ -1,10 +1,13 @@
 /* Sixteen accounts at a time. */
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,fma")))
 #define LANES 16
+#define UNROLL 2
 #define V_ALL 0xFFFFu
 #define VF __m512
 #define VI __m512i
 #define VM __mmask16
+#define VR __m512i
+#define VSMALL struct wide_small
 #define VSUM struct wide_sum
 #define V_SET(x) _mm512_set1_ps(x)
 #define V_ISET(x) _mm512_set1_epi32(x)
@@ -20,7 +23,6 @@
 #define V_MIN(a, b) _mm512_min_ps(a, b)
 #define V_MAX(a, b) _mm512_max_ps(a, b)
 #define V_ABS(a) _mm512_abs_ps(a)
-#define V_GREATER(a, b) _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ)
 #define V_NOT_LESS(a, b) _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ)
 #define V_AND(a, b) ((__mmask16)((a) & (b)))
 #define V_BITS(m) ((uint32_t)(m))
@@ -29,6 +31,17 @@
 #define V_PACK(a, bits, j) _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(a), bits, j, 0xBA))
 #define V_UNPACK(a, bits) _mm512_and_si512(_mm512_castps_si512(a), bits)
 #define V_IEQUAL(a, b) _mm512_cmpeq_epi32_mask(a, b)
+#define V_IADD(a, b) _mm512_add_epi32(a, b)
+#define V_MUL(a, b) _mm512_mul_ps(a, b)
+#define V_ADD(a, b) _mm512_add_ps(a, b)
+#define V_FMS(a, b, c) _mm512_fmsub_ps(a, b, c)
+#define V_MAX_UNLESS(m, a, b) _mm512_mask_max_ps(a, _knot_mask16(m), a, b)
+#define V_RAW_ZERO() _mm512_setzero_si512()
+#define V_RAW_MAX(a, x) _mm512_max_epu32(a, _mm512_castps_si512(x))
+#define V_RAW_REAL(a) _mm512_castsi512_ps(a)
+#define V_RAW_SOUND(a) _mm512_cmplt_epu32_mask(a, V_ISET(NOT_FINITE))
+#define V_SMALL(table, size) wide_small(table, size)
+#define V_FIND(table, at) wide_find(table, at)
 #define VTABLE struct wide_table
 #define V_TABLE(table, size) wide_table(table, size)
 #define V_SUM_ZERO() ((struct wide_sum){_mm512_setzero_pd(), _mm512_setzero_pd()})
@@ -59,6 +72,22 @@ INLINE struct wide_table wide_table(const double *table, int64_t size)
     const int64_t head = size < 8 ? size : 8, tail = size < 8 ? 0 : size < 16 ? size - 8 : 8;
     return (struct wide_table){_mm512_maskz_loadu_pd((__mmask8)((1 << head) - 1), table),
                                _mm512_maskz_loadu_pd((__mmask8)((1 << tail) - 1), table + 8), size > 16 ? table : NULL};
+}
+
+struct wide_small {
+    __m512 head;
+    const float *all; /* null when head holds everything */
+};
+
+INLINE struct wide_small wide_small(const float *table, int64_t size)
+{
+    const __mmask16 held = (__mmask16)(size < 16 ? (1 << size) - 1 : 0xFFFF);
+    return (struct wide_small){_mm512_maskz_loadu_ps(held, table), size > 16 ? table : NULL};
+}
+
+INLINE __m512 wide_find(struct wide_small t, __m512i at)
+{
+    return t.all ? _mm512_i32gather_ps(at, t.all, 4) : _mm512_permutexvar_ps(at, t.head);
 }
 
 INLINE struct wide_sum wide_look(struct wide_table t, __m512i at)

@@ -4,9 +4,9 @@ static inline void NAME(add)(const struct pass *p, struct collected *out, int64_
 {
     const int64_t at = level * p->stride + i;
     double *sums = out->sums + 4 * (p->pattern ? p->pattern[i] : 0);
-    double cost = p->table_offset[level], measure = 0.0;
-    if (planes > 0) cost += p->table_weight[0][level] * (double)((const REAL *)p->cost[0])[at];
-    if (planes > 1) cost += p->table_weight[1][level] * (double)((const REAL *)p->cost[1])[at];
+    double cost = p->table[0][level], measure = 0.0;
+    if (planes > 0) cost += p->table[1][level] * (double)((const REAL *)p->cost[0])[at];
+    if (planes > 1) cost += p->table[2][level] * (double)((const REAL *)p->cost[1])[at];
     if (p->measured) measure = (double)((const REAL *)p->cost[p->measured - 1])[at];
     sums[0] += (double)((const REAL *)p->value)[at];
     sums[1] += cost;
@@ -40,4 +40,18 @@ static inline int32_t NAME(unpack)(REAL score, int32_t bits)
     INTEGER raw;
     memcpy(&raw, &score, sizeof raw);
     return (int32_t)(raw & bits);
+}
+
+static inline RAW NAME(raw_max)(RAW a, REAL x)
+{
+    RAW raw;
+    memcpy(&raw, &x, sizeof raw);
+    return raw > a ? raw : a;
+}
+
+static inline REAL NAME(raw_real)(RAW raw)
+{
+    REAL x;
+    memcpy(&x, &raw, sizeof x);
+    return x;
 }

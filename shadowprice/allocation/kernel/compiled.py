@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import threading
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -15,13 +17,24 @@ from shadowprice.allocation.kernel.arguments import Bounds, Edges, Entry, Matrix
 STEP = 2048
 """Free places the kernel wants before it scores on; the constant of the same name in fused.c."""
 
-MARGINS = {np.dtype(np.float32): 4e-6, np.dtype(np.float64): 4e-9}
-"""Lead that settles an account. float32 scores carry the level in 4 of their 24 bits and err by a few more."""
+MARGINS = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 4e-9}
+"""Lead that settles an account, as a share of the terms of its scores: eight units in the last place of float32,
+of which a score and its rival lose at most six; above the tie tolerance of the decision in float64."""
 
 DEEPEST = 256
 """Levels the compiled climb takes; the constant of the same name in climb.c."""
 
+THREADS = int(os.environ.get("OMP_NUM_THREADS") or 0) or len(os.sched_getaffinity(0))
+"""Threads of a large pass."""
+
 Pointer = ctypes.c_void_p
+
+
+PIECE = 1 << 18
+"""Accounts that one thread takes at a time. Sums are added up piece by piece: threads do not change them."""
+
+THREADED = 1 << 22
+"""Entries of a matrix from which a second thread is worth its start."""
 
 
 class _Pass(ctypes.Structure):
@@ -31,12 +44,10 @@ class _Pass(ctypes.Structure):
         ("allowed_stride", ctypes.c_int64),
         ("planes", ctypes.c_int64),
         ("measured", ctypes.c_int64),
+        ("patterns", ctypes.c_int64),
         ("value", Pointer),
         ("cost", Pointer * 2),
-        ("offset", Pointer),
-        ("weight", Pointer * 2),
-        ("table_offset", Pointer),
-        ("table_weight", Pointer * 2),
+        ("table", Pointer * 3),
         ("low", Pointer),
         ("high", Pointer),
         ("pattern", Pointer),
@@ -45,6 +56,7 @@ class _Pass(ctypes.Structure):
         ("margin", ctypes.c_double),
         ("packing", ctypes.c_int64),
         ("level", Pointer),
+        ("small", Pointer),
     )
 
 
@@ -55,6 +67,7 @@ class _Collected(ctypes.Structure):
         ("point", Pointer * 3),
         ("capacity", ctypes.c_int64),
         ("count", ctypes.c_int64),
+        ("suspect", ctypes.c_int64),
     )
 
 
@@ -69,6 +82,8 @@ def _load() -> ctypes.CDLL | None:
                 return None
             library.fused_pass.restype = ctypes.c_int64
             library.fused_pass.argtypes = [Pointer, Pointer, ctypes.c_int64, ctypes.c_int64, ctypes.c_int, ctypes.c_int]
+            library.fused_prepare.restype = None
+            library.fused_prepare.argtypes = [Pointer, ctypes.c_int]
             library.climb.restype = ctypes.c_int64
             library.climb.argtypes = [
                 *[ctypes.c_int64] * 2,
@@ -90,94 +105,144 @@ INSTRUCTIONS = LIBRARY.fused_best_instructions() if LIBRARY is not None else 0
 """0 plain C, 1 AVX2, 2 AVX-512."""
 
 
-class _Room:
-    """Growing buffers for the unsettled accounts."""
+class _Piece:
+    """Accounts [start, stop) on their way through the pass, and growing room for the unsettled ones."""
 
-    def __init__(self, tile: Tile, capacity: int) -> None:
-        self.tile = tile
-        self.capacity = capacity
+    def __init__(self, tile: Tile, start: int, stop: int, patterns: int) -> None:
+        self.tile, self.start, self.stop = tile, start, stop
+        self.sums = np.zeros((patterns, 4))
+        self.out = _Collected(sums=self.sums.ctypes.data)
+        self._make_room(min(stop - start, max((stop - start) // 24, 2 * STEP)) + STEP)
+
+    def run(self, given: _Pass) -> None:
+        """Score the accounts; returns when all are done."""
+        assert LIBRARY is not None
+        is_double = self.tile.value.dtype == np.float64
+        done, given_at, out_at = self.start, ctypes.byref(given), ctypes.byref(self.out)
+        while True:
+            done = LIBRARY.fused_pass(given_at, out_at, done, self.stop, is_double, INSTRUCTIONS)
+            if done == self.stop:
+                return
+            account, value, planes = self.account, self.value, self.planes
+            count = self.out.count
+            self._make_room(self.out.capacity * 4)
+            self.account[:count] = account[:count]
+            self.value[:, :count] = value[:, :count]
+            for new, old in zip(self.planes, planes, strict=True):
+                if old is not value:
+                    new[:, :count] = old[:, :count]
+
+    def _make_room(self, capacity: int) -> None:
+        tile = self.tile
+        shape, dtype = (tile.value.shape[0], capacity), tile.value.dtype
         self.account: NDArray[np.int64] = np.empty(capacity, dtype=np.int64)
-        self.value: Real = self._matrix()
-        self.planes = [self.value if plane is tile.value else self._matrix() for plane in tile.planes]
-
-    def _matrix(self) -> Real:
-        return np.empty((self.tile.value.shape[0], self.capacity), dtype=self.tile.value.dtype)
-
-    def grow(self, count: int) -> _Room:
-        larger = _Room(self.tile, self.capacity * 4)
-        larger.account[:count] = self.account[:count]
-        larger.value[:, :count] = self.value[:, :count]
-        for new, old in zip(larger.planes, self.planes, strict=True):
-            if old is not self.value:
-                new[:, :count] = old[:, :count]
-        return larger
+        self.value: Real = np.empty(shape, dtype=dtype)
+        self.planes = [self.value if plane is tile.value else np.empty(shape, dtype=dtype) for plane in tile.planes]
+        self.out.capacity = capacity
+        self.out.account = self.account.ctypes.data
+        for index, matrix in enumerate((self.value, *self.planes)):
+            self.out.point[index] = matrix.ctypes.data
 
 
 def score(
     tile: Tile, cost: NetCost, low: NDArray[np.float64], high: NDArray[np.float64], *, levels: bool = True
 ) -> Scored:
-    """Score every account at both ends of its pattern's price interval; see :class:`Scored`. O(J·n), one read."""
+    """Score every account at both ends of its pattern's price interval; see :class:`Scored`. O(J·n), one read.
+
+    Large tiles are shared among as many threads as there are processors, or ``OMP_NUM_THREADS``.
+    """
     assert LIBRARY is not None
     if tile.value.dtype == np.float32 and not (_ordinary(low) and _ordinary(high)):
         tile = tile.doubled()
     depth, n = tile.value.shape
     dtype = tile.value.dtype
-    stride = tile.value.strides[0] // dtype.itemsize if depth > 1 else max(n, 1)
-    sums = np.zeros((low.size, 4))
     level = np.empty(n, dtype=np.int32) if levels else None
-    with np.errstate(under="ignore"):
-        tables = [np.ascontiguousarray(table, dtype=np.float64) for table in (cost.offset, *cost.weights)]
-        small = [table.astype(dtype) for table in tables]
-        lows, highs = low.astype(dtype), high.astype(dtype)
     allowed = None if tile.allowed is None else tile.allowed.view(np.uint8)
+    low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
+    tables = [np.ascontiguousarray(table, dtype=np.float64) for table in (cost.offset, *cost.weights)]
+    small = np.empty(7 * depth + 2 * low.size)
     given = _Pass(
         levels=depth,
-        stride=stride,
+        stride=tile.value.strides[0] // dtype.itemsize if depth > 1 else max(n, 1),
         allowed_stride=0 if allowed is None else allowed.strides[0],
         planes=len(tile.planes),
         measured=cost.measured,
+        patterns=low.size,
         value=tile.value.ctypes.data,
-        offset=small[0].ctypes.data,
-        table_offset=tables[0].ctypes.data,
-        low=lows.ctypes.data,
-        high=highs.ctypes.data,
+        low=low.ctypes.data,
+        high=high.ctypes.data,
         pattern=None if tile.pattern is None else tile.pattern.ctypes.data,
         allowed=None if allowed is None else allowed.ctypes.data,
         margin=MARGINS[dtype],
         packing=1 << max(depth - 1, 1).bit_length(),
         level=None if level is None else level.ctypes.data,
+        small=small.ctypes.data,
     )
-    given.margin = max(given.margin, given.packing * 4 * float(np.finfo(dtype).eps))
     for index, table in enumerate(tables):
+        given.table[index] = table.ctypes.data
         given.reach[index] = float(np.abs(table).max())
     for index, plane in enumerate(tile.planes):
         given.cost[index] = plane.ctypes.data
-        given.weight[index] = small[index + 1].ctypes.data
-        given.table_weight[index] = tables[index + 1].ctypes.data
+    LIBRARY.fused_prepare(ctypes.byref(given), dtype == np.float64)
 
-    room = _Room(tile, min(n, max(n // 24, 2 * STEP)) + STEP)
-    done = count = 0
-    while True:
-        out = _Collected(sums=sums.ctypes.data, account=room.account.ctypes.data, capacity=room.capacity, count=count)
-        for index, matrix in enumerate((room.value, *room.planes)):
-            out.point[index] = matrix.ctypes.data
-        done = LIBRARY.fused_pass(ctypes.byref(given), ctypes.byref(out), done, n, dtype == np.float64, INSTRUCTIONS)
-        count = out.count
-        if done == n:
-            break
-        room = room.grow(count)
-    account = room.account[:count]
-    value = room.value[:, :count]
+    size = PIECE if tile.value.size >= THREADED else max(n, 1)
+    pieces = [_Piece(tile, start, min(n, start + size), low.size) for start in range(0, n, size)]
+    _share(pieces, given)
     return Scored(
-        sums,
-        Tile(
-            value,
-            tuple(value if plane is room.value else plane[:, :count] for plane in room.planes),
-            None if tile.pattern is None else tile.pattern[account],
-            None if tile.allowed is None else np.ascontiguousarray(tile.allowed[:, account]),
-        ),
-        account,
+        np.add.reduce([piece.sums for piece in pieces]),
+        _joined(tile, pieces),
+        np.concatenate([piece.account[: piece.out.count] for piece in pieces]),
         level,
+        any(piece.out.suspect for piece in pieces),
+    )
+
+
+def _share(pieces: list[_Piece], given: _Pass) -> None:
+    """Run all pieces, on several threads where there are several."""
+    waiting = iter(pieces)
+    lock = threading.Lock()
+
+    def work() -> None:
+        while True:
+            with lock:
+                piece = next(waiting, None)
+            if piece is None:
+                return
+            piece.run(given)
+
+    helpers = [threading.Thread(target=work, daemon=True) for _ in range(min(THREADS, len(pieces)) - 1)]
+    for helper in helpers:
+        helper.start()
+    try:
+        work()
+    finally:
+        # After Ctrl-C nothing new is begun; what a helper holds ends within milliseconds.
+        with lock:
+            waiting = iter(())
+        for helper in helpers:
+            helper.join()
+
+
+def _joined(tile: Tile, pieces: list[_Piece]) -> Tile:
+    """The unsettled accounts of all pieces."""
+    counts = [piece.out.count for piece in pieces]
+    account = np.concatenate([piece.account[:count] for piece, count in zip(pieces, counts, strict=True)])
+
+    def side_by_side(matrices: list[Real]) -> Real:
+        if len(matrices) == 1:
+            return matrices[0][:, : counts[0]]
+        return np.concatenate([matrix[:, :count] for matrix, count in zip(matrices, counts, strict=True)], axis=1)
+
+    value = side_by_side([piece.value for piece in pieces])
+    planes = tuple(
+        value if plane is tile.value else side_by_side([piece.planes[index] for piece in pieces])
+        for index, plane in enumerate(tile.planes)
+    )
+    return Tile(
+        value,
+        planes,
+        None if tile.pattern is None else tile.pattern[account],
+        None if tile.allowed is None else np.ascontiguousarray(tile.allowed[:, account]),
     )
 
 
@@ -243,4 +308,4 @@ def gather(matrix: NDArray[Entry], starts: NDArray[np.int64], width: int) -> NDA
 def _ordinary(prices: NDArray[np.float64]) -> bool:
     """Whether float32 holds the prices with all its digits and room for products."""
     positive = prices[prices > 0]
-    return bool(positive.size == 0 or (positive.min() > 1e-30 and positive.max() < 1e30))
+    return positive.size == 0 or bool(positive.min() > 1e-30 and positive.max() < 1e30)

@@ -18,7 +18,6 @@
 #undef V_MIN
 #undef V_MAX
 #undef V_ABS
-#undef V_GREATER
 #undef V_NOT_LESS
 #undef V_AND
 #undef V_BITS
@@ -34,3 +33,17 @@
 #undef V_SUM_SCALED
 #undef V_SUM_TOTAL
 #undef V_FETCH
+#undef VR
+#undef VSMALL
+#undef V_ADD
+#undef V_FMS
+#undef V_MAX_UNLESS
+#undef V_RAW_ZERO
+#undef V_RAW_MAX
+#undef V_RAW_REAL
+#undef V_RAW_SOUND
+#undef V_SMALL
+#undef V_FIND
+#undef UNROLL
+#undef V_IADD
+#undef V_MUL
