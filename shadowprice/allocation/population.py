@@ -7,6 +7,7 @@ over parts of the accounts: sums are added, unsettled accounts put side by side 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation import kernel
 from shadowprice.allocation.kernel import NetCost, Scored, Tile
-from shadowprice.allocation.kernel.arguments import Matrix
+from shadowprice.allocation.kernel.arguments import Matrix, Real
 from shadowprice.allocation.solution import pick
 from shadowprice.allocation.spend_curve import Points
 
@@ -74,9 +75,14 @@ class Population(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class InMemory:
-    """Accounts whose matrices are in this process."""
+    """Accounts whose matrices are in this process.
+
+    ``refuse`` is called when numbers turn up that no solver may use, and raises unless that was a false alarm; None
+    where they have been looked at before.
+    """
 
     tile: Tile
+    refuse: Callable[[], None] | None = None
 
     @property
     def levels(self) -> int:
@@ -92,9 +98,12 @@ class InMemory:
         """Copies of blocks; O(J·sample)."""
         tile = self.tile
         value = kernel.gather(tile.value, starts, width)
+        planes = tuple(value if plane is tile.value else kernel.gather(plane, starts, width) for plane in tile.planes)
+        if self.refuse is not None and not _usable(value, planes):
+            self.refuse()
         return Tile(
             value,
-            tuple(value if plane is tile.value else kernel.gather(plane, starts, width) for plane in tile.planes),
+            planes,
             None if tile.pattern is None else kernel.gather(tile.pattern[None], starts, width)[0],
             None if tile.allowed is None else kernel.gather(tile.allowed, starts, width),
         )
@@ -103,7 +112,10 @@ class InMemory:
         self, cost: NetCost, low: NDArray[np.float64], high: NDArray[np.float64], *, levels: bool = True
     ) -> Scored:
         """One read of the matrices."""
-        return kernel.score(self.tile, cost, low, high, levels=levels)
+        scored = kernel.score(self.tile, cost, low, high, levels=levels)
+        if scored.suspect and self.refuse is not None:
+            self.refuse()
+        return scored
 
     def settle(
         self,
@@ -116,7 +128,7 @@ class InMemory:
     ) -> Scored:
         """One read of the matrices; with one cost that is the pass of :meth:`score`."""
         if len(costs) == 1 and worth == 1.0:
-            return kernel.score(self.tile, costs[0], low[0], high[0], levels=levels)
+            return self.score(costs[0], low[0], high[0], levels=levels)
         return kernel.settle(self.tile, costs, low, high, levels=levels, worth=worth)
 
     def cheapest(self, cost: NetCost, member: NDArray[np.float64]) -> Cheapest:
@@ -133,3 +145,10 @@ class InMemory:
             measure += float(pick(points.measure, best).sum())
             value += float(pick(points.value, best).sum())
         return Cheapest(spend, measure, value, level)
+
+
+def _usable(value: Real, planes: tuple[Real, ...]) -> bool:
+    """Whether all numbers are finite and those of the planes not negative."""
+    bounds = kernel.scan(value)
+    others = [bounds if plane is value else kernel.scan(plane) for plane in planes]
+    return bounds.finite and all(each.finite and each.least >= 0 for each in others)

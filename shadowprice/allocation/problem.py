@@ -152,6 +152,9 @@ class Problem:
     value      (J, N), worth of each level; float32, level-major
     resources  the limits; names unique
     allowed    bool (J, N); None allows every level. Every account needs one allowed level.
+
+    Shapes and types are refused here. The numbers themselves are looked at where they are read anyway: when the
+    problem is solved.
     """
 
     value: NDArray[np.floating[Any]]
@@ -166,7 +169,7 @@ class Problem:
             )
         if not np.issubdtype(value.dtype, np.floating):
             raise InvalidProblem(f"must be floating point, got {value.dtype}", field="value")
-        object.__setattr__(self, "_bounds", {id(value): _finite(value, "value")})
+        object.__setattr__(self, "_bounds", {})
         if isinstance(self.resources, Resource):
             raise InvalidProblem("must be a list of resources, not one resource", field="resources")
         object.__setattr__(self, "value", value)
@@ -219,8 +222,14 @@ class Problem:
         mask[resource.members] = True
         return mask
 
-    def check(self, resource: Resource) -> None:
-        """Refuse costs and responses of a wrong shape, not finite, or negative, in one read and without a copy."""
+    def check(self, resource: Resource, *, numbers: bool = True) -> None:
+        """Refuse a resource that does not fit the problem, and numbers that no solver may use.
+
+        One read, without a copy: values, costs and responses must be finite, the last two not negative. With
+        ``numbers=False`` only what has the shape of the levels is read, for callers whose own pass reads the rest.
+        """
+        if numbers:
+            self.check_value()
         depth, field = self.shape[0], f"{resource.name}.cost"
         cost = resource.cost
         matrix: ArrayLike | None
@@ -234,20 +243,28 @@ class Problem:
             matrix = cost[:, None]
         else:
             matrix = cost
-        self._not_negative(matrix, field)
+        self._not_negative(matrix, field, numbers)
         if resource.form == "per_response":
-            self._not_negative(resource.response, f"{resource.name}.response")
-        self.members(resource)
+            self._not_negative(resource.response, f"{resource.name}.response", numbers)
+        if resource.members is not None:
+            self.members(resource)
 
-    def _not_negative(self, array: ArrayLike | None, field: str) -> None:
-        matrix = np.asarray(array)
-        if matrix.shape != self.shape and matrix.shape != (self.shape[0], 1):
-            raise InvalidProblem(f"must have shape (levels, accounts) = {self.shape}, got {matrix.shape}", field=field)
+    def check_value(self) -> None:
+        """Refuse values that are NaN or infinite; one read."""
+        self._bounded(self.value, "value")
+
+    def _bounded(self, matrix: NDArray[np.floating[Any]], field: str) -> Bounds:
         known: dict[int, Bounds] = self.__dict__["_bounds"]
-        bounds = known.get(id(matrix))
-        if bounds is None:
-            bounds = known[id(matrix)] = _finite(matrix, field)
-        if bounds.least < 0:
+        if id(matrix) not in known:
+            known[id(matrix)] = _finite(matrix, field)
+        return known[id(matrix)]
+
+    def _not_negative(self, array: ArrayLike | None, field: str, numbers: bool) -> None:
+        matrix = np.asarray(array)
+        per_level = matrix.shape == (self.shape[0], 1)
+        if matrix.shape != self.shape and not per_level:
+            raise InvalidProblem(f"must have shape (levels, accounts) = {self.shape}, got {matrix.shape}", field=field)
+        if (numbers or per_level) and self._bounded(matrix, field).least < 0:
             rows = np.flatnonzero((matrix < 0).any(axis=0))[:5].tolist()
             raise InvalidProblem("must not be negative", field=field, rows=rows)
 

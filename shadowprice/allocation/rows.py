@@ -88,6 +88,7 @@ def rows_of(problem: Problem) -> tuple[Rows, Tile]:
     Raises:
         InvalidProblem: a malformed resource, or more membership patterns than can be told apart.
     """
+    problem.check_value()
     for resource in problem.resources:
         problem.check(resource)
     rows = [row_of(problem, resource) for resource in problem.resources]

@@ -65,7 +65,7 @@ def test_the_rows_of_a_refused_problem_are_named() -> None:
     broken = VALUE.copy()
     broken[1, 2] = np.nan
     with pytest.raises(InvalidProblem) as caught:
-        Problem(broken, [total()])
+        solve(Problem(broken, [total()]))
     assert caught.value.rows == (2,)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import warnings
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation.kernel import plain
 from shadowprice.allocation.kernel.arguments import Bounds, Edges, Entry, Matrix, NetCost, Real, Scored, Tile
+
+VERSION = 2
+"""Of the structures and functions below; fused.c has it in the name of a function."""
 
 STEP = 2048
 """Free places the kernel wants before it scores on; the constant of the same name in fused.c."""
@@ -79,6 +83,14 @@ def _load() -> ctypes.CDLL | None:
             try:
                 library = ctypes.CDLL(str(path))
             except OSError:  # built for another machine
+                return None
+            if not hasattr(library, f"fused_version_{VERSION}"):
+                warnings.warn(
+                    "the compiled allocation kernel was built from other sources and is not used; build it again: "
+                    "python -c 'from setuptools import setup; setup()' build_ext --inplace",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
                 return None
             library.fused_pass.restype = ctypes.c_int64
             library.fused_pass.argtypes = [Pointer, Pointer, ctypes.c_int64, ctypes.c_int64, ctypes.c_int, ctypes.c_int]
@@ -307,5 +319,5 @@ def gather(matrix: NDArray[Entry], starts: NDArray[np.int64], width: int) -> NDA
 
 def _ordinary(prices: NDArray[np.float64]) -> bool:
     """Whether float32 holds the prices with all its digits and room for products."""
-    positive = prices[prices > 0]
-    return positive.size == 0 or bool(positive.min() > 1e-30 and positive.max() < 1e30)
+    size = np.abs(prices[prices != 0])
+    return size.size == 0 or bool(size.min() > 1e-30 and size.max() < 1e30)

@@ -21,9 +21,17 @@ def score(
     sums = np.zeros((low.size, 4))
     level = np.empty(n, dtype=np.int32) if levels else None
     unsettled: list[NDArray[np.int64]] = []
+    suspect = False
     for start in range(0, n, CHUNK):
         part = slice(start, min(n, start + CHUNK))
         piece = tile.take(part)
+        usable = np.isfinite(piece.value).all() and all(
+            np.isfinite(plane).all() and (plane >= 0).all() for plane in piece.planes
+        )
+        if not usable:
+            suspect = True
+            unsettled.append(np.arange(start, start + piece.accounts))
+            continue
         value, net = piece.value.astype(np.float64), cost.of(piece.planes)
         pattern = np.zeros(piece.accounts, dtype=np.intp) if piece.pattern is None else piece.pattern.astype(np.intp)
         ends = [_best(value, price[pattern] * net, piece.allowed) for price in (low, high)]
@@ -38,7 +46,7 @@ def score(
             level[part] = best
         unsettled.append(start + np.flatnonzero(~settled))
     account = np.concatenate(unsettled).astype(np.int64)
-    return Scored(sums, tile.copied(account), account, level)
+    return Scored(sums, tile.copied(account), account, level, suspect)
 
 
 def _best(

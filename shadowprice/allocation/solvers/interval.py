@@ -11,6 +11,7 @@ import numpy as np
 from shadowprice.allocation.kernel import Tile
 from shadowprice.allocation.net_cost import row_of, tile_of
 from shadowprice.allocation.opening import Opened
+from shadowprice.allocation.population import InMemory, Population
 from shadowprice.allocation.pricing import solve_population
 from shadowprice.allocation.problem import Problem
 from shadowprice.allocation.search import Goal
@@ -31,21 +32,26 @@ def solve_interval(problem: Problem | Opened, *, near: float | None = None) -> A
     """
     accounts = Opened.of(problem)
     resource = accounts.example.only_budget("interval")
-    accounts.example.check(resource)
+    accounts.example.check(resource, numbers=False)
     # Counting the members of shards is a round of its own.
     counted = int(accounts.counted[0]) if resource.form == "per_account" else accounts.accounts
     row = row_of(accounts.example, resource, counted)
     # With members, pattern 1 is counted and pattern 0 is not.
     member = np.ones(1) if row.members is None else np.array([0.0, 1.0])
     goal = Goal(row.cost, member, row.capacity, row.limit)
-    population = accounts.populate(lay_out)
+    population: Population
+    if isinstance(problem, Problem):
+        given = problem
+        population = InMemory(lay_out(given, numbers=False), refuse=lambda: given.check(resource))
+    else:
+        population = accounts.populate(lay_out)
     return solve_population(population, goal, resource.form, counted, resource.carry, resource.limit, near)
 
 
-def lay_out(problem: Problem) -> Tile:
-    """The accounts of a problem with one resource, as the kernel takes them."""
+def lay_out(problem: Problem, *, numbers: bool = True) -> Tile:
+    """The accounts of a problem with one resource, as the kernel takes them; ``numbers`` as in ``Problem.check``."""
     resource = problem.resources[0]
-    problem.check(resource)
+    problem.check(resource, numbers=numbers)
     row = row_of(problem, resource)
     pattern = None if row.members is None else row.members.astype(np.uint16)
     return tile_of(problem.value, row.planes, pattern=pattern, allowed=problem.allowed)
