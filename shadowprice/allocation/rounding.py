@@ -136,7 +136,7 @@ class Search:
         random = np.random.default_rng(self.core.accounts)
         best = self.better(start, self._climb(start.copy()))
         for _ in range(THROWS):
-            if self._close(best) or not self.who.size:
+            if not self.who.size or self._close(best):
                 break
             trial = best.copy()
             thrown = random.integers(0, self.who.size, THROWN)
@@ -149,7 +149,7 @@ class Search:
 
     def _climb(self, level: Levels) -> Levels:
         """Make the best move of one account or of two as long as one helps."""
-        while not self._close(level):
+        while self.who.size and not self._close(level):
             left = self.left(level)
             now = level[self.who]
             saved = self.core.columns(self.who, now) - self.cost
