@@ -23,6 +23,10 @@ MODELS = {
     "linear": "shadowprice.responses.network_models:LinearModel",
     "dnn": "shadowprice.responses.network_models:DnnModel",
     "dnn_h": "shadowprice.responses.network_models:DnnHistoryModel",
+    "dipn": "shadowprice.responses.dipn:DipnModel",
+    "isotonic_lr": "shadowprice.responses.isotonic_lr:IsotonicLogisticRegression",
+    "lattice": "shadowprice.responses.lattice:LatticeModel",
+    "dnn_level": "shadowprice.responses.dnn_level:DnnLevelModel",
 }
 
 

@@ -1,0 +1,93 @@
+"""Fitted propensities: which level an account would have been given, learned from who was given what (S1, 3.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
+
+from shadowprice.errors import InvalidInput
+from shadowprice.responses.tabular import fit_tabular
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class MultinomialLogistic:
+    """p(level | features) = softmax(features·W + b): coefficient (P, J), intercept (J,)."""
+
+    coefficient: Array
+    intercept: Array
+
+    def probability(self, features: Array) -> Array:
+        """(n, J)."""
+        return np.asarray(softmax(features @ self.coefficient + self.intercept, axis=1))
+
+
+def fit_multinomial(features: Array, level: NDArray[np.int64], levels: int, *, l2: float = 1.0) -> MultinomialLogistic:
+    """Maximum likelihood with penalty ``l2``/2·|W|² on the sum of the log losses; the intercepts are free.
+
+    Args:
+        features: (n, P), of about unit scale.
+        level: (n,) index; a level that does not occur gets probability 0 in effect.
+        levels: J.
+
+    Convex; L-BFGS. O(iterations · n · P · J).
+    """
+    rows, width = features.shape
+    given = np.eye(levels)[level]
+    share = (given.sum(axis=0) + 1e-3) / (rows + 1e-3 * levels)
+
+    def objective(value: Array) -> tuple[float, Array]:
+        coefficient, intercept = value[levels:].reshape(width, levels), value[:levels]
+        score = features @ coefficient + intercept
+        total = logsumexp(score, axis=1)
+        loss = total.sum() - score[np.arange(rows), level].sum() + 0.5 * l2 * np.sum(coefficient**2)
+        error = np.exp(score - total[:, None]) - given
+        slope = np.concatenate([error.sum(axis=0), (features.T @ error + l2 * coefficient).ravel()])
+        return float(loss) / rows, slope / rows
+
+    start = np.concatenate([np.log(share), np.zeros(width * levels)])
+    found = minimize(
+        objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-12, "gtol": 1e-8}
+    )
+    return MultinomialLogistic(found.x[levels:].reshape(width, levels), found.x[:levels])
+
+
+def fit_propensity(frame: pd.DataFrame, levels: int, *, folds: int = 5, l2: float = 1.0, seed: int = 0) -> Array:
+    """Probability (n,) with which each row was given its own level, by models that never saw its account.
+
+    Cross-fitted: accounts are dealt into ``folds``, and each fold's rows are scored by a multinomial logistic
+    regression on the features (x_*, c_*) of the others. A model that has seen a row overstates its propensity.
+
+    Args:
+        frame: account_id, level and the features that the assignment may have looked at. What it looked at and is
+            not among them cannot be corrected for.
+        levels: J.
+
+    Raises:
+        InvalidInput: fewer accounts than folds, fewer than two folds, or a level that only one fold knows.
+    """
+    level = frame["level"].to_numpy(dtype=np.int64)
+    account, owners = pd.factorize(frame["account_id"].astype(str), sort=True)
+    if folds < 2 or owners.size < folds:
+        raise InvalidInput(f"needs 2 to {owners.size} folds, the number of accounts, got {folds}", field="folds")
+    fold = (np.random.default_rng(seed).permutation(owners.size) % folds)[account]
+    chance = np.empty(level.size)
+    for each in range(folds):
+        own = fold == each
+        unseen = np.setdiff1d(level[own], level[~own])
+        if unseen.size:
+            raise InvalidInput(
+                f"level {unseen[0]} occurs for too few accounts to fit its propensity; drop the level or merge it",
+                field="level",
+                rows=np.flatnonzero(level == unseen[0])[:5].tolist(),
+            )
+        inputs = fit_tabular(frame[~own])
+        model = fit_multinomial(inputs.dense(frame[~own]), level[~own], levels, l2=l2)
+        chance[own] = model.probability(inputs.dense(frame[own]))[np.arange(own.sum()), level[own]]
+    return chance

@@ -1,0 +1,139 @@
+"""Row weights of a loss: what the caller gave, or the inverse of the logged propensities (S1, section 3.1).
+
+A level that was not assigned at random is seen on other accounts than those it would be given to. A row
+weighted by 1 / p(level | features) stands for all the rows that its account might have been, and the weighted
+loss is that of a randomised trial (Rosenbaum and Rubin 1983; Robins, Hernán and Brumback 2000).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from shadowprice.errors import InvalidInput
+
+CLIP = 20.0
+"""Largest weight, in multiples of what the row would weigh under randomisation."""
+LEAST_EFFECTIVE_SHARE = 0.05
+"""A level whose rows are worth less than this share of their number has no overlap to speak of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Weights of n rows, and what they leave of the sample.
+
+    values           float64 (n,), mean 1
+    effective_rows   (Σw)² / Σw² over all rows (Kish 1965)
+    effective_share  float64 (J,), effective rows of a level as a share of its rows; NaN where it has none
+    clipped          share of the rows whose weight was cut
+    """
+
+    values: NDArray[np.float64]
+    effective_rows: float
+    effective_share: NDArray[np.float64]
+    clipped: float
+
+    def __str__(self) -> str:
+        worst = int(np.nanargmin(self.effective_share))
+        return (
+            f"{self.effective_rows:.0f} effective of {self.values.size} rows; least at level {worst}, "
+            f"{self.effective_share[worst]:.0%}; {self.clipped:.1%} of the weights cut"
+        )
+
+
+def effective_rows(weight: ArrayLike) -> float:
+    """Number of equally weighted rows that would tell as much: (Σw)² / Σw²."""
+    w = np.asarray(weight, dtype=np.float64)
+    square = float(w @ w)
+    return float(w.sum() ** 2 / square) if square > 0 else 0.0
+
+
+def inverse_propensity(
+    level: ArrayLike,
+    propensity: ArrayLike,
+    levels: int,
+    *,
+    clip: float | None = CLIP,
+    stabilised: bool = True,
+    least_effective_share: float = LEAST_EFFECTIVE_SHARE,
+) -> Weights:
+    """Weights 1 / p(level | features), or p(level) / p(level | features) when ``stabilised``.
+
+    Stabilising leaves what each level teaches as it is and keeps the levels' shares of the loss: in a randomised
+    trial every weight is then about 1.
+
+    Args:
+        level: (n,) index of the assigned level.
+        propensity: (n,) probability with which that level was assigned, in (0, 1].
+        levels: J.
+        clip: largest multiple of a row's weight under randomisation, ``p(level) / propensity``; None cuts nothing.
+            A cut trades a little bias for much variance.
+        stabilised: whether levels keep their shares.
+        least_effective_share: refuse where a level's rows are worth less.
+
+    Raises:
+        InvalidInput: a propensity outside (0, 1], or a level without overlap: its weights fall on a few rows that
+            a model would learn by heart.
+
+    O(n).
+    """
+    index = np.asarray(level, dtype=np.int64)
+    chance = np.asarray(propensity, dtype=np.float64)
+    if chance.shape != index.shape or index.ndim != 1 or index.size == 0:
+        raise InvalidInput(f"needs one per row, got {chance.shape} for {index.shape}", field="propensity")
+    wrong = ~((chance > 0) & (chance <= 1))
+    if wrong.any():
+        raise InvalidInput(
+            "must be the probability of the assigned level, above 0 and at most 1; a row that could not happen "
+            "cannot be weighted",
+            field="propensity",
+            rows=np.flatnonzero(wrong)[:5].tolist(),
+        )
+    if clip is not None and not clip >= 1:
+        raise InvalidInput("must be at least 1, the weight of a randomised row", field="clip")
+    count = np.bincount(index, minlength=levels).astype(np.float64)
+    ratio = (count / index.size)[index] / chance
+    cut = np.zeros(index.size, dtype=bool) if clip is None else ratio > clip
+    ratio = ratio if clip is None else np.minimum(ratio, clip)
+    weight = ratio if stabilised else ratio / (count / index.size)[index]
+    total, square = (np.bincount(index, power, minlength=levels) for power in (weight, weight**2))
+    share = np.full(levels, np.nan)
+    np.divide(total**2, square * count, out=share, where=square > 0)
+    poor = np.flatnonzero(share < least_effective_share)
+    if poor.size:
+        worst = int(np.nanargmin(share))
+        raise InvalidInput(
+            f"no overlap at level {worst}: the weights of its {count[worst]:.0f} rows are worth "
+            f"{share[worst] * count[worst]:.1f} rows, less than {least_effective_share:.0%} of them; the level was "
+            "hardly ever assigned to accounts like the rest. Randomise more, drop the level, or clip lower",
+            field="propensity",
+            rows=np.flatnonzero(index == worst)[np.argsort(chance[index == worst])][:5].tolist(),
+        )
+    return Weights(weight / weight.mean(), effective_rows(weight), share, float(cut.mean()))
+
+
+def row_weights(frame: pd.DataFrame, levels: int) -> NDArray[np.float64]:
+    """Weights (n,) of a training frame's rows, mean 1.
+
+    ``weight`` is used as it is where the frame has it; without it, ``propensity`` gives :func:`inverse_propensity`;
+    without either every row counts the same.
+
+    Raises:
+        InvalidInput: a weight that is missing, negative, or not finite, none positive, or no overlap.
+    """
+    if "weight" in frame and frame["weight"].notna().any():
+        weight = frame["weight"].to_numpy(dtype=np.float64)
+        wrong = ~(np.isfinite(weight) & (weight >= 0))
+        if wrong.any():
+            rows = np.flatnonzero(wrong)[:5].tolist()
+            raise InvalidInput("must be known, finite and not negative", field="weight", rows=rows)
+        if not weight.any():
+            raise InvalidInput("at least one must be positive", field="weight")
+        return np.asarray(weight / weight.mean())
+    if "propensity" in frame and frame["propensity"].notna().any():
+        chance = frame["propensity"].to_numpy(dtype=np.float64)
+        return inverse_propensity(frame["level"].to_numpy(dtype=np.int64), chance, levels).values
+    return np.ones(len(frame))
