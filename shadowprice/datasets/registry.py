@@ -19,6 +19,7 @@ _LOADERS = {
     "tables": "shadowprice.datasets.folder:load",
     "o2o": "shadowprice.datasets.o2o:load",
     "thornton": "shadowprice.datasets.thornton:load",
+    "promotion": "shadowprice.datasets.promotion:load",
 }
 """Name → ``module:function``, imported when asked for. A function takes (data, *, seed, **options)."""
 

@@ -11,11 +11,11 @@ from shadowprice.errors import InvalidInput, NotFound
 
 
 def test_every_data_set_of_the_contract_is_listed() -> None:
-    assert names() == ["world", "tables", "o2o", "thornton"]
+    assert names() == ["world", "tables", "o2o", "thornton", "promotion"]
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(NotFound, match="'moon'; there are world, tables, o2o, thornton"):
+    with pytest.raises(NotFound, match="'moon'; there are world, tables, o2o, thornton, promotion"):
         load("moon")
 
 

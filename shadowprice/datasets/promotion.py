@@ -1,0 +1,207 @@
+"""``promotion``: S1's synthetic promotion, drawn from response curves that are known.
+
+Accounts have categorical features with, say, 3, 5 and 7 values; every combination of values has a curve of its
+own, whose slope is a Gaussian bump over incentives of 0 … 100:
+
+    f(c) = a + (b − a) · Σ_{i ≤ c} g_i / Σ_i g_i,    g_i = exp(−(i − μ)² / 2δ²)
+
+with μ ~ U(−50, 150) and δ ~ U(0, 50). A bump left of the range (μ < 0) makes the curve concave, one right of it
+(μ > 100) convex. Combinations are as common as z ~ U{1 … 1000}, so some are sparse. Each account is asked once.
+
+Resolved differently from the paper: the sum is divided by its own total, so no response exceeds 1; a bump that
+vanishes on the whole range is drawn again; combinations are drawn until there are ``rows`` accounts, which the
+paper's z alone never gives; levels are 0, 5, …, 100 unless asked otherwise, because at 101 levels the lowest has
+too few rows to learn a bias from. The ends a ~ U(0, 1) and b ~ U(a, 1) are ours: what the paper prints leaves
+them open, so its figures can be compared in order and not in height.
+
+``bias`` assigns higher incentives to less active accounts, as a platform that wants to wake them does; the
+propensities are logged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import product
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from shadowprice.datasets.registry import Dataset
+from shadowprice.datasets.split import Split
+from shadowprice.errors import InvalidInput
+from shadowprice.tables import validate_tables
+
+LEVELS = tuple(range(0, 101, 5))
+STARTS = datetime(2026, 3, 2, tzinfo=UTC)
+SHARES = (0.25, 0.25, 0.5)
+"""Of the 20,000 rows S1 trains on 5,000, stops on 5,000 and tests on 10,000."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromotionOptions:
+    """What can be varied.
+
+    features           values of each categorical feature; S1 uses (2, 2, 2) and (3, 5, 7)
+    rows               accounts, one request each
+    levels             incentives, within 0 … 100
+    bias               strength of the assignment's dependence on activity; 0 assigns at random
+    budget_per_request minor units an account may cost on average
+    """
+
+    features: Sequence[int] = (2, 2, 2)
+    rows: int = 20_000
+    levels: Sequence[int] = field(default=LEVELS)
+    bias: float = 0.0
+    budget_per_request: float = 11.0
+
+    def __post_init__(self) -> None:
+        if not self.features or min(self.features) < 1:
+            raise InvalidInput("needs at least one feature with at least one value", field="features")
+        if self.rows < 1:
+            raise InvalidInput("must be at least 1", field="rows")
+        if min(self.levels) < 0 or max(self.levels) > 100 or list(self.levels) != sorted(set(self.levels)):
+            raise InvalidInput("must ascend within 0 … 100", field="levels")
+        if self.bias < 0:
+            raise InvalidInput("must not be negative", field="bias")
+
+
+@dataclass(frozen=True, eq=False)
+class Promotion:
+    """A drawn promotion.
+
+    frame       a training frame: account_id, c_1 …, level, response, propensity; in random order
+    response    float64 (J, rows): the true curves
+    levels      (J,)
+    """
+
+    frame: pd.DataFrame
+    response: NDArray[np.float64]
+    levels: tuple[int, ...]
+
+
+def bump_curves(combinations: int, random: np.random.Generator) -> NDArray[np.float64]:
+    """(101, combinations): curves over incentives 0 … 100."""
+    incentive = np.arange(101)[:, None]
+    slope = np.zeros((101, combinations))
+    empty = np.ones(combinations, dtype=bool)
+    while empty.any():
+        centre, width = random.uniform(-50, 150, empty.sum()), random.uniform(0, 50, empty.sum())
+        with np.errstate(divide="ignore", over="ignore"):
+            slope[:, empty] = np.exp(-0.5 * ((incentive - centre) / width) ** 2)
+        # Divided by their total, which is 0 or denormal for a narrow bump far outside.
+        empty = slope.sum(axis=0) < 1e-200
+    low = random.random(combinations)
+    high = random.uniform(low, 1.0)
+    return np.asarray(low + (high - low) * np.cumsum(slope, axis=0) / slope.sum(axis=0))
+
+
+def draw(options: PromotionOptions, seed: int = 0) -> Promotion:
+    """Draw curves, accounts, levels and responses. O(rows · J)."""
+    random = np.random.default_rng(np.random.SeedSequence([seed, 0xD19A]))
+    combinations = np.array(list(product(*(range(size) for size in options.features))))
+    levels = np.asarray(options.levels, dtype=np.int64)
+    curves = bump_curves(len(combinations), random)
+    common = random.integers(1, 1001, len(combinations)).astype(float)
+    kind = random.choice(len(combinations), options.rows, p=common / common.sum())
+    response = curves[levels][:, kind]
+    # Activity is the response without an incentive, standardised over combinations.
+    active = (curves[0] - curves[0].mean()) / max(float(curves[0].std()), 1e-9)
+    reach = np.linspace(-1.0, 1.0, levels.size)[:, None] if levels.size > 1 else np.zeros((1, 1))
+    chance = np.exp(-options.bias * reach * active[kind])
+    chance /= chance.sum(axis=0)
+    level = (random.random(options.rows) > np.cumsum(chance, axis=0)).sum(axis=0).clip(max=levels.size - 1)
+    rows = np.arange(options.rows)
+    frame = pd.DataFrame(
+        {
+            "account_id": [f"p{row:06d}" for row in rows],
+            **{f"c_{k + 1}": [f"v{value}" for value in combinations[kind, k]] for k in range(combinations.shape[1])},
+            "level": level,
+            "response": (random.random(options.rows) < response[level, rows]).astype(float),
+            "propensity": chance[level, rows],
+        }
+    )
+    return Promotion(frame, response, tuple(int(each) for each in levels))
+
+
+def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Dataset:
+    """Draw a promotion as tables. ``options`` are the fields of :class:`PromotionOptions`."""
+    chosen = PromotionOptions(**options)  # type: ignore[arg-type]
+    drawn = draw(chosen, seed)
+    frame, rows = drawn.frame, len(drawn.frame)
+    names = [c for c in frame.columns if c.startswith("c_")]
+    amount = np.asarray(drawn.levels)[frame["level"]]
+    random = np.random.default_rng(np.random.SeedSequence([seed, 0x71AE]))
+    decided_at = pd.Timestamp(STARTS) + pd.to_timedelta(np.sort(random.integers(1, 86_400, rows)), unit="s")
+    request_id = [f"trial-{account}" for account in frame["account_id"]]
+    account = frame[["account_id", *names]].assign(side="customer", snapshot_ts=pd.Timestamp(STARTS))
+    tables = validate_tables(
+        {
+            "account": account,
+            "edge": pd.DataFrame(
+                {"src": [], "dst": [], "relation": [], "weight": [], "ts": pd.to_datetime([], utc=True)}
+            ),
+            "offer": pd.DataFrame(
+                {
+                    "offer_id": [f"coupon-{each}" for each in drawn.levels],
+                    "side": "customer",
+                    "kind": "coupon",
+                    "face_value": drawn.levels,
+                }
+            ),
+            "exposure": pd.DataFrame(
+                {
+                    "request_id": request_id,
+                    "account_id": frame["account_id"],
+                    "side": "customer",
+                    "offer_id": [f"coupon-{each}" for each in amount],
+                    "decided_at": decided_at,
+                    "propensity": frame["propensity"],
+                    "policy_version": "trial" if not chosen.bias else "by-activity",
+                    "exploration": True,
+                }
+            ),
+            "outcome": pd.DataFrame(
+                {
+                    "request_id": request_id,
+                    "observed_at": decided_at + pd.Timedelta(days=1),
+                    "mature": True,
+                    "cost_paid": amount.astype(np.int64),
+                    "redeemed": frame["response"].astype("Int64"),
+                }
+            ),
+            "campaign": pd.DataFrame(
+                [
+                    {
+                        "campaign_id": "promotion",
+                        "starts_at": pd.Timestamp(STARTS) + pd.Timedelta(days=3),
+                        "hours": 24,
+                        "budget_name": "day",
+                        "budget_form": "per_account",
+                        "budget_limit": float(chosen.budget_per_request),
+                        "cost_basis_customer": "on_grant",
+                    }
+                ]
+            ),
+        }
+    )
+    return Dataset(
+        name="promotion",
+        tables=tables,
+        split=Split(by="account", shares=SHARES),
+        truth=pd.DataFrame(
+            {
+                "account_id": np.tile(frame["account_id"].to_numpy(), len(drawn.levels)),
+                "side": "customer",
+                "level": np.repeat(np.arange(len(drawn.levels)), rows),
+                "response": drawn.response.ravel(),
+            }
+        ),
+        notes={
+            "source": "simulated: generated with known truth after S1, section 5",
+            "features": " × ".join(str(size) for size in chosen.features),
+            "assignment": "at random" if not chosen.bias else f"less active accounts get more, bias {chosen.bias:g}",
+        },
+    )
