@@ -47,7 +47,8 @@ class IsotonicLogisticRegression(ResponseModel):
         self.l2 = l2
         self.inputs: TabularInputs | None = None
         self.coefficient: Array = np.zeros(0)
-        self.base: Array = np.zeros(0)
+        self.intercept = 0.0
+        self.weight: Array = np.zeros(0)
 
     def fit(self, frame: pd.DataFrame) -> Self:
         """Fit by L-BFGS-B with bounds."""
@@ -81,7 +82,7 @@ class IsotonicLogisticRegression(ResponseModel):
             options={"maxiter": 5000, "maxfun": 10_000, "ftol": 1e-14, "gtol": 1e-9},
         )
         self.inputs = inputs
-        self.base = found.x[0] + embedding @ found.x[1:size]
+        self.intercept, self.weight = float(found.x[0]), found.x[1:size]
         self.coefficient = found.x[size:]
         return self
 
@@ -91,15 +92,18 @@ class IsotonicLogisticRegression(ResponseModel):
             raise InvalidInput("fit the model before asking for curves", field="model")
         # Summed column by column: a matrix product may add in another order for another number of rows.
         shift = np.einsum("nd,d->n", self.inputs.dense(frame), self.coefficient, optimize=False)
-        return Curves(self.levels, expit(self.base[:, None] + shift).astype(np.float32))
+        base = self.intercept + isotonic_embedding(self.levels.size) @ np.maximum(self.weight, 0.0)
+        return Curves(self.levels, expit(base[:, None] + shift).astype(np.float32))
 
     def state(self) -> State:
         """Coefficients and features."""
         if self.inputs is None:
             raise InvalidInput("fit the model before saving it", field="model")
-        return State({"base": self.base, "coefficient": self.coefficient}, {"inputs": self.inputs.to_dict()})
+        arrays = {"intercept": np.array(self.intercept), "weight": self.weight, "coefficient": self.coefficient}
+        return State(arrays, {"inputs": self.inputs.to_dict()})
 
     def restore(self, state: State) -> None:
         """Become the model that gave ``state``."""
         self.inputs = TabularInputs.from_dict(state.meta["inputs"])
-        self.base, self.coefficient = state.arrays["base"], state.arrays["coefficient"]
+        self.intercept = float(state.arrays["intercept"])
+        self.weight, self.coefficient = state.arrays["weight"], state.arrays["coefficient"]
