@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,29 +63,31 @@ def forget(folder: Path) -> None:
         os.close(handle)
 
 
+def timed(work: Callable[[], Any], forgotten: Path | None) -> float:
+    """Seconds of the fastest of three runs, each from a cold folder if one is given."""
+    seconds = np.inf
+    for _ in range(3):
+        if forgotten is not None:
+            forget(forgotten)
+        seconds = min(seconds, best(work, repeat=1)[0])
+    return float(seconds)
+
+
 def stored(accounts: int, folder: Path) -> list[dict[str, Any]]:
     """A solve from files against reading the same files, from the system's cache and from the disk."""
     rows = []
     for kind in ("npy", "parquet"):
         path = write_shards(folder / kind, ({"value": value} for value in values(accounts)), kind=kind)
         for cached in (True, False):
-
-            def run(work: Any, path: Path = path, cached: bool = cached) -> float:
-                if not cached:
-                    forget(path)
-                started = time.perf_counter()
-                work()
-                return time.perf_counter() - started
-
-            problem = StoredProblem(path, budget(accounts))
+            problem, level = StoredProblem(path, budget(accounts)), folder / "level.npy"
             found = solve(problem)
-            level = folder / "level.npy"
-            seconds = min(run(lambda problem=problem: solve(problem, level_path=level)) for _ in range(3))
-            warm = min(
-                run(lambda problem=problem, price=found.prices[0] * 1.001: solve(problem, near=price, level_path=level))
-                for _ in range(3)
+            near = float(found.prices[0]) * 1.001
+            works = (
+                partial(solve, problem, level_path=level),
+                partial(solve, problem, level_path=level, near=near),
+                partial(read_files, path),
             )
-            read = min(run(lambda path=path: read_files(path)) for _ in range(3))
+            seconds, warm, read = (timed(work, None if cached else path) for work in works)
             size = sum(each.stat().st_size for each in path.iterdir())
             rows.append(
                 {
@@ -137,7 +140,10 @@ def curves(accounts: int) -> dict[str, Any]:
         "gap": found.gap,
         "passes": found.passes,
     }
-    print(f"  curves {accounts:>12,} accounts {accounts / seconds / 1e6:>7.2f} M/s {seconds / alone:>7.2f} of computing them")
+    print(
+        f"  curves {accounts:>12,} accounts {accounts / seconds / 1e6:>7.2f} M/s"
+        f" {seconds / alone:>7.2f} of computing them alone"
+    )
     return row
 
 
@@ -159,9 +165,7 @@ def actors(sizes: tuple[int, ...], workers: tuple[int, ...]) -> list[dict[str, A
                 with RayExecutor(workers=count) as executor:
                     first, _ = best(lambda p=problem, e=executor: solve(p, e), repeat=1)
                     again, answer = best(lambda p=problem, e=executor: solve(p, e), repeat=7)
-                    _, team = executor.hold(problem)
-                    empty, _ = best(lambda executor=executor: [a.answer for a in executor.actors], repeat=1)
-                    empty, _ = best(lambda e=executor: ray.get([a.answer.remote(None, []) for a in e.actors]), repeat=20)
+                    empty, _ = best(lambda e=executor: ray.get([a.answer.remote(None, []) for a in e.actors]), 20)
                     rows.append(
                         {
                             "accounts": accounts,

@@ -74,7 +74,13 @@ def row_of(problem: Problem, resource: Resource, counted: int | None = None) -> 
     return Row(NetCost(offset, tuple(weights), measured), tuple(planes), capacity, limit, members)
 
 
-def tile_of(value: Real, planes: tuple[Real, ...], **rest: Any) -> Tile:
+def tile_of(
+    value: Real,
+    planes: tuple[Real, ...],
+    *,
+    pattern: NDArray[np.uint16] | None = None,
+    allowed: NDArray[np.bool_] | None = None,
+) -> Tile:
     """Matrices as the kernel takes them: one floating type and one stride, converted only where they differ."""
     matrices = {id(matrix): matrix for matrix in (value, *planes)}
     single = all(matrix.dtype == np.float32 for matrix in matrices.values())
@@ -83,4 +89,6 @@ def tile_of(value: Real, planes: tuple[Real, ...], **rest: Any) -> Tile:
     # Some columns of larger matrices are taken as they are.
     if stride <= 0 or any(m.dtype != dtype or m.strides != (stride, dtype.itemsize) for m in matrices.values()):
         matrices = {key: np.ascontiguousarray(matrix, dtype=dtype) for key, matrix in matrices.items()}
-    return Tile(matrices[id(value)], tuple(matrices[id(plane)] for plane in planes), **rest)
+    if allowed is not None and (allowed.strides[1] != 1 or allowed.strides[0] < 0):
+        allowed = np.ascontiguousarray(allowed)
+    return Tile(matrices[id(value)], tuple(matrices[id(plane)] for plane in planes), pattern, allowed)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation.executors.base import Executor, InProcess
-from shadowprice.allocation.population import InMemory, Population
+from shadowprice.allocation.population import Population
 from shadowprice.allocation.problem import Problem
 from shadowprice.allocation.sharded import Request, Room, ShardedPopulation, Team, empty
 from shadowprice.allocation.sources.base import Assembly, Sharded, Source
@@ -48,7 +48,7 @@ class Opened:
             masks = np.stack([given.members(resource) for resource in given.resources], axis=1)
             return count_rows(masks)
 
-        return cls(given, given.shape[1], lambda tiler: InMemory(tiler(given)), memberships)
+        return cls(given, given.shape[1], lambda tiler: tiler(given), memberships)
 
     @cached_property
     def combinations(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:

@@ -20,6 +20,9 @@ from shadowprice.allocation.problem import Problem
 from shadowprice.allocation.solution import ROUNDING
 from shadowprice.errors import InvalidProblem
 
+FEW_GROUPS = 8
+"""Rows with members of which every combination is a pattern, whether it occurs or not."""
+
 MOST_PATTERNS = 1 << 16
 """Membership patterns that the kernel tells apart."""
 
@@ -82,8 +85,14 @@ class Rows:
         )
 
 
-def rows_of(problem: Problem) -> tuple[Rows, Tile]:
+def rows_of(
+    problem: Problem, counted: NDArray[np.int64] | None = None, table: NDArray[np.bool_] | None = None
+) -> tuple[Rows, Tile]:
     """The rows of a problem and its accounts, each labelled with its pattern. O(K·N).
+
+    Where the problem has only some of the accounts, ``counted`` (K,) is how many accounts each row counts in all, and
+    ``table`` (patterns, K) which patterns there are in all; without it they are those that occur, or for at most
+    8 rows with members all that are possible.
 
     Raises:
         InvalidProblem: a malformed resource, or more membership patterns than can be told apart.
@@ -91,7 +100,10 @@ def rows_of(problem: Problem) -> tuple[Rows, Tile]:
     problem.check_value()
     for resource in problem.resources:
         problem.check(resource)
-    rows = [row_of(problem, resource) for resource in problem.resources]
+    rows = [
+        row_of(problem, resource, None if counted is None else int(counted[k]))
+        for k, resource in enumerate(problem.resources)
+    ]
     planes: dict[int, Real] = {id(plane): plane for row in rows for plane in row.planes}
     place = {key: at for at, key in enumerate(planes)}
     kinds: dict[tuple[object, ...], int] = {}
@@ -107,6 +119,10 @@ def rows_of(problem: Problem) -> tuple[Rows, Tile]:
     if not costs:
         costs = [NetCost(np.zeros(problem.shape[0]))]
     pattern, membership = patterns([row.members for row in rows], problem.shape[1])
+    if table is not None and pattern is not None:
+        place_of = {kind.tobytes(): at for at, kind in enumerate(table)}
+        pattern = np.array([place_of[kind.tobytes()] for kind in membership], dtype=np.uint16)[pattern]
+        membership = table
     loads = np.zeros((len(costs), membership.shape[0], len(rows)))
     for k, m in enumerate(kind_of):
         loads[m, :, k] = membership[:, k]
@@ -142,7 +158,7 @@ def patterns(
         bits = np.zeros(accounts, dtype=np.uint8)
         for bit, (_, mask) in enumerate(block):
             bits |= mask.view(np.uint8) << bit
-        if len(parts) <= 8:  # every combination is a pattern, whether it occurs or not
+        if len(parts) <= FEW_GROUPS:
             code, seen = bits.astype(np.uint16), np.arange(1 << len(block))
         else:
             joined = code.astype(np.int64) << 8 | bits

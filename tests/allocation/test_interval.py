@@ -67,6 +67,23 @@ def test_masks_and_members_are_kept() -> None:
     assert allowed[fast.level, np.arange(ACCOUNTS)].all()
 
 
+def test_the_order_of_matrices_in_memory_does_not_matter() -> None:
+    value = curves("random")
+    allowed = np.random.default_rng(3).random(value.shape) < 0.6
+    allowed[0] = True
+    limits = [Resource.total("b", on_response(LEVELS), 15.0 * ACCOUNTS)]
+    wanted = solve(Problem(value, limits, allowed))
+    for change in (
+        np.asfortranarray,
+        lambda matrix: matrix[:, ::-1].copy()[:, ::-1],
+        lambda matrix: matrix[::-1].copy()[::-1],
+    ):
+        for changed in (Problem(value, limits, change(allowed)), Problem(change(value), limits, change(allowed))):
+            found = solve(changed)
+            assert found.primal == pytest.approx(wanted.primal, rel=1e-12)
+            np.testing.assert_array_equal(found.level, wanted.level)
+
+
 def test_without_the_compiled_kernel_the_answers_are_the_same() -> None:
     code = (
         "import numpy as np; from shadowprice.allocation import *;"

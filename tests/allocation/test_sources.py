@@ -185,6 +185,32 @@ def test_limits_on_arrays_that_are_not_stored_and_other_solvers_are_refused(arra
         solve(StoredProblem(folder, FORMS["total, paid on response"]), solver="breakpoints")
 
 
+@pytest.mark.parametrize("groups", [3, 10])
+def test_several_limits_over_groups_do_not_depend_on_the_shards(groups: int, arrays, tmp_path) -> None:
+    random = np.random.default_rng(groups)
+    north = {f"m{k}": random.random(ACCOUNTS) < 0.5 for k in range(groups)}
+    given = {"value": arrays["value"], "cost": arrays["cost"], **north}
+
+    def limits(a):
+        return [
+            Resource.total("all", on_response(LEVELS), 18.0 * ACCOUNTS),
+            Resource.per_account("mean", on_response(LEVELS), 20.0, a["m1"]),
+            *(Resource.total(f"b{k}", a["cost"], 5.0 * ACCOUNTS, a[f"m{k}"]) for k in range(groups)),
+        ]
+
+    here = solve(Problem(given["value"], limits(given)))
+    assert np.count_nonzero(here.prices) >= 2
+    for count, kind in ((1, "npy"), (2, "parquet"), (7, "npy")):
+        folder = write_shards(tmp_path / f"{count}", cut(given, count), kind=kind)
+        executor = InProcess()
+        found = solve(StoredProblem(folder, limits), executor, level_path=tmp_path / "level.npy")
+        assert_same(found, here)
+        np.testing.assert_array_equal(found.fractional.account, here.fractional.account)
+        np.testing.assert_allclose(found.fractional.share, here.fractional.share, rtol=1e-9)
+        # Members are counted for the mean, then there is a sample.
+        assert executor.rounds == 2 + found.passes
+
+
 def head(depth: int = 8) -> HazardHead:
     random = np.random.default_rng(1)
     return HazardHead(

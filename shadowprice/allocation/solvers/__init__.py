@@ -23,7 +23,7 @@ SOLVERS: dict[str, Callable[..., Allocation]] = {
     "interval": solve_interval,
 }
 
-OF_SHARDS = frozenset({"interval"})
+OF_SHARDS = frozenset({"box", "interval"})
 """Solvers that only sample and score, and so take accounts wherever they are."""
 
 AUTO = "auto"

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.allocation.boxes import locate
 from shadowprice.allocation.certificate import certified, contradiction
-from shadowprice.allocation.population import InMemory
+from shadowprice.allocation.opening import Opened
+from shadowprice.allocation.population import InMemory, Population
 from shadowprice.allocation.problem import Problem
-from shadowprice.allocation.rows import rows_of
+from shadowprice.allocation.rows import FEW_GROUPS, Rows, rows_of
 from shadowprice.allocation.solution import Allocation
 from shadowprice.errors import InvalidProblem
 
 
-def solve_box(problem: Problem, *, near: ArrayLike | None = None) -> Allocation:
+def solve_box(problem: Problem | Opened, *, near: ArrayLike | None = None) -> Allocation:
     """Exact optimum for any number of resources of any form and sense, and a whole answer near it.
 
     ``near`` are prices (K,) expected to be close, such as the last hour's; they save the first sample's search.
@@ -22,10 +25,39 @@ def solve_box(problem: Problem, *, near: ArrayLike | None = None) -> Allocation:
     Raises:
         InvalidProblem: a malformed resource, or members that overlap in too many ways.
     """
-    rows, tile = rows_of(problem)
-    located = locate(InMemory(tile), rows, None if near is None else _near(near, rows.count))
+    if isinstance(problem, Problem):
+        rows, tile = rows_of(problem)
+        population: Population = InMemory(tile)
+        resources = tuple(problem.resources)
+    else:
+        rows, population = _of_shards(problem)
+        resources = tuple(problem.example.resources)
+    located = locate(population, rows, None if near is None else _near(near, rows.count))
     answer = certified if located.vertex.ray is None else contradiction
-    return answer(located, tuple(problem.resources))
+    return answer(located, resources)
+
+
+def _of_shards(given: Opened) -> tuple[Rows, Population]:
+    resources = given.example.resources
+    groups = [resource for resource in resources if resource.members is not None]
+    # Counting the members of shards is a round of its own.
+    table = given.combinations[0] if len(groups) > FEW_GROUPS else None
+    means = any(resource.form == "per_account" for resource in groups)
+    counted = given.counted if means else np.full(len(resources), given.accounts)
+    rows, _ = rows_of(given.example, counted, table)
+    return rows, given.populate(Grouped(counted, table))
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """Lays out accounts of several limits; ``counted`` and ``table`` as in :func:`rows_of`."""
+
+    counted: NDArray[np.int64]
+    table: NDArray[np.bool_] | None
+
+    def __call__(self, problem: Problem) -> InMemory:
+        """The accounts as the kernel takes them."""
+        return InMemory(rows_of(problem, self.counted, self.table)[1])
 
 
 def _near(near: ArrayLike, rows: int) -> NDArray[np.float64]:

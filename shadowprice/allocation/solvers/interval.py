@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from shadowprice.allocation.kernel import Tile
 from shadowprice.allocation.net_cost import row_of, tile_of
 from shadowprice.allocation.opening import Opened
-from shadowprice.allocation.population import InMemory, Population
+from shadowprice.allocation.population import InMemory
 from shadowprice.allocation.pricing import solve_population
 from shadowprice.allocation.problem import Problem
 from shadowprice.allocation.search import Goal
@@ -39,19 +38,16 @@ def solve_interval(problem: Problem | Opened, *, near: float | None = None) -> A
     # With members, pattern 1 is counted and pattern 0 is not.
     member = np.ones(1) if row.members is None else np.array([0.0, 1.0])
     goal = Goal(row.cost, member, row.capacity, row.limit)
-    population: Population
-    if isinstance(problem, Problem):
-        given = problem
-        population = InMemory(lay_out(given, numbers=False), refuse=lambda: given.check(resource))
-    else:
-        population = accounts.populate(lay_out)
+    population = accounts.populate(lay_out)
     return solve_population(population, goal, resource.form, counted, resource.carry, resource.limit, near)
 
 
-def lay_out(problem: Problem, *, numbers: bool = True) -> Tile:
-    """The accounts of a problem with one resource, as the kernel takes them; ``numbers`` as in ``Problem.check``."""
+def lay_out(problem: Problem) -> InMemory:
+    """The accounts of a problem with one resource, as the kernel takes them."""
     resource = problem.resources[0]
-    problem.check(resource, numbers=numbers)
+    problem.check(resource, numbers=False)
     row = row_of(problem, resource)
     pattern = None if row.members is None else row.members.astype(np.uint16)
-    return tile_of(problem.value, row.planes, pattern=pattern, allowed=problem.allowed)
+    tile = tile_of(problem.value, row.planes, pattern=pattern, allowed=problem.allowed)
+    # The pass itself sees what no solver may use, and then the numbers are looked at one by one.
+    return InMemory(tile, refuse=lambda: problem.check(resource))

@@ -21,8 +21,8 @@ Resources = Sequence[Resource] | Callable[[Arrays], Sequence[Resource]]
 Forms, names, limits and levels must not depend on the accounts; limits are those of all accounts together.
 """
 
-TILE = 16 << 20
-"""Bytes of a tile: large enough for the kernel to run at full speed, small beside any machine's memory."""
+TILE = 20 << 20
+"""Bytes of a tile: large enough for the kernel's threads, small beside any machine's memory."""
 
 
 class Source(Protocol):

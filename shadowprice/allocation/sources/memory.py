@@ -84,7 +84,9 @@ class MemoryProblem:
     def _add(self, array: NDArray[Any], name: str) -> str:
         if id(array) not in self._names:
             self._names[id(array)] = name
-            self._arrays[name] = array
+            # Neighbouring accounts must be neighbours in memory for blocks to be copied.
+            inner = array.strides[-1] == array.itemsize
+            self._arrays[name] = array if inner else np.ascontiguousarray(array)
         return self._names[id(array)]
 
     def _named(self, resource: Resource) -> _Limit:
