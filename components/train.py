@@ -15,6 +15,7 @@ def train(
     epochs: int,
     seed: int,
     workers: int,
+    curve_repair: str,
 ) -> None:
     """Train with early stop; the bundle holds network, response heads and embeddings.
 
@@ -26,6 +27,7 @@ def train(
         epochs: at most.
         seed: of initialisation and dropout.
         workers: Ray workers; 0 trains in the component's own process.
+        curve_repair: none, or of effect, pooled, by_level, monotone joined by '+'.
     """
     from pathlib import Path
 
@@ -33,7 +35,9 @@ def train(
     from shadowprice.responses.training import TrainingConfig
 
     config = TrainingConfig(epochs=epochs, seed=seed)
-    version, result = fit_bundle(Path(training.path), Path(model.path), recipe, config, workers=workers)
+    version, result = fit_bundle(
+        Path(training.path), Path(model.path), recipe, config, workers=workers, curve_repair=curve_repair
+    )
     model.metadata["model_version"] = version
     metrics.log_metric("validation_loss", result.validation_loss)
     metrics.log_metric("epochs", result.epochs)

@@ -18,6 +18,7 @@ from pipelines.campaign_day import play, why_not
 from pipelines.local import compile_all, run
 from shadowprice.errors import NotFound, ShadowpriceError
 from shadowprice.learning.recipes import recipe_names
+from shadowprice.responses.repaired import RepairSteps
 
 
 def quickstart(
@@ -30,6 +31,7 @@ def quickstart(
     recipe: str = "joint_gnn",
     epochs: int = 400,
     workers: int = 1,
+    curve_repair: str = "none",
 ) -> Path:
     """Run everything and return the run's folder; ``<runs>/latest`` points to it when all went well.
 
@@ -42,9 +44,11 @@ def quickstart(
         recipe: what to train.
         epochs: at most.
         workers: Ray workers of the training step; 0 trains without Ray.
+        curve_repair: what is done to the curves after training, such as ``effect+monotone``.
     """
     if recipe not in recipe_names():
         raise NotFound(f"recipe {recipe!r} is unknown; choose one of {recipe_names()}")
+    RepairSteps.named(curve_repair)
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{dataset}"
     folder = (runs / name).resolve()
     folder.mkdir(parents=True)
@@ -59,6 +63,7 @@ def quickstart(
         "epochs": epochs,
         "seed": seed,
         "workers": workers,
+        "curve_repair": curve_repair,
     }
     compile_all(folder / "pipeline")
     seconds = run("train", folder / "pipeline", arguments)
@@ -84,6 +89,7 @@ def main() -> int:
     parser.add_argument("--recipe", default="joint_gnn", help="or the name of a response layer or response model")
     parser.add_argument("--epochs", default=400, type=int, help="at most; training stops early")
     parser.add_argument("--workers", default=1, type=int, help="Ray workers; 0 trains without Ray")
+    parser.add_argument("--curve-repair", default="none", help="such as effect+monotone")
     given = vars(parser.parse_args())
     try:
         folder = quickstart(given.pop("dataset"), given.pop("data"), given.pop("runs"), **given)

@@ -19,6 +19,7 @@ def train_pipeline(
     epochs: int = 400,
     seed: int = 0,
     workers: int = 1,
+    curve_repair: str = "none",
 ) -> None:
     """Train a model and serve it if it passes the gate.
 
@@ -31,12 +32,16 @@ def train_pipeline(
         epochs: at most.
         seed: of the data where generated, initialisation and dropout.
         workers: Ray workers; 0 trains in the component's own process.
+        curve_repair: what is done to the curves after training: none, or of effect, pooled, by_level, monotone
+            joined by '+'.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
     prepared = prepare(dataset=dataset, data=data, seed=seed, options=options).set_caching_options(False)
     tables = prepared.outputs["tables"]
     training = featurize(tables=tables, workspace=workspace).set_caching_options(False).outputs["training"]
-    model = train(training=training, recipe=recipe, epochs=epochs, seed=seed, workers=workers).outputs["model"]
+    model = train(
+        training=training, recipe=recipe, epochs=epochs, seed=seed, workers=workers, curve_repair=curve_repair
+    ).outputs["model"]
     verdict = evaluate(model=model, training=training, tables=tables)
     with dsl.If(verdict.outputs["Output"] == True, name="gate-passed"):  # noqa: E712 - a pipeline condition
         register(model=model, workspace=workspace).set_caching_options(False)

@@ -89,7 +89,7 @@ def load(data: str | None, *, seed: int = 0, purge: bool = False) -> Dataset:  #
         tables=tables,
         split=split,
         currency="CNY",
-        confounders={"customer": ["partner_id", "x_log_threshold"]},
+        confounders={"customer": ["x_log_threshold", "partner_id"]},
         notes={
             "source": "real: Alibaba O2O coupons (Tianchi), receipts of 14 April to 31 May 2016; licence not stated",
             **dropped,

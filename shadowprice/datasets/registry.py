@@ -29,7 +29,7 @@ class Dataset:
     """Tables with the split they are to be judged by.
 
     confounders  side → columns of its requests whose crossing holds the reasons for an incentive's
-           value fixed; none where the value was randomised
+           value fixed, the most general first; none where the value was randomised
     currency  ISO 4217 code of the money
     truth  account_id, side, level, response: the true expected response at each level, where known
     notes  what a reader of the report must know: source, what was dropped, fitted or assumed

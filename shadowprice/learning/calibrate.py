@@ -19,8 +19,8 @@ def calibrate(model: SidedModel, data: TrainingSet) -> dict[Side, float]:
 
 
 def uncalibrated(model: SidedModel, corrections: Mapping[Side, float]) -> SidedModel:
-    """A copy of the model as it was before :func:`calibrate`."""
-    before = deepcopy(model)
+    """A copy of the model as it was before :func:`calibrate` and before any repair of its curves."""
+    before = deepcopy(model.unrepaired())
     for side, correction in corrections.items():
         before.correct(side, -correction)
     return before

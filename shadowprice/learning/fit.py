@@ -11,16 +11,24 @@ from shadowprice.learning.calibrate import calibrate
 from shadowprice.learning.distributed import train_with_ray
 from shadowprice.learning.recipes import Separate
 from shadowprice.learning.recipes import recipe as recipe_of
+from shadowprice.learning.repair import DEFAULT, repair
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.repaired import RepairSteps
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.training import FitResult, TrainingConfig
 
 
 def fit_bundle(
-    training: Path, out: Path, recipe: str, config: TrainingConfig, *, workers: int = 1
+    training: Path,
+    out: Path,
+    recipe: str,
+    config: TrainingConfig,
+    *,
+    workers: int = 1,
+    curve_repair: str = DEFAULT,
 ) -> tuple[str, FitResult]:
-    """Train, calibrate and export; returns the model's version and what training did.
+    """Train, calibrate, repair and export; returns the model's version and what training did.
 
     Args:
         training: folder of a saved :class:`TrainingSet`.
@@ -28,7 +36,9 @@ def fit_bundle(
         recipe: one of :func:`~shadowprice.learning.recipes.recipe_names`.
         config: of the training loop.
         workers: Ray workers; 0 trains in this process, and so do separate models, which have a loop of their own.
+        curve_repair: what is done to the curves, see :func:`~shadowprice.learning.repair.repair`.
     """
+    RepairSteps.named(curve_repair)
     if workers < 0:
         raise InvalidInput("must be 0 (this process) or a number of Ray workers", field="workers")
     data = TrainingSet.load(training)
@@ -39,6 +49,7 @@ def fit_bundle(
     else:
         model, result = train(data, recipe, config, checkpoint=out / "checkpoint")
     corrections = calibrate(model, data)
+    model = repair(model, data, curve_repair)
     version = write_bundle(
         model,
         data,

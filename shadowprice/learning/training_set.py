@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -31,6 +31,8 @@ class TrainingSet:
     snapshots  the graph at successive instants; a row sees the latest one not after it
     levels     side → incentive levels, minor units
     context    side → columns that describe the request rather than the account
+    confounders  side → columns of the request whose cells hold the reasons for the level given fixed, the most
+               general first; none where levels were randomised
     """
 
     rows: Mapping[Side, pd.DataFrame]
@@ -38,6 +40,7 @@ class TrainingSet:
     snapshots: Sequence[GraphSnapshot]
     levels: Mapping[Side, tuple[int, ...]]
     context: Mapping[Side, tuple[str, ...]]
+    confounders: Mapping[Side, tuple[str, ...]] = field(default_factory=dict)
 
     def part(self, split: str) -> dict[Side, pd.DataFrame]:
         """Rows of one split of every side."""
@@ -80,6 +83,7 @@ class TrainingSet:
             "snapshots": len(self.snapshots),
             "levels": {side: list(levels) for side, levels in self.levels.items()},
             "context": {side: list(columns) for side, columns in self.context.items()},
+            "confounders": {side: list(columns) for side, columns in self.confounders.items()},
         }
         write_whole(folder / "training_set.json", json.dumps(meta, indent=1))
 
@@ -101,6 +105,7 @@ class TrainingSet:
             snapshots=[GraphSnapshot.load(folder / f"snapshot-{n:03d}.npz") for n in range(meta["snapshots"])],
             levels={side: tuple(levels) for side, levels in meta["levels"].items()},
             context={side: tuple(columns) for side, columns in meta["context"].items()},
+            confounders={side: tuple(columns) for side, columns in meta["confounders"].items()},
         )
 
 

@@ -158,6 +158,8 @@ def request_rows(
 def with_features(frame: pd.DataFrame, snapshots: Sequence[GraphSnapshot], side: Side) -> pd.DataFrame:
     """The frame with the features (x_*, h_*) its accounts had in the snapshot each row sees, as numbers.
 
+    Where a request names its partner, the partner's features follow as x_partner_* and h_partner_*, missing
+    where it is not known.
     An indicator of a category is named x_<column>=<value>. Columns of what is neither label, context nor
     feature, such as request_id and split, are left out.
 
@@ -169,12 +171,31 @@ def with_features(frame: pd.DataFrame, snapshots: Sequence[GraphSnapshot], side:
     node = _locate(frame["account_id"], which, snapshots)
     _refuse_unknown(node)
     names = tuple(dict.fromkeys(name for snapshot in snapshots for name in snapshot.names[side]))
-    if not names:
+    tables = [_profiles(snapshots, side, names, node, frame.index)] if names else []
+    if "partner_id" in frame and frame["partner_id"].notna().any():
+        other: Side = "merchant" if side == "customer" else "customer"
+        theirs = tuple(dict.fromkeys(name for snapshot in snapshots for name in snapshot.names[other]))
+        if theirs:
+            partner = _locate(frame["partner_id"].fillna(""), which, snapshots)
+            found = _profiles(snapshots, other, theirs, partner, frame.index)
+            tables.append(found.rename(columns=lambda name: f"{name[:2]}partner_{name[2:]}"))
+    if not tables:
         return frame[kept]
-    values = np.concatenate([_columns(snapshot, side, names) for snapshot in snapshots])[node]
-    table = pd.DataFrame(values, columns=[f"x_{n}" if n.startswith("c_") else n for n in names], index=frame.index)
-    context = [column for column in kept if column not in table.columns]
-    return pd.concat([frame[context], table], axis=1)
+    context = [column for column in kept if all(column not in table.columns for table in tables)]
+    return pd.concat([frame[context], *tables], axis=1)
+
+
+def _profiles(
+    snapshots: Sequence[GraphSnapshot],
+    side: Side,
+    names: tuple[str, ...],
+    node: NDArray[np.int64],
+    index: pd.Index[Any],
+) -> pd.DataFrame:
+    """The named features of nodes (n,), NaN where there is no node; an indicator c_<column>=<value> becomes x_…"""
+    values = np.concatenate([_columns(snapshot, side, names) for snapshot in snapshots])[np.maximum(node, 0)]
+    values[node < 0] = np.nan
+    return pd.DataFrame(values, columns=[f"x_{n}" if n.startswith("c_") else n for n in names], index=index)
 
 
 def _refuse_unknown(node: NDArray[np.int64]) -> None:

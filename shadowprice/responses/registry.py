@@ -22,12 +22,15 @@ MODELS = {
     "gradient_logit": "shadowprice.responses.network_models:GradientLogitModel",
     "linear": "shadowprice.responses.network_models:LinearModel",
     "dnn": "shadowprice.responses.network_models:DnnModel",
+    "gbdt": "shadowprice.responses.gbdt:GbdtModel",
     "dnn_h": "shadowprice.responses.network_models:DnnHistoryModel",
     "dipn": "shadowprice.responses.dipn:DipnModel",
     "isotonic_lr": "shadowprice.responses.isotonic_lr:IsotonicLogisticRegression",
     "lattice": "shadowprice.responses.lattice:LatticeModel",
     "dnn_level": "shadowprice.responses.dnn_level:DnnLevelModel",
 }
+EXTRAS = {"lightgbm": "gbdt"}
+"""Package → the extra that installs it, where that is not ``learn``."""
 
 
 def names() -> list[str]:
@@ -61,7 +64,8 @@ def model_class(name: str) -> type[ResponseModel]:
     try:
         found: type[ResponseModel] = getattr(import_module(module), cls)
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"response model {name!r} needs {error.name}; install shadowprice[learn]") from error
+        extra = EXTRAS.get(str(error.name), "learn")
+        raise MissingExtra(f"response model {name!r} needs {error.name}; install shadowprice[{extra}]") from error
     return found
 
 

@@ -20,6 +20,8 @@ NETWORK = "network.safetensors"
 """The file of a :class:`~shadowprice.responses.joint.JointModel`."""
 SEPARATE = "separate.json"
 """The file of a :class:`~shadowprice.responses.separate.SeparateModels`."""
+REPAIRED = "repair.json"
+"""The file of a :class:`~shadowprice.responses.repaired.RepairedModel`."""
 
 
 class SidedModel(ABC):
@@ -56,6 +58,10 @@ class SidedModel(ABC):
     def save(self, folder: Path) -> None:
         """Write the whole model; :func:`load_sided` reads it."""
 
+    def unrepaired(self) -> SidedModel:
+        """The model before its curves were repaired; itself where they were not."""
+        return self
+
     def curves(self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Curves]:
         """Response curves (J, n) of the requests of each side, computed by the exported heads."""
         embeddings = self.embed(snapshots, frames)
@@ -65,6 +71,10 @@ class SidedModel(ABC):
 
 def load_sided(folder: Path) -> SidedModel:
     """Read a model that was saved in ``folder``, whichever kind it is."""
+    if (folder / REPAIRED).exists():
+        from shadowprice.responses.repaired import RepairedModel
+
+        return RepairedModel.load(folder)
     if (folder / SEPARATE).exists():
         from shadowprice.responses.separate import SeparateModels
 

@@ -1,0 +1,235 @@
+"""The effect of the incentive told apart from the reasons for giving it: steps within cells, for any model.
+
+Where the level went with the merchant, the threshold and other things that also drive the response,
+a model that reads the level as a feature learns who was given much, not what much does. Here the
+effect is estimated only from how the level given differs from what such a request is usually given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from shadowprice.curves import Curves
+from shadowprice.errors import InvalidInput
+
+Array = NDArray[np.float64]
+
+PSEUDO_ROWS = 1.0
+"""Rows of the coarser cell that are mixed into a finer one's shares."""
+SEPARATOR = "\x1f"
+EDGE = 1e-6
+"""Probabilities are kept this far from 0 and 1 before their logit is taken."""
+TWO_SIDED_5_PERCENT = 1.96
+STEPS = 100
+
+
+@dataclass(frozen=True)
+class UsualLevels:
+    """What requests of a cell are usually given: shares of the J levels, finer cells leaning on coarser ones.
+
+    columns  of the request that together name a cell, the most general first
+    tables   one per number of columns used, from none: cell → shares of the levels, (J,)
+    """
+
+    columns: tuple[str, ...]
+    tables: tuple[Mapping[str, Sequence[float]], ...]
+
+    def __call__(self, frame: pd.DataFrame) -> Array:
+        """Shares (J, N); a cell that was not seen has those of the coarser cell around it. O(N·J)."""
+        out = np.tile(np.array(self.tables[0][""])[:, None], len(frame))
+        for depth in range(1, len(self.columns) + 1):
+            table = self.tables[depth]
+            codes, names = pd.factorize(_cells(frame, self.columns[:depth]))
+            known = np.array([name in table for name in names], dtype=bool)
+            shares = np.array([table.get(name, self.tables[0][""]) for name in names]).reshape(len(names), -1)
+            rows = known[codes]
+            out[:, rows] = shares[codes[rows]].T
+        return out
+
+    @classmethod
+    def fit(cls, frame: pd.DataFrame, level: ArrayLike, levels: int, columns: Sequence[str]) -> Self:
+        """Fit on rows (n,) that were given ``level`` (n,), an index below ``levels``."""
+        given = np.asarray(level)
+        missing = [name for name in columns if name not in frame]
+        if missing:
+            raise InvalidInput("is missing from the rows whose usual level is asked for", field=missing[0])
+        share = np.bincount(given, minlength=levels) / given.size
+        tables: list[Mapping[str, Sequence[float]]] = [{"": share.tolist()}]
+        around = np.tile(share, (given.size, 1))
+        for depth in range(1, len(columns) + 1):
+            codes, names = pd.factorize(_cells(frame, columns[:depth]), sort=True)
+            counts = np.zeros((len(names), levels))
+            np.add.at(counts, (codes, given), 1.0)
+            first = np.unique(codes, return_index=True)[1]
+            shares = (counts + PSEUDO_ROWS * around[first]) / (counts.sum(axis=1, keepdims=True) + PSEUDO_ROWS)
+            tables.append(dict(zip(map(str, names), np.round(shares, 7).tolist(), strict=True)))
+            around = shares[codes]
+        return cls(tuple(columns), tuple(tables))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; :meth:`from_dict` is the inverse."""
+        return {"columns": list(self.columns), "tables": [dict(table) for table in self.tables]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Rebuild what :meth:`to_dict` gave."""
+        return cls(tuple(data["columns"]), tuple(data["tables"]))
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """A rising effect of the level, added to every curve around what is usual: logit f'_j = logit f_j + δ_j − Σ π·δ.
+
+    height          δ (J,), non-decreasing from 0: logits for probabilities, the response itself for ratios
+    standard_error  (J,) of each step δ_j − δ_{j−1}, clustered by account; 0 where there is none
+    probability     whether the response is a probability
+
+    Where a request is given what is usual in its cell the curve stays where the model has it, so ranking
+    and calibration are kept; between levels it gains what the data show with the cell held fixed.
+    """
+
+    height: Array
+    standard_error: Array
+    probability: bool = True
+
+    def apply(self, curves: Curves, usual: ArrayLike) -> Curves:
+        """Curves with the effect, given the shares (J, N) of the levels that are usual for each row."""
+        if not self.height.any():
+            return curves
+        shift = self.height[:, None] - self.height @ np.asarray(usual, dtype=np.float64)
+        response = curves.response.astype(np.float64)
+        moved = _expit(_logit(response) + shift) if self.probability else np.maximum(response + shift, 0.0)
+        return Curves(curves.levels, moved.astype(np.float32))
+
+    @classmethod
+    def fit(
+        cls,
+        curves: Curves,
+        level: ArrayLike,
+        y: ArrayLike,
+        usual: ArrayLike,
+        *,
+        account: ArrayLike | None = None,
+        weight: ArrayLike | None = None,
+        probability: bool = True,
+    ) -> Self:
+        """Fit steps θ_k ≥ 0 between levels on held-out rows, by the moments Σ z_k · (y − f') = 0.
+
+        Args:
+            curves: the model's, of the n rows, which it has not been fitted on.
+            level: (n,) index of the level given; y: (n,) response; usual: (J, n) usual shares of the levels.
+            account: (n,) names each row's account, for the standard errors.
+            weight: (n,).
+            probability: whether ``y`` is 0 or 1.
+
+        z_k = 1[level ≥ k] − P(level ≥ k | cell). The moments are orthogonal: what the model has wrong
+        about a cell multiplies z, which has mean 0 in it (Robinson 1988; Chernozhukov et al. 2018; the R-learner
+        of Nie and Wager 2021 with one effect per level). They are the score of a (logistic) regression
+        with the model as offset, concave, maximised over θ ≥ 0. Steps within two standard errors of 0
+        are dropped, the least certain first. O(J²·n) per Newton step.
+        """
+        size = curves.levels.size
+        index, rows = np.asarray(level), np.arange(np.size(level))
+        observed = np.asarray(y, dtype=np.float64)
+        share = np.ones(rows.size) if weight is None else np.asarray(weight, dtype=np.float64)
+        above = np.cumsum(np.asarray(usual, dtype=np.float64)[::-1], axis=0)[::-1]
+        z = (index[None] >= np.arange(1, size)[:, None]) - above[1:]
+        base = curves.response[index, rows].astype(np.float64)
+        offset = _logit(base) if probability else base
+        of = rows if account is None else np.unique(np.asarray(account), return_inverse=True)[1]
+        candidates = np.flatnonzero((np.abs(z) @ share) > 1e-6 * share.sum())
+        step, error = np.zeros(size), np.zeros(size)
+        while candidates.size:
+            theta, errors = _rising(z[candidates], observed, offset, share, of, probability)
+            certain = np.where(theta > 0, theta / np.maximum(errors, 1e-300), 0.0)
+            if certain.min() > TWO_SIDED_5_PERCENT:
+                step[candidates + 1], error[candidates + 1] = theta, errors
+                break
+            candidates = np.delete(candidates, certain.argmin())
+        return cls(np.cumsum(step), error, probability)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; :meth:`from_dict` is the inverse."""
+        return {
+            "height": self.height.tolist(),
+            "standard_error": self.standard_error.tolist(),
+            "probability": self.probability,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Rebuild what :meth:`to_dict` gave."""
+        return cls(np.array(data["height"]), np.array(data["standard_error"]), bool(data["probability"]))
+
+
+def _rising(
+    z: Array, y: Array, offset: Array, share: Array, of: NDArray[np.intp], probability: bool
+) -> tuple[Array, Array]:
+    """θ ≥ 0 (K,) of the regression of ``y`` on z (K, n) with an offset, and cluster-robust standard errors.
+
+    Newton steps on the coordinates that are free, projected and halved until the likelihood rises (Bertsekas 1982).
+    """
+    theta = np.zeros(len(z))
+
+    def loglik(at: Array) -> float:
+        eta = offset + at @ z
+        if probability:
+            return float(share @ (y * eta - np.logaddexp(0.0, eta)))
+        return float(-0.5 * share @ (y - eta) ** 2)
+
+    best = loglik(theta)
+    for _ in range(STEPS):
+        fitted = _expit(offset + theta @ z) if probability else offset + theta @ z
+        residual = share * (y - fitted)
+        gradient = z @ residual
+        spread = share * (fitted * (1 - fitted) if probability else 1.0)
+        information = (z * spread) @ z.T + 1e-9 * np.eye(len(z))
+        free = (theta > 0) | (gradient > 0)
+        move = np.zeros_like(theta)
+        if free.any():
+            move[free] = np.linalg.solve(information[np.ix_(free, free)], gradient[free])
+        length, found = 1.0, best
+        while length > 1e-8:
+            trial = np.maximum(theta + length * move, 0.0)
+            found = loglik(trial)
+            if found > best:
+                break
+            length /= 2
+        if found - best < 1e-10 * max(1.0, abs(best)):
+            break
+        theta, best = trial, found
+    free = theta > 0
+    errors = np.full(len(z), np.inf)
+    if free.any():
+        inverse = np.linalg.inv(information[np.ix_(free, free)])
+        scores = np.stack([np.bincount(of, each * residual) for each in z[free]])
+        errors[free] = np.sqrt(np.diag(inverse @ (scores @ scores.T) @ inverse))
+    return theta, errors
+
+
+def _cells(frame: pd.DataFrame, columns: Sequence[str]) -> NDArray[np.object_]:
+    parts = []
+    for name in columns:
+        column = frame[name]
+        # Numbers are named by six digits: a threshold that went through a store as float32 is the same cell.
+        number = pd.api.types.is_float_dtype(column)
+        parts.append(column.map("{:.6g}".format) if number else column.astype(str))
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = joined + SEPARATOR + part
+    return np.asarray(joined.to_numpy(dtype=object))
+
+
+def _logit(p: Array) -> Array:
+    inside = np.clip(p, EDGE, 1 - EDGE)
+    return np.asarray(np.log(inside) - np.log1p(-inside))
+
+
+def _expit(z: Array) -> Array:
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * z)))
