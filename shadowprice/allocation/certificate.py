@@ -12,9 +12,10 @@ from shadowprice.allocation.core import Core
 from shadowprice.allocation.kernel import Tile
 from shadowprice.allocation.kernel.arguments import Matrix
 from shadowprice.allocation.problem import Resource
-from shadowprice.allocation.rounding import Leftovers, whole_levels
+from shadowprice.allocation.rounding import whole_levels
 from shadowprice.allocation.rows import Rows
 from shadowprice.allocation.solution import ROUNDING, Allocation, Fractional, excess, relative_gap
+from shadowprice.allocation.stakes import Stakes
 from shadowprice.allocation.vertex import Vertex
 from shadowprice.decision import best_levels
 
@@ -72,8 +73,7 @@ def certified(located: Located, resources: tuple[Resource, ...]) -> Allocation:
     terms = abs(certain) + np.abs(prices) @ np.abs(rows.capacity) + np.abs(located.sums[:, 0]).sum()
 
     optimum = _totals(located, *_shares(vertex, core))
-    over = Leftovers(located.left, located.slack, rows.lower, rows.upper, dual)
-    whole = whole_levels(core, vertex, over)
+    whole = whole_levels(core, vertex, Stakes(core, rows, prices, located.left, located.slack, dual))
     rounded = _totals(located, np.arange(core.accounts), whole, core.times)
     level = located.level
     level[located.account] = whole

@@ -86,20 +86,25 @@ class Rows:
 
 
 def rows_of(
-    problem: Problem, counted: NDArray[np.int64] | None = None, table: NDArray[np.bool_] | None = None
+    problem: Problem,
+    counted: NDArray[np.int64] | None = None,
+    table: NDArray[np.bool_] | None = None,
+    *,
+    numbers: bool = True,
 ) -> tuple[Rows, Tile]:
     """The rows of a problem and its accounts, each labelled with its pattern. O(K·N).
 
     Where the problem has only some of the accounts, ``counted`` (K,) is how many accounts each row counts in all, and
     ``table`` (patterns, K) which patterns there are in all; without it they are those that occur, or for at most
-    8 rows with members all that are possible.
+    8 rows with members all that are possible. ``numbers`` as in :meth:`Problem.check`.
 
     Raises:
         InvalidProblem: a malformed resource, or more membership patterns than can be told apart.
     """
-    problem.check_value()
+    if numbers:
+        problem.check_value()
     for resource in problem.resources:
-        problem.check(resource)
+        problem.check(resource, numbers=numbers)
     rows = [
         row_of(problem, resource, None if counted is None else int(counted[k]))
         for k, resource in enumerate(problem.resources)

@@ -57,6 +57,8 @@ class Scout:
 
 def scout(population: Population, rows: Rows, near: NDArray[np.float64] | None) -> Scout:
     """Guess the prices from samples; ``near`` are prices that are expected to be close, in place of the first."""
+    if not rows.count:
+        return Scout(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)))
     n = population.accounts
     tile = population.sample(strata(n, SAMPLE), min(WIDTH, n))
     core = Core.of(tile, rows)

@@ -26,8 +26,7 @@ def solve_box(problem: Problem | Opened, *, near: ArrayLike | None = None) -> Al
         InvalidProblem: a malformed resource, or members that overlap in too many ways.
     """
     if isinstance(problem, Problem):
-        rows, tile = rows_of(problem)
-        population: Population = InMemory(tile)
+        rows, population = _in_memory(problem)
         resources = tuple(problem.resources)
     else:
         rows, population = _of_shards(problem)
@@ -35,6 +34,19 @@ def solve_box(problem: Problem | Opened, *, near: ArrayLike | None = None) -> Al
     located = locate(population, rows, None if near is None else _near(near, rows.count))
     answer = certified if located.vertex.ray is None else contradiction
     return answer(located, resources)
+
+
+def _in_memory(problem: Problem) -> tuple[Rows, Population]:
+    def look() -> None:
+        problem.check_value()
+        for resource in problem.resources:
+            problem.check(resource)
+
+    rows, tile = rows_of(problem, numbers=False)
+    if len(rows.costs) > 1:
+        look()
+    # With one kind of cost the pass itself sees numbers that no solver may use.
+    return rows, InMemory(tile, refuse=look if len(rows.costs) == 1 else None)
 
 
 def _of_shards(given: Opened) -> tuple[Rows, Population]:
