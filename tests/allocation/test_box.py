@@ -167,3 +167,21 @@ def test_optimum_prices_and_status_are_those_of_highs(block: int) -> None:
         assert (solved.rounded_violation <= 0) == (excess(instance, solved.level) <= 1e-9), seed
         rounded = at(instance.problem.value.astype(np.float64), solved.level).sum()
         assert rounded == pytest.approx(solved.rounded, rel=1e-9, abs=0), seed
+
+
+def test_of_a_few_accounts_the_whole_answer_is_the_best_there_is() -> None:
+    seen = 0
+    for seed in range(400):
+        instance = draw(seed)
+        if instance.problem.shape[1] > 10:
+            continue
+        best = highs(instance, whole=True)
+        solved = solve(instance.problem, solver="box")
+        if best is None:
+            # Whole levels need not meet limits that fractions meet.
+            assert solved.status == "infeasible" or solved.rounded_violation > 0, seed
+            continue
+        seen += 1
+        assert solved.rounded_violation <= 0, seed
+        assert solved.rounded == pytest.approx(best, rel=1e-9, abs=0), seed
+    assert seen > 40
