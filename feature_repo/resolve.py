@@ -49,7 +49,7 @@ class Solver:
         complete = np.where(known, embedding, head.default_embedding).astype(np.float32)
         return Curves(head.levels, head.response(complete)).take(place)
 
-    def solve(self, state: PricingState) -> Resolution:
+    def solve(self, state: PricingState, *, solver: str = "auto") -> Resolution:
         """Price the rest of the window. Raises :class:`NotCertified` when the price may not be published."""
         newest = self.prices.latest(self.campaign.name, verified_only=True)
         return resolve(
@@ -61,6 +61,7 @@ class Solver:
             version=newest.version + 1 if newest else 1,
             model_version=self.model_version,
             now=datetime.now(UTC),
+            solver=solver,
         )
 
     def publish(self, record: PriceRecord) -> PriceRecord:
@@ -70,9 +71,9 @@ class Solver:
         return published
 
 
-def solve_state(state: Path, workspace: Path, out: Path) -> PriceRecord:
+def solve_state(state: Path, workspace: Path, out: Path, *, solver: str = "auto") -> PriceRecord:
     """The solve step: price the state in a file, and write the sealed record to ``out``."""
-    record = Solver(workspace).solve(PricingState.load(state)).record
+    record = Solver(workspace).solve(PricingState.load(state), solver=solver).record
     write_whole(out, record.to_json())
     return record
 

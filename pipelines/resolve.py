@@ -13,6 +13,7 @@ def resolve_pipeline(
     ledger_url: str = "",
     metrics_urls: list = [],  # noqa: B006 - kfp reads the default from the signature
     prometheus_url: str = "",
+    solver: str = "auto",
 ) -> None:
     """Solve λ* again and publish it. What now matters is never cached.
 
@@ -21,9 +22,10 @@ def resolve_pipeline(
         ledger_url: of the ledger service; empty before the campaign starts.
         metrics_urls: pages to read the spend from when no Prometheus is configured.
         prometheus_url: of Prometheus; empty when there is none.
+        solver: name of the allocation's solver.
     """
     state = measure(
         workspace=workspace, ledger_url=ledger_url, metrics_urls=metrics_urls, prometheus_url=prometheus_url
     ).set_caching_options(False)
-    price = solve(state=state.outputs["state"], workspace=workspace).set_caching_options(False)
+    price = solve(state=state.outputs["state"], workspace=workspace, solver=solver).set_caching_options(False)
     publish(price=price.outputs["price"], workspace=workspace).set_caching_options(False)

@@ -10,6 +10,7 @@ from shadowprice.allocation.demands import (
     priority_demands,
     solve_demands,
 )
+from shadowprice.allocation.draw import draw_levels
 from shadowprice.allocation.executors.ray import RayExecutor
 from shadowprice.allocation.problem import Problem, Resource, on_response
 from shadowprice.allocation.solution import Allocation
@@ -28,6 +29,7 @@ __all__ = [
     "ShardWriter",
     "Shortage",
     "StoredProblem",
+    "draw_levels",
     "heuristic_demands",
     "literal_heuristic_demands",
     "on_response",

@@ -13,7 +13,7 @@ from shadowprice.allocation.problem import Matrix, Problem, Resource, Sense
 ROUNDING = 1e-12
 """Relative slack that sums are allowed for floating point."""
 
-Status = Literal["optimal", "infeasible"]
+Status = Literal["optimal", "approximate", "infeasible"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,8 @@ class Allocation:
     An equality over costs that are not whole numbers is in general met by no whole answer: ``level`` then
     comes close, on either side.
 
-    status      ``optimal``, or ``infeasible`` when no answer, fractional or not, meets the limits; then
+    status      ``optimal``; ``approximate`` from a method that ended elsewhere, and gap and violation say how far off;
+                or ``infeasible`` when no answer, fractional or not, meets the limits; then
                 prices are NaN and ``level`` exceeds them by as little as was found (for one budget: the
                 cheapest levels)
     prices      (K,), λ of each resource in value per unit of cost: ≥ 0 of a cap, ≤ 0 of a floor, any of an equality

@@ -45,6 +45,7 @@ def resolve(
     model_version: str,
     now: datetime,
     max_spend_age: timedelta = timedelta(minutes=10),
+    solver: str = "auto",
 ) -> Resolution:
     """Solve the rest of the window on a sample of recent traffic.
 
@@ -58,6 +59,7 @@ def resolve(
         model_version: the model that made the curves.
         now: UTC, stamped on the record; its expiry is the campaign's price_ttl_hours later.
         max_spend_age: oldest spend that may be priced.
+        solver: a name of ``shadowprice.allocation.solvers``; what it finds is certified all the same.
 
     Each request of the sample stands for as many as are expected of its side, so the problem is
     that of the rest of the window. What may be spent on it is
@@ -84,7 +86,7 @@ def resolve(
         raise NotCertified(f"the budget is overspent by {-left:.0f} minor units: only the hard stop can answer now")
     curves = _sampled(samples, ahead, slot)
     problem, columns = _rest_of_window(campaign, curves, ahead, left)
-    solved = solve(problem)
+    solved = solve(problem, solver=solver)
     _certify(campaign, solved, left)
 
     planned = 0.0
@@ -171,7 +173,7 @@ def _rest_of_window(
 
 
 def _certify(campaign: Campaign, solved: Allocation, left: float) -> None:
-    if solved.status != "optimal":
+    if solved.status == "infeasible":
         raise NotCertified(
             f"infeasible: with {left:.0f} minor units in hand even the cheapest levels exceed budget "
             f"{campaign.budget.name!r}; the last price stays"

@@ -16,7 +16,7 @@ from shadowprice.allocation import solve
 from shadowprice.campaign import Budget, BudgetForm, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
-from shadowprice.errors import Conflict, InvalidInput, NotCertified
+from shadowprice.errors import Conflict, InvalidInput, NotCertified, NotFound
 from shadowprice.pacing.compare import Setting
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.resolve import Resolution, money_left, publish, resolve
@@ -193,13 +193,31 @@ def test_a_side_that_is_expected_but_not_in_the_sample_is_not_certified(case: Ca
     assert found.record.sample_rows == 300
 
 
+def test_the_solver_is_a_setting_and_an_approximate_one_passes_the_same_gate(
+    case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = case()
+    price = one.resolve(report()).record.prices["budget"]
+    for exact in ("interval", "breakpoints", "bisection", "highs_lp"):
+        assert one.resolve(report(), solver=exact).record.prices["budget"] == pytest.approx(price, rel=1e-8)
+    near = one.resolve(report(), solver="dual_ascent").record
+    assert near.status == "approximate"
+    assert 1e-9 < near.gap <= one.campaign.gap_limit
+    strict = replace(one.campaign, gap_limit=near.gap / 2)
+    monkeypatch.setattr(one, "campaign", strict)
+    with pytest.raises(NotCertified, match="gap"):
+        one.resolve(report(), solver="dual_ascent")
+    with pytest.raises(NotFound, match="bisection"):
+        one.resolve(report(), solver="guess")
+
+
 @pytest.mark.parametrize("limit", ["gap_limit", "violation_limit"])
 def test_a_certificate_above_the_campaigns_limit_is_not_certified(
     case: Callable[..., Case], limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = case()
     shown = {limit.removesuffix("_limit"): 2 * getattr(one.campaign, limit)}
-    monkeypatch.setattr(module, "solve", lambda problem: replace(solve(problem), **shown))
+    monkeypatch.setattr(module, "solve", lambda problem, **given: replace(solve(problem, **given), **shown))
     with pytest.raises(NotCertified, match=limit.removesuffix("_limit")):
         one.resolve(report())
 

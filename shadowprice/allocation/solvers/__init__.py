@@ -11,16 +11,25 @@ from shadowprice.allocation.level_file import LevelFile
 from shadowprice.allocation.opening import open_shards
 from shadowprice.allocation.problem import Problem
 from shadowprice.allocation.solution import Allocation
+from shadowprice.allocation.solvers.bisection import solve_bisection
 from shadowprice.allocation.solvers.box import solve_box
 from shadowprice.allocation.solvers.breakpoints import solve_breakpoints
+from shadowprice.allocation.solvers.dual_ascent import solve_dual_ascent
+from shadowprice.allocation.solvers.highs import solve_highs_lp, solve_highs_milp
 from shadowprice.allocation.solvers.interval import solve_interval
+from shadowprice.allocation.solvers.lbfgs import solve_lbfgs
 from shadowprice.allocation.sources import Sharded
 from shadowprice.errors import InvalidProblem, NotFound
 
 SOLVERS: dict[str, Callable[..., Allocation]] = {
+    "bisection": solve_bisection,
     "box": solve_box,
     "breakpoints": solve_breakpoints,
+    "dual_ascent": solve_dual_ascent,
+    "highs_lp": solve_highs_lp,
+    "highs_milp": solve_highs_milp,
     "interval": solve_interval,
+    "lbfgs": solve_lbfgs,
 }
 
 OF_SHARDS = frozenset({"box", "interval"})
