@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml constraints.txt $(wildcard shadowprice/allocation/kerne
 install: $(STAMP) ## One .venv with everything that tests and benchmarks need
 
 .PHONY: quickstart
-quickstart: install ## The whole main job on one machine [DATASET=world|tables|o2o|thornton] [DATA=path] [OPTIONS=json]
+quickstart: install ## The whole main job on one machine [DATASET=world|tables|o2o|thornton|promotion] [DATA=path] [OPTIONS=json]
 	$(BIN)/python -W ignore -m pipelines.quickstart --dataset $(DATASET) --data '$(DATA)' --options '$(OPTIONS)' --seed $(SEED)
 
 .PHONY: serve

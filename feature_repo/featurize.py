@@ -21,15 +21,19 @@ from shadowprice.errors import InvalidInput
 from shadowprice.files import write_whole
 from shadowprice.graphs.aggregates import interactions
 from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
+from shadowprice.learning.propensity import check_weighting, weigh
 from shadowprice.learning.training_set import TrainingSet, snapshot_times
 from shadowprice.pacing.history import fit_traffic
+from shadowprice.responses.inputs import with_features
 from shadowprice.tables import Tables, campaign_from_tables, labelled
 
 FEATURES = "features"
 CAMPAIGN = "campaign.json"
 
 
-def featurize(data: Path, workspace: Path, out: Path, *, online: Online | None = None) -> dict[str, Any]:
+def featurize(
+    data: Path, workspace: Path, out: Path, *, online: Online | None = None, weighting: str = "none"
+) -> dict[str, Any]:
     """Store the features of a prepared data set and write its training set.
 
     Args:
@@ -37,10 +41,13 @@ def featurize(data: Path, workspace: Path, out: Path, *, online: Online | None =
         workspace: folder that outlives the run; gets features/, campaign.json and the traffic.
         out: where the training set goes.
         online: store for serving; Redis when ``SHADOWPRICE_REDIS`` is set, else sqlite.
+        weighting: ``none``, ``known`` or ``fitted``: how the labelled rows are weighted for training where the
+            incentives were not assigned at random.
 
     Returns:
-        What the step saw: rows per side and split, accounts, ties, snapshots, rows left out.
+        What the step saw: rows per side and split, accounts, ties, snapshots, rows left out, effective rows.
     """
+    how = check_weighting(weighting)
     dataset = load_dataset(data)
     tables = dataset.tables
     campaign = campaign_from_tables(tables)
@@ -85,6 +92,11 @@ def featurize(data: Path, workspace: Path, out: Path, *, online: Online | None =
     snapshots = [
         _snapshot(store, tables, at, until, requests) for at, until in zip(times, [*times[1:], None], strict=True)
     ]
+    for side, found in rows.items():
+        levels = len(campaign.terms(side).levels)
+        weights = weigh(with_features(found, snapshots, side) if how == "fitted" else found, levels, how)
+        rows[side] = found.assign(weight=1.0 if weights is None else weights.values)
+        facts |= {} if weights is None else {f"{side} weights": f"{how} propensities: {weights}"}
     serving = {side: _serving(requests[side], snapshots[-1], side) for side in rows}
     training = TrainingSet(
         rows=rows,

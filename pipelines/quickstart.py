@@ -17,6 +17,7 @@ from typing import Any
 from pipelines.campaign_day import play, why_not
 from pipelines.local import compile_all, run
 from shadowprice.errors import NotFound, ShadowpriceError
+from shadowprice.learning.propensity import check_weighting
 from shadowprice.learning.recipes import recipe_names
 from shadowprice.responses.repaired import RepairSteps
 
@@ -32,11 +33,12 @@ def quickstart(
     epochs: int = 400,
     workers: int = 1,
     curve_repair: str = "none",
+    weighting: str = "none",
 ) -> Path:
     """Run everything and return the run's folder; ``<runs>/latest`` points to it when all went well.
 
     Args:
-        dataset: world, tables, o2o or thornton.
+        dataset: world, tables, o2o, thornton or promotion.
         data: folder of the files, for data sets that read files.
         runs: where runs are kept.
         options: what the data set takes besides, such as a split by time.
@@ -45,7 +47,9 @@ def quickstart(
         epochs: at most.
         workers: Ray workers of the training step; 0 trains without Ray.
         curve_repair: what is done to the curves after training, such as ``effect+monotone``.
+        weighting: none, known or fitted: how rows are weighted where incentives were not assigned at random.
     """
+    check_weighting(weighting)
     if recipe not in recipe_names():
         raise NotFound(f"recipe {recipe!r} is unknown; choose one of {recipe_names()}")
     RepairSteps.named(curve_repair)
@@ -64,6 +68,7 @@ def quickstart(
         "seed": seed,
         "workers": workers,
         "curve_repair": curve_repair,
+        "weighting": weighting,
     }
     compile_all(folder / "pipeline")
     seconds = run("train", folder / "pipeline", arguments)
@@ -81,7 +86,7 @@ def quickstart(
 def main() -> int:
     """Command line; returns the exit status."""
     parser = argparse.ArgumentParser(description="The whole main job on one machine.")
-    parser.add_argument("--dataset", default="world", choices=["world", "tables", "o2o", "thornton"])
+    parser.add_argument("--dataset", default="world", choices=["world", "tables", "o2o", "thornton", "promotion"])
     parser.add_argument("--data", default="", help="folder of the files, for data sets that read files")
     parser.add_argument("--options", default={}, type=json.loads, help="of the data set, as JSON")
     parser.add_argument("--runs", default="runs", type=Path, help="where runs are kept")
@@ -90,6 +95,12 @@ def main() -> int:
     parser.add_argument("--epochs", default=400, type=int, help="at most; training stops early")
     parser.add_argument("--workers", default=1, type=int, help="Ray workers; 0 trains without Ray")
     parser.add_argument("--curve-repair", default="none", help="such as effect+monotone")
+    parser.add_argument(
+        "--weighting",
+        default="none",
+        choices=["none", "known", "fitted"],
+        help="propensities whose inverse weights rows",
+    )
     given = vars(parser.parse_args())
     try:
         folder = quickstart(given.pop("dataset"), given.pop("data"), given.pop("runs"), **given)

@@ -20,12 +20,13 @@ def train_pipeline(
     seed: int = 0,
     workers: int = 1,
     curve_repair: str = "none",
+    weighting: str = "none",
 ) -> None:
     """Train a model and serve it if it passes the gate.
 
     Args:
         workspace: folder that outlives the run: feature repo, model served, prices.
-        dataset: world, tables, o2o or thornton.
+        dataset: world, tables, o2o, thornton or promotion.
         data: folder of the files, for data sets that read files.
         options: what the data set takes besides.
         recipe: joint_gnn, dnn_h, dnn, or the name of a response layer or response model.
@@ -34,11 +35,13 @@ def train_pipeline(
         workers: Ray workers; 0 trains in the component's own process.
         curve_repair: what is done to the curves after training: none, or of effect, pooled, by_level, monotone
             joined by '+'.
+        weighting: none, known or fitted: how rows are weighted where incentives were not assigned at random.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
     prepared = prepare(dataset=dataset, data=data, seed=seed, options=options).set_caching_options(False)
     tables = prepared.outputs["tables"]
-    training = featurize(tables=tables, workspace=workspace).set_caching_options(False).outputs["training"]
+    features = featurize(tables=tables, workspace=workspace, weighting=weighting).set_caching_options(False)
+    training = features.outputs["training"]
     model = train(
         training=training, recipe=recipe, epochs=epochs, seed=seed, workers=workers, curve_repair=curve_repair
     ).outputs["model"]

@@ -1,8 +1,9 @@
-"""Fitted propensities: which level an account would have been given, learned from who was given what (S1, 3.1)."""
+"""Weights of rows whose incentives were not assigned at random, from known or fitted propensities (S1, 3.1)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, cast, get_args
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,42 @@ from scipy.special import logsumexp, softmax
 
 from shadowprice.errors import InvalidInput
 from shadowprice.responses.tabular import fit_tabular
+from shadowprice.responses.weights import Weights, inverse_propensity
 
 Array = NDArray[np.float64]
+
+Weighting = Literal["none", "known", "fitted"]
+"""Every row alike; the inverse of the logged propensities; the inverse of propensities fitted here."""
+
+
+def check_weighting(how: str) -> Weighting:
+    """``how``, refused unless it is one of :data:`Weighting`."""
+    if how not in get_args(Weighting):
+        raise InvalidInput(f"must be one of {', '.join(get_args(Weighting))}, got {how!r}", field="weighting")
+    return cast(Weighting, how)
+
+
+def weigh(frame: pd.DataFrame, levels: int, how: Weighting, *, seed: int = 0) -> Weights | None:
+    """Weights of the rows of ``frame``, or None where every row counts alike.
+
+    Args:
+        frame: account_id, level; ``propensity`` when known, and the features the assignment looked at when fitted.
+        levels: J.
+        how: where the propensities come from.
+        seed: of the folds.
+
+    Raises:
+        InvalidInput: no propensity was logged, or the levels do not overlap.
+    """
+    if how == "none":
+        return None
+    level = frame["level"].to_numpy(dtype=np.int64)
+    if how == "fitted":
+        return inverse_propensity(level, fit_propensity(frame, levels, seed=seed), levels)
+    if "propensity" not in frame or frame["propensity"].isna().any():
+        rows = [] if "propensity" not in frame else np.flatnonzero(frame["propensity"].isna())[:5].tolist()
+        raise InvalidInput("was not logged; choose weighting 'fitted' or 'none'", field="propensity", rows=rows)
+    return inverse_propensity(level, frame["propensity"].to_numpy(dtype=np.float64), levels)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from shadowprice.responses.heads import LogitHead
 from shadowprice.responses.joint import JointModel, JointSpec
 from shadowprice.responses.state import State
 from shadowprice.responses.training import Progress, TrainingConfig
+from shadowprice.responses.weights import row_weights
 
 HELD_OUT = 0.15
 """Share of accounts kept for early stopping (S0: 85 % of entities train, 15 % validate)."""
@@ -64,6 +65,7 @@ class NetworkModel(ResponseModel):
     def fit(self, frame: pd.DataFrame) -> Self:
         """Train; 15 % of the accounts are held out for early stopping."""
         self.check_frame(frame)
+        frame = frame.assign(weight=row_weights(frame, self.levels.size))
         snapshots = self._snapshots(frame)
         known = {name for snapshot in snapshots for name in snapshot.names[self.side]}
         context = [c for c in frame.columns if c.startswith(("x_", "c_")) and c not in known and c not in RESERVED]

@@ -20,9 +20,9 @@ def world() -> Dataset:
     return load("world", customers=200, merchants=60, both=5, trials=2)
 
 
-def run(dataset: Dataset, folder: Path) -> tuple[TrainingSet, dict]:
+def run(dataset: Dataset, folder: Path, **options: str) -> tuple[TrainingSet, dict]:
     save_dataset(dataset, folder / "data")
-    facts = featurize(folder / "data", folder, folder / "training")
+    facts = featurize(folder / "data", folder, folder / "training", **options)
     return TrainingSet.load(folder / "training"), facts
 
 
@@ -61,3 +61,24 @@ def test_a_side_with_offers_and_no_outcome_is_refused_with_what_to_do(world: Dat
     outcome = tables.outcome[~tables.outcome["request_id"].isin(merchants)]
     with pytest.raises(InvalidInput, match=r"outcome.*'merchant'.*leave its offers out"):
         run(replace(world, tables=replace(tables, outcome=outcome)), tmp_path)
+
+
+@pytest.mark.parametrize("weighting", ["known", "fitted"])
+def test_rows_that_were_not_assigned_at_random_are_weighted_back_to_a_trial(weighting: str, tmp_path: Path) -> None:
+    drawn = load("promotion", seed=1, rows=2000, features=(3,), levels=(0, 50, 100), bias=1.0)
+    data, facts = run(drawn, tmp_path, weighting=weighting)
+    rows, truth = data.rows["customer"], drawn.truth.pivot(index="account_id", columns="level", values="response")
+    assert f"{weighting} propensities" in facts["customer weights"]
+    assert rows["weight"].mean() == pytest.approx(1.0)
+    active = truth[0].loc[rows["account_id"]].to_numpy()
+    for level in range(3):
+        own = (rows["level"] == level).to_numpy()
+        weighted = np.average(active[own], weights=rows["weight"][own])
+        assert abs(weighted - active.mean()) < 0.35 * max(abs(active[own].mean() - active.mean()), 0.03)
+
+
+def test_without_a_word_every_row_counts_alike_and_an_unknown_word_is_refused(world: Dataset, tmp_path: Path) -> None:
+    data, _ = run(world, tmp_path)
+    assert all((rows["weight"] == 1.0).all() for rows in data.rows.values())
+    with pytest.raises(InvalidInput, match="weighting: must be one of none, known, fitted"):
+        featurize(tmp_path / "data", tmp_path, tmp_path / "training", weighting="some")
