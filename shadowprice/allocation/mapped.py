@@ -58,6 +58,20 @@ def advise(array: NDArray[Any], start: int, stop: int, advice: str) -> None:
             memory.madvise(code, begin, min(end, len(memory)) - begin)
 
 
+def fetch(array: NDArray[Any], starts: NDArray[np.int64], width: int) -> None:
+    """Ask for the blocks of ``width`` entries of the last axis that begin at ``starts``, all at once."""
+    memory = _mapping(array)
+    if memory is None or not hasattr(mmap, "MADV_WILLNEED"):
+        return
+    first = array.ctypes.data - np.frombuffer(memory, dtype=np.uint8).ctypes.data
+    rows = array.reshape(-1, array.shape[-1])
+    begin = first + np.arange(rows.shape[0])[:, None] * rows.strides[0] + starts * array.itemsize
+    end = begin + width * array.itemsize
+    begin -= begin % PAGE
+    for at, size in zip(begin.ravel().tolist(), (end - begin).ravel().tolist(), strict=True):
+        memory.madvise(mmap.MADV_WILLNEED, at, size)
+
+
 def assign(array: NDArray[np.int32], place: NDArray[np.int64], entries: NDArray[np.int32]) -> None:
     """``array[place] = entries`` for ascending places; a mapped array never holds more than a part in memory."""
     if _mapping(array) is None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from shadowprice.allocation import kernel
 from shadowprice.allocation.kernel import NetCost, Scored, Tile
 from shadowprice.allocation.kernel.arguments import Matrix, Real
+from shadowprice.allocation.sampling import WIDTH
 from shadowprice.allocation.solution import pick
 from shadowprice.allocation.spend_curve import Points
 
@@ -49,6 +50,10 @@ class Population(Protocol):
     @property
     def accounts(self) -> int:
         """Number of accounts N."""
+
+    @property
+    def grain(self) -> int:
+        """How many neighbouring accounts are read as fast as one."""
 
     def sample(self, starts: NDArray[np.int64], width: int) -> Tile:
         """The blocks of ``width`` neighbouring accounts that begin at ``starts`` (ascending), side by side."""
@@ -93,6 +98,11 @@ class InMemory:
     def accounts(self) -> int:
         """Number of accounts N."""
         return self.tile.accounts
+
+    @property
+    def grain(self) -> int:
+        """A cache line."""
+        return WIDTH
 
     def sample(self, starts: NDArray[np.int64], width: int) -> Tile:
         """Copies of blocks; O(J·sample)."""

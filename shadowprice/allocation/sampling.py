@@ -15,20 +15,29 @@ WIDTH = 16
 """Accounts per block: one cache line of float32."""
 
 
-def strata(accounts: int, size: int, seed: int = 0) -> NDArray[np.int64]:
-    """Starts of about ``size / WIDTH`` blocks, one at a random place of each stratum; ascending, reproducible."""
-    width = min(WIDTH, accounts)
+BLOCKS = 1024
+"""Blocks that a sample has at least: the fewer, the less is known of its error."""
+
+
+def block_width(size: int, grain: int) -> int:
+    """Accounts per block of a sample of about ``size`` where ``grain`` neighbours are read as fast as one."""
+    return min(max(grain, WIDTH), max(WIDTH, size // BLOCKS))
+
+
+def strata(accounts: int, size: int, seed: int = 0, width: int = WIDTH) -> NDArray[np.int64]:
+    """Starts of about ``size / width`` blocks, one at a random place of each stratum; ascending, reproducible."""
+    width = min(width, accounts)
     blocks = max(1, min(size, accounts) // width)
     room = accounts // blocks
     place = np.random.default_rng(seed).random(blocks) * (room - width + 1)
     return np.arange(blocks, dtype=np.int64) * room + place.astype(np.int64)
 
 
-def error_of_mean(values: NDArray[np.float64]) -> float:
-    """Standard error of the mean of (n,) values that were sampled in blocks of ``WIDTH``."""
-    blocks = values.size // WIDTH
+def error_of_mean(values: NDArray[np.float64], width: int = WIDTH) -> float:
+    """Standard error of the mean of (n,) values that were sampled in blocks of ``width``."""
+    blocks = values.size // width
     if blocks < 2:
         return float(np.abs(values).max(initial=0.0))
-    means = values[: blocks * WIDTH].reshape(blocks, WIDTH).mean(axis=1)
+    means = values[: blocks * width].reshape(blocks, width).mean(axis=1)
     steps = np.diff(means)
     return float(np.sqrt((steps * steps).sum() / (2 * (blocks - 1) * blocks)))

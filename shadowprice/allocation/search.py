@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.allocation.kernel import NetCost, Tile
+from shadowprice.allocation.kernel import NetCost, Scored, Tile
 from shadowprice.allocation.mapped import assign
 from shadowprice.allocation.population import InMemory, Population
-from shadowprice.allocation.sampling import WIDTH, error_of_mean, strata
+from shadowprice.allocation.sampling import WIDTH, block_width, error_of_mean, strata
 from shadowprice.allocation.spend_curve import Points, SpendCurve
 
 EXACT = 768
@@ -116,9 +116,11 @@ def locate(
     if near is not None and low < near < high:
         left, right = max(low, near * 0.98), min(high, near * 1.02)
     else:
-        tile = population.sample(strata(n, sample_size(n)), min(WIDTH, n))
+        size = sample_size(n)
+        width = block_width(size, population.grain)
+        tile = population.sample(strata(n, size, width=width), min(width, n))
         confidence = CONFIDENCE_INSIDE if inside else CONFIDENCE
-        left, right, _ = interval(tile, goal, goal.capacity / n, low, high, confidence)
+        left, right, _ = interval(tile, goal, goal.capacity / n, low, high, confidence, width)
     passes = 0
     while True:
         scored = population.score(goal.cost, goal.prices(left), goal.prices(right), levels=levels)
@@ -158,9 +160,11 @@ def sample_size(accounts: int) -> int:
 
 
 def interval(
-    tile: Tile, goal: Goal, mean: float, low: float, high: float, confidence: float
+    tile: Tile, goal: Goal, mean: float, low: float, high: float, confidence: float, width: int = WIDTH
 ) -> tuple[float, float, float]:
     """An interval within [low, high] that very likely holds the price at which the mean spend is ``mean``.
+
+    The accounts are blocks of ``width`` neighbours.
 
     Returns its ends and the standard error of the sample's mean spend.
     """
@@ -169,16 +173,21 @@ def interval(
         points = Points.of(tile, goal.cost, goal.member)
         curve = SpendCurve.of(points, low, high)
         centre = min(curve.price(mean * n), _steepest(curve))
-        spread = error_of_mean(points.spend(centre))
+        spread = error_of_mean(points.spend(centre), width)
     else:
-        kept = np.arange(0, n // WIDTH, THINNING, dtype=np.int64) * WIDTH
-        left, right, spread = interval(InMemory(tile).sample(kept, WIDTH), goal, mean, low, high, confidence)
-        scored = InMemory(tile).score(goal.cost, goal.prices(left), goal.prices(right), levels=False)
+        # A part of every block where blocks are wide, and some of the blocks where they are not.
+        wide = width > WIDTH
+        narrow = max(WIDTH, width // THINNING)
+        kept = np.arange(0, n // width, 1 if wide else THINNING, dtype=np.int64) * width
+        part = InMemory(tile).sample(kept, narrow)
+        left, right, spread = interval(part, goal, mean, low, high, confidence, narrow)
+        scored = InMemory(tile).score(goal.cost, goal.prices(left), goal.prices(right), levels=wide)
         # Of the unsettled a part is enough: what it leaves out is a small share of the sample's own error.
         every = max(1, scored.open.accounts // (2 * EXACT))
         points = Points.of(scored.open.copied(np.arange(0, scored.open.accounts, every)), goal.cost, goal.member)
         curve = SpendCurve.of(points, left, right, float(goal.member @ scored.sums[:, 1]), float(every))
-        spread /= THINNING**0.5
+        # More of the same blocks says less than more blocks, and how much less has to be looked at.
+        spread = error_of_mean(_spends(tile, goal, scored), width) if wide else spread / THINNING**0.5
     reach = confidence * spread * n
     left, right = curve.price(mean * n + reach), curve.price(mean * n - reach)
     # A sample that cannot meet the limit at any price says no more than "steep".
@@ -186,6 +195,16 @@ def interval(
     right = right if np.isfinite(right) else 4.0 * _steepest(curve)
     # A hair of room on both sides: the price itself is a slope, and must lie inside.
     return max(left * (1 - 1e-6), low), min(max(right * (1 + 1e-6), np.finfo(float).tiny), high), spread
+
+
+def _spends(tile: Tile, goal: Goal, scored: Scored) -> NDArray[np.float64]:
+    """(n,): about what each account takes within the price interval of a pass."""
+    assert scored.level is not None
+    columns = np.arange(tile.accounts)
+    net: NDArray[np.float64] = goal.cost.offset[scored.level]
+    for weight, plane in zip(goal.cost.weights, tile.planes, strict=True):
+        net = net + weight[scored.level] * plane[scored.level, columns].astype(np.float64)
+    return net if tile.pattern is None else net * goal.member[tile.pattern]
 
 
 def _exact(tile: Tile, goal: Goal, low: float, high: float, levels: bool) -> Located:

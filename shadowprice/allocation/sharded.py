@@ -47,6 +47,10 @@ class Team(Protocol):
     def sizes(self) -> Sequence[int]:
         """Accounts of each shard."""
 
+    @property
+    def grain(self) -> int:
+        """How many neighbouring accounts are read as fast as one."""
+
     def ask(self, layout: Layout, requests: Sequence[Request]) -> list[Any]:
         """Answers in the order of the requests, which name each shard at most once. One round."""
 
@@ -79,6 +83,11 @@ class ShardedPopulation:
     def accounts(self) -> int:
         """Number of accounts N."""
         return int(self._ends[-1])
+
+    @property
+    def grain(self) -> int:
+        """That of the shards where they are held."""
+        return self._team.grain
 
     def sample(self, starts: NDArray[np.int64], width: int) -> Tile:
         """One round; a block may lie across shards."""

@@ -65,6 +65,11 @@ class Tiled:
         """Number of accounts N."""
         return self.source.accounts
 
+    @property
+    def grain(self) -> int:
+        """That of the source."""
+        return self.source.grain
+
     def sample(self, starts: NDArray[np.int64], width: int) -> Tile:
         """Copies of blocks."""
         return self.pieces([(starts, width)])

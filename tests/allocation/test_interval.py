@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 
 from shadowprice.allocation import Problem, Resource, on_response, solve
+from shadowprice.allocation.kernel import NetCost, Tile
+from shadowprice.allocation.population import InMemory
+from shadowprice.allocation.sampling import strata
+from shadowprice.allocation.search import Goal, interval, locate
 
 LEVELS = np.arange(1, 11) * 20
 ACCOUNTS = 30_000
@@ -82,6 +86,23 @@ def test_the_order_of_matrices_in_memory_does_not_matter() -> None:
             found = solve(changed)
             assert found.primal == pytest.approx(wanted.primal, rel=1e-12)
             np.testing.assert_array_equal(found.level, wanted.level)
+
+
+@pytest.mark.parametrize("neighbours", [1, 300, 20_000])
+def test_wide_blocks_know_how_little_they_know_of_neighbours_that_are_alike(neighbours: int) -> None:
+    accounts, misses = 120_000, 0
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        value = np.sort(random.random((LEVELS.size, accounts), dtype=np.float32), axis=0)
+        value *= np.repeat(random.random(accounts // neighbours + 1, dtype=np.float32), neighbours)[:accounts]
+        goal = Goal(NetCost(np.zeros(LEVELS.size), (LEVELS.astype(float),)), np.ones(1), 10.0 * accounts)
+        exact = locate(InMemory(Tile(value, (value,))), goal)
+        # A sample of 64 blocks of 96: more accounts to a block than the variance of single blocks would excuse.
+        starts = strata(accounts, 6144, width=96)
+        sample = InMemory(Tile(value, (value,))).sample(starts, 96)
+        low, high, _ = interval(sample, goal, 10.0, 0.0, np.inf, 3.0, 96)
+        misses += not low <= exact.price <= high
+    assert misses <= 1
 
 
 def test_without_the_compiled_kernel_the_answers_are_the_same() -> None:

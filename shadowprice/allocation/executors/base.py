@@ -44,6 +44,7 @@ class Here:
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = sources
         self.sizes = [source.accounts for source in sources]
+        self.grain = max(source.grain for source in sources)
 
     def ask(self, layout: Layout, requests: Sequence[Request]) -> list[Any]:
         """Answers, one after the other."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from shadowprice.allocation.executors.worker import Worker
+from shadowprice.allocation.sampling import WIDTH
 from shadowprice.allocation.sharded import Request, Team
 from shadowprice.allocation.sources.base import Sharded, Source
 from shadowprice.allocation.tiled import Layout
@@ -132,6 +133,7 @@ class _Actors:
         ray = self._ray = executor._ray
         self._executor = executor
         self.sizes = [source.accounts for source in sources]
+        self.grain = WIDTH if executor.keep else max(source.grain for source in sources)
         self._levels = sources[0].levels
         count = min(executor.workers, len(sources))
         parts = [{at: sources[at] for at in range(worker, len(sources), count)} for worker in range(count)]

@@ -32,6 +32,7 @@ class Source(Protocol):
     levels    J
     accounts  N
     names     its arrays; ``value`` is one, ``allowed`` may be
+    grain     how many neighbouring accounts are read as fast as one
     """
 
     @property
@@ -42,6 +43,8 @@ class Source(Protocol):
     def accounts(self) -> int: ...  # noqa: D102
     @property
     def names(self) -> frozenset[str]: ...  # noqa: D102
+    @property
+    def grain(self) -> int: ...  # noqa: D102
 
     def tiles(self, names: Collection[str]) -> Iterator[tuple[int, Arrays]]:
         """All accounts in order, a tile at a time, each with its first account's position.

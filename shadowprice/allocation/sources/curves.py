@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation.mapped import advise, open_npy
+from shadowprice.allocation.sampling import WIDTH
 from shadowprice.allocation.sources.base import TILE, Arrays, Resources
 from shadowprice.errors import InvalidInput, InvalidProblem
 
@@ -22,7 +23,7 @@ Curve = Callable[[NDArray[Any]], NDArray[Any] | Arrays]
 An account's column must not depend on which others are computed with it; response heads are written so.
 """
 
-WIDTH = 1 << 14
+STEP = 1 << 14
 """Accounts computed at a time: their float64 intermediate results should stay in the cache."""
 
 
@@ -75,13 +76,18 @@ class CurveSource:
     def _first(self) -> Arrays:
         return self._compute(self._rows[:1]) | {name: column[..., :1] for name, column in self.columns.items()}
 
+    @property
+    def grain(self) -> int:
+        """Every account costs the same."""
+        return WIDTH
+
     def tiles(self, names: Collection[str]) -> Iterator[tuple[int, Arrays]]:
-        """Computed ``WIDTH`` accounts at a time; curves only where a name needs them."""
+        """Computed ``STEP`` accounts at a time; curves only where a name needs them."""
         rows = self._rows
         flat, depth = rows.reshape(-1), rows.shape[1]
         computed = not set(names) <= set(self.columns)
-        for start in range(0, self.accounts, WIDTH):
-            stop, after = min(self.accounts, start + WIDTH), min(self.accounts, start + 2 * WIDTH)
+        for start in range(0, self.accounts, STEP):
+            stop, after = min(self.accounts, start + STEP), min(self.accounts, start + 2 * STEP)
             if after > stop:
                 advise(flat, stop * depth, after * depth, "WILLNEED")
             arrays = self._compute(rows[start:stop]) if computed else {}
@@ -92,7 +98,7 @@ class CurveSource:
         """Computed for the accounts of the blocks only."""
         place = (starts[:, None] + np.arange(width)).ravel()
         rows = self._gathered(place)
-        parts = [self._compute(rows[at : at + WIDTH]) for at in range(0, place.size, WIDTH)]
+        parts = [self._compute(rows[at : at + STEP]) for at in range(0, place.size, STEP)]
         arrays = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
         return self._chosen(arrays, names, (..., place))
 

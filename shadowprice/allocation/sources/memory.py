@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation import kernel
 from shadowprice.allocation.problem import Problem, Resource, ResponseCost
+from shadowprice.allocation.sampling import WIDTH
 from shadowprice.allocation.sources.base import Arrays
 
 
@@ -36,6 +37,11 @@ class MemorySource:
     def names(self) -> frozenset[str]:
         """Names of the arrays."""
         return frozenset(self.arrays)
+
+    @property
+    def grain(self) -> int:
+        """A cache line."""
+        return WIDTH
 
     def tiles(self, names: Collection[str]) -> Iterator[tuple[int, Arrays]]:
         """Everything, uncopied."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.allocation.mapped import advise, open_npy
+from shadowprice.allocation.mapped import PAGE, advise, fetch, open_npy
 from shadowprice.allocation.sources.base import TILE, Arrays
 from shadowprice.allocation.sources.memory import MemorySource, gather
 from shadowprice.errors import InvalidInput
@@ -67,6 +67,11 @@ class NpySource:
             arrays[name] = array
         return arrays
 
+    @property
+    def grain(self) -> int:
+        """A page of the file."""
+        return PAGE // np.dtype(self.types["value"][0]).itemsize
+
     def tiles(self, names: Collection[str]) -> Iterator[tuple[int, Arrays]]:
         """Views of the files; the next tile is fetched while one is used, and what was used is given back."""
         arrays = {name: self._arrays[name] for name in names}
@@ -89,8 +94,15 @@ class NpySource:
         for begin in range(0, self.accounts, tile):
             here = starts[(starts >= begin) & (starts < begin + tile)]
             if here.size:
+                # Many pages at once come sooner than one after the other; most of them, sooner with the rest.
+                end = min(self.accounts, begin + tile + width)
+                if here.size * self.grain > (end - begin) // 2:
+                    self._advise(arrays, begin, end, "WILLNEED")
+                else:
+                    for array in arrays.values():
+                        fetch(array, here, width)
                 parts.append({name: gather(np.asarray(array), here, width) for name, array in arrays.items()})
-                self._advise(arrays, begin, min(self.accounts, begin + tile + width), "DONTNEED")
+                self._advise(arrays, begin, end, "DONTNEED")
         return {name: np.concatenate([part[name] for part in parts], axis=-1) for name in names}
 
     def held(self) -> MemorySource:

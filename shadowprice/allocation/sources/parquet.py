@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shadowprice.allocation.sampling import WIDTH
 from shadowprice.allocation.sources.base import Arrays
 from shadowprice.allocation.sources.memory import MemorySource
 from shadowprice.errors import InvalidInput, MissingExtra
@@ -62,6 +63,11 @@ class ParquetSource:
         if missing:
             raise InvalidInput(f"columns are missing: {', '.join(missing[:5])}", field=str(self.path))
         return file
+
+    @property
+    def grain(self) -> int:
+        """Everything is decoded for any block."""
+        return WIDTH
 
     def tiles(self, names: Collection[str]) -> Iterator[tuple[int, Arrays]]:
         """Decoded ``ROWS`` accounts at a time."""
