@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from pandas.api.types import is_numeric_dtype
 
 from shadowprice.campaign import Side
@@ -19,8 +19,21 @@ from shadowprice.errors import InvalidInput
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.state import State, save_state
 
-RESERVED = ("account_id", "level", "response", "propensity", "weight", "partner_id", "snapshot_at")
-"""Columns of a training frame that are not features."""
+RESERVED = (
+    "account_id",
+    "level",
+    "response",
+    "cost",
+    "propensity",
+    "weight",
+    "exploration",
+    "partner_id",
+    "snapshot_at",
+)
+"""Columns of a training frame that are not features.
+
+``cost`` is what the row took, minor units; ``exploration`` says whether its level was drawn at random.
+"""
 FILE = "response.safetensors"
 
 
@@ -59,6 +72,14 @@ class ResponseModel(ABC):
     @abstractmethod
     def curve(self, frame: pd.DataFrame) -> Curves:
         """Curves (J, N) of the N rows of ``frame``: account_id and the features; no labels needed."""
+
+    def cost(self, frame: pd.DataFrame) -> NDArray[np.float32]:
+        """Expected cost (J, N) of granting each level to the rows of ``frame``, minor units.
+
+        The level itself, unless the model has learned the cost from a column ``cost``.
+        """
+        paid = self.levels.astype(np.float32)[:, None]
+        return np.ascontiguousarray(np.broadcast_to(paid, (self.levels.size, len(frame))))
 
     @abstractmethod
     def state(self) -> State:
@@ -105,13 +126,21 @@ class ResponseModel(ABC):
         outside = ~frame["level"].between(0, self.levels.size - 1)
         _refuse("level", outside, f"must be an index into the {self.levels.size} levels")
         _refuse("account_id", frame["account_id"].isna(), "must be known")
+        if "exploration" in frame:
+            _refuse("exploration", ~frame["exploration"].isin([True, False]), "must be true or false")
+        if "cost" in frame:
+            _refuse("cost", ~np.isfinite(frame["cost"].astype(float)), "must be known and finite")
         response = frame["response"].astype(float)
         _refuse("response", ~np.isfinite(response), "must be known and finite")
         if self.binary and self.side == "customer":
             _refuse("response", ~response.isin((0.0, 1.0)), "must be 0 or 1 on the side of customers")
         if "propensity" in frame:
             probability = frame["propensity"].astype(float)
-            _refuse("propensity", ~((probability > 0) & (probability <= 1)), "must be in (0, 1]")
+            wrong = ~((probability > 0) & (probability <= 1))
+            if "exploration" in frame:
+                # Nobody knows how likely a level was that was not drawn.
+                wrong &= frame["exploration"].astype(bool)
+            _refuse("propensity", wrong, "must be in (0, 1]")
         if "weight" in frame:
             weight = frame["weight"].astype(float)
             _refuse("weight", ~(np.isfinite(weight) & (weight >= 0)), "must be finite and not negative")

@@ -28,6 +28,16 @@ MODELS = {
     "isotonic_lr": "shadowprice.responses.isotonic_lr:IsotonicLogisticRegression",
     "lattice": "shadowprice.responses.lattice:LatticeModel",
     "dnn_level": "shadowprice.responses.dnn_level:DnnLevelModel",
+    "s_learner": "shadowprice.responses.learners:SLearnerModel",
+    "t_learner": "shadowprice.responses.learners:TLearnerModel",
+    "cfrnet": "shadowprice.responses.cfrnet:CfrNetModel",
+    "dragonnet": "shadowprice.responses.dragonnet:DragonNetModel",
+    "direct_ranking": "shadowprice.responses.direct_ranking:DirectRankingModel",
+    "end_to_end": "shadowprice.responses.goal.end_to_end:EndToEndModel",
+    "dfcl_policy": "shadowprice.responses.goal.dfcl:DfclPolicyModel",
+    "dfcl_entropy": "shadowprice.responses.goal.dfcl:DfclEntropyModel",
+    "dfcl_difference": "shadowprice.responses.goal.dfcl:DfclDifferenceModel",
+    "bi_dfcl": "shadowprice.responses.goal.bi_dfcl:BiDfclModel",
 }
 EXTRAS = {"lightgbm": "gbdt"}
 """Package → the extra that installs it, where that is not ``learn``."""

@@ -1,0 +1,87 @@
+"""Gradient descent on rows: Adam, steps of bounded size, early stop at the best measure on held-out rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from shadowprice.responses.training import FitResult, Progress, TrainingConfig
+
+LARGEST_STEP = 65_536
+"""Rows of a gradient step where the configuration asks for all of them: memory stays bounded."""
+
+
+def descend(
+    module: nn.Module,
+    rows: int,
+    loss: Callable[[Tensor, int], Tensor],
+    measure: Callable[[], float],
+    config: TrainingConfig,
+    *,
+    parameters: Iterable[nn.Parameter] | None = None,
+    progress: Progress | None = None,
+    keep_start: bool = False,
+) -> FitResult:
+    """Train ``module`` in place and leave it at its best epoch.
+
+    Args:
+        module: what is trained, and whose state is kept.
+        rows: how many training rows there are.
+        loss: of the rows at an index (n,), in an epoch.
+        measure: on held-out rows, to be small.
+        config: ``batch_rows`` 0 takes all rows in steps of at most 65 536.
+        parameters: those of ``module`` by default.
+        progress: called after every epoch with epoch, train_loss, validation_loss.
+        keep_start: whether the state before the first epoch may be the best.
+    """
+    trained = list(module.parameters() if parameters is None else parameters)
+    optimiser = torch.optim.Adam(trained, lr=config.learning_rate, weight_decay=config.weight_decay)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimiser, config.decay)
+    random = torch.Generator().manual_seed(config.seed)
+    best = measured(module, measure) if keep_start else math.inf
+    best_epoch, best_state = -1, deepcopy(module.state_dict())
+    history: list[dict[str, float]] = []
+    for epoch in range(config.epochs):
+        if epoch - max(best_epoch, 0) > config.patience:
+            break
+        module.train()
+        losses = []
+        for index in batches(rows, config.batch_rows, random):
+            optimiser.zero_grad()
+            value = loss(index, epoch)
+            value.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(trained, 5.0)
+            optimiser.step()
+            losses.append(float(value.detach()))
+        schedule.step()
+        held_out = measured(module, measure)
+        if not math.isfinite(held_out):
+            break
+        history.append({"epoch": float(epoch), "train_loss": sum(losses) / len(losses), "validation_loss": held_out})
+        if held_out < best:
+            best, best_epoch, best_state = held_out, epoch, deepcopy(module.state_dict())
+        if progress is not None:
+            progress(history[-1])
+    module.load_state_dict(best_state)
+    module.eval()
+    return FitResult(len(history), best_epoch, best, history)
+
+
+def measured(module: nn.Module, measure: Callable[[], float]) -> float:
+    """``measure`` of the module as it serves."""
+    module.eval()
+    with torch.no_grad():
+        return measure()
+
+
+def batches(rows: int, size: int, random: torch.Generator) -> Iterator[Tensor]:
+    """Indices of the steps of an epoch: every row once, in a new order unless one step takes all."""
+    size = min(size or LARGEST_STEP, LARGEST_STEP)
+    if rows <= size:
+        yield torch.arange(rows)
+        return
+    yield from torch.randperm(rows, generator=random).chunk(math.ceil(rows / size))

@@ -1,0 +1,159 @@
+"""Two-outcome networks trained jointly for their predictions and for what their decisions bring."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shadowprice.errors import InvalidInput
+from shadowprice.responses.descent import descend
+from shadowprice.responses.goal.goals import Goal
+from shadowprice.responses.goal.path import outcome_path
+from shadowprice.responses.goal.registry import make_estimator
+from shadowprice.responses.goal.trial import Trial
+from shadowprice.responses.outcome_networks import NETWORKS, OutcomeNetwork
+from shadowprice.responses.training import Progress, TrainingConfig
+from shadowprice.responses.two_outcome import LabelledRows, TwoOutcomeModel
+
+FINE_TUNING = TrainingConfig(learning_rate=2e-3, epochs=150, patience=50, weight_decay=1e-5)
+BUDGETS = (0.2, 0.35, 0.5, 0.65, 0.8)
+"""Default budgets, as shares of the way from the least spend to the spend without a budget."""
+
+
+class GoalModel(TwoOutcomeModel):
+    """A two-stage fit, then joint training: prediction loss + α·(−goal), α rising from 0 over ``ramp`` epochs.
+
+    The goal is seen on rows whose level was drawn at random (column ``exploration``; all, without it). It is
+    insensitive to a common shift of all scores, so the prediction loss is kept; the epoch is chosen by the
+    goal on the held-out accounts, the warm start included. The goal is measured in units of its range over
+    prices at the warm start, so that α means the same whatever the currency.
+
+    Options:
+        network: ``s_learner``, ``t_learner`` or ``shared``.
+        estimator: of the gradient through the decision; one of ``goal.estimator_names()``.
+        estimator_options: those of the estimator.
+        alpha: weight of the goal.
+        ramp: epochs until α is reached.
+        baseline: take each row's mean prediction over the levels, at the warm start, off its outcome: it
+            leaves the expectation of the gradient and removes the variance between rows.
+        fine_tuning: how to train jointly.
+        hidden, training, progress: as of the two-stage models.
+    """
+
+    def __init__(
+        self,
+        levels: Sequence[int],
+        seed: int = 0,
+        *,
+        network: str = "s_learner",
+        estimator: str = "ifd",
+        estimator_options: Mapping[str, Any] | None = None,
+        alpha: float = 1.0,
+        ramp: int = 10,
+        baseline: bool = True,
+        fine_tuning: TrainingConfig | None = None,
+        hidden: int = 32,
+        training: TrainingConfig | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(levels, seed, hidden=hidden, training=training, progress=progress)
+        if network not in NETWORKS:
+            raise InvalidInput(f"must be one of {sorted(NETWORKS)}, got {network!r}", field="network")
+        if self.levels.size < 2:
+            raise InvalidInput("a decision needs at least two levels", field="levels")
+        if not alpha >= 0:
+            raise InvalidInput("must not be negative", field="alpha")
+        self.network_name = network  # type: ignore[misc]
+        self.estimator = make_estimator(estimator, **(estimator_options or {}))
+        self.alpha = alpha
+        self.ramp = ramp
+        self.baseline = baseline
+        self.fine_tuning = fine_tuning or FINE_TUNING
+
+    @abstractmethod
+    def goal(self, value: Tensor, cost: Tensor, trial: Trial) -> Goal:
+        """The goal, given the warm start's predictions (n, J) on the trial's rows."""
+
+    def learn(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
+        """Two stages, then joint training."""
+        self.learn_predictions(network, train, held_out)
+        self.learn_goal(network, train, held_out)
+        self.recalibrate(network, held_out)
+
+    def learn_goal(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
+        """Joint training from the fitted network."""
+        start = deepcopy(network).eval()
+        trial, judged = self.trial(train, start), self.trial(held_out.take(held_out.drawn), start)
+        with torch.no_grad():
+            value, cost = self.expected(start(train.x[train.drawn]))
+            goal = self.goal(value, cost, trial.take(train.drawn))
+            unit = goal_unit(value, cost, trial.take(train.drawn))
+
+        def loss(index: Tensor, epoch: int) -> Tensor:
+            rows = train.take(index)
+            raw = network(rows.x)
+            value, cost = self.expected(raw)
+            alpha = self.alpha * min(1.0, (epoch + 1) / max(self.ramp, 1)) / unit
+            drawn = rows.drawn
+            lost = goal.loss(value[drawn], cost[drawn], trial.take(index[drawn]), self.estimator)
+            return self.prediction_loss(raw, rows) + alpha * lost
+
+        descend(
+            network,
+            len(train),
+            loss,
+            lambda: -goal.measure(*self.expected(network(held_out.x[held_out.drawn])), judged),
+            replace(self.fine_tuning, seed=self.seed),
+            progress=self.progress,
+            keep_start=True,
+        )
+
+    @torch.no_grad()
+    def recalibrate(self, network: OutcomeNetwork, held_out: LabelledRows) -> None:
+        """Shift each outcome's output, alike at all levels, so that its mean over the held-out rows is right.
+
+        Training for the goal lets the common level of the scores drift. A common shift of an amount
+        changes no decision; one of a logit next to none.
+        """
+        raw = network(held_out.x)
+        assigned = raw.gather(2, held_out.level[:, None, None].expand(-1, raw.shape[1], 1)).squeeze(2)
+        share = held_out.weight / held_out.weight.sum()
+        network.shift(
+            torch.stack(
+                [
+                    kind.shift(assigned[:, k], (share * held_out.outcomes[:, k]).sum(), share)
+                    for k, kind in enumerate(self.kinds)
+                ]
+            )
+        )
+
+    @torch.no_grad()
+    def trial(self, rows: LabelledRows, start: OutcomeNetwork) -> Trial:
+        """The rows as a goal sees them; a single-outcome frame costs the level."""
+        levels = torch.from_numpy(self.levels).to(rows.outcomes)
+        cost = rows.outcomes[:, 1] if len(self.kinds) == 2 else levels[rows.level]
+        trial = Trial.of(rows.level, rows.outcomes[:, 0], cost, rows.importance)
+        if not self.baseline:
+            return trial
+        value, expense = self.expected(start(rows.x))
+        return trial.with_baseline(value.mean(dim=1), expense.mean(dim=1))
+
+
+def default_budgets(value: Tensor, cost: Tensor) -> list[float]:
+    """:data:`BUDGETS` of the way from the least that can be spent to what is spent where money costs nothing."""
+    low = float(cost.min(dim=1).values.mean())
+    high = float(cost.gather(1, value.argmax(dim=1, keepdim=True)).mean())
+    return [low + share * (high - low) for share in BUDGETS]
+
+
+def goal_unit(value: Tensor, cost: Tensor, trial: Trial) -> float:
+    """Range of the value over prices: what decisions can change; the values' spread where they change nothing."""
+    path = outcome_path(value, cost, trial)
+    reach = float(path.value.max() - path.value.min())
+    return reach if reach > 0 else max(float(trial.value.std()), 1e-6)

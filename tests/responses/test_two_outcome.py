@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import optimize, stats
+
+from shadowprice.datasets.misspecified import World
+from shadowprice.errors import InvalidInput
+from shadowprice.evaluation import metrics
+from shadowprice.responses import load, make
+from shadowprice.responses.cfrnet import squared_mmd, wasserstein
+from shadowprice.responses.outcomes import Outcome
+from shadowprice.responses.training import TrainingConfig
+
+QUICK = TrainingConfig(learning_rate=2e-2, epochs=60, patience=20, decay=0.98)
+PREDICTORS = ("s_learner", "t_learner", "cfrnet", "dragonnet")
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return World(1, nuisance=0.0).trial(4000, 0)
+
+
+@pytest.mark.parametrize("name", PREDICTORS)
+def test_both_outcomes_are_learned_at_every_level(name: str, drawn) -> None:
+    new = World(1, nuisance=0.0).trial(2000, 1)
+    model = make(name, levels=drawn.levels, hidden=16, training=QUICK).fit(drawn.frame)
+    value, cost = model.curve(new.frame).response, model.cost(new.frame)
+    assert value.shape == cost.shape == (4, 2000)
+    assert cost.dtype == np.float32
+    for found, truth in ((value, new.value), (cost, new.cost)):
+        error = np.mean((found - truth) ** 2) / truth.var()
+        assert error < 0.2
+
+
+def test_without_a_cost_the_cost_of_a_level_is_the_level(drawn) -> None:
+    few = drawn.frame.drop(columns="cost").head(300)
+    model = make("t_learner", levels=drawn.levels, hidden=4, training=QUICK).fit(few)
+    np.testing.assert_array_equal(model.cost(few.head(3)), np.repeat(np.array(drawn.levels)[:, None], 3, axis=1))
+
+
+def test_saved_and_loaded_the_costs_are_the_same(drawn, tmp_path) -> None:
+    few = drawn.frame.head(300)
+    model = make("s_learner", levels=drawn.levels, hidden=4, training=QUICK).fit(few)
+    model.save(tmp_path)
+    np.testing.assert_array_equal(load(tmp_path).cost(few), model.cost(few))
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"cost": np.nan}, "cost"),
+        ({"cost": np.inf}, "cost"),
+        ({"exploration": 0.5}, "exploration"),
+        ({"propensity": 0.0}, "propensity"),
+    ],
+)
+def test_a_trial_that_cannot_be_is_refused(change: dict, field: str, drawn) -> None:
+    few = drawn.frame.head(20).copy()
+    few["exploration"] = few["exploration"].astype(object)
+    few.loc[3, list(change)] = list(change.values())
+    with pytest.raises(InvalidInput, match=rf"{field}.*rows: 3"):
+        make("s_learner", levels=drawn.levels).fit(few)
+
+
+def test_rows_of_which_none_was_drawn_are_refused(drawn) -> None:
+    with pytest.raises(InvalidInput, match="exploration"):
+        make("end_to_end", levels=drawn.levels).fit(drawn.frame.head(20).assign(exploration=False))
+
+
+def test_the_discrepancy_is_unbiased_and_grows_with_the_distance() -> None:
+    random = torch.Generator().manual_seed(0)
+    same = [float(squared_mmd(*torch.randn(2, 60, 3, generator=random))) for _ in range(200)]
+    assert stats.ttest_1samp(same, 0.0).pvalue > 0.01
+    a, b = torch.randn(2, 400, 3, generator=random)
+    apart = [float(squared_mmd(a, b + shift)) for shift in (0.0, 0.5, 2.0)]
+    assert apart == sorted(apart)
+    assert apart[2] > 0.3
+
+
+def test_the_wasserstein_cost_is_that_of_the_best_assignment() -> None:
+    random = torch.Generator().manual_seed(1)
+    a, b = torch.randn(40, 2, generator=random), torch.randn(40, 2, generator=random) + 1.0
+    squares = ((a[:, None] - b[None]) ** 2).sum(2).numpy()
+    exact = squares[optimize.linear_sum_assignment(squares)].mean()
+    assert float(wasserstein(a, b, rounds=500, smoothing=0.005)) == pytest.approx(exact, rel=0.05)
+
+
+def test_balancing_brings_the_arms_representations_together() -> None:
+    logged = World(1, nuisance=0.0, hidden=0.0).logged(1500, 0).frame.drop(columns=["exploration", "propensity"])
+    x = [column for column in logged if column.startswith("x_")]
+    apart = []
+    for alpha in (0.0, 5.0):
+        model = make("cfrnet", levels=(0, 100, 200, 300), hidden=8, training=QUICK, alpha=alpha).fit(logged)
+        with torch.no_grad():
+            h = model.network.representation(torch.tensor(logged[x].to_numpy(dtype=np.float32)))
+        h = (h - h.mean(0)) / h.std()
+        ends = [h[torch.tensor((logged["level"] == level).to_numpy())] for level in (0, 3)]
+        apart.append(float(squared_mmd(*ends)))
+    assert apart[1] < 0.6 * apart[0]
+
+
+def test_direct_ranking_ranks_by_return_on_spend() -> None:
+    random = np.random.default_rng(0)
+    rows = 12_000
+    x = random.uniform(-1, 1, rows)
+    level = random.integers(0, 2, rows)
+    frame = pd.DataFrame(
+        {
+            "account_id": [f"a{i}" for i in range(rows)],
+            "level": level,
+            "response": (random.random(rows) < 0.1 + level * 0.25 * (1 + x)).astype(float),
+            "cost": (random.random(rows) < 0.1 + level * 0.5).astype(float),
+            "x_trait": x,
+        }
+    )
+    model = make("direct_ranking", levels=(0, 100), hidden=8, training=QUICK).fit(frame)
+    value, cost = model.curve(frame).response, model.cost(frame)
+    score = (value[1] - value[0]) / (cost[1] - cost[0])
+    # The true ratio is proportional to 1 + x on equal spend, whose area is 2/3.
+    found = metrics.aucc(frame["response"], frame["cost"], score, level)
+    assert found > 0.6
+    assert stats.spearmanr(score, x).statistic > 0.9
+    observed = [frame["response"][level == j].mean() for j in (0, 1)]
+    np.testing.assert_allclose(value.mean(axis=1), observed, atol=0.02)
+
+
+@pytest.mark.parametrize("mean", [0.01, 0.3, 0.99])
+def test_a_shift_puts_the_mean_right(mean: float) -> None:
+    raw = torch.randn(500, generator=torch.Generator().manual_seed(0))
+    share = torch.rand(500, generator=torch.Generator().manual_seed(1))
+    share = share / share.sum()
+    for kind in (Outcome(binary=True), Outcome(False, 5.0, 2.0)):
+        shifted = kind.expected(raw + kind.shift(raw, torch.tensor(mean), share))
+        assert float((share * shifted).sum()) == pytest.approx(mean, abs=1e-4)
