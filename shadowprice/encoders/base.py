@@ -104,3 +104,20 @@ class SideProjection(nn.Module):
                 values = torch.ones(rows.numel(), 1)
             hidden = hidden.index_add(0, rows, self.layers[side](values))
         return hidden / graph.is_side.sum(dim=0).clamp(min=1.0)[:, None]
+
+
+class EdgeGate(nn.Module):
+    """Weight in (0, 2) of every edge from its features; 1 where nothing is known."""
+
+    def __init__(self, inputs: int, hidden: int = 16) -> None:
+        super().__init__()
+        last = nn.Linear(hidden, 1)
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+        self.net = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), last) if inputs else None
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Gates (E,)."""
+        if self.net is None:
+            return torch.ones(features.shape[0])
+        return 2.0 * torch.sigmoid(self.net(features)).squeeze(-1)

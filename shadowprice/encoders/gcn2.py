@@ -17,24 +17,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GCNConv
 
 from shadowprice.campaign import Side
-from shadowprice.encoders.base import WIDTH, GraphEncoder, GraphTensors, SideProjection
-
-
-class EdgeGate(nn.Module):
-    """Weight in (0, 2) of every edge from its features; 1 where nothing is known."""
-
-    def __init__(self, inputs: int, hidden: int = 16) -> None:
-        super().__init__()
-        last = nn.Linear(hidden, 1)
-        nn.init.zeros_(last.weight)
-        nn.init.zeros_(last.bias)
-        self.net = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), last) if inputs else None
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Gates (E,)."""
-        if self.net is None:
-            return torch.ones(features.shape[0])
-        return 2.0 * torch.sigmoid(self.net(features)).squeeze(-1)
+from shadowprice.encoders.base import WIDTH, EdgeGate, GraphEncoder, GraphTensors, SideProjection
 
 
 class Gcn2Encoder(GraphEncoder):

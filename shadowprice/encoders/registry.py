@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 ENCODERS = {
     "none": "shadowprice.encoders.none:NoGraphEncoder",
     "gcn2": "shadowprice.encoders.gcn2:Gcn2Encoder",
+    "gat2": "shadowprice.encoders.gat2:Gat2Encoder",
+    "sage": "shadowprice.encoders.sage:SageEncoder",
+    "graphconv": "shadowprice.encoders.graphconv:GraphConvEncoder",
 }
 
 

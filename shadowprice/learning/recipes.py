@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from shadowprice.campaign import Side
+from shadowprice.encoders.registry import ENCODERS
 from shadowprice.errors import NotFound
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint import JointSpec
@@ -14,6 +15,7 @@ from shadowprice.responses.registry import model_class, names
 
 OWN: Mapping[Side, str] = {"customer": "hazard", "merchant": "linear"}
 """S0's response layer of each side."""
+JOINT = "joint_"
 
 
 @dataclass(frozen=True)
@@ -56,21 +58,23 @@ RECIPES: dict[str, Callable[[TrainingSet], JointSpec | Separate]] = {"joint_gnn"
 
 def recipe_names() -> list[str]:
     """Everything that can be trained by name: recipes, customers' response layers, registered response models."""
-    return sorted({*RECIPES, *LAYERS, *names()})
+    return sorted({*RECIPES, *(JOINT + encoder for encoder in ENCODERS), *LAYERS, *names()})
 
 
 def recipe(name: str, data: TrainingSet) -> JointSpec | Separate:
     """The configuration called ``name`` for a training set.
 
-    A recipe's name stands for itself; a response layer's for S0's graph network with that layer for customers
-    and the linear one for merchants; a response model's for that model on every side it can learn, and S0's own
-    layer on a graph network for the other side.
+    A recipe's name stands for itself; joint_<encoder> for S0's joint network on that graph encoder; a response layer's
+    for the same on ``gcn2`` with that layer for customers and the linear one for merchants; a response model's for that
+    model on every side it can learn, and S0's own layer on a graph network for the other side.
 
     Raises:
         NotFound: nothing of that name.
     """
     if name in RECIPES:
         return RECIPES[name](data)
+    if name.startswith(JOINT) and name.removeprefix(JOINT) in ENCODERS:
+        return _spec(data, name.removeprefix(JOINT))
     if name in LAYERS:
         return _spec(data, "gcn2", customer=name)
     if name in names():

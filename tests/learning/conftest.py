@@ -1,43 +1,12 @@
 from collections.abc import Callable
-from typing import Any
 
-import pandas as pd
 import pytest
 
-from shadowprice.datasets import load
+from benchmarks.training_set import training_set
 from shadowprice.datasets.registry import Dataset
-from shadowprice.graphs.aggregates import interactions
-from shadowprice.graphs.snapshot import build_snapshot
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.tables import labelled
 
 MakeSet = Callable[..., tuple[Dataset, TrainingSet]]
-
-
-def training_set(name: str, seed: int = 0, shuffle: bool = False, **options: Any) -> tuple[Dataset, TrainingSet]:
-    """A training set straight from the tables of a data set with one snapshot, without a feature store."""
-    dataset = load(name, seed=seed, **options)
-    tables = dataset.tables
-    taken = tables.account["snapshot_ts"].iloc[0].to_pydatetime()
-    nodes = tables.account.drop(columns="snapshot_ts").merge(
-        interactions(tables.edge, tables.account, taken).drop(columns="snapshot_ts"), on=["account_id", "side"]
-    )
-    snapshot = build_snapshot(nodes, tables.edge, taken)
-    if shuffle:
-        snapshot = snapshot.shuffled(seed)
-    rows, levels = {}, {}
-    for side in ("customer", "merchant"):
-        found = labelled(tables, side)
-        if len(found):
-            rows[side] = found.assign(
-                split=dataset.split.assign(found), snapshot_at=found["decided_at"].astype("int64") / 1e9
-            )
-            levels[side] = tuple(sorted(tables.offer.loc[tables.offer["side"] == side, "face_value"]))
-    serving = {
-        side: pd.DataFrame({"account_id": nodes.loc[nodes["side"] == side, "account_id"]}).reset_index(drop=True)
-        for side in rows
-    }
-    return dataset, TrainingSet(rows, serving, [snapshot], levels, dict.fromkeys(rows, ()))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,209 @@
+"""The layers of S0's baselines against closed forms and references."""
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+import torch
+from scipy.optimize import minimize
+
+from shadowprice.errors import InvalidInput
+from shadowprice.responses.hazard import HazardLayer, shrink_groups, soft_threshold
+from shadowprice.responses.layers import LAYERS, make_layer
+from shadowprice.testing import assert_monotone
+
+LEVELS = np.array([20, 50, 60, 100, 200])
+WITH_ZERO = np.array([0, 50, 60])
+
+
+def noisy(name: str, width: int = 4, levels: np.ndarray = LEVELS, seed: int = 0, **options):
+    torch.manual_seed(seed)
+    layer = make_layer(name, width, levels, **options)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.add_(torch.randn_like(parameter))
+    return layer
+
+
+def probability(name: str, output: torch.Tensor) -> np.ndarray:
+    with torch.no_grad():
+        if name == "linear":
+            return output.clamp(min=0).numpy().T
+        return (1 - torch.exp(-output) if name in ("hazard", "cox") else torch.sigmoid(output)).numpy().T
+
+
+@pytest.mark.parametrize("levels", [LEVELS, WITH_ZERO, np.array([80])])
+@pytest.mark.parametrize("name", sorted(LAYERS))
+def test_the_exported_head_gives_the_curve_of_the_layer(name: str, levels: np.ndarray) -> None:
+    layer = noisy(name, levels=levels)
+    embedding = torch.randn(30, 4)
+    head = layer.to_head(np.zeros(4, dtype=np.float32))
+    np.testing.assert_allclose(head.response(embedding.numpy()), probability(name, layer(embedding)), atol=2e-6)
+    moved = noisy(name, levels=levels)
+    moved.correct(0.4)
+    assert np.all(moved.to_head(np.zeros(4, np.float32)).response(embedding.numpy()).mean(axis=1) > 0)
+    moved.correct(-0.4)
+    again = moved.to_head(np.zeros(4, np.float32)).response(embedding.numpy())
+    np.testing.assert_allclose(again, head.response(embedding.numpy()), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["hazard", "cox", "sbbm", "gradient_logit", "linear"])
+def test_a_curve_that_may_not_fall_does_not_for_any_weights(name: str) -> None:
+    for seed in range(10):
+        layer = noisy(name, seed=seed)
+        with torch.no_grad():
+            for parameter in layer.parameters():
+                parameter.mul_(3.0)
+        assert_monotone(layer.to_head(np.zeros(4, np.float32)).response(3 * torch.randn(40, 4).numpy()))
+
+
+def test_the_curve_of_two_towers_may_fall() -> None:
+    """So it claims nothing: a lower incentive may look better than a higher one."""
+    fallen = [np.diff(probability("dssm_c", noisy("dssm_c", seed=s)(torch.randn(40, 4))), axis=0) for s in range(10)]
+    assert min(float(each.min()) for each in fallen) < -0.01
+
+
+@pytest.mark.parametrize("levels", [LEVELS, WITH_ZERO])
+def test_cox_hazards_factorise(levels: np.ndarray) -> None:
+    layer = noisy("cox", levels=levels)
+    with torch.no_grad():
+        log_hazard = torch.log(layer(0.5 * torch.randn(30, 4)))
+    spread = (log_hazard - log_hazard[:1]).std(dim=1)
+    np.testing.assert_allclose(spread.numpy(), 0, atol=1e-5)
+
+
+@pytest.mark.parametrize("penalty", ["lasso", "group"])
+def test_an_infinite_fusion_gives_the_cox_layer(penalty: str) -> None:
+    hazard = noisy("hazard", fusion=1e6, penalty=penalty)
+    hazard.shrink(lambda parameter: torch.full_like(parameter, 1e-3))
+    cox = make_layer("cox", 4, LEVELS)
+    with torch.no_grad():
+        cox.shared.copy_(hazard.first)
+        cox.first_bias.copy_(hazard.first_bias)
+        cox.bias_increments.copy_(hazard.bias_increments)
+        embedding = torch.randn(20, 4)
+        np.testing.assert_allclose(hazard(embedding).numpy(), cox(embedding).numpy(), rtol=1e-5)
+    assert hazard.change_points().size == 0
+
+
+def test_change_points_are_read_off_where_increments_stay() -> None:
+    layer = HazardLayer(3, LEVELS, fusion=1.0)
+    with torch.no_grad():
+        layer.increments.copy_(torch.tensor([[0.2, 0, 0], [2.0, 0, 0], [0.5, -0.5, 0.5], [0, 0, -3.0]]))
+    layer.shrink(lambda parameter: torch.full_like(parameter, 0.6))
+    assert layer.change_points().tolist() == [50, 100]
+    np.testing.assert_allclose(layer.increments.detach()[1], [1.4, 0, 0], atol=1e-6)
+    joined = HazardLayer(3, LEVELS, fusion=1.0, fuse_intercepts=True)
+    with torch.no_grad():
+        joined.increments.zero_()
+        joined.bias_increments.copy_(torch.tensor([0.1, -0.9, 0.5, 0.0]))
+    joined.shrink(lambda parameter: torch.full_like(parameter, 0.6))
+    assert joined.change_points().tolist() == [50]
+
+
+@pytest.mark.parametrize("penalty", ["lasso", "group"])
+def test_the_proximal_step_is_the_minimum_it_stands_for(penalty: str) -> None:
+    random = np.random.default_rng(3)
+    values, step = random.normal(size=(6, 3)), random.uniform(0.5, 2.5, (6, 3))
+    shorten = soft_threshold if penalty == "lasso" else shrink_groups
+    found = shorten(torch.from_numpy(values), torch.from_numpy(step)).numpy()
+
+    def objective(x: np.ndarray, row: int) -> float:
+        size = np.abs(x).sum() if penalty == "lasso" else np.linalg.norm(x)
+        return float((0.5 * (x - values[row]) ** 2 / step[row]).sum() + size)
+
+    zeros = 0
+    for row in range(6):
+        starts = [values[row], np.zeros(3), 0.3 * values[row]]
+        best = min(
+            minimize(objective, start, args=(row,), method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}).fun
+            for start in starts
+        )
+        assert objective(found[row], row) <= best + 1e-9
+        zeros += int(not found[row].any())
+    if penalty == "group":
+        assert 0 < zeros < 6
+
+
+def test_sbbm_with_a_slope_per_account_is_the_gradient_model() -> None:
+    account = noisy("sbbm", slope="account")
+    gradient = make_layer("gradient_logit", 4, LEVELS)
+    with torch.no_grad():
+        gradient.slope.load_state_dict(account.gate.state_dict())
+        gradient.base.load_state_dict(account.base.state_dict())
+        gradient.intercept.copy_(account.intercept)
+        embedding = torch.randn(20, 4)
+        np.testing.assert_allclose(account(embedding).numpy(), gradient(embedding).numpy(), atol=1e-6)
+
+
+def test_the_sensitivity_of_a_head_is_the_slope_of_its_logit() -> None:
+    for options in ({"slope": "segment"}, {"slope": "account"}):
+        head = noisy("sbbm", **options).to_head(np.zeros(4, dtype=np.float32))
+        embedding = 0.3 * np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+        f = head.response(embedding).astype(float)
+        slope = np.diff(np.log(f / (1 - f)), axis=0) / (np.diff(LEVELS)[:, None] / 100)
+        np.testing.assert_allclose(slope, np.tile(head.sensitivity(embedding), (4, 1)), rtol=2e-3)
+
+
+def test_without_features_the_gradient_model_is_logistic_regression() -> None:
+    random = np.random.default_rng(1)
+    level = random.integers(0, 5, 1000)
+    y = (random.random(1000) < 1 / (1 + np.exp(1.5 - 1.2 * LEVELS[level] / 100))).astype(float)
+    reference = sm.Logit(y, sm.add_constant(LEVELS[level] / 100)).fit(disp=0).params
+    torch.set_default_dtype(torch.float64)
+    try:
+        layer = make_layer("gradient_logit", 1, LEVELS)
+        layer.start(level, y)
+        optimiser = torch.optim.LBFGS(
+            layer.parameters(), max_iter=500, line_search_fn="strong_wolfe", tolerance_change=0
+        )
+        h, index, target = torch.zeros(1000, 1), torch.from_numpy(level), torch.from_numpy(y)
+
+        def closure() -> torch.Tensor:
+            optimiser.zero_grad()
+            loss = layer.loss(h, index, target).mean()
+            loss.backward()
+            return loss
+
+        optimiser.step(closure)
+        slope = float(torch.nn.functional.softplus(layer.slope.bias.detach())[0])
+    finally:
+        torch.set_default_dtype(torch.float32)
+    np.testing.assert_allclose([float(layer.intercept.detach()[0]), slope], reference, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sbbm", "dssm_c", "gradient_logit"])
+def test_calibration_brings_the_mean_to_that_of_held_out_rows(name: str) -> None:
+    layer = noisy(name)
+    torch.manual_seed(5)
+    embedding, account = 0.3 * torch.randn(20_000, 4), torch.arange(20_000)
+    level = torch.randint(0, 5, (20_000,))
+    y = (torch.rand(20_000) < 0.37).float()
+    layer.calibrate(embedding, level, y, account)
+    mean = probability(name, layer(embedding))[level.numpy(), np.arange(20_000)].mean()
+    assert mean == pytest.approx(float(y.mean()), abs=1e-5)
+    assert layer.calibrate(embedding, level, y, account) == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sbbm", "gradient_logit"])
+def test_a_start_from_data_is_near_the_observed_rates(name: str) -> None:
+    random = np.random.default_rng(2)
+    level = random.integers(0, 5, 20_000)
+    p = 1 / (1 + np.exp(1.0 - 0.8 * LEVELS / 100))
+    layer = make_layer(name, 4, LEVELS)
+    layer.start(level, (random.random(20_000) < p[level]).astype(float))
+    found = probability(name, layer(torch.zeros(1, 4)))[:, 0]
+    np.testing.assert_allclose(found, p, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "field"),
+    [
+        ("hazard", {"penalty": "ridge"}, "penalty"),
+        ("hazard", {"fusion": -1.0}, "fusion"),
+        ("sbbm", {"slope": "nobody"}, "slope"),
+        ("sbbm", {"segments": 0}, "segments"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(name: str, options: dict, field: str) -> None:
+    with pytest.raises(InvalidInput, match=field):
+        make_layer(name, 4, LEVELS, **options)
