@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation.demands.plan import Real
-from shadowprice.allocation.kernel import exact_sizes, gather
+from shadowprice.allocation.kernel import exact_sizes_of_samples, gather
 from shadowprice.allocation.kernel.place import UNBOUNDED
 from shadowprice.allocation.sampling import WIDTH, strata
 
@@ -101,21 +101,17 @@ def sampled(value: Real, allowed: NDArray[np.bool_] | None, demand: NDArray[np.i
     tile[closed] = -np.inf
     # Neighbouring blocks go to different samples, so that clustering shows in their spread.
     blocks = tile.reshape(depth, starts.size, width)
-    solved, taken = np.empty((GROUPS, depth)), np.zeros_like(demand)
-    prices, fewest = np.where(closed, 0.0, box.centre), np.full(depth, n)
-    cheaper = np.zeros(depth, dtype=bool)
-    for group in range(GROUPS):
-        rows = blocks[:, group::GROUPS].transpose(1, 2, 0).reshape(-1, depth)
-        if allowed is not None:
-            rows = rows[np.isfinite(rows).any(axis=1)]
-        wanted = _share(demand, rows.shape[0], taken)
-        taken, fewest = taken + wanted, np.minimum(fewest, wanted)
-        found = exact_sizes(rows, wanted, prices)
-        prices = found.prices
-        solved[group] = prices - box.weight @ prices
-        if found.reached is not None:
-            # The sample had too few accounts for the segments that were not reached: they may be any cheaper.
-            cheaper |= ~found.reached
+    rows = np.concatenate([blocks[:, group::GROUPS].reshape(depth, -1) for group in range(GROUPS)], axis=1).T
+    size = np.array([(starts.size - group + GROUPS - 1) // GROUPS * width for group in range(GROUPS)])
+    if allowed is not None:
+        # Who may only enter closed segments is no part of any plan.
+        some = np.isfinite(rows).any(axis=1)
+        size = np.array([int(part.sum()) for part in np.split(some, np.cumsum(size)[:-1])])
+        rows = rows[some]
+    wanted = _shares(demand, size)
+    solved, reached = exact_sizes_of_samples(rows, size, wanted, np.where(closed, 0.0, box.centre))
+    solved = solved - (solved @ box.weight)[:, None]
+    fewest = wanted.min(axis=0)
     centre = solved.mean(axis=0)
     error = solved.std(axis=0, ddof=1) / GROUPS**0.5
     # One spread from so few samples is itself uncertain; that of all segments, which goes with 1/√demand, is less so.
@@ -128,19 +124,19 @@ def sampled(value: Real, allowed: NDArray[np.bool_] | None, demand: NDArray[np.i
     high[scarce] = np.maximum(high, solved.max(axis=0) + reach)[scarce]
     # Nobody in some sample takes these: it says nothing about how dear they are.
     high[fewest == 0] = UNBOUNDED
-    low[cheaper] = -UNBOUNDED
+    # Some sample had too few accounts for these: they may be any cheaper.
+    low[~reached.all(axis=0)] = -UNBOUNDED
     low[closed] = high[closed] = UNBOUNDED
     return Box(low, high, centre, box.weight).within(box)
 
 
-def _share(demand: NDArray[np.int64], size: int, taken: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Whole demands of a sample: what the samples so far fall short of their share goes first."""
-    exact = demand * ((size + int(taken.sum())) / float(demand.sum())) - taken
-    wanted: NDArray[np.int64] = np.maximum(np.floor(exact), 0).astype(np.int64)
-    while wanted.sum() > size:
-        wanted[int(wanted.argmax())] -= 1
-    rest = np.argsort(-(exact - wanted), kind="stable")
-    rest = rest[demand[rest] > 0]
-    for index in range(size - int(wanted.sum())):
-        wanted[rest[index % rest.size]] += 1
-    return wanted
+def _shares(demand: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(samples, J): whole demands of samples of ``size`` accounts; together they keep to the shares within one seat."""
+    bounds = np.cumsum(demand) / float(demand.sum())
+    together = np.floor(bounds * np.cumsum(size)[:, None] + 0.5)
+    together[:, -1] = np.cumsum(size)
+    wanted = np.diff(np.diff(together, axis=0, prepend=0.0), axis=1, prepend=0.0).astype(np.int64)
+    for row, short in np.argwhere(wanted < 0).tolist():
+        wanted[row, int(wanted[row].argmax())] += wanted[row, short]
+        wanted[row, short] = 0
+    return np.asarray(wanted, dtype=np.int64)

@@ -88,6 +88,11 @@ def solve_demands(
     return _certified(seats, found, closed)
 
 
+def sample_size(accounts: int) -> int:
+    """Accounts of one sample: solving samples costs as much as the accounts that their error leaves unsettled."""
+    return max(256, int(0.35 * accounts ** (2 / 3)))
+
+
 def _prices(near: ArrayLike, depth: int) -> Matrix:
     prices = np.array(near, dtype=np.float64)
     if prices.shape != (depth,) or not np.isfinite(prices).all():
@@ -102,7 +107,7 @@ def _solve(
     if n <= EXACT:
         return _paths(value, allowed, demand, box)
     open_ = ~box.closed
-    inner = sampled(value, allowed, demand, box, max(256, int(2 * n**0.5)))
+    inner = sampled(value, allowed, demand, box, sample_size(n))
     for attempt in range(TRIES):
         placed = place(value, allowed, inner.low, inner.high)
         rest = demand - placed.seats

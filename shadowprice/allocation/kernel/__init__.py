@@ -10,7 +10,13 @@ import os
 
 from shadowprice.allocation.kernel import compiled, plain
 from shadowprice.allocation.kernel.arguments import Bounds, Edges, NetCost, Scored, Tile
-from shadowprice.allocation.kernel.paths import Sized, exact_sizes_compiled, exact_sizes_plain
+from shadowprice.allocation.kernel.paths import (
+    Sized,
+    exact_sizes_compiled,
+    exact_sizes_of_samples_compiled,
+    exact_sizes_of_samples_plain,
+    exact_sizes_plain,
+)
 from shadowprice.allocation.kernel.place import Placed, place_compiled, place_plain
 
 IS_COMPILED = compiled.LIBRARY is not None and os.environ.get("SHADOWPRICE_KERNEL") != "numpy"
@@ -19,10 +25,10 @@ settle = plain.settle
 
 if IS_COMPILED:
     score, climb, scan, gather = compiled.score, compiled.climb, compiled.scan, compiled.gather
-    place, exact_sizes = place_compiled, exact_sizes_compiled
+    place, exact_sizes, exact_sizes_of_samples = place_compiled, exact_sizes_compiled, exact_sizes_of_samples_compiled
 else:
     score, climb, scan, gather = plain.score, plain.climb, plain.scan, plain.gather
-    place, exact_sizes = place_plain, exact_sizes_plain
+    place, exact_sizes, exact_sizes_of_samples = place_plain, exact_sizes_plain, exact_sizes_of_samples_plain
 
 __all__ = [
     "IS_COMPILED",
@@ -35,6 +41,7 @@ __all__ = [
     "Tile",
     "climb",
     "exact_sizes",
+    "exact_sizes_of_samples",
     "gather",
     "place",
     "scan",

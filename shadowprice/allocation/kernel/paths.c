@@ -32,6 +32,7 @@ struct state {
     int32_t *segment;
     struct arc *arc;     /* (levels, levels) */
     struct mover *list;  /* (levels, levels, listed) */
+    double *least;       /* (levels, levels), loss of the first on each shortlist; infinite where nobody can move */
     int64_t **member, *size, *room, *place; /* accounts of each segment; where each account stands there */
 };
 
@@ -97,10 +98,13 @@ static void list_account(struct state *s, int64_t a, int64_t who)
 {
     const double *row = s->value + who * s->levels;
     struct arc *arc = s->arc + a * s->levels;
+    double *least = s->least + a * s->levels;
     for (int64_t b = 0; b < s->levels; b++) {
         const double loss = row[a] - row[b];
-        if (loss < arc[b].cutoff && b != a)
+        if (loss < arc[b].cutoff && b != a) {
             insert(s, arc + b, s->list + (a * s->levels + b) * s->listed, (struct mover){loss, who});
+            if (loss < least[b]) least[b] = loss;
+        }
     }
 }
 
@@ -126,6 +130,11 @@ static int move(struct state *s, int64_t who, int64_t to)
     s->place[last] = s->place[who];
     if (!join(s, to, who)) return 0;
     list_account(s, to, who);
+    for (int64_t b = 0; b < s->levels; b++)
+        if (b != from) {
+            const struct mover *mover = first(s, from, b);
+            s->least[from * s->levels + b] = mover ? mover->loss : INFINITY;
+        }
     return 1;
 }
 
@@ -153,17 +162,14 @@ static int64_t shortest(struct state *s, const int64_t *demand, double *price, d
             far = distance[a];
             break;
         }
+        const double *least = s->least + a * n;
         for (int64_t b = 0; b < n; b++) {
-            if (reached[b]) continue;
-            const struct mover *mover = first(s, a, b);
-            if (!mover) continue;
-            const double reduced = mover->loss - (price[a] - price[b]);
+            const double reduced = least[b] - (price[a] - price[b]);
             const double through = distance[a] + (reduced > 0.0 ? reduced : 0.0);
-            if (through < distance[b]) {
-                distance[b] = through;
-                before[b] = a;
-                length[b] = mover->loss;
-            }
+            if (reached[b] || !(through < distance[b])) continue;
+            distance[b] = through;
+            before[b] = a;
+            length[b] = least[b];
         }
     }
     for (int64_t a = 0; a < n; a++) price[a] -= distance[a] < far ? distance[a] : far;
@@ -181,7 +187,7 @@ int64_t exact_sizes(int64_t levels, int64_t accounts, const double *value, const
 {
     int64_t listed = 4, result = -2, moves = 0;
     while (listed < 256 && listed * listed < accounts / 64) listed *= 2;
-    struct state s = {levels, accounts, listed, value, segment, NULL, NULL, NULL, NULL, NULL, NULL};
+    struct state s = {levels, accounts, listed, value, segment, NULL, NULL, least, NULL, NULL, NULL, NULL};
     double *distance = malloc((size_t)levels * sizeof *distance), *length = malloc((size_t)levels * sizeof *length);
     int64_t *before = malloc((size_t)levels * sizeof *before), *moving = malloc((size_t)levels * sizeof *moving);
     s.arc = calloc((size_t)(levels * levels), sizeof *s.arc);
@@ -193,7 +199,7 @@ int64_t exact_sizes(int64_t levels, int64_t accounts, const double *value, const
     if (!distance || !length || !before || !moving || !s.arc || !s.list || !s.member || !s.size || !s.room || !s.place)
         goto end;
 
-    for (int64_t a = 0; a < levels * levels; a++) s.arc[a].cutoff = INFINITY;
+    for (int64_t a = 0; a < levels * levels; a++) s.arc[a].cutoff = least[a] = INFINITY;
     for (int64_t i = 0; i < accounts; i++) {
         const double *row = value + i * levels;
         double top = -INFINITY;
@@ -221,20 +227,15 @@ int64_t exact_sizes(int64_t levels, int64_t accounts, const double *value, const
         while (s.size[source] > demand[source] && s.size[last] < demand[last]) {
             int same = 1;
             for (int64_t b = last; before[b] >= 0 && same; b = before[b]) {
-                const struct mover *mover = first(&s, before[b], b);
-                same = mover && mover->loss <= length[b];
-                if (same) moving[b] = mover->who;
+                const int64_t arc = before[b] * levels + b;
+                same = least[arc] <= length[b];
+                if (same) moving[b] = s.list[arc * listed + s.arc[arc].head].who;
             }
             if (!same) break;
             for (int64_t b = last; before[b] >= 0; b = before[b], moves++)
                 if (!move(&s, moving[b], b)) goto end;
         }
     }
-    for (int64_t a = 0; a < levels; a++)
-        for (int64_t b = 0; b < levels; b++) {
-            const struct mover *mover = a == b ? NULL : first(&s, a, b);
-            least[a * levels + b] = mover ? mover->loss : INFINITY;
-        }
     result = moves;
 end:
     if (s.member)
@@ -249,5 +250,31 @@ end:
     free(s.size);
     free(s.room);
     free(s.place);
+    return result;
+}
+
+/* Several samples one after another, each starting from the prices of the one before: value of all, side by side; size:
+ * (samples,) accounts of each; demand, prices, reached: (samples, levels), all reached where the sizes are possible.
+ * Returns 0, or -2 without memory.
+ */
+int64_t exact_sizes_of_samples(int64_t levels, int64_t samples, const int64_t *size, const double *value,
+                               const int64_t *demand, const double *start, double *prices, uint8_t *reached)
+{
+    int64_t most = 1, result = 0;
+    for (int64_t g = 0; g < samples; g++) most = size[g] > most ? size[g] : most;
+    int32_t *segment = malloc((size_t)most * sizeof *segment);
+    double *least = malloc((size_t)(levels * levels) * sizeof *least);
+    if (!segment || !least) result = -2;
+    for (int64_t g = 0; g < samples && !result; g++) {
+        double *price = prices + g * levels;
+        memcpy(price, start, (size_t)levels * sizeof *price);
+        const int64_t done = exact_sizes(levels, size[g], value, demand + g * levels, price, segment, least, reached + g * levels);
+        if (done == -2) result = -2;
+        if (done >= 0) memset(reached + g * levels, 1, (size_t)levels);
+        value += size[g] * levels;
+        start = price;
+    }
+    free(segment);
+    free(least);
     return result;
 }

@@ -129,7 +129,7 @@ def place_compiled(value: Real, allowed: NDArray[np.bool_] | None, low: Matrix, 
         level=level.ctypes.data,
     )
     run = LIBRARY.place_f32 if dtype == np.float32 else LIBRARY.place_f64
-    capacity = min(n, max(n // 12, 2048)) + WIDTH
+    capacity = min(n, max(n // 6, 2048)) + WIDTH
     done = count = 0
     account, left = np.empty(capacity, dtype=np.int64), np.empty((depth, capacity), dtype=dtype)
     while True:
