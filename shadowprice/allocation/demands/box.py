@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation.demands.plan import Real
-from shadowprice.allocation.kernel import exact_sizes_of_samples, gather
+from shadowprice.allocation.kernel import exact_sizes_of_samples, gather, place
 from shadowprice.allocation.kernel.place import UNBOUNDED
 from shadowprice.allocation.sampling import WIDTH, strata
 
@@ -89,27 +89,34 @@ def supporting(least: Matrix) -> Matrix | None:
     return np.asarray((length.mean(axis=1) - length.mean(axis=0)) / 2.0, dtype=np.float64)
 
 
-def sampled(value: Real, allowed: NDArray[np.bool_] | None, demand: NDArray[np.int64], box: Box, size: int) -> Box:
-    """A box that very likely holds the prices, from ``GROUPS`` samples of about ``size`` accounts each. O(J·sample)."""
+def sampled(
+    value: Real, allowed: NDArray[np.bool_] | None, demand: NDArray[np.int64], box: Box, size: int
+) -> tuple[Box, float]:
+    """A box that very likely holds the prices, and the share of accounts it will leave unsettled.
+
+    From ``GROUPS`` samples of about ``size`` accounts each; O(J·sample).
+    """
     depth, n = value.shape
     starts = strata(n, GROUPS * size)
     width = min(WIDTH, n)
-    tile = gather(value, starts, width).astype(np.float64)
+    tile = gather(value, starts, width)
     if allowed is not None:
         tile[~gather(allowed, starts, width)] = -np.inf
     closed = box.closed
     tile[closed] = -np.inf
     # Neighbouring blocks go to different samples, so that clustering shows in their spread.
     blocks = tile.reshape(depth, starts.size, width)
-    rows = np.concatenate([blocks[:, group::GROUPS].reshape(depth, -1) for group in range(GROUPS)], axis=1).T
-    size = np.array([(starts.size - group + GROUPS - 1) // GROUPS * width for group in range(GROUPS)])
+    sizes: NDArray[np.int64] = np.asarray((starts.size + np.arange(GROUPS)[::-1]) // GROUPS * width, dtype=np.int64)
+    rows, end = np.empty((tile.shape[1], depth)), np.cumsum(sizes)
+    for group in range(GROUPS):
+        rows[end[group] - sizes[group] : end[group]] = blocks[:, group::GROUPS].reshape(depth, -1).T
     if allowed is not None:
         # Who may only enter closed segments is no part of any plan.
         some = np.isfinite(rows).any(axis=1)
-        size = np.array([int(part.sum()) for part in np.split(some, np.cumsum(size)[:-1])])
+        sizes = np.bincount(np.repeat(np.arange(GROUPS), sizes)[some], minlength=GROUPS)
         rows = rows[some]
-    wanted = _shares(demand, size)
-    solved, reached = exact_sizes_of_samples(rows, size, wanted, np.where(closed, 0.0, box.centre))
+    wanted = _shares(demand, sizes)
+    solved, reached = exact_sizes_of_samples(rows, sizes, wanted, np.where(closed, 0.0, box.centre))
     solved = solved - (solved @ box.weight)[:, None]
     fewest = wanted.min(axis=0)
     centre = solved.mean(axis=0)
@@ -127,7 +134,8 @@ def sampled(value: Real, allowed: NDArray[np.bool_] | None, demand: NDArray[np.i
     # Some sample had too few accounts for these: they may be any cheaper.
     low[~reached.all(axis=0)] = -UNBOUNDED
     low[closed] = high[closed] = UNBOUNDED
-    return Box(low, high, centre, box.weight).within(box)
+    inner = Box(low, high, centre, box.weight).within(box)
+    return inner, place(tile, None, inner.low, inner.high).account.size / tile.shape[1]
 
 
 def _shares(demand: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.int64]:

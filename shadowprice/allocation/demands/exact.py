@@ -30,21 +30,21 @@ TRIES = 3
 class Found:
     """The best plan of some accounts, or ``reached`` when the sizes are impossible.
 
-    segment  int32 (n,)
+    segment  int16 (n,)
     prices   (J,)
     least    (J, J), prices with π_a − π_b ≤ least_ab support the plan; see :class:`~.paths.Sized`
     worth    Σ value of the accounts settled by a box
     last     (n_last, J), values of the others
-    final    int32 (n_last,), their segments
+    final    int16 (n_last,), their segments
     passes   reads of these accounts
     """
 
-    segment: NDArray[np.int32]
+    segment: NDArray[np.int16]
     prices: Matrix
     least: Matrix
     worth: float
     last: Matrix
-    final: NDArray[np.int32]
+    final: NDArray[np.int16]
     reached: NDArray[np.bool_] | None
     passes: int
 
@@ -107,9 +107,9 @@ def _solve(
     if n <= EXACT:
         return _paths(value, allowed, demand, box)
     open_ = ~box.closed
-    inner = sampled(value, allowed, demand, box, sample_size(n))
+    inner, share = sampled(value, allowed, demand, box, sample_size(n))
     for attempt in range(TRIES):
-        placed = place(value, allowed, inner.low, inner.high)
+        placed = place(value, allowed, inner.low, inner.high, share)
         rest = demand - placed.seats
         if (rest >= 0).all():
             if placed.account.size > 0.6 * n:
@@ -136,7 +136,8 @@ def _paths(value: Real, allowed: NDArray[np.bool_] | None, demand: NDArray[np.in
     closed = box.closed
     rows[:, closed] = -np.inf
     found = exact_sizes(rows, demand, np.where(closed, 0.0, box.centre))
-    return Found(found.segment, found.prices, found.least, 0.0, rows, found.segment, found.reached, 1)
+    segment = found.segment.astype(np.int16)
+    return Found(segment, found.prices, found.least, 0.0, rows, segment, found.reached, 1)
 
 
 def _certified(seats: Seats, found: Found, closed: NDArray[np.bool_]) -> Plan:
@@ -157,7 +158,7 @@ def _certified(seats: Seats, found: Found, closed: NDArray[np.bool_]) -> Plan:
     terms = abs(found.worth) + float(np.abs(own).sum()) + 2.0 * float(demand @ np.abs(prices))
     return Plan(
         status="optimal",
-        segment=found.segment,
+        segment=found.segment.astype(np.int32),
         prices=prices,
         objective=primal,
         dual=dual,

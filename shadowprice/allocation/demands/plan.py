@@ -26,6 +26,9 @@ NOBODY = -1
 LARGEST = 1e24
 """Values are smaller, so that float32 scores and prices stay far from overflow."""
 
+MOST = np.iinfo(np.int16).max
+"""Segments there can be."""
+
 Status = Literal["optimal", "feasible", "violated", "infeasible"]
 Real = NDArray[np.floating[Any]]
 
@@ -113,6 +116,8 @@ class Seats:
             matrix = matrix.astype(np.float32 if matrix.dtype.itemsize < 4 else np.float64)
         if matrix.strides[1] != matrix.dtype.itemsize or matrix.strides[0] % matrix.dtype.itemsize:
             matrix = np.ascontiguousarray(matrix)
+        if matrix.shape[0] > MOST:
+            raise InvalidProblem(f"may have {MOST} segments at most, got {matrix.shape[0]}", field="value")
         bounds = scan(matrix)
         if not bounds.finite:
             rows = np.flatnonzero(~np.isfinite(matrix).all(axis=0))[:5].tolist()

@@ -109,10 +109,10 @@ def exact_sizes_compiled(value: Matrix, demand: NDArray[np.int64], prices: Matri
 def exact_sizes_of_samples_plain(
     value: Matrix, size: NDArray[np.int64], demand: NDArray[np.int64], prices: Matrix
 ) -> tuple[Matrix, NDArray[np.bool_]]:
-    """Prices and reached segments, each (samples, J), of samples of ``size`` accounts that lie side by side in ``value``.
+    """Prices and reached segments, each (samples, J), of samples of ``size`` accounts, side by side in ``value``.
 
-    ``demand`` is (samples, J); every sample starts from the prices of the one before. All segments are reached where the
-    sizes are possible.
+    ``demand`` is (samples, J); every sample starts from the prices of the one before. All segments are reached where
+    the sizes are possible.
     """
     found, reached = np.empty(demand.shape), np.ones(demand.shape, dtype=np.bool_)
     for row, rows in enumerate(np.split(value, np.cumsum(size)[:-1])):

@@ -21,7 +21,7 @@ struct box {
     const void *value, *low, *high; /* prices in the matrix's precision, low rounded down and high up; finite */
     const uint8_t *allowed;         /* (levels, allowed_stride), or null */
     double share, reach;            /* lead that settles: share * (|value| + reach) */
-    int32_t *level;                 /* (accounts,) the winner at the highest prices */
+    int16_t *level;                 /* (accounts,) the winner at the highest prices */
 };
 
 struct unsettled {

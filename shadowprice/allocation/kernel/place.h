@@ -58,7 +58,7 @@ CLONES int64_t NAME(place)(const struct box *p, struct unsettled *out, int64_t s
             out->seats[j] += seats;
             closed += seats;
         }
-        for (k = 0; k < width; k++) p->level[i + k] = (int32_t)who[k];
+        for (k = 0; k < width; k++) p->level[i + k] = (int16_t)who[k];
         if (closed == width) continue;
         for (k = 0; k < width; k++) {
             if (settled[k]) continue;

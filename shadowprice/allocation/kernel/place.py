@@ -34,14 +34,14 @@ class Placed:
     seats    int64 (J,), how many of them each segment has
     open     (J, n_open), values of the others; minus infinity where ineligible
     account  int64 (n_open,), their positions, ascending
-    level    int32 (n,), segment of the settled accounts; arbitrary elsewhere
+    level    int16 (n,), segment of the settled accounts; arbitrary elsewhere
     """
 
     worth: float
     seats: NDArray[np.int64]
     open: Real
     account: NDArray[np.int64]
-    level: NDArray[np.int32]
+    level: NDArray[np.int16]
 
 
 class _Box(ctypes.Structure):
@@ -75,13 +75,19 @@ def _reach(low: Matrix, high: Matrix) -> float:
     return float(ends[ends < UNBOUNDED].max(initial=0.0))
 
 
-def place_plain(value: Real, allowed: NDArray[np.bool_] | None, low: Matrix, high: Matrix) -> Placed:
-    """Settle accounts over the box of prices [low, high], each (J,); O(J·n)."""
+def place_plain(
+    value: Real, allowed: NDArray[np.bool_] | None, low: Matrix, high: Matrix, share: float = 0.0
+) -> Placed:
+    """Settle accounts over the box of prices [low, high], each (J,); O(J·n).
+
+    ``share`` of the accounts is expected to stay unsettled; a better guess saves the kernel memory and copies.
+    """
+    del share
     depth, n = value.shape
     seats, worth = np.zeros(depth, dtype=np.int64), 0.0
-    level = np.empty(n, dtype=np.int32)
+    level = np.empty(n, dtype=np.int16)
     unsettled: list[NDArray[np.int64]] = []
-    share, reach = SHARES[value.dtype], _reach(low, high)
+    margin, reach = SHARES[value.dtype], _reach(low, high)
     for start in range(0, n, CHUNK):
         part = slice(start, min(n, start + CHUNK))
         values = _masked(value[:, part], None if allowed is None else allowed[:, part]).astype(np.float64)
@@ -90,7 +96,7 @@ def place_plain(value: Real, allowed: NDArray[np.bool_] | None, low: Matrix, hig
         who = dear.argmax(axis=0)
         rival = values - low[:, None]
         rival[who, columns] = -np.inf
-        lead = share * (np.abs(values[who, columns]) + reach)
+        lead = margin * (np.abs(values[who, columns]) + reach)
         settled = dear[who, columns] > rival.max(axis=0) + lead
         level[part] = who
         seats += np.bincount(who[settled], minlength=depth)
@@ -105,7 +111,9 @@ def _masked(value: Real, allowed: NDArray[np.bool_] | None) -> Real:
     return np.ascontiguousarray(value) if allowed is None else np.where(allowed, value, value.dtype.type(-np.inf))
 
 
-def place_compiled(value: Real, allowed: NDArray[np.bool_] | None, low: Matrix, high: Matrix) -> Placed:
+def place_compiled(
+    value: Real, allowed: NDArray[np.bool_] | None, low: Matrix, high: Matrix, share: float = 0.0
+) -> Placed:
     """The same in one read of ``value``, whose inner stride is one element."""
     assert LIBRARY is not None
     depth, n = value.shape
@@ -114,7 +122,7 @@ def place_compiled(value: Real, allowed: NDArray[np.bool_] | None, low: Matrix, 
     # A box that rounding made smaller could settle an account wrongly.
     lows = np.where(lows > low, np.nextafter(lows, dtype.type(-np.inf)), lows)
     highs = np.where(highs < high, np.nextafter(highs, dtype.type(np.inf)), highs)
-    level = np.empty(n, dtype=np.int32)
+    level = np.empty(n, dtype=np.int16)
     seats, worth = np.zeros(depth, dtype=np.int64), np.zeros(1)
     given = _Box(
         levels=depth,
@@ -129,7 +137,7 @@ def place_compiled(value: Real, allowed: NDArray[np.bool_] | None, low: Matrix, 
         level=level.ctypes.data,
     )
     run = LIBRARY.place_f32 if dtype == np.float32 else LIBRARY.place_f64
-    capacity = min(n, max(n // 6, 2048)) + WIDTH
+    capacity = min(n, int(1.1 * share * n) + 1024) + WIDTH
     done = count = 0
     account, left = np.empty(capacity, dtype=np.int64), np.empty((depth, capacity), dtype=dtype)
     while True:
