@@ -171,11 +171,18 @@ def run(quick: bool) -> dict[str, Any]:
             row = measured(accounts, depth, kind, flow=True)
             rows.append(row)
             flow, highs, online = (row.get(name, {}) for name in ("flow", "highs", "online"))
-            print(
-                f"{accounts:>9,} {depth:>9} {kind:>9} {row['seconds'] * 1e3:>9.2f} {row['reads']:>9.0f} "
-                f"{row['gap']:>9.1e} {row['memory']:>9.2f} {flow.get('ratio', np.nan):>9.0f} {flow.get('difference', np.nan):>9.1e} "
-                f"{highs.get('ratio', np.nan):>9.0f} {row['heuristic']['ratio']:>9.0f} "
-                f"{row['heuristic']['of_optimum']:>9.4f} {row['priority']['of_optimum']:>9.4f} "
-                f"{online.get('of_optimum', np.nan):>9.4f}"
+            shown = (
+                f"{row['seconds'] * 1e3:.2f}",
+                f"{row['reads']:.0f}",
+                f"{row['gap']:.0e}",
+                f"{row['memory']:.2f}",
+                f"{flow.get('ratio', np.nan):.0f}",
+                f"{flow.get('difference', np.nan):.0e}",
+                f"{highs.get('ratio', np.nan):.0f}",
+                f"{row['heuristic']['ratio']:.0f}",
+                f"{row['heuristic']['of_optimum']:.4f}",
+                f"{row['priority']['of_optimum']:.4f}",
+                f"{online.get('of_optimum', np.nan):.4f}",
             )
+            print(" ".join(f"{text:>9}" for text in (f"{accounts:,}", depth, kind, *shown)))
     return {"exact_sizes": rows}

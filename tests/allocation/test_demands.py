@@ -131,7 +131,7 @@ def narrowed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 def test_the_objective_is_that_of_the_hungarian_method(kind: str, sizes: str, narrowed: str) -> None:
     for seed in range(3):
         random = np.random.default_rng(seed)
-        depth, accounts = int(random.integers(2, 8)), int(random.integers(60, 160))
+        depth, accounts = int(random.integers(2, 8)), int(random.integers(140, 260))
         value, demand = values_of(random, depth, accounts, kind), demands_of(random, depth, accounts, sizes)
         plan = solve_demands(value, demand)
         check(plan, value, demand)
@@ -144,7 +144,7 @@ def test_the_objective_is_that_of_the_hungarian_method(kind: str, sizes: str, na
 def test_nobody_enters_a_segment_above_his_tolerance(kind: str, narrowed: str) -> None:
     for seed in range(6):
         random = np.random.default_rng(seed)
-        depth, accounts = int(random.integers(2, 7)), int(random.integers(60, 160))
+        depth, accounts = int(random.integers(2, 7)), int(random.integers(140, 260))
         value, demand = values_of(random, depth, accounts, kind), demands_of(random, depth, accounts)
         allowed = nested(random, depth, accounts, demand)
         plan = solve_demands(value, demand, allowed)
@@ -157,7 +157,7 @@ def test_random_masks_are_solved_or_refuted_as_the_hungarian_method_says(narrowe
     answers = set()
     for seed in range(60):
         random = np.random.default_rng(seed)
-        depth, accounts = int(random.integers(2, 6)), int(random.integers(50, 90))
+        depth, accounts = int(random.integers(2, 6)), int(random.integers(140, 200))
         value, demand = values_of(random, depth, accounts, "uniform"), demands_of(random, depth, accounts)
         allowed = random.random((depth, accounts)) < random.uniform(0.2, 0.7)
         allowed[random.integers(0, depth, accounts), np.arange(accounts)] = True
@@ -181,7 +181,7 @@ def test_random_masks_are_solved_or_refuted_as_the_hungarian_method_says(narrowe
 def test_the_linear_programme_has_no_better_answer(narrowed: str) -> None:
     for seed in range(5):
         random = np.random.default_rng(seed)
-        depth, accounts = 4, 120
+        depth, accounts = 4, 200
         value, demand = values_of(random, depth, accounts, "uniform"), demands_of(random, depth, accounts)
         allowed = nested(random, depth, accounts, demand)
         one = csr_matrix((np.ones(value.size), (np.tile(np.arange(accounts), depth), np.arange(value.size))))

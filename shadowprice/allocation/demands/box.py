@@ -52,7 +52,11 @@ class Box:
 
     def within(self, other: Box) -> Box:
         """What is left inside ``other``, at least its nearest point."""
-        low, high = (np.clip(end, other.low, other.high) for end in (self.low, self.high))
+        # The prices of ``other`` with the mean of this box taken off them.
+        least = np.maximum(other.low - self.weight @ other.high, -UNBOUNDED)
+        most = np.minimum(other.high - self.weight @ other.low, UNBOUNDED)
+        least[self.closed] = most[self.closed] = UNBOUNDED
+        low, high = np.clip(self.low, least, most), np.clip(self.high, least, most)
         return Box(low, high, np.clip(self.centre, low, high), self.weight)
 
     def widened(self, times: float, least: float) -> Box:
@@ -97,27 +101,27 @@ def sampled(
     From ``GROUPS`` samples of about ``size`` accounts each; O(J·sample).
     """
     depth, n = value.shape
-    starts = strata(n, GROUPS * size)
     width = min(WIDTH, n)
+    starts = strata(n, GROUPS * size)
+    starts = starts[: starts.size // GROUPS * GROUPS]
     tile = gather(value, starts, width)
     if allowed is not None:
         tile[~gather(allowed, starts, width)] = -np.inf
     closed = box.closed
     tile[closed] = -np.inf
     # Neighbouring blocks go to different samples, so that clustering shows in their spread.
-    blocks = tile.reshape(depth, starts.size, width)
-    sizes: NDArray[np.int64] = np.asarray((starts.size + np.arange(GROUPS)[::-1]) // GROUPS * width, dtype=np.int64)
-    rows, end = np.empty((tile.shape[1], depth)), np.cumsum(sizes)
-    for group in range(GROUPS):
-        rows[end[group] - sizes[group] : end[group]] = blocks[:, group::GROUPS].reshape(depth, -1).T
+    rows = np.empty((tile.shape[1], depth))
+    rows.reshape(GROUPS, -1, width, depth)[:] = tile.reshape(depth, -1, GROUPS, width).transpose(2, 1, 3, 0)
+    sizes = np.full(GROUPS, tile.shape[1] // GROUPS)
     if allowed is not None:
         # Who may only enter closed segments is no part of any plan.
         some = np.isfinite(rows).any(axis=1)
-        sizes = np.bincount(np.repeat(np.arange(GROUPS), sizes)[some], minlength=GROUPS)
+        sizes = some.reshape(GROUPS, -1).sum(axis=1)
         rows = rows[some]
     wanted = _shares(demand, sizes)
     solved, reached = exact_sizes_of_samples(rows, sizes, wanted, np.where(closed, 0.0, box.centre))
-    solved = solved - (solved @ box.weight)[:, None]
+    weight = demand / demand.sum()
+    solved = solved - (solved @ weight)[:, None]
     fewest = wanted.min(axis=0)
     centre = solved.mean(axis=0)
     error = solved.std(axis=0, ddof=1) / GROUPS**0.5
@@ -134,7 +138,7 @@ def sampled(
     # Some sample had too few accounts for these: they may be any cheaper.
     low[~reached.all(axis=0)] = -UNBOUNDED
     low[closed] = high[closed] = UNBOUNDED
-    inner = Box(low, high, centre, box.weight).within(box)
+    inner = Box(low, high, centre, weight).within(box)
     return inner, place(tile, None, inner.low, inner.high).account.size / tile.shape[1]
 
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shadowprice.allocation.demands.box import Box, Matrix, sampled, supporting
+from shadowprice.allocation.demands.box import GROUPS, Box, Matrix, sampled, supporting
 from shadowprice.allocation.demands.plan import Plan, Real, Seats
 from shadowprice.allocation.kernel import exact_sizes, place
+from shadowprice.allocation.sampling import WIDTH
 from shadowprice.allocation.solution import relative_gap
 from shadowprice.errors import InvalidProblem
 
@@ -34,7 +35,7 @@ class Found:
     prices   (J,)
     least    (J, J), prices with π_a − π_b ≤ least_ab support the plan; see :class:`~.paths.Sized`
     worth    Σ value of the accounts settled by a box
-    last     (n_last, J), values of the others
+    last     (J, n_last), values of the others
     final    int16 (n_last,), their segments
     passes   reads of these accounts
     """
@@ -104,7 +105,7 @@ def _solve(
     value: Real, allowed: NDArray[np.bool_] | None, demand: NDArray[np.int64], box: Box, seats: Seats | None = None
 ) -> Found:
     n = value.shape[1]
-    if n <= EXACT:
+    if n <= max(EXACT, GROUPS * WIDTH):
         return _paths(value, allowed, demand, box)
     open_ = ~box.closed
     inner, share = sampled(value, allowed, demand, box, sample_size(n))
@@ -125,19 +126,19 @@ def _solve(
                     return Found(level, found.prices, least, worth, found.last, found.final, None, attempt + 1)
             elif seats is not None and seats.shortage(~found.reached) is not None:
                 return found
-        inner = inner.widened(4.0, 1e-3 * float(np.ptp(value[:, :EXACT]))).within(box)
+        inner = inner.widened(4.0, 1e-3 * float(np.ptp(inner.centre[open_]))).within(box)
     return _paths(value, allowed, demand, Box(box.low, box.high, inner.centre, box.weight))
 
 
 def _paths(value: Real, allowed: NDArray[np.bool_] | None, demand: NDArray[np.int64], box: Box) -> Found:
-    rows = np.ascontiguousarray(value.T, dtype=np.float64)
+    last = value.astype(np.float64)
     if allowed is not None:
-        rows[~allowed.T] = -np.inf
+        last[~allowed] = -np.inf
     closed = box.closed
-    rows[:, closed] = -np.inf
-    found = exact_sizes(rows, demand, np.where(closed, 0.0, box.centre))
+    last[closed] = -np.inf
+    found = exact_sizes(last.T, demand, np.where(closed, 0.0, box.centre))
     segment = found.segment.astype(np.int16)
-    return Found(segment, found.prices, found.least, 0.0, rows, segment, found.reached, 1)
+    return Found(segment, found.prices, found.least, 0.0, last, segment, found.reached, 1)
 
 
 def _certified(seats: Seats, found: Found, closed: NDArray[np.bool_]) -> Plan:
@@ -149,10 +150,10 @@ def _certified(seats: Seats, found: Found, closed: NDArray[np.bool_]) -> Plan:
     # Above what anybody could gain there.
     prices[closed] = prices[open_].max() + (seats.bounds.most - seats.bounds.least)
 
-    own = found.last[np.arange(found.final.size), found.final]
+    own = found.last[found.final, np.arange(found.final.size)]
     primal = found.worth + float(own.sum())
     rest = np.bincount(found.final, minlength=closed.size)
-    best = float((found.last - prices).max(axis=1).sum()) if found.final.size else 0.0
+    best = float((found.last - prices[:, None]).max(axis=0).sum())
     settled = found.worth - float((demand - rest) @ prices)
     dual = float(demand @ prices) + settled + best
     terms = abs(found.worth) + float(np.abs(own).sum()) + 2.0 * float(demand @ np.abs(prices))

@@ -32,7 +32,7 @@ struct state {
     int32_t *segment;
     struct arc *arc;     /* (levels, levels) */
     struct mover *list;  /* (levels, levels, listed) */
-    double *least;       /* (levels, levels), loss of the first on each shortlist; infinite where nobody can move */
+    double *least;       /* (levels, levels), loss of the first on each shortlist, or the cutoff of an empty one */
     int64_t **member, *size, *room, *place; /* accounts of each segment; where each account stands there */
 };
 
@@ -80,17 +80,15 @@ static void shortlist(struct state *s, int64_t a, int64_t b)
     }
 }
 
-/* The account of a that loses least by moving to b, or null. */
-static const struct mover *first(struct state *s, int64_t a, int64_t b)
+/* Drop those who have left a from the head of a shortlist; false when nobody remains on it. */
+static int refresh(struct state *s, int64_t a, int64_t b)
 {
     struct arc *arc = s->arc + a * s->levels + b;
     const struct mover *list = s->list + (a * s->levels + b) * s->listed;
-    for (;;) {
-        while (arc->head < arc->size && s->segment[list[arc->head].who] != a) arc->head++;
-        if (arc->head < arc->size) return list + arc->head;
-        if (arc->cutoff == INFINITY) return NULL;
-        shortlist(s, a, b);
-    }
+    while (arc->head < arc->size && s->segment[list[arc->head].who] != a) arc->head++;
+    const int some = arc->head < arc->size;
+    s->least[a * s->levels + b] = some ? list[arc->head].loss : arc->cutoff;
+    return some;
 }
 
 /* Account `who` of segment a on the shortlists it belongs to. */
@@ -131,21 +129,22 @@ static int move(struct state *s, int64_t who, int64_t to)
     if (!join(s, to, who)) return 0;
     list_account(s, to, who);
     for (int64_t b = 0; b < s->levels; b++)
-        if (b != from) {
-            const struct mover *mover = first(s, from, b);
-            s->least[from * s->levels + b] = mover ? mover->loss : INFINITY;
-        }
+        if (b != from) refresh(s, from, b);
     return 1;
 }
 
-/* One round: the shortest path from a segment with too many to one with too few, and the prices after it.
- * Returns its end, or -1 when no segment with too few can be reached. */
+/* One round: the shortest path from a segment with too many to one with too few, and the prices after it. An empty
+ * shortlist stands for its cutoff, so lengths are too short rather than too long, and only those of the path returned
+ * have to be right. Returns its end, or -1 when no segment with too few can be reached. */
 static int64_t shortest(struct state *s, const int64_t *demand, double *price, double *distance, int64_t *before,
                         double *length, uint8_t *reached)
 {
     const int64_t n = s->levels;
-    int64_t end = -1;
-    double far = INFINITY;
+    int64_t end;
+    double far;
+again:
+    end = -1;
+    far = INFINITY;
     for (int64_t a = 0; a < n; a++) {
         distance[a] = s->size[a] > demand[a] ? 0.0 : INFINITY;
         before[a] = -1;
@@ -172,13 +171,35 @@ static int64_t shortest(struct state *s, const int64_t *demand, double *price, d
             length[b] = least[b];
         }
     }
+    int known = 1;
+    for (int64_t b = end; before[b] >= 0; b = before[b])
+        if (s->arc[before[b] * n + b].head == s->arc[before[b] * n + b].size) {
+            shortlist(s, before[b], b);
+            refresh(s, before[b], b);
+            known = 0;
+        }
+    if (!known) goto again;
     for (int64_t a = 0; a < n; a++) price[a] -= distance[a] < far ? distance[a] : far;
     return end;
 }
 
+/* About the `rank`-th smallest of x, from a few of them; infinite when the rank is beyond the end. */
+static double quantile(const double *x, int64_t n, int64_t rank)
+{
+    double some[64];
+    if (rank >= n) return INFINITY;
+    for (int64_t k = 0; k < 64; k++) {
+        const double new = x[k * n / 64];
+        int64_t at = k;
+        for (; at > 0 && some[at - 1] > new; at--) some[at] = some[at - 1];
+        some[at] = new;
+    }
+    return some[rank * 64 / n];
+}
+
 /* value: (accounts, levels), minus infinity where ineligible; every account has an eligible level. demand: (levels,)
  * with sum `accounts`. price: (levels,) to begin with, and at the end. segment: (accounts,). least: (levels, levels),
- * the least that an account of one loses by moving to the other; infinite where there is none. reached: (levels,), when
+ * what an account of one loses at least by moving to the other; infinite where none can. reached: (levels,), when
  * the sizes are impossible: which segments can take in the accounts that are too many.
  * Returns the number of moves; -1 when the sizes are impossible, -2 without memory.
  */
@@ -189,6 +210,7 @@ int64_t exact_sizes(int64_t levels, int64_t accounts, const double *value, const
     while (listed < 256 && listed * listed < accounts / 64) listed *= 2;
     struct state s = {levels, accounts, listed, value, segment, NULL, NULL, least, NULL, NULL, NULL, NULL};
     double *distance = malloc((size_t)levels * sizeof *distance), *length = malloc((size_t)levels * sizeof *length);
+    double *lead = malloc((size_t)(accounts ? accounts : 1) * sizeof *lead);
     int64_t *before = malloc((size_t)levels * sizeof *before), *moving = malloc((size_t)levels * sizeof *moving);
     s.arc = calloc((size_t)(levels * levels), sizeof *s.arc);
     s.list = malloc((size_t)(levels * levels * listed) * sizeof *s.list);
@@ -196,22 +218,28 @@ int64_t exact_sizes(int64_t levels, int64_t accounts, const double *value, const
     s.size = calloc((size_t)levels, sizeof *s.size);
     s.room = calloc((size_t)levels, sizeof *s.room);
     s.place = malloc((size_t)(accounts ? accounts : 1) * sizeof *s.place);
-    if (!distance || !length || !before || !moving || !s.arc || !s.list || !s.member || !s.size || !s.room || !s.place)
+    if (!distance || !length || !lead || !before || !moving || !s.arc || !s.list || !s.member || !s.size || !s.room || !s.place)
         goto end;
 
-    for (int64_t a = 0; a < levels * levels; a++) s.arc[a].cutoff = least[a] = INFINITY;
     for (int64_t i = 0; i < accounts; i++) {
         const double *row = value + i * levels;
-        double top = -INFINITY;
+        double top = -INFINITY, next = -INFINITY;
         int64_t best = 0;
         for (int64_t j = 0; j < levels; j++) {
-            const double score = row[j] - price[j];
+            const double score = row[j] - price[j], lesser = score < top ? score : top;
+            next = next > lesser ? next : lesser;
             best = score > top ? j : best;
             top = score > top ? score : top;
         }
+        lead[i] = top - next;
         if (!join(&s, best, i)) goto end;
-        list_account(&s, best, i);
     }
+    const double near = quantile(lead, accounts, 16 * levels + accounts / 16);
+    for (int64_t a = 0; a < levels; a++)
+        for (int64_t b = 0; b < levels; b++)
+            s.arc[a * levels + b].cutoff = least[a * levels + b] = a == b ? INFINITY : price[a] - price[b] + near;
+    for (int64_t i = 0; i < accounts; i++)
+        if (lead[i] < near) list_account(&s, segment[i], i);
     for (;;) {
         int64_t excess = 0;
         for (int64_t j = 0; j < levels; j++) excess += s.size[j] > demand[j] ? s.size[j] - demand[j] : 0;
@@ -228,7 +256,7 @@ int64_t exact_sizes(int64_t levels, int64_t accounts, const double *value, const
             int same = 1;
             for (int64_t b = last; before[b] >= 0 && same; b = before[b]) {
                 const int64_t arc = before[b] * levels + b;
-                same = least[arc] <= length[b];
+                same = least[arc] <= length[b] && s.arc[arc].head < s.arc[arc].size;
                 if (same) moving[b] = s.list[arc * listed + s.arc[arc].head].who;
             }
             if (!same) break;
@@ -242,6 +270,7 @@ end:
         for (int64_t j = 0; j < levels; j++) free(s.member[j]);
     free(distance);
     free(length);
+    free(lead);
     free(before);
     free(moving);
     free(s.arc);

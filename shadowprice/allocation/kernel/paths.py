@@ -22,8 +22,8 @@ class Sized:
 
     segment  int32 (n,)
     prices   (J,), node potentials: every account's segment is among its best at ``value − price``
-    least    (J, J), least that an account of one segment loses by moving to the other; infinite where none can.
-             Prices π support the plan exactly when π_a − π_b ≤ least_ab for all a, b.
+    least    (J, J), what an account of one segment loses at least by moving to the other; infinite where none can.
+             ``prices`` and all other π with π_a − π_b ≤ least_ab for all a, b support the plan.
     reached  bool (J,): segments that can take in the accounts that are too many, when the sizes are impossible;
              None otherwise
     """
