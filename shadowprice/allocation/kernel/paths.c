@@ -20,9 +20,10 @@ struct mover {
     int64_t who;
 };
 
-/* Accounts of a that are not listed lose at least `cutoff` by moving to b. */
+/* Accounts of a that are not listed lose at least `cutoff` by moving to b. They are looked through in turn, the next
+ * time from where it ended, so that many equal losses cost one look together. */
 struct arc {
-    int64_t head, size;
+    int64_t head, size, from;
     double cutoff;
 };
 
@@ -67,13 +68,15 @@ static void shortlist(struct state *s, int64_t a, int64_t b)
     const double least = arc->cutoff;
     arc->head = arc->size = 0;
     arc->cutoff = INFINITY;
-    for (int64_t k = 0; k < s->size[a]; k++) {
-        const int64_t who = s->member[a][k];
+    for (int64_t k = 0, at = arc->from; k < s->size[a]; k++, at++) {
+        if (at >= s->size[a]) at = 0;
+        const int64_t who = s->member[a][at];
         const double *row = s->value + who * s->levels;
         if (row[b] == -INFINITY) continue;
         const struct mover new = {row[a] - row[b], who};
         if (arc->size == s->listed && list[arc->size - 1].loss <= least) {
             arc->cutoff = list[arc->size - 1].loss;
+            arc->from = at;
             return;
         }
         insert(s, arc, list, new);
