@@ -1,0 +1,158 @@
+"""A replayed campaign day: the report a person reads and the summary a program reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from shadowprice.campaign import Campaign
+from shadowprice.datasets.registry import Dataset
+from shadowprice.evaluation.intervals import Estimate
+from shadowprice.learning.outcome_model import truth_note
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.pacing.replay import Replay
+from shadowprice.price import PriceRecord
+from shadowprice.reports import run as shown
+from shadowprice.reports.data import ReportData
+
+ARRIVALS = "drawn at random from the hourly profile of past requests, which the forecast also starts from"
+PACKAGES = ("shadowprice", "kfp", "kserve", "feast", "ray", "torch", "torch-geometric", "numpy", "pandas")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CampaignDay:
+    """What a run found out.
+
+    evaluation     the report's part that the evaluate step wrote
+    runs           policy → the day; needs ``service``, ``hourly``, ``static``, ``hindsight``, ``hindsight_model``
+    shocked        the same in process, with twice the requests at noon
+    prices         every price of the day, oldest first
+    solve_seconds  price version → how long its solve took
+    single_seconds of every call with one request
+    call_seconds   of all calls together
+    requests, errors  requests answered, and calls that failed and were sent again
+    seconds        of each step of the run
+    """
+
+    dataset: Dataset
+    training: TrainingSet
+    campaign: Campaign
+    evaluation: ReportData
+    runs: Mapping[str, Replay]
+    shocked: Mapping[str, Replay]
+    prices: Sequence[PriceRecord]
+    solve_seconds: Mapping[int, float]
+    single_seconds: Sequence[float]
+    call_seconds: float
+    requests: int
+    errors: int
+    seconds: Mapping[str, float]
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Rows of each table."""
+        return {name: len(table) for name, table in self.dataset.tables.as_dict().items()}
+
+    @property
+    def accounts(self) -> int:
+        """Accounts of either side, each counted once."""
+        return int(self.dataset.tables.account["account_id"].nunique())
+
+    @property
+    def serving(self) -> dict[str, Any]:
+        """The ``serve`` part of summary.json."""
+        p50, p99 = shown.percentiles(self.single_seconds)
+        return {
+            "requests": self.requests,
+            "errors": self.errors,
+            "p50_ms": p50,
+            "p99_ms": p99,
+            "throughput_rps": self.requests / self.call_seconds,
+        }
+
+    def report(self) -> ReportData:
+        """The whole report."""
+        outcomes = truth_note(self.dataset)
+        snapshot = self.training.snapshots[-1]
+        serving = self.serving
+        return replace(
+            self.evaluation,
+            title=f"Campaign {self.campaign.name}",
+            created_at=datetime.now(UTC),
+            facts={
+                "tables": {f"{name} rows": rows for name, rows in self.rows.items()},
+                "graph": {
+                    "accounts": self.accounts,
+                    "on both sides": int(snapshot.is_side.all(axis=0).sum()),
+                    "ties": snapshot.edges,
+                    "snapshots": len(self.training.snapshots),
+                },
+            },
+            scenarios=(
+                shown.scenario(
+                    "The day",
+                    f"Replayed against the running services in accelerated time; arrivals {ARRIVALS}, "
+                    f"outcomes {outcomes}.",
+                    self.campaign,
+                    {name: run for name, run in self.runs.items() if name != "hourly"},
+                    self.runs["service"].slots["planned"].to_numpy(dtype=np.float64),
+                ),
+                shown.scenario(
+                    "Twice as many requests at noon",
+                    f"Arrivals doubled from 12 to 13 h, unknown to any forecast; in process; outcomes {outcomes}.",
+                    self.campaign,
+                    self.shocked,
+                ),
+            ),
+            solves=shown.solves(self.prices, self.solve_seconds),
+            serving={
+                "requests answered": serving["requests"],
+                "one request per call, median ms": round(serving["p50_ms"], 2),
+                "one request per call, 99th percentile ms": round(serving["p99_ms"], 2),
+                "requests per second, one caller, batches": round(serving["throughput_rps"]),
+            },
+            steps=dict(self.seconds),
+            versions=versions(),
+            notes=(f"The replay is simulated: arrivals {ARRIVALS}; outcomes {outcomes}.", *self.evaluation.notes),
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """summary.json, in JSON types."""
+        newest = self.prices[-1]
+        shock = shown.pacing_summary(self.campaign, {**self.shocked, "service": self.shocked["hourly"]})
+        return {
+            "dataset": self.dataset.name,
+            "rows": self.rows,
+            "accounts": self.accounts,
+            "edges": self.training.snapshots[-1].edges,
+            "metrics": {
+                side.side: {name: _plain(found) for name, found in next(iter(side.metrics.values())).items()}
+                for side in self.evaluation.sides
+            },
+            "solve": shown.solve_summary(newest, self.solve_seconds.get(newest.version, float("nan"))),
+            "serve": self.serving,
+            "pacing": shown.pacing_summary(self.campaign, self.runs),
+            "shock": {
+                name: shock[name]
+                for name in ("spend", "overspend", "value", "value_static", "value_hindsight", "overspend_static")
+            },
+            "simulated": True,
+            "outcomes": truth_note(self.dataset),
+            "arrivals": ARRIVALS,
+            "seconds": dict(self.seconds),
+            "versions": versions(),
+        }
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages a run depends on."""
+    return {package: version(package) for package in PACKAGES}
+
+
+def _plain(found: float | Estimate) -> Any:
+    return {"value": found.value, "low": found.low, "high": found.high} if isinstance(found, Estimate) else found
