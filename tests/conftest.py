@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,15 @@ import pytest
 from numpy.typing import NDArray
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+@atexit.register
+def _end_with_the_summary() -> None:
+    """Silence the interpreter's very end, where DuckDB's bindings list what other modules still hold of them.
+
+    Registered before those modules are imported, so it runs after whatever they have to say.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 @pytest.fixture(scope="session")
