@@ -5,6 +5,7 @@ from kfp import dsl
 from components.measure import measure
 from components.publish import publish
 from components.solve import solve
+from pipelines.placement import placed
 
 
 @dsl.pipeline(name="shadowprice-resolve", description="Solve the price of the money that is left.")
@@ -24,8 +25,11 @@ def resolve_pipeline(
         prometheus_url: of Prometheus; empty when there is none.
         solver: name of the allocation's solver.
     """
-    state = measure(
+    measured = measure(
         workspace=workspace, ledger_url=ledger_url, metrics_urls=metrics_urls, prometheus_url=prometheus_url
     ).set_caching_options(False)
-    price = solve(state=state.outputs["state"], workspace=workspace, solver=solver).set_caching_options(False)
-    publish(price=price.outputs["price"], workspace=workspace).set_caching_options(False)
+    placed(measured, cpu="250m", memory="1Gi", minutes=5)
+    solved = solve(state=measured.outputs["state"], workspace=workspace, solver=solver).set_caching_options(False)
+    placed(solved, cpu="1", memory="4Gi", minutes=10)
+    published = publish(price=solved.outputs["price"], workspace=workspace).set_caching_options(False)
+    placed(published, cpu="250m", memory="1Gi", minutes=5)

@@ -7,6 +7,7 @@ from components.featurize import featurize
 from components.prepare import prepare
 from components.register import register
 from components.train import train
+from pipelines.placement import placed
 
 
 @dsl.pipeline(name="shadowprice-train", description="Learn how every account responds to each incentive value.")
@@ -39,12 +40,18 @@ def train_pipeline(
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
     prepared = prepare(dataset=dataset, data=data, seed=seed, options=options).set_caching_options(False)
+    placed(prepared, cpu="1", memory="8Gi", minutes=60)
     tables = prepared.outputs["tables"]
-    features = featurize(tables=tables, workspace=workspace, weighting=weighting).set_caching_options(False)
-    training = features.outputs["training"]
-    model = train(
+    featurized = featurize(tables=tables, workspace=workspace, weighting=weighting).set_caching_options(False)
+    placed(featurized, cpu="1", memory="16Gi", minutes=120)
+    training = featurized.outputs["training"]
+    trained = train(
         training=training, recipe=recipe, epochs=epochs, seed=seed, workers=workers, curve_repair=curve_repair
-    ).outputs["model"]
+    )
+    placed(trained, cpu="2", memory="16Gi", minutes=480)
+    model = trained.outputs["model"]
     verdict = evaluate(model=model, training=training, tables=tables)
+    placed(verdict, cpu="1", memory="16Gi", minutes=60)
     with dsl.If(verdict.outputs["Output"] == True, name="gate-passed"):  # noqa: E712 - a pipeline condition
-        register(model=model, workspace=workspace).set_caching_options(False)
+        registered = register(model=model, workspace=workspace).set_caching_options(False)
+        placed(registered, cpu="1", memory="8Gi", minutes=60)

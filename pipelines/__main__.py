@@ -1,0 +1,97 @@
+"""``python -m pipelines``: compile the pipelines, run one here, or hand one to a Kubeflow Pipelines backend."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from pipelines.local import PIPELINES, compile_all, run
+from pipelines.placement import CLAIM, SECRET
+from shadowprice.errors import ShadowpriceError
+
+
+def main() -> int:
+    """Command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m pipelines", description="The pipelines, here or in a cluster.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    compiling = commands.add_parser("compile", help="write train.yaml and resolve.yaml")
+    compiling.add_argument("folder", type=Path)
+    running = commands.add_parser("run", help="run a pipeline in this process's environment")
+    running.add_argument("--root", type=Path, help="where artifacts go; <workspace>/pipeline by default")
+    uploading = commands.add_parser("upload", help="upload a pipeline to a backend")
+    scheduling = commands.add_parser("schedule", help="run a pipeline on a backend at times of a clock")
+    scheduling.add_argument("--cron", default="0 2 * * * *", help="six fields, the first seconds; UTC")
+    scheduling.add_argument("--experiment", default="shadowprice")
+    for command in (running, uploading, scheduling):
+        command.add_argument("pipeline", choices=PIPELINES)
+    for command in (running, scheduling):
+        command.add_argument(
+            "--set", action="append", default=[], type=_parameter, metavar="NAME=VALUE", help="of the pipeline"
+        )
+    for command in (uploading, scheduling):
+        command.add_argument("--host", required=True, help="address of the Kubeflow Pipelines API")
+        command.add_argument("--name", help="of the pipeline in the backend; shadowprice-<pipeline> by default")
+    for command in (compiling, uploading, scheduling):
+        command.add_argument("--claim", help="persistent volume claim of the workspace")
+        command.add_argument("--redis-secret", help="secret with the online store's connection string")
+    given = parser.parse_args()
+    for variable, name in ((CLAIM, "claim"), (SECRET, "redis_secret")):
+        if getattr(given, name, None):
+            os.environ[variable] = getattr(given, name)
+    try:
+        return _do(given)
+    except ShadowpriceError as error:
+        print(f"failed: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+def _do(given: argparse.Namespace) -> int:
+    if given.command == "compile":
+        compile_all(given.folder)
+        return 0
+    parameters = dict(getattr(given, "set", []))
+    if given.command == "run":
+        root = given.root or Path(parameters.get("workspace", ".")) / "pipeline"
+        run(given.pipeline, root, parameters)
+        return 0
+
+    from pipelines.backend import schedule, upload
+
+    name = given.name or f"shadowprice-{given.pipeline}"
+    if given.command == "upload":
+        print(*upload(given.host, given.pipeline, name))
+    else:
+        print(
+            schedule(
+                given.host,
+                given.pipeline,
+                name,
+                cron=given.cron,
+                experiment=given.experiment,
+                parameters=parameters,
+            )
+        )
+    return 0
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    """``name=value``; a value that is JSON but no text keeps its type."""
+    name, sign, value = text.partition("=")
+    if not (name and sign):
+        raise argparse.ArgumentTypeError(f"{text!r}: write NAME=VALUE")
+    try:
+        found = json.loads(value)
+    except ValueError:
+        return name, value
+    return name, found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

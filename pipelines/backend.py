@@ -1,0 +1,95 @@
+"""The pipelines on a Kubeflow Pipelines backend: uploaded, and scheduled."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kfp import Client
+from kfp_server_api import ApiException
+from urllib3.exceptions import HTTPError
+
+from pipelines.local import compile_all
+from shadowprice.errors import Unavailable
+
+
+def upload(host: str, pipeline: str, name: str) -> tuple[str, str]:
+    """Upload a pipeline, as a new version where there is one of that name, and return both ids.
+
+    Args:
+        host: address of the Kubeflow Pipelines API.
+        pipeline: ``train`` or ``resolve``.
+        name: of the pipeline in the backend.
+    """
+    with _speaking_to(host) as client, tempfile.TemporaryDirectory() as folder:
+        compile_all(Path(folder))
+        package = str(Path(folder) / f"{pipeline}.yaml")
+        known = client.get_pipeline_id(name)
+        if known is None:
+            known = client.upload_pipeline(package, pipeline_name=name).pipeline_id
+            versions = client.list_pipeline_versions(known, page_size=1, sort_by="created_at desc")
+            return known, versions.pipeline_versions[0].pipeline_version_id
+        stamp = f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+        version = client.upload_pipeline_version(package, pipeline_version_name=stamp, pipeline_id=known)
+        return known, version.pipeline_version_id
+
+
+def schedule(host: str, pipeline: str, name: str, *, cron: str, experiment: str, parameters: Mapping[str, Any]) -> str:
+    """Run a pipeline at times of a clock, in place of any earlier schedule of that name, and return the id.
+
+    Missed times are not made up for and runs do not overlap: each prices what is left at its own hour. Results are
+    never taken from a cache, because now matters.
+
+    Args:
+        host, pipeline, name: as for :func:`upload`.
+        cron: six fields, the first of them seconds; UTC.
+        experiment: the runs belong to it; made when it is missing.
+        parameters: of the pipeline.
+    """
+    pipeline_id, version_id = upload(host, pipeline, name)
+    with _speaking_to(host) as client:
+        return _schedule(client, pipeline_id, version_id, name, cron, experiment, parameters)
+
+
+def _schedule(
+    client: Client,
+    pipeline_id: str,
+    version_id: str,
+    name: str,
+    cron: str,
+    experiment: str,
+    parameters: Mapping[str, Any],
+) -> str:
+    owner = client.create_experiment(experiment).experiment_id
+    earlier = [
+        run.recurring_run_id
+        for run in client.list_recurring_runs(experiment_id=owner, page_size=100).recurring_runs or []
+        if run.display_name == name
+    ]
+    made = client.create_recurring_run(
+        experiment_id=owner,
+        job_name=name,
+        cron_expression=cron,
+        max_concurrency=1,
+        no_catchup=True,
+        enable_caching=False,
+        pipeline_id=pipeline_id,
+        version_id=version_id,
+        params=dict(parameters),
+    )
+    for identifier in earlier:
+        client.delete_recurring_run(identifier)
+    return str(made.recurring_run_id)
+
+
+@contextmanager
+def _speaking_to(host: str) -> Iterator[Client]:
+    try:
+        yield Client(host=host)
+    except (ApiException, HTTPError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise Unavailable(f"Kubeflow Pipelines at {host}: {reason}") from error

@@ -1,0 +1,59 @@
+"""``python -m serving.check``: is a deployed campaign ready, does it decide, is its price young enough."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import uuid
+from datetime import UTC, datetime
+
+from serving.client import DecisionClient, LedgerClient, Outcome
+from shadowprice.errors import ShadowpriceError, Unavailable
+
+SOURCE = "deployment-check"
+
+
+def check(campaign: str, predictor_url: str, ledger_url: str, side: str, max_price_age_seconds: float) -> str:
+    """Decide for an account nobody knows, give the money back, and say what was answered.
+
+    Raises:
+        ShadowpriceError: a service does not answer, or the price in force is too old.
+    """
+    request = f"{SOURCE}-{uuid.uuid4().hex}"
+    with DecisionClient(predictor_url, campaign) as predictor, LedgerClient(ledger_url) as ledger:
+        answer = predictor.decide([request], [SOURCE], [side])
+        ledger.settle([_nothing(request, side)], SOURCE)
+    age = answer.price_age_seconds
+    if age > max_price_age_seconds:
+        raise Unavailable(f"the price in force is {age:.0f} s old, over {max_price_age_seconds:.0f}")
+    return (
+        f"{campaign}: {answer.reason[0]}, incentive {answer.incentive[0]}, price version {answer.price_version}, "
+        f"{age:.0f} s old"
+    )
+
+
+def main() -> int:
+    """Command line: 0 when all is well, 1 with the reason when not."""
+    parser = argparse.ArgumentParser(prog="python -m serving.check", description="Check a deployed campaign.")
+    parser.add_argument("--campaign", required=True)
+    parser.add_argument("--predictor-url", required=True)
+    parser.add_argument("--ledger-url", required=True)
+    parser.add_argument("--side", default="customer", choices=["customer", "merchant"])
+    parser.add_argument("--max-price-age-seconds", type=float, default=7200.0)
+    try:
+        print(check(**vars(parser.parse_args())))
+    except ShadowpriceError as error:
+        print(f"not well: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _nothing(request: str, side: str) -> Outcome:
+    now = datetime.now(UTC)
+    if side == "customer":
+        return Outcome(request_id=request, cost=0, observed_at=now, redeemed=False)
+    return Outcome(request_id=request, cost=0, observed_at=now, response=0.0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""``python -m serving.resolve``: measure, solve and publish once, as the hourly job of a cluster does."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from feature_repo.resolve import publish_price_file, solve_state
+from serving.config import add_setting
+from serving.logs import quiet_logs
+from serving.measure import measure
+from shadowprice.errors import Conflict, ShadowpriceError
+
+
+def main() -> int:
+    """Solve the price of the money that is left.
+
+    Returns 0 when a price is published or another solver was first, 1 when there is none: the last price stays.
+    """
+    quiet_logs()
+    parser = argparse.ArgumentParser(prog="python -m serving.resolve", description="Solve the price again, once.")
+    environment = os.environ
+    add_setting(parser, environment, "workspace", "folder with campaign, model, features and prices", type=Path)
+    add_setting(parser, environment, "ledger-url", "address of the ledger; empty before the start", default="")
+    add_setting(parser, environment, "prometheus-url", "address of Prometheus; empty: the ledger's metrics", default="")
+    given = parser.parse_args()
+    metrics = [f"{given.ledger_url.rstrip('/')}/metrics"] if given.ledger_url else []
+    with tempfile.TemporaryDirectory(prefix="resolve-") as scratch:
+        state, price = Path(scratch) / "state.json", Path(scratch) / "price.json"
+        try:
+            measure(given.workspace, state, given.ledger_url, metrics, given.prometheus_url)
+            record = solve_state(state, given.workspace, price)
+            version = publish_price_file(price, given.workspace)
+        except Conflict as error:
+            print(f"another solver was first: {error}")
+            return 0
+        except ShadowpriceError as error:
+            print(f"no new price, the last one stays: {error}", file=sys.stderr)
+            return 1
+    print(f"published version {version} for slot {record.slot}: {dict(record.prices)}, gap {record.gap:.1e}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""A server that answers as the Kubeflow Pipelines API does, for as much of it as scheduling needs."""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import yaml
+
+API = "/apis/v2beta1"
+
+
+class Backend:
+    """What the server keeps: pipelines, their versions, experiments and recurring runs."""
+
+    def __init__(self) -> None:
+        self.pipelines: dict[str, dict[str, Any]] = {}
+        self.versions: dict[str, list[dict[str, Any]]] = {}
+        self.experiments: dict[str, dict[str, Any]] = {}
+        self.recurring: dict[str, dict[str, Any]] = {}
+        self.url = ""
+        self._count = 0
+
+    def new_id(self) -> str:
+        self._count += 1
+        return f"id-{self._count}"
+
+    def answer(self, method: str, path: str, query: dict[str, list[str]], body: bytes) -> tuple[int, dict[str, Any]]:
+        match method, path.removeprefix(API).strip("/").split("/"):
+            case "GET", ["healthz"]:
+                return 200, {"multi_user": False}
+            case "GET", ["pipelines"]:
+                return 200, {"pipelines": _named(self.pipelines, query)}
+            case "POST", ["pipelines", "upload"]:
+                _package(body)
+                made = {"pipeline_id": self.new_id(), "display_name": query["name"][0]}
+                self.pipelines[made["pipeline_id"]] = made
+                self._version(made["pipeline_id"], made["display_name"])
+                return 200, made
+            case "POST", ["pipelines", "upload_version"]:
+                _package(body)
+                return 200, self._version(query["pipelineid"][0], query["name"][0])
+            case "GET", ["pipelines", pipeline, "versions"]:
+                return 200, {"pipeline_versions": self.versions[pipeline][::-1]}
+            case "GET", ["experiments"]:
+                return 200, {"experiments": _named(self.experiments, query)}
+            case "POST", ["experiments"]:
+                made = {**json.loads(body), "experiment_id": self.new_id()}
+                self.experiments[made["experiment_id"]] = made
+                return 200, made
+            case "GET", ["recurringruns"]:
+                owner = query["experiment_id"][0]
+                return 200, {"recurringRuns": [r for r in self.recurring.values() if r["experiment_id"] == owner]}
+            case "POST", ["recurringruns"]:
+                made = {**json.loads(body), "recurring_run_id": self.new_id()}
+                if len(made["trigger"]["cron_schedule"]["cron"].split()) != 6:
+                    return 400, {"error": "cron needs six fields"}
+                self.recurring[made["recurring_run_id"]] = made
+                return 200, made
+            case "DELETE", ["recurringruns", identifier]:
+                del self.recurring[identifier]
+                return 200, {}
+        return 404, {"error": f"{method} {path}"}
+
+    def _version(self, pipeline: str, name: str) -> dict[str, Any]:
+        made = {"pipeline_version_id": self.new_id(), "pipeline_id": pipeline, "display_name": name}
+        self.versions.setdefault(pipeline, []).append(made)
+        return made
+
+
+def _named(objects: dict[str, dict[str, Any]], query: dict[str, list[str]]) -> list[dict[str, Any]]:
+    chosen = json.loads(query["filter"][0]) if "filter" in query else {"predicates": []}
+    wanted = {predicate.get("stringValue", predicate.get("string_value")) for predicate in chosen["predicates"]}
+    return [entry for entry in objects.values() if not wanted or entry["display_name"] in wanted]
+
+
+def _package(body: bytes) -> None:
+    text = re.search(rb"\r\n\r\n(.*)\r\n--", body, re.S)
+    assert text is not None
+    spec = next(yaml.safe_load_all(text[1]))
+    assert spec["pipelineInfo"]["name"]
+
+
+@contextmanager
+def serving() -> Iterator[Backend]:
+    """The server on a free port."""
+    backend = Backend()
+
+    class Handler(BaseHTTPRequestHandler):
+        def _do(self) -> None:
+            parts = urlsplit(self.path)
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            status, content = backend.answer(self.command, parts.path, parse_qs(parts.query), body)
+            payload = json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(payload)))
+            self.end_headers()
+            self.wfile.write(payload)
+
+        do_GET = do_POST = do_DELETE = _do
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    backend.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield backend
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
