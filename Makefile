@@ -68,3 +68,12 @@ reproduce: install ## The papers' tables, ours beside theirs, to docs/results [Q
 .PHONY: clean
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+.PHONY: chart
+chart: install ## Lint and render the chart with both generations of Helm, and check every object
+	$(BIN)/python -m pytest tests/chart
+
+.PHONY: manifests
+manifests: install ## Render k8s/ and the chart's README again
+	$(BIN)/python -m k8s.render
+	$(BIN)/python helm/document.py

@@ -208,7 +208,7 @@ def test_a_deployed_campaign_is_checked_and_priced_again_by_the_commands_of_the_
         assert old.returncode == 1
         assert "old" in old.stderr
     # What the check was promised, it gave back.
-    assert sum(totals["outstanding"].values()) == 0
+    assert totals["outstanding"] == 0
     assert sum(totals["requests"].values()) == 1
     gone = command("serving.check", "--campaign", running.name, *address)
     assert gone.returncode == 1

@@ -1,0 +1,62 @@
+{{/* A Ray cluster on the pipeline image, head and workers alike on the workspace. */}}
+{{- define "shadowprice.rayCluster" -}}
+rayVersion: {{ .Values.training.ray.version | quote }}
+headGroupSpec:
+  rayStartParams:
+    dashboard-host: "0.0.0.0"
+    # The head keeps the books; work goes to the workers.
+    num-cpus: "0"
+  template:
+    {{- include "shadowprice.rayPod" (dict "root" . "role" "ray-head" "resources" .Values.training.ray.head.resources) | nindent 4 }}
+workerGroupSpecs:
+  - groupName: workers
+    replicas: {{ .Values.training.ray.workers }}
+    minReplicas: {{ .Values.training.ray.workers }}
+    maxReplicas: {{ .Values.training.ray.workers }}
+    rayStartParams: {}
+    template:
+      {{- include "shadowprice.rayPod" (dict "root" . "role" "ray-worker" "resources" .Values.training.ray.worker.resources) | nindent 6 }}
+{{- end }}
+
+{{- define "shadowprice.rayPod" -}}
+metadata:
+  labels:
+    {{- include "shadowprice.selector" (dict "root" .root "role" .role) | nindent 4 }}
+spec:
+  serviceAccountName: {{ include "shadowprice.name" .root }}-training
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  {{- include "shadowprice.pullSecrets" .root | nindent 2 }}
+  securityContext:
+    {{- include "shadowprice.podSecurity" .root | nindent 4 }}
+  containers:
+    - name: {{ .role }}
+      image: {{ include "shadowprice.image" (dict "root" .root "image" .root.Values.images.pipeline) }}
+      imagePullPolicy: {{ .root.Values.images.pipeline.pullPolicy }}
+      env:
+        - {name: HOME, value: /tmp}
+        - {name: OMP_NUM_THREADS, value: "1"}
+        {{- include "shadowprice.redisEnv" .root | nindent 8 }}
+      {{- if eq .role "ray-head" }}
+      ports:
+        - {name: gcs-server, containerPort: 6379, protocol: TCP}
+        - {name: dashboard, containerPort: 8265, protocol: TCP}
+        - {name: client, containerPort: 10001, protocol: TCP}
+      {{- end }}
+      resources:
+        {{- toYaml .resources | nindent 8 }}
+      securityContext:
+        {{- include "shadowprice.containerSecurity" .root | nindent 8 }}
+      volumeMounts:
+        - {{ include "shadowprice.workspaceMount" (dict "root" .root "readOnly" false) | nindent 10 | trim }}
+        - {name: scratch, mountPath: /tmp}
+        - {name: shared-memory, mountPath: /dev/shm}
+  volumes:
+    - name: workspace
+      persistentVolumeClaim:
+        claimName: {{ include "shadowprice.workspaceClaim" .root }}
+    - name: scratch
+      emptyDir: {sizeLimit: 10Gi}
+    - name: shared-memory
+      emptyDir: {medium: Memory, sizeLimit: 2Gi}
+{{- end }}

@@ -1,0 +1,154 @@
+"""Rendering the chart with both generations of Helm, and the schemas that its objects are held against."""
+
+import copy
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import yaml
+from helm_python import Chart
+from jsonschema import Draft202012Validator
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "helm" / "shadowprice"
+CASES = sorted((CHART / "ci").glob("*-values.yaml"))
+RELEASE, NAMESPACE = "camp", "growth"
+KUBERNETES = "1.33"
+
+Objects = list[dict[str, Any]]
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as Kubernetes reads it: PyYAML's rule for a lone ``=`` is not part of it."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:value"]
+    for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def values_of(case: Path) -> dict[str, Any]:
+    """The values of a file."""
+    found: dict[str, Any] = yaml.safe_load(case.read_text())
+    return found
+
+
+def render(values: dict[str, Any]) -> Objects:
+    """The objects by Helm 4."""
+    with Chart.load(CHART) as chart:
+        files = chart.render(values, name=RELEASE, namespace=NAMESPACE)
+    return parse("\n---\n".join(text for name, text in files.items() if name.endswith(".yaml")))
+
+
+def template(helm: str, values: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """The objects by the Helm 3 command line."""
+    return subprocess.run(
+        [
+            *(helm, "template", RELEASE, str(CHART), "--namespace", NAMESPACE),
+            *("--kube-version", f"v{KUBERNETES}.0", "--values", str(values), *options),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def parse(text: str) -> Objects:
+    """Objects of a stream of documents, in the order of kind and name."""
+    documents = [document for document in yaml.load_all(text, _Loader) if document]
+    return sorted(documents, key=lambda entry: (entry["kind"], entry["metadata"]["name"]))
+
+
+def merged(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """The values with one of them, at a dotted path, replaced."""
+    result = copy.deepcopy(values)
+    *parents, last = path.split(".")
+    place = result
+    for parent in parents:
+        place = place.setdefault(parent, {})
+    place[last] = value
+    return result
+
+
+def faults(entry: dict[str, Any], crds: Path) -> list[str]:
+    """What the API server would refuse an object for: unknown fields, wrong types, missing fields."""
+    group = entry["apiVersion"].rpartition("/")[0]
+    if "." in group and not group.endswith(".k8s.io"):
+        schema = custom_schema(crds, entry["apiVersion"], entry["kind"])
+        return [
+            f"{'.'.join(map(str, error.absolute_path))}: {error.message}"
+            for error in Draft202012Validator(schema).iter_errors(entry)
+        ]
+    try:
+        kubernetes_validate.validate(entry, KUBERNETES, strict=True)
+    except kubernetes_validate.ValidationError as error:
+        return [str(error)]
+    return []
+
+
+@cache
+def custom_schema(crds: Path, api: str, kind: str) -> dict[str, Any]:
+    """JSON schema of a custom resource, without room for unknown fields."""
+    group, _, version = api.partition("/")
+    for path in sorted(crds.glob(f"{group}_*.yaml")):
+        spec = yaml.load(path.read_text(), _Loader)["spec"]
+        if spec["names"]["kind"] == kind:
+            found = next(entry for entry in spec["versions"] if entry["name"] == version)
+            schema: dict[str, Any] = _strict(found["schema"]["openAPIV3Schema"])
+            # The API server knows these of every object; the schema leaves them out.
+            schema["properties"]["metadata"] = {"type": "object"}
+            return schema
+    raise LookupError(f"no schema of {api} {kind} in {crds}")
+
+
+def _strict(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_strict(entry) for entry in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: value for key, value in schema.items() if not key.startswith("x-kubernetes")}
+    if schema.get("x-kubernetes-int-or-string"):
+        return {"anyOf": [{"type": "integer"}, {"type": "string"}]}
+    for key in ("properties", "patternProperties"):
+        if isinstance(result.get(key), dict):
+            result[key] = {name: _strict(value) for name, value in result[key].items()}
+    for key in ("items", "additionalProperties", "allOf", "anyOf", "oneOf", "not"):
+        if key in result:
+            result[key] = _strict(result[key])
+    if "properties" in result and "additionalProperties" not in result:
+        result["additionalProperties"] = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
+    result.pop("format", None)
+    return result
+
+
+def pods(entry: dict[str, Any]) -> Objects:
+    """The pod specs inside an object, each with its labels under ``metadata``."""
+    spec = entry.get("spec", {})
+    match entry["kind"]:
+        case "Pod":
+            return [entry]
+        case "Deployment" | "Job":
+            return [spec["template"]]
+        case "CronJob":
+            return [spec["jobTemplate"]["spec"]["template"]]
+        case "InferenceService":
+            predictor = dict(spec["predictor"])
+            return [{"metadata": {"labels": predictor.get("labels", {})}, "spec": predictor}]
+        case "RayJob" | "RayCluster":
+            cluster = spec.get("rayClusterSpec", spec)
+            return [cluster["headGroupSpec"]["template"], *(g["template"] for g in cluster["workerGroupSpecs"])]
+    return []
+
+
+def helm_command() -> str | None:
+    """The Helm 3 command line, where there is one."""
+    given = os.environ.get("SHADOWPRICE_HELM", "helm")
+    try:
+        subprocess.run([given, "version"], capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return given

@@ -1,0 +1,228 @@
+"""The chart renders alike with both generations of Helm, and the API server would take every object."""
+
+import copy
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from helm_python import HelmError, lint
+from rendering import (
+    CASES,
+    CHART,
+    NAMESPACE,
+    faults,
+    merged,
+    parse,
+    pods,
+    render,
+    template,
+    values_of,
+)
+
+MINIMAL = CHART / "ci" / "minimal-values.yaml"
+PRODUCTION = CHART / "ci" / "production-values.yaml"
+
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
+
+
+@each_case
+def test_lint_finds_nothing(case: Path) -> None:
+    report = lint(CHART, values_of(case), strict=True, namespace=NAMESPACE)
+    assert report["errors"] == []
+    assert [message for message in report["messages"] if message["severity"] >= 2] == []
+
+
+@each_case
+def test_both_generations_of_helm_render_equal_objects(case: Path, helm: str) -> None:
+    done = template(helm, case)
+    assert done.returncode == 0, done.stderr
+    assert parse(done.stdout) == render(values_of(case))
+
+
+@each_case
+def test_the_api_server_would_take_every_object(case: Path, crds: Path) -> None:
+    found = {f"{entry['kind']}/{entry['metadata']['name']}": faults(entry, crds) for entry in render(values_of(case))}
+    assert {name: problems for name, problems in found.items() if problems} == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "break_it"),
+    [
+        ("InferenceService", lambda spec: spec["predictor"].update(minReplica=2)),
+        ("InferenceService", lambda spec: spec["predictor"].update(minReplicas="two")),
+        ("RayJob", lambda spec: spec.update(shutdownAfterFinish=True)),
+        ("RayJob", lambda spec: spec["rayClusterSpec"].pop("headGroupSpec")),
+        ("PodMonitor", lambda spec: spec.pop("selector")),
+        ("PrometheusRule", lambda spec: spec["groups"][0].update(rules="none")),
+        ("Deployment", lambda spec: spec.update(replica=1)),
+        ("CronJob", lambda spec: spec.pop("schedule")),
+        ("NetworkPolicy", lambda spec: spec.update(podselector={})),
+    ],
+)
+def test_a_broken_object_is_refused(kind: str, break_it, crds: Path) -> None:
+    entry = copy.deepcopy(next(o for o in render(values_of(PRODUCTION)) if o["kind"] == kind))
+    assert faults(entry, crds) == []
+    break_it(entry["spec"])
+    assert faults(entry, crds) != []
+
+
+@each_case
+def test_no_container_may_use_less_than_it_asks_for_or_runs_as_root_or_from_latest(case: Path) -> None:
+    found = [pod for entry in render(values_of(case)) for pod in pods(entry)]
+    assert len(found) >= 3
+    for pod in found:
+        spec = pod["spec"]
+        assert spec["automountServiceAccountToken"] is False
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in spec["containers"]:
+            security = container["securityContext"]
+            assert security["readOnlyRootFilesystem"] is True
+            assert security["allowPrivilegeEscalation"] is False
+            assert security["capabilities"] == {"drop": ["ALL"]}
+            name, _, tag = container["image"].rpartition(":")
+            assert name
+            assert tag not in ("", "latest")
+            for resource, limit in container["resources"]["limits"].items():
+                assert amount(container["resources"]["requests"][resource]) <= amount(limit)
+            # A root that cannot be written needs a place for temporary files.
+            assert {mount["mountPath"] for mount in container["volumeMounts"]} >= {"/tmp"}
+        volumes = {volume["name"] for volume in spec["volumes"]}
+        assert {mount["name"] for c in spec["containers"] for mount in c["volumeMounts"]} == volumes
+
+
+@each_case
+def test_selectors_ports_accounts_and_claims_meet(case: Path) -> None:
+    objects = render(values_of(case))
+    found = [pod for entry in objects for pod in pods(entry)]
+    made = {(entry["kind"], entry["metadata"]["name"]) for entry in objects}
+    given = values_of(case)
+    foreign = {
+        given.get("workspace", {}).get("existingClaim"),
+        given.get("ledger", {}).get("storage", {}).get("existingClaim"),
+    }
+    for pod in found:
+        account = pod["spec"].get("serviceAccountName")
+        assert account is None or ("ServiceAccount", account) in made
+        for volume in pod["spec"]["volumes"]:
+            claim = volume.get("persistentVolumeClaim", {}).get("claimName")
+            assert claim is None or claim in foreign or ("PersistentVolumeClaim", claim) in made
+
+    def chosen(selector: dict[str, str]) -> list[dict]:
+        return [pod for pod in found if selector.items() <= pod["metadata"].get("labels", {}).items()]
+
+    for entry in objects:
+        if entry["kind"] == "Service":
+            ports = {
+                port["name"]: port["containerPort"]
+                for pod in chosen(entry["spec"]["selector"])
+                for container in pod["spec"]["containers"]
+                for port in container.get("ports", [])
+            }
+            assert all(port["targetPort"] in ports for port in entry["spec"]["ports"])
+        if entry["kind"] in ("NetworkPolicy", "PodDisruptionBudget"):
+            key = "podSelector" if entry["kind"] == "NetworkPolicy" else "selector"
+            selected = chosen(entry["spec"][key]["matchLabels"])
+            assert selected, entry["metadata"]["name"]
+            open_ports = {p["containerPort"] for s in selected for c in s["spec"]["containers"] for p in c["ports"]}
+            for rule in entry["spec"].get("ingress", []):
+                assert {port["port"] for port in rule["ports"]} <= open_ports
+        if entry["kind"] == "PodMonitor":
+            names = {p["name"] for pod in found for c in pod["spec"]["containers"] for p in c.get("ports", [])}
+            assert {endpoint["port"] for endpoint in entry["spec"]["podMetricsEndpoints"]} <= names
+
+
+def test_secrets_are_named_and_never_written() -> None:
+    text = yaml.safe_dump_all(render(values_of(PRODUCTION)))
+    assert "password" not in text.lower()
+    assert not [entry for entry in render(values_of(PRODUCTION)) if entry["kind"] == "Secret"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("campaign", "no spaces"),
+        ("campaign", ""),
+        ("nameOverride", "Upper"),
+        ("images.serving.tag", "latest"),
+        ("images.serving.digest", "sha256:short"),
+        ("images.serving.pullPolicy", "Sometimes"),
+        ("images.serving.repository", "has:tag"),
+        ("workspace.accessModes", []),
+        ("workspace.size", "ten"),
+        ("workspace.subPath", "/absolute"),
+        ("features.online.store", "dynamo"),
+        ("predictor.authorise", "maybe"),
+        ("predictor.replicas.min", 0),
+        ("predictor.autoscaling.by", "vpa"),
+        ("predictor.autoscaling.cpuUtilisation", 150),
+        ("predictor.pricePollSeconds", 0),
+        ("predictor.resources.limits.memory", "lots"),
+        ("predictor.unknown", 1),
+        ("ledger.hardStop", True),
+        ("resolve.by", "systemd"),
+        ("resolve.schedule", "hourly"),
+        ("resolve.prometheusUrl", "prometheus:9090"),
+        ("training.rayJob.dataset", "mnist"),
+        ("training.ray.workers", 0),
+        ("monitoring.podMonitor.interval", "fast"),
+        ("monitoring.rules.gapLimit", 0),
+        ("networkPolicy.callers", ["checkout"]),
+        ("surprise", {}),
+    ],
+)
+def test_the_schema_refuses_a_bad_value(path: str, value: object) -> None:
+    with pytest.raises(HelmError, match=re.escape(path.split(".")[-1]) if value != {} else "surprise"):
+        render(merged(values_of(MINIMAL), path, value))
+
+
+def test_a_campaign_without_its_secret_is_refused_by_name() -> None:
+    with pytest.raises(HelmError, match="existingSecret"):
+        render(merged(values_of(MINIMAL), "features.online.redis.existingSecret", ""))
+
+
+@pytest.mark.parametrize(
+    ("missing", "named"),
+    [
+        ("serving.kserve.io/v1beta1", "install KServe"),
+        ("monitoring.coreos.com/v1", "Prometheus operator"),
+        ("ray.io/v1", "KubeRay"),
+    ],
+)
+def test_a_missing_operator_is_named_before_anything_is_applied(missing: str, named: str, helm: str) -> None:
+    kinds = {"serving.kserve.io/v1beta1", "monitoring.coreos.com/v1", "ray.io/v1"}
+    present = [option for api in sorted(kinds - {missing}) for option in ("--api-versions", api)]
+    done = template(helm, PRODUCTION, "--set", "checks.crds=true", *present)
+    assert done.returncode != 0
+    assert named in done.stderr
+    done = template(helm, PRODUCTION, "--set", "checks.crds=true", *present, "--api-versions", missing)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_hourly_solve_never_overlaps_and_its_deadline_is_inside_the_hour() -> None:
+    [job] = [entry for entry in render(values_of(MINIMAL)) if entry["kind"] == "CronJob"]
+    assert job["spec"]["concurrencyPolicy"] == "Forbid"
+    spec = job["spec"]["jobTemplate"]["spec"]
+    assert job["spec"]["startingDeadlineSeconds"] + spec["activeDeadlineSeconds"] < 3600
+
+
+def test_a_kubeflow_schedule_has_six_fields_and_no_cron_job_beside_it() -> None:
+    objects = render(values_of(CHART / "ci" / "kubeflow-values.yaml"))
+    assert not [entry for entry in objects if entry["kind"] == "CronJob"]
+    [job] = [entry for entry in objects if entry["kind"] == "Job"]
+    [cron] = [a for a in job["spec"]["template"]["spec"]["containers"][0]["args"] if a.startswith("--cron=")]
+    assert len(cron.removeprefix("--cron=").split()) == 6
+
+
+def test_what_cannot_be_made_again_survives_an_uninstall() -> None:
+    claims = [entry for entry in render(values_of(MINIMAL)) if entry["kind"] == "PersistentVolumeClaim"]
+    assert len(claims) == 2
+    assert all(entry["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep" for entry in claims)
+
+
+def amount(quantity: str | float) -> float:
+    """A Kubernetes quantity as a number."""
+    digits, unit = re.fullmatch(r"([0-9.]+)([A-Za-z]*)", str(quantity)).groups()
+    scale = {"": 1, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+    return float(digits) * scale[unit]

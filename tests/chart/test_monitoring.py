@@ -1,0 +1,159 @@
+"""Rules fire when they should and stay silent when not, and ask for series that the services export."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+from rendering import CHART, ROOT, render, values_of
+
+from serving.ledger.metrics import LedgerCollector
+from serving.ledger.totals import Totals
+from serving.metrics import PredictorMetrics
+from shadowprice.campaign import Budget, Campaign, Terms
+
+RULES = next(o for o in render(values_of(CHART / "ci" / "production-values.yaml")) if o["kind"] == "PrometheusRule")
+CAMPAIGN = "summer_2027"
+ALERTS = {rule["alert"]: rule for group in RULES["spec"]["groups"] for rule in group["rules"] if "alert" in rule}
+NAME = re.compile(r"\bshadowprice_[a-z0-9_]+|campaign:shadowprice_[a-z0-9_:]+")
+
+
+@pytest.fixture(scope="module")
+def promtool(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """promtool and the rules in a file."""
+    command = shutil.which("promtool")
+    if command is None:
+        reason = "no promtool; install prometheus"
+        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    path = tmp_path_factory.mktemp("rules") / "rules.yaml"
+    path.write_text(yaml.safe_dump(RULES["spec"]))
+    return command, path
+
+
+def exported() -> set[str]:
+    """Names of every series that the two services export."""
+    now = datetime.now(UTC)
+    campaign = Campaign(
+        name="c",
+        sides={"customer": Terms(levels=(10, 100))},
+        budget=Budget(limit=100.0),
+        starts_at=now,
+        hours=1,
+    )
+    registry = CollectorRegistry()
+    PredictorMetrics(campaign, registry)
+    nothing = {"customer": 0}
+    totals = Totals(
+        decisions={}, authorised=nothing, outstanding=nothing, spent=nothing, responses=nothing, outcomes=nothing
+    )
+    registry.register(LedgerCollector(campaign, lambda: totals))
+    names = set()
+    for family in registry.collect():
+        names.add(family.name)
+        names |= {sample.name for sample in family.samples}
+    return names
+
+
+def test_every_query_names_a_series_that_is_exported_or_recorded() -> None:
+    recorded = {rule["record"] for group in RULES["spec"]["groups"] for rule in group["rules"] if "record" in rule}
+    known = exported() | recorded
+    queries = [rule["expr"] for group in RULES["spec"]["groups"] for rule in group["rules"]]
+    for path in (CHART / "dashboards").glob("*.json"):
+        board = json.loads(path.read_text())
+        queries += [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+        queries += [entry["query"] for entry in board["templating"]["list"] if entry["type"] == "query"]
+    asked = {name for query in queries for name in NAME.findall(query)}
+    assert len(asked) > 12
+    assert asked <= known
+
+
+def test_every_alert_has_a_runbook() -> None:
+    for name, rule in ALERTS.items():
+        page = ROOT / "docs" / "runbooks" / f"{name}.md"
+        assert rule["annotations"]["runbook_url"].endswith(f"/{page.name}")
+        text = page.read_text()
+        for part in ("## Meaning", "## Impact", "## Diagnosis", "## Mitigation"):
+            assert part in text, f"{page.name} has no {part}"
+
+
+def test_promtool_finds_the_rules_sound(promtool: tuple[str, Path]) -> None:
+    command, path = promtool
+    done = subprocess.run([command, "check", "rules", str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def series(name: str, values: str, **labels: str) -> dict[str, str]:
+    chosen = ",".join(f'{key}="{value}"' for key, value in {"campaign": CAMPAIGN, **labels}.items())
+    return {"series": f"{name}{{{chosen}}}", "values": values}
+
+
+HEALTHY = [
+    series("shadowprice_price_age_seconds", "0+60x240"),
+    series("shadowprice_overspend_minor_units", "0x240", budget="budget"),
+    series("shadowprice_solve_gap_ratio", "1e-12x240"),
+    series("shadowprice_price_rejected_total", "0x240"),
+    series("shadowprice_degraded_total", "0x240", reason="stale_price"),
+    series("shadowprice_spend_minor_units_total", "0+100x240", side="customer"),
+    series("shadowprice_budget_minor_units", "100000x240", budget="budget"),
+    series("shadowprice_decision_seconds_bucket", "0+100x240", stage="total", le="0.01"),
+    series("shadowprice_decision_seconds_bucket", "0+100x240", stage="total", le="+Inf"),
+]
+
+ILL: dict[str, list[dict[str, str]]] = {
+    "ShadowpricePriceStale": [series("shadowprice_price_age_seconds", "7300+60x240")],
+    "ShadowpriceOverspend": [series("shadowprice_overspend_minor_units", "1x240", budget="budget")],
+    "ShadowpriceSolveNotCertified": [series("shadowprice_solve_gap_ratio", "1e-3x240")],
+    "ShadowpricePriceRejected": [series("shadowprice_price_rejected_total", "0x20 1x220")],
+    "ShadowpriceDegraded": [series("shadowprice_degraded_total", "0+1x240", reason="stale_price")],
+    "ShadowpriceDecisionsSlow": [
+        series("shadowprice_decision_seconds_bucket", "0+1x240", stage="total", le="0.1"),
+        series("shadowprice_decision_seconds_bucket", "0+100x240", stage="total", le="1.0"),
+        series("shadowprice_decision_seconds_bucket", "0+100x240", stage="total", le="+Inf"),
+    ],
+    "ShadowpriceMetricsMissing": [],
+}
+
+
+def silent(alert: str) -> list[dict[str, str]]:
+    """The healthy series, without those the alert's illness replaces."""
+    replaced = {entry["series"].partition("{")[0] for entry in ILL[alert]}
+    if alert == "ShadowpriceMetricsMissing":
+        replaced = {"shadowprice_spend_minor_units_total"}
+    return [entry for entry in HEALTHY if entry["series"].partition("{")[0] not in replaced]
+
+
+@pytest.mark.parametrize("alert", sorted(ALERTS))
+def test_an_alert_fires_when_ill_and_is_silent_when_well(alert: str, promtool: tuple[str, Path]) -> None:
+    command, rules = promtool
+    asked = {"eval_time": "45m", "alertname": alert}
+    well: dict[str, Any] = {
+        "interval": "1m",
+        "input_series": HEALTHY,
+        "alert_rule_test": [{**asked, "exp_alerts": []}],
+    }
+    tests = {"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": [well]}
+    done = run(command, rules.parent / f"{alert}-well.yaml", tests)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    ill = {
+        "interval": "1m",
+        "input_series": [*silent(alert), *ILL[alert]],
+        "alert_rule_test": [{**asked, "exp_alerts": []}],
+    }
+    done = run(command, rules.parent / f"{alert}-ill.yaml", {**tests, "tests": [ill]})
+    # promtool says what fired where nothing was expected.
+    assert done.returncode != 0
+    assert f'alertname="{alert}"' in done.stdout + done.stderr
+    assert f'campaign="{CAMPAIGN}"' in done.stdout + done.stderr
+
+
+def run(command: str, path: Path, tests: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    path.write_text(yaml.safe_dump(tests))
+    return subprocess.run([command, "test", "rules", str(path)], capture_output=True, text=True, check=False)
