@@ -60,7 +60,13 @@ def scout(population: Population, rows: Rows, near: NDArray[np.float64] | None) 
     if not rows.count:
         return Scout(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)))
     n = population.accounts
-    tile = population.sample(strata(n, SAMPLE), min(WIDTH, n))
+    size = int(n**0.75)
+    large = size >= 4 * SAMPLE
+    tile = larger = population.sample(strata(n, size if large else SAMPLE), min(WIDTH, n))
+    if large:
+        # One sample is one round; what is solved exactly is a part of it.
+        blocks = strata(larger.accounts // WIDTH, SAMPLE // WIDTH, width=1)
+        tile = InMemory(larger).sample(blocks * WIDTH, WIDTH)
     core = Core.of(tile, rows)
     share = tile.accounts / n
     if near is None:
@@ -72,10 +78,8 @@ def scout(population: Population, rows: Rows, near: NDArray[np.float64] | None) 
     else:
         prices = np.clip(near, rows.lower, rows.upper)
     first = _statistics(core, rows, prices, rows.capacity / n)
-    size = int(n**0.75)
-    if size < 4 * SAMPLE:
+    if not large:
         return first
-    larger = population.sample(strata(n, size, seed=1), WIDTH)
     few = replace(rows, capacity=rows.capacity * (larger.accounts / n))
     prices, left = approach(InMemory(larger), few, first)
     off = step(first.slope, left, rows.lower - prices, rows.upper - prices)
