@@ -15,6 +15,8 @@ def evaluate(
     page: Output[HTML],
     summary: Output[Markdown],
     evaluation: Output[Artifact],
+    workspace: str = "",
+    beat_incumbent: bool = True,
 ) -> bool:
     """Metrics with intervals, calibration before and after, response and hazard by level, change points, the gate.
 
@@ -26,6 +28,8 @@ def evaluate(
         page: figures.
         summary: the gate's verdict and the metrics with their intervals.
         evaluation: everything, for the report of the run.
+        workspace: folder that outlives the run; the model in use is in it.
+        beat_incumbent: whether that model must be beaten in value at equal spend.
 
     Returns:
         Whether the gate is passed.
@@ -42,4 +46,5 @@ def evaluate(
         page=Path(page.path),
         summary=Path(summary.path),
         log=metrics.log_metric,
+        incumbent=Path(workspace) / "model" if workspace and beat_incumbent else None,
     )

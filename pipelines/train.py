@@ -22,6 +22,7 @@ def train_pipeline(
     workers: int = 1,
     curve_repair: str = "none",
     weighting: str = "none",
+    beat_incumbent: bool = True,
 ) -> None:
     """Train a model and serve it if it passes the gate.
 
@@ -37,6 +38,7 @@ def train_pipeline(
         curve_repair: what is done to the curves after training: none, or of effect, pooled, by_level, monotone
             joined by '+'.
         weighting: none, known or fitted: how rows are weighted where incentives were not assigned at random.
+        beat_incumbent: whether a model that is in use in the workspace must be beaten in value at equal spend.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
     prepared = prepare(dataset=dataset, data=data, seed=seed, options=options).set_caching_options(False)
@@ -50,7 +52,10 @@ def train_pipeline(
     )
     placed(trained, cpu="2", memory="16Gi", minutes=480)
     model = trained.outputs["model"]
-    verdict = evaluate(model=model, training=training, tables=tables)
+    # The model in use changes behind its path.
+    verdict = evaluate(
+        model=model, training=training, tables=tables, workspace=workspace, beat_incumbent=beat_incumbent
+    ).set_caching_options(False)
     placed(verdict, cpu="1", memory="16Gi", minutes=60)
     with dsl.If(verdict.outputs["Output"] == True, name="gate-passed"):  # noqa: E712 - a pipeline condition
         registered = register(model=model, workspace=workspace).set_caching_options(False)

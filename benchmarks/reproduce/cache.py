@@ -7,13 +7,14 @@ import hashlib
 import json
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.reproduce.table import ROOT, Rows
 
-PROJECT = ("shadowprice", "benchmarks")
+PROJECT = ("shadowprice", "benchmarks", "feature_repo")
 FRAMEWORK = {f"benchmarks.reproduce.{part}" for part in ("cache", "registry", "summary", "table", "worker", "write")}
 """Modules that change no figure."""
 
@@ -23,6 +24,8 @@ class Cache:
     """A folder with one JSON file per table, mode and seed."""
 
     folder: Path
+    code: Mapping[str, str] = field(default_factory=dict)
+    """File → digest when measuring began: a file that is edited meanwhile is not what was measured."""
 
     def path(self, table: str, seed: int, quick: bool) -> Path:
         """Where that result is kept."""
@@ -42,7 +45,7 @@ class Cache:
         path = self.path(table, seed, quick)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
-        code = {file: digest(Path(file)) for file in loaded(module)}
+        code = {file: self.code.get(file) or digest(Path(file)) for file in loaded(module)}
         part.write_text(json.dumps({"rows": rows, "seconds": seconds, "code": code}))
         os.replace(part, path)
 
@@ -56,6 +59,12 @@ def loaded(module: str) -> list[str]:
             files.add(file)
     files.add(str(sys.modules[module].__file__))
     return sorted(os.path.relpath(file, ROOT) for file in files if file.endswith(".py"))
+
+
+def digests() -> dict[str, str]:
+    """Digest of every Python file of the project, relative to it."""
+    files = sorted(file for name in PROJECT for file in (ROOT / name).rglob("*.py"))
+    return {str(file.relative_to(ROOT)): digest(file.relative_to(ROOT)) for file in files}
 
 
 def digest(file: Path) -> str:

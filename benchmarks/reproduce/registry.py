@@ -2,5 +2,9 @@
 
 from __future__ import annotations
 
-TABLES: dict[str, str] = {}
+TABLES: dict[str, str] = {
+    "curve_repair": "benchmarks.reproduce.tables.curve_repair",
+    "off_policy": "benchmarks.reproduce.tables.off_policy",
+    "o2o": "benchmarks.reproduce.tables.o2o",
+}
 """Name → module with a ``TABLE``."""

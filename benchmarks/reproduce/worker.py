@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from benchmarks.reproduce.cache import Cache
+from benchmarks.reproduce.cache import Cache, digests
 from benchmarks.reproduce.table import Table
 
 
@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
     table: Table = import_module(given.module).TABLE
-    cache = Cache(given.cache)
+    cache = Cache(given.cache, digests())
     for seed in tqdm(given.seeds, desc=f"  {given.name}", unit="seed"):
         started = time.perf_counter()
         rows = table.run(seed, given.quick)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.frontier import EqualSpend
 from shadowprice.evaluation.intervals import Estimate
 
 Found = float | Estimate
@@ -21,10 +22,15 @@ class Limits:
 
     auc_floor     the lower bound of the AUC must lie above it: 0.5 is a coin
     ece_ceiling   calibration error per side, in units of the response; the response multiplies money
+    value_margin  share of the incumbent's value at equal spend that the candidate's lower bound may fall short
+                  by: 0 promotes only what is shown to be better
+    effective_rows  rows that the weights of both policies must be worth, or their values are not compared
     """
 
     auc_floor: float = 0.5
     ece_ceiling: Mapping[str, float] = field(default_factory=lambda: {"customer": 0.05, "merchant": 0.15})
+    value_margin: float = 0.0
+    effective_rows: float = 100.0
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,7 @@ def gate(
     candidate: Mapping[str, Mapping[str, Found]],
     baseline: Mapping[str, Mapping[str, Found]] | None = None,
     limits: Limits | None = None,
+    against: Mapping[str, EqualSpend | str] | None = None,
 ) -> GateResult:
     """Judge a model by its metrics.
 
@@ -69,10 +76,14 @@ def gate(
         baseline: the same of the model it would replace, or of a plain one; per side the
             candidate's ``mse`` may not lie wholly above the baseline's.
         limits: see :class:`Limits`.
+        against: side → the candidate's value against the incumbent's at equal spend, or why it could not
+            be compared; none where there is no incumbent.
 
     Rules, per side: every metric is a finite number; AUC above the floor by its lower bound (by
     its value when it has no interval); calibration error under the ceiling; no reversed pair in
-    any curve; squared error not worse than the baseline's.
+    any curve; squared error not worse than the baseline's; where there is an incumbent,
+    the lower bound of the difference in value at equal spend above zero, less the margin, from
+    enough effective rows.
 
     Raises:
         InvalidInput: a side is missing, unknown, or lacks a required metric.
@@ -86,6 +97,8 @@ def gate(
         if missing:
             raise InvalidInput(f"lacks {', '.join(missing)}; evaluate the model with them", field=f"candidate.{side}")
         checks += _side(side, found, (baseline or {}).get(side, {}), allowed)
+        if against is not None and side in against:
+            checks.append(_beats(side, against[side], allowed))
     return GateResult(all(check.passed for check in checks), tuple(checks))
 
 
@@ -107,6 +120,21 @@ def _side(side: str, found: Mapping[str, Found], baseline: Mapping[str, Found], 
         low = mine.low if isinstance(mine, Estimate) else mine
         checks.append(Check(side, f"squared error not above the baseline's {other:.4g}", _show(mine), low <= other))
     return checks
+
+
+def _beats(side: str, found: EqualSpend | str, limits: Limits) -> Check:
+    rule = "value at equal spend above the incumbent's by its lower bound"
+    if limits.value_margin:
+        rule += f", less {limits.value_margin:.2%}"
+    if isinstance(found, str):
+        return Check(side, rule, found, False)
+    told = (
+        f"{_show(found.difference)} a request, incumbent {found.incumbent.value:.4g}, "
+        f"at {found.spend:.4g} minor units, {found.effective_rows:.0f} effective rows"
+    )
+    if found.effective_rows < limits.effective_rows:
+        return Check(side, rule, f"{told}: fewer than {limits.effective_rows:g}, log more exploration", False)
+    return Check(side, rule, told, found.difference.low > -limits.value_margin * abs(found.incumbent.value))
 
 
 def _required(side: str) -> tuple[str, ...]:

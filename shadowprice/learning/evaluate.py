@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from shadowprice.campaign import Side
+from shadowprice.campaign import Side, Terms
 from shadowprice.curves import Curves
-from shadowprice.errors import InvalidInput
+from shadowprice.errors import InvalidInput, ShadowpriceError
 from shadowprice.evaluation import metrics
 from shadowprice.evaluation.calibration import CalibrationTable, calibration_table, equal_bins
 from shadowprice.evaluation.change_points import ChangePoints, find_change_points
+from shadowprice.evaluation.frontier import EqualSpend, Trial, at_equal_spend
 from shadowprice.evaluation.gate import GateResult, Limits, gate
 from shadowprice.evaluation.intervals import Estimate, Interval
 from shadowprice.evaluation.likelihood import account_offset
@@ -66,6 +67,8 @@ class Evaluation:
 
     sides: Mapping[Side, SideEvaluation]
     gate: GateResult
+    against: Mapping[str, EqualSpend | str] = field(default_factory=dict)
+    """The model's value against the incumbent's at equal spend, or why they could not be compared."""
 
     def flat(self) -> dict[str, float]:
         """Metrics as ``side_name`` → value, for a table of runs."""
@@ -81,6 +84,8 @@ def evaluate(
     confounders: Mapping[str, list[str]] | None = None,
     replications: int = 400,
     limits: Limits | None = None,
+    incumbent: SidedModel | None = None,
+    terms: Mapping[Side, Terms] | None = None,
 ) -> Evaluation:
     """Evaluate on the test split.
 
@@ -92,6 +97,8 @@ def evaluate(
         confounders: side → columns whose crossing holds the reasons for the incentive's value fixed.
         replications: of the bootstrap.
         limits: what the gate asks for.
+        incumbent: the model in use, which the candidate must beat.
+        terms: of the campaign, by which values and costs are counted; needed with an incumbent.
 
     Raises:
         InvalidInput: a side has no test row.
@@ -113,8 +120,54 @@ def evaluate(
             sides[side] = replace(
                 sides[side], hazard=_mean_hazard(labelled.response, labelled.levels), change_points=points
             )
-    verdict = gate({side: found.metrics for side, found in sides.items()}, limits=limits)
-    return Evaluation(sides, verdict)
+    found: dict[str, Mapping[str, Estimate]] = {side: each.metrics for side, each in sides.items()}
+    if incumbent is None:
+        return Evaluation(sides, gate(found, limits=limits))
+    baseline, against = _against(incumbent, data, test, curves, terms or {}, replications)
+    return Evaluation(sides, gate(found, baseline, limits, against), against)
+
+
+def _against(
+    incumbent: SidedModel,
+    data: TrainingSet,
+    test: Mapping[Side, pd.DataFrame],
+    curves: Mapping[Side, Curves],
+    terms: Mapping[Side, Terms],
+    replications: int,
+) -> tuple[dict[str, dict[str, float]], dict[str, EqualSpend | str]]:
+    """The incumbent's squared error, and the candidate's value against its own at equal spend, side by side."""
+    try:
+        theirs = incumbent.curves(data.snapshots, test)
+    except ShadowpriceError as error:
+        return {}, dict.fromkeys(map(str, test), f"the incumbent cannot read these rows: {error}")
+    baseline: dict[str, dict[str, float]] = {}
+    against: dict[str, EqualSpend | str] = {}
+    for side, frame in test.items():
+        own = curves[side]
+        if side not in theirs or not np.array_equal(theirs[side].levels, own.levels):
+            against[side] = "the incumbent has other levels"
+            continue
+        level, y = frame["level"].to_numpy(dtype=np.int64), frame["response"].to_numpy(dtype=np.float64)
+        baseline[side] = {"mse": metrics.mse(y, theirs[side].response[level, np.arange(y.size)])}
+        if side not in terms or "propensity" not in frame or frame["propensity"].isna().any():
+            against[side] = "not every test row has a propensity, so no policy's value can be told from them"
+            continue
+        of = terms[side]
+        paid = own.levels[level] * (y if of.cost_basis == "on_response" else 1.0)
+        # The candidate has not seen these rows, so its curves may serve as the outcome model of both.
+        trial = Trial(
+            level=level,
+            value=of.weight * y,
+            cost=paid,
+            propensity=frame["propensity"],
+            account=frame["account_id"].to_numpy(dtype=str),
+            expected_value=of.value(own.response),
+            expected_cost=of.cost(own.response),
+        )
+        candidate, other = ((of.value(each.response), of.cost(each.response)) for each in (own, theirs[side]))
+        interval = Interval(replications=replications)
+        against[side] = at_equal_spend(trial, candidate, other, estimator="dr", interval=interval)
+    return baseline, against
 
 
 def true_curves(truth: pd.DataFrame, side: Side, accounts: pd.Series, levels: int) -> NDArray[np.float64]:

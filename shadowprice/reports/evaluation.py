@@ -17,6 +17,7 @@ from shadowprice.reports.report import write_report
 from shadowprice.reports.storage import to_json
 from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics
 from shadowprice.responses.sided import load_sided
+from shadowprice.tables import campaign_from_tables
 
 
 def evaluate_bundle(
@@ -28,6 +29,7 @@ def evaluate_bundle(
     page: Path,
     summary: Path,
     log: Callable[[str, float], None],
+    incumbent: Path | None = None,
 ) -> bool:
     """Evaluate the bundle in ``model`` and write what is found.
 
@@ -35,18 +37,24 @@ def evaluate_bundle(
         model: the bundle; training: the training set; data: the prepared data set.
         out: JSON of the report's part; page: the same as HTML; summary: as Markdown.
         log: called with every metric's name and value.
+        incumbent: bundle of the model in use, which must be beaten at equal spend; None, or a folder
+            without a bundle, where there is none.
 
     Returns:
         Whether the gate is passed.
     """
     dataset = load_dataset(data)
     meta = read_meta(model)
+    inuse = incumbent if incumbent is not None and (incumbent / "model.json").exists() else None
+    campaign = campaign_from_tables(dataset.tables)
     found = evaluate(
         load_sided(model),
         TrainingSet.load(training),
         truth=dataset.truth,
         corrections=meta["corrections"],
         confounders=dataset.confounders,
+        incumbent=None if inuse is None else load_sided(inuse),
+        terms=campaign.sides,
     )
     part = ReportData(
         title=f"Evaluation of {meta['model_version']}",
