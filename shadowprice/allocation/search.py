@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from shadowprice.allocation import kernel
 from shadowprice.allocation.kernel import NetCost, Scored, Tile
 from shadowprice.allocation.mapped import assign
 from shadowprice.allocation.population import InMemory, Population
@@ -21,11 +22,17 @@ from shadowprice.allocation.spend_curve import Points, SpendCurve
 EXACT = 768
 """So many accounts are climbed one by one; more are narrowed down first."""
 
+NARROW = 6
+"""So many times more are where the price is known to lie in an interval."""
+
 CONFIDENCE = 3.0
 """Standard errors between the sample's price and the ends of its interval: a miss costs a pass over everyone."""
 
 CONFIDENCE_INSIDE = 2.5
 """The same among the unsettled, where a miss costs next to nothing."""
+
+FEW = 64
+"""So many accounts are not worth another look to find those that tie."""
 
 THINNING = 8
 """Each nested sample keeps one block in so many."""
@@ -109,8 +116,8 @@ def locate(
     10³ times; each miss costs a pass.
     """
     n = population.accounts
-    # An interval about as narrow as the margin that settles an account cannot be narrowed any further.
-    if n <= EXACT or (n <= 8 * EXACT and high - low < 1e-3 * high < np.inf):
+    # Inside an interval an account has an edge or two: many more are climbed in the time that narrowing takes.
+    if n <= EXACT or (n <= NARROW * EXACT and high < np.inf):
         everyone = population.sample(np.zeros(1, dtype=np.int64), n)
         return _exact(everyone, goal, low, high, levels)
     if near is not None and low < near < high:
@@ -173,7 +180,7 @@ def interval(
         points = Points.of(tile, goal.cost, goal.member)
         curve = SpendCurve.of(points, low, high)
         centre = min(curve.price(mean * n), _steepest(curve))
-        spread = error_of_mean(points.spend(centre), width)
+        spread = error_of_mean(curve.each(centre), width)
     else:
         # A part of every block where blocks are wide, and some of the blocks where they are not.
         wide = width > WIDTH
@@ -223,6 +230,11 @@ def _exact(tile: Tile, goal: Goal, low: float, high: float, levels: bool) -> Loc
     else:
         price = 0.0 if low == 0.0 else None
     n = tile.accounts
+    if price is not None and n > FEW:
+        # At the price itself only those that tie, or nearly, are unsettled.
+        at = goal.prices(price)
+        scored = kernel.score(tile, goal.cost, at, at, levels=levels)
+        return Located(price, False, scored.sums, scored.open, scored.account, scored.level, 1)
     return Located(
         price,
         above,

@@ -94,7 +94,7 @@ class Allocation:
 
 def pick(matrix: Matrix, level: NDArray[np.integer]) -> NDArray[np.float64]:
     """(N,): the entry of each account's level."""
-    return np.asarray(np.take_along_axis(matrix, level[None].astype(np.intp), axis=0)[0], dtype=np.float64)
+    return np.asarray(matrix[level, np.arange(level.size)], dtype=np.float64)
 
 
 def relative_excess(problem: Problem, resource: Resource, paid: float, measure: float) -> float:

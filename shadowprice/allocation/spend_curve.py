@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation import kernel
-from shadowprice.allocation.kernel import NetCost, Tile
+from shadowprice.allocation.kernel import Edges, NetCost, Tile
 from shadowprice.allocation.kernel.arguments import Matrix
 
 
@@ -41,13 +41,6 @@ class Points:
             net, measure = net * member[tile.pattern], measure * member[tile.pattern]
         return cls(tile.value.astype(np.float64), net, measure, tile.allowed)
 
-    def spend(self, price: float) -> NDArray[np.float64]:
-        """(n,): what each account takes at a price."""
-        score = self.value - price * self.cost
-        if self.allowed is not None:
-            score = np.where(self.allowed, score, -np.inf)
-        return np.asarray(np.take_along_axis(self.cost, score.argmax(axis=0)[None], axis=0)[0], dtype=np.float64)
-
     @property
     def terms(self) -> float:
         """A bound on the size of the sums that spends are made of."""
@@ -61,6 +54,8 @@ class SpendCurve:
     start  spend at prices just above ``high``
     slope  (m,) falling, the prices at which spend jumps as the price falls
     spend  (m,), spend just below each of them
+    edges  what the curve was made of
+    base   (n,), what each account takes at prices just above ``high``
     """
 
     low: float
@@ -68,14 +63,24 @@ class SpendCurve:
     start: float
     slope: NDArray[np.float64]
     spend: NDArray[np.float64]
+    edges: Edges
+    base: NDArray[np.float64]
 
     @classmethod
     def of(cls, points: Points, low: float, high: float, settled: float = 0.0, times: float = 1.0) -> SpendCurve:
         """The curve of ``points``, each counted so many ``times``, plus a constant. O(J·edges + m·log m)."""
         edges = kernel.climb(points.value, points.cost, points.allowed, low, high)
-        start = settled + times * float(points.cost[edges.first, np.arange(edges.first.size)].sum())
+        base = points.cost[edges.first, np.arange(edges.first.size)]
+        start = settled + times * float(base.sum())
         order = np.argsort(-edges.slope)
-        return cls(low, high, start, edges.slope[order], start + times * np.cumsum(edges.step[order]))
+        slope, spend = edges.slope[order], start + times * np.cumsum(edges.step[order])
+        return cls(low, high, start, slope, spend, edges, base)
+
+    def each(self, price: float) -> NDArray[np.float64]:
+        """(n,): what each account takes just below a price in [low, high]."""
+        bought = self.edges.slope >= price
+        climbed = np.bincount(self.edges.account[bought], weights=self.edges.step[bought], minlength=self.base.size)
+        return np.asarray(self.base + climbed, dtype=np.float64)
 
     def price(self, budget: float) -> float:
         """Highest price in [low, high] below which the budget would be exceeded; ``low`` where it never is."""

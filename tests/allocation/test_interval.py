@@ -50,6 +50,7 @@ def test_it_gives_the_price_and_the_certificate_of_the_readable_solver(kind: str
         problem = Problem(value, [resource(form, value, share)])
         fast, plain = solve(problem, solver="interval"), solve(problem, solver="breakpoints")
         assert fast.status == plain.status == "optimal"
+        assert 1 <= fast.passes <= 2
         assert fast.prices[0] == pytest.approx(plain.prices[0], rel=1e-12)
         assert fast.tie_share == pytest.approx(plain.tie_share, abs=1e-6)
         assert fast.primal == pytest.approx(plain.primal, rel=1e-11)
@@ -57,6 +58,29 @@ def test_it_gives_the_price_and_the_certificate_of_the_readable_solver(kind: str
         assert abs(fast.gap) <= 1e-9
         assert fast.violation <= 1e-11
         assert np.count_nonzero(fast.level != plain.level) <= max(fast.tied, 2)
+
+
+@pytest.mark.parametrize("kind", ["random", "sorted", "clustered"])
+def test_a_second_pass_is_rare_and_a_third_never_needed(kind: str) -> None:
+    passes = []
+    for seed in range(40):
+        value = curves(kind, seed)
+        share = 0.2 + 0.02 * seed
+        passes.append(solve(Problem(value, [resource("per account", value, share)])).passes)
+    assert max(passes) <= 2
+    assert np.mean(passes) <= 1.1
+
+
+@pytest.mark.parametrize("near", [1e-9, 0.5, 0.97, 1.0, 1.001, 3.0, 1e9])
+def test_a_last_price_saves_the_sample_and_a_wrong_one_changes_nothing(near: float) -> None:
+    value = curves("random")
+    problem = Problem(value, [resource("total", value, 0.5)])
+    cold = solve(problem)
+    warm = solve(problem, near=near * float(cold.prices[0]))
+    assert warm.prices[0] == cold.prices[0]
+    assert warm.primal == pytest.approx(cold.primal, rel=1e-13)
+    if 0.99 < near < 1.01:
+        assert warm.passes == 1
 
 
 def test_masks_and_members_are_kept() -> None:

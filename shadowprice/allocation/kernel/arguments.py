@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -25,6 +26,12 @@ class NetCost:
     offset: NDArray[np.float64]
     weights: tuple[NDArray[np.float64], ...] = ()
     measured: int = 0
+
+    @cached_property
+    def tables(self) -> list[tuple[NDArray[np.float64], float]]:
+        """Offset and weights as contiguous float64 (J,), each with its largest size."""
+        tables = [np.ascontiguousarray(table, dtype=np.float64) for table in (self.offset, *self.weights)]
+        return [(table, float(np.abs(table).max())) for table in tables]
 
     def of(self, planes: tuple[Real, ...]) -> Matrix:
         """(J, n): the net cost in float64, rounded as the kernel's sums are; (J, 1) where no plane takes part."""

@@ -44,15 +44,17 @@ int64_t climb(int64_t levels, int64_t accounts, const double *value, const doubl
         int64_t at = best_at(size, v, g, high);
         first[i] = level[at];
         for (;;) {
-            double steepest = 0.0, rise = 0.0;
+            double steepest = 0.0, rise = 0.0, bar = low * (1.0 - 1e-15);
             int64_t next = -1;
             for (int64_t j = 0; j < size; j++) {
                 const double extra = g[j] - g[at], gain = v[j] - v[at];
-                if (!(extra > 0.0 && gain > 0.0 && gain >= low * extra * (1.0 - 1e-15))) continue;
+                /* Most levels are ruled out without a division. */
+                if (!(extra > 0.0 && gain > 0.0 && gain >= bar * extra)) continue;
                 const double ratio = gain / extra;
                 /* Of points on one edge the farthest is taken: one edge, not several of the same slope. */
                 if (ratio > steepest || (ratio == steepest && extra > rise)) {
                     steepest = ratio;
+                    bar = (ratio > low ? ratio : low) * (1.0 - 1e-15);
                     rise = extra;
                     next = j;
                 }

@@ -171,7 +171,7 @@ def score(
     level = np.empty(n, dtype=np.int32) if levels else None
     allowed = None if tile.allowed is None else tile.allowed.view(np.uint8)
     low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
-    tables = [np.ascontiguousarray(table, dtype=np.float64) for table in (cost.offset, *cost.weights)]
+    tables = cost.tables
     small = np.empty(7 * depth + 2 * low.size)
     given = _Pass(
         levels=depth,
@@ -190,23 +190,23 @@ def score(
         level=None if level is None else level.ctypes.data,
         small=small.ctypes.data,
     )
-    for index, table in enumerate(tables):
+    for index, (table, reach) in enumerate(tables):
         given.table[index] = table.ctypes.data
-        given.reach[index] = float(np.abs(table).max())
+        given.reach[index] = reach
     for index, plane in enumerate(tile.planes):
         given.cost[index] = plane.ctypes.data
     LIBRARY.fused_prepare(ctypes.byref(given), dtype == np.float64)
 
-    size = PIECE if tile.value.size >= THREADED else max(n, 1)
-    pieces = [_Piece(tile, start, min(n, start + size), low.size) for start in range(0, n, size)]
+    if tile.value.size < THREADED:
+        piece = _Piece(tile, 0, n, low.size)
+        piece.run(given)
+        account = piece.account[: piece.out.count]
+        return Scored(piece.sums, _joined(tile, [piece], account), account, level, bool(piece.out.suspect))
+    pieces = [_Piece(tile, start, min(n, start + PIECE), low.size) for start in range(0, n, PIECE)]
     _share(pieces, given)
-    return Scored(
-        np.add.reduce([piece.sums for piece in pieces]),
-        _joined(tile, pieces),
-        np.concatenate([piece.account[: piece.out.count] for piece in pieces]),
-        level,
-        any(piece.out.suspect for piece in pieces),
-    )
+    account = np.concatenate([piece.account[: piece.out.count] for piece in pieces])
+    sums = np.add.reduce([piece.sums for piece in pieces])
+    return Scored(sums, _joined(tile, pieces, account), account, level, any(piece.out.suspect for piece in pieces))
 
 
 def _share(pieces: list[_Piece], given: _Pass) -> None:
@@ -235,10 +235,9 @@ def _share(pieces: list[_Piece], given: _Pass) -> None:
             helper.join()
 
 
-def _joined(tile: Tile, pieces: list[_Piece]) -> Tile:
+def _joined(tile: Tile, pieces: list[_Piece], account: NDArray[np.int64]) -> Tile:
     """The unsettled accounts of all pieces."""
     counts = [piece.out.count for piece in pieces]
-    account = np.concatenate([piece.account[:count] for piece, count in zip(pieces, counts, strict=True)])
 
     def side_by_side(matrices: list[Real]) -> Real:
         if len(matrices) == 1:
@@ -319,5 +318,4 @@ def gather(matrix: NDArray[Entry], starts: NDArray[np.int64], width: int) -> NDA
 
 def _ordinary(prices: NDArray[np.float64]) -> bool:
     """Whether float32 holds the prices with all its digits and room for products."""
-    size = np.abs(prices[prices != 0])
-    return size.size == 0 or bool(size.min() > 1e-30 and size.max() < 1e30)
+    return all(price == 0.0 or 1e-30 < abs(price) < 1e30 for price in prices.tolist())
