@@ -51,6 +51,19 @@ def test_the_order_of_accounts_does_not_matter(instance: tuple[np.ndarray, np.nd
 
 
 @LAWS
+@given(instances(), st.randoms(use_true_random=False))
+def test_the_order_of_levels_does_not_matter(instance: tuple[np.ndarray, np.ndarray, float], random: object) -> None:
+    value, cost, limit = instance
+    order = np.array(sorted(range(value.shape[0]), key=lambda _: random.random()))  # type: ignore[attr-defined]
+    one, other = total(value, cost, limit), total(value[order], cost[order], limit)
+    assert close(one.primal, other.primal)
+    assert close(one.dual, other.dual)
+    assert close(one.prices[0], other.prices[0])
+    assert close(one.spend[0], other.spend[0])
+    assert close(one.rounded, other.rounded)
+
+
+@LAWS
 @given(instances(), st.floats(1e-3, 1e3))
 def test_the_unit_of_money_does_not_matter(instance: tuple[np.ndarray, np.ndarray, float], unit: float) -> None:
     value, cost, limit = instance
