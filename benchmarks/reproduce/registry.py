@@ -6,5 +6,8 @@ TABLES: dict[str, str] = {
     "curve_repair": "benchmarks.reproduce.tables.curve_repair",
     "off_policy": "benchmarks.reproduce.tables.off_policy",
     "o2o": "benchmarks.reproduce.tables.o2o",
+    "s0_methods": "benchmarks.reproduce.tables.s0_methods",
+    "s0_levels": "benchmarks.reproduce.tables.s0_levels",
+    "s0_sensitivity": "benchmarks.reproduce.tables.s0_sensitivity",
 }
 """Name → module with a ``TABLE``."""

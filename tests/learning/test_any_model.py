@@ -1,0 +1,88 @@
+"""Every name can be trained by the pipeline's step and is served without the packages that trained it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shadowprice.errors import NotFound
+from shadowprice.learning.bundle import EMBEDDINGS, read_meta
+from shadowprice.learning.fit import fit_bundle
+from shadowprice.learning.recipes import Separate, recipe, recipe_names
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses import names
+from shadowprice.responses.heads import load_heads
+from shadowprice.responses.joint import JointSpec
+from shadowprice.responses.layers import LAYERS
+from shadowprice.responses.sided import load_sided
+from shadowprice.responses.training import TrainingConfig
+
+TINY = {"customers": 250, "merchants": 80, "both": 10, "trials": 3}
+
+
+@pytest.fixture(scope="module")
+def folder(make_set, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("training")
+    make_set("world", 0, **TINY)[1].save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def data(folder: Path) -> TrainingSet:
+    return TrainingSet.load(folder)
+
+
+def test_every_registered_name_is_a_recipe(data: TrainingSet) -> None:
+    assert {*names(), *LAYERS, "joint_gnn", "joint_gat2", "joint_sage", "joint_graphconv"} <= set(recipe_names())
+    for name in recipe_names():
+        found = recipe(name, data)
+        assert isinstance(found, JointSpec | Separate)
+        sides = found.layers if isinstance(found, JointSpec) else found.models
+        assert set(sides) == {"customer", "merchant"}, name
+    assert recipe("joint_sage", data).encoder == "sage"
+    assert recipe("cox", data).layers == {"customer": "cox", "merchant": "linear"}
+    with pytest.raises(NotFound, match="joint_gnn"):
+        recipe("joint_nothing", data)
+
+
+def test_a_model_of_customers_alone_leaves_merchants_to_the_line_of_s0(data: TrainingSet) -> None:
+    assert recipe("isotonic_lr", data).models == {"customer": "isotonic_lr", "merchant": "linear"}
+    assert recipe("gbdt", data).models == {"customer": "gbdt", "merchant": "gbdt"}
+
+
+@pytest.mark.parametrize("name", ["gbdt", "dipn", "s_learner", "dssm_c", "joint_gat2"])
+def test_it_is_trained_exported_and_served_as_it_predicts(folder: Path, data: TrainingSet, name: str, tmp_path) -> None:
+    version, _ = fit_bundle(folder, tmp_path, name, TrainingConfig(epochs=3), workers=0)
+    meta = read_meta(tmp_path)
+    assert (meta["model_version"], meta["recipe"]) == (version, name)
+    stored, heads = pd.read_parquet(tmp_path / EMBEDDINGS), load_heads(tmp_path)
+    expected = load_sided(tmp_path).curves(data.snapshots, data.serving)
+    for side, head in heads.items():
+        own = stored[stored["side"] == side]
+        assert own["account_id"].tolist() == data.serving[side]["account_id"].tolist()
+        assert meta["sides"][side]["levels"] == head.levels.tolist() == list(data.levels[side])
+        served = head.response(np.stack(own["embedding"]))
+        np.testing.assert_allclose(served, expected[side].response, atol=1e-6)
+        assert np.isfinite(head.response(head.default_embedding[None])).all()
+    assert not list(tmp_path.rglob("*.pkl")), "no pickle"
+
+
+def test_what_trees_learned_is_served_without_trees_or_torch(folder: Path, data: TrainingSet, tmp_path) -> None:
+    fit_bundle(folder, tmp_path, "gbdt", TrainingConfig(epochs=1), workers=0)
+    code = f"""
+import json, sys, pathlib, pyarrow.parquet, numpy
+from shadowprice.responses.heads import load_heads
+table = pyarrow.parquet.read_table({str(tmp_path / EMBEDDINGS)!r}).to_pylist()
+own = numpy.array([row["embedding"] for row in table if row["side"] == "customer"], dtype=numpy.float32)
+response = load_heads(pathlib.Path({str(tmp_path)!r}))["customer"].response(own[:5])
+print(json.dumps([response.tolist(), sorted({{"torch", "lightgbm", "sklearn"}} & set(sys.modules))]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    response, loaded = json.loads(done.stdout)
+    expected = load_sided(tmp_path).curves(data.snapshots, {"customer": data.serving["customer"].head(5)})
+    assert loaded == []
+    np.testing.assert_allclose(response, expected["customer"].response, atol=1e-6)
