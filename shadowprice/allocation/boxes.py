@@ -17,6 +17,7 @@ from shadowprice.allocation.certificate import Located
 from shadowprice.allocation.core import Core
 from shadowprice.allocation.kernel import Tile
 from shadowprice.allocation.kernel.arguments import Matrix
+from shadowprice.allocation.mapped import assign
 from shadowprice.allocation.population import InMemory, Population
 from shadowprice.allocation.rows import Rows
 from shadowprice.allocation.scout import Scout, approach, scout, step
@@ -99,7 +100,7 @@ def _settle(
     level = scored.level
     assert level is not None
     assert inner.level is not None
-    level[scored.account] = inner.level
+    assign(level, scored.account, inner.level)
     return Found(inner.sums, inner.last, scored.account[inner.account], inner.core, inner.vertex, level, passes)
 
 

@@ -34,6 +34,10 @@ class LevelFile:
             os.close(handle)
             self._draft = Path(draft)
             self._level = np.lib.format.open_memmap(draft, mode="w+", dtype=np.int32, shape=(accounts,))
+            if hasattr(os, "posix_fallocate"):
+                # A full disk is an error now, and not a crash when a page of the map is written.
+                with open(draft, "r+b") as file:
+                    os.posix_fallocate(file.fileno(), 0, self._draft.stat().st_size)
         return self._level
 
     def keep(self, allocation: Allocation) -> Allocation:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -259,6 +260,14 @@ def test_a_curve_may_give_several_matrices_and_its_shape_is_checked() -> None:
         solve(CurveProblem(embedding, lambda rows: head().response(rows).T, limits))
     with pytest.raises(InvalidInput, match="embedding: must have shape"):
         CurveProblem(embedding[0], curve, limits)
+
+
+def test_the_snippet_of_the_documentation_runs(tmp_path, monkeypatch, capsys) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "large-problems.md"
+    code = page.read_text().split("```python\n")[1].split("```")[0]
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, str(page), "exec"), {})
+    assert capsys.readouterr().out.count("optimal") == 2
 
 
 MEASURE = """

@@ -41,6 +41,8 @@ class StoredProblem:
             the stored arrays of some accounts: ``lambda a: [Resource.total("budget", a["cost"], 1e6, a["north"])]``.
             Every form that a problem in memory takes is taken; members are stored as booleans.
 
+    The files are mapped: they must not change while they are read.
+
     Raises:
         InvalidInput: no readable ``shards.json``. Shards are opened when they are read: one that is missing,
             truncated or of another type than listed is an error that names the file.
