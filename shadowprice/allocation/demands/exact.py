@@ -119,7 +119,7 @@ def _solve(
             if found.reached is None:
                 # A settled account of a loses more by moving to b than any price difference in the box.
                 least = np.minimum(found.least, inner.least)
-                if supporting(least[open_][:, open_]) is not None:
+                if _supported(least[open_][:, open_], found.prices[open_]):
                     level = placed.level
                     level[placed.account] = found.segment
                     worth = placed.worth + found.worth
@@ -128,6 +128,11 @@ def _solve(
                 return found
         inner = inner.widened(4.0, 1e-3 * float(np.ptp(inner.centre[open_]))).within(box)
     return _paths(value, allowed, demand, Box(box.low, box.high, inner.centre, box.weight))
+
+
+def _supported(least: Matrix, prices: Matrix) -> bool:
+    """Whether some prices keep to ``least``; ``prices`` are tried first."""
+    return bool((prices[:, None] - prices <= least).all()) or supporting(least) is not None
 
 
 def _paths(value: Real, allowed: NDArray[np.bool_] | None, demand: NDArray[np.int64], box: Box) -> Found:

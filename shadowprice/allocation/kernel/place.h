@@ -60,14 +60,22 @@ CLONES int64_t NAME(place)(const struct box *p, struct unsettled *out, int64_t s
         }
         for (k = 0; k < width; k++) p->level[i + k] = (int16_t)who[k];
         if (closed == width) continue;
+        int64_t open[WIDTH], count = 0;
         for (k = 0; k < width; k++) {
-            if (settled[k]) continue;
-            const int64_t slot = out->count++;
-            out->account[slot] = i + k;
-            for (int64_t j = 0; j < levels; j++)
-                open_value[j * out->capacity + slot] =
-                    p->allowed && !p->allowed[j * p->allowed_stride + i + k] ? -INFINITY : value[j * stride + i + k];
+            open[count] = k;
+            count += !settled[k];
         }
+        for (k = 0; k < count; k++) out->account[out->count + k] = i + open[k];
+        for (int64_t j = 0; j < levels; j++) {
+            const REAL *v = value + j * stride + i;
+            REAL *to = open_value + j * out->capacity + out->count;
+            for (k = 0; k < count; k++) to[k] = v[open[k]];
+            if (p->allowed) {
+                const uint8_t *may = p->allowed + j * p->allowed_stride + i;
+                for (k = 0; k < count; k++) to[k] = may[open[k]] ? to[k] : -INFINITY;
+            }
+        }
+        out->count += count;
     }
     for (int l = 0; l < 8; l++) *out->worth += total[l];
     return stop;
