@@ -53,11 +53,16 @@ class Box:
     def within(self, other: Box) -> Box:
         """What is left inside ``other``, at least its nearest point."""
         # The prices of ``other`` with the mean of this box taken off them.
-        least = np.maximum(other.low - self.weight @ other.high, -UNBOUNDED)
-        most = np.minimum(other.high - self.weight @ other.low, UNBOUNDED)
+        least = np.maximum(other.low - self._mean(other.high), -UNBOUNDED)
+        most = np.minimum(other.high - self._mean(other.low), UNBOUNDED)
         least[self.closed] = most[self.closed] = UNBOUNDED
         low, high = np.clip(self.low, least, most), np.clip(self.high, least, most)
         return Box(low, high, np.clip(self.centre, low, high), self.weight)
+
+    def _mean(self, bounds: Matrix) -> float:
+        counted = bounds[self.weight > 0]
+        mean = float(self.weight[self.weight > 0] @ counted)
+        return mean if (np.abs(counted) < UNBOUNDED).all() else float(np.copysign(UNBOUNDED, mean))
 
     def widened(self, times: float, least: float) -> Box:
         """So many times as wide, and at least ``least`` wider on either side; what is unbounded stays so."""
@@ -144,10 +149,12 @@ def sampled(
 
 def _shares(demand: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.int64]:
     """(samples, J): whole demands of samples of ``size`` accounts; together they keep to the shares within one seat."""
-    bounds = np.cumsum(demand) / float(demand.sum())
-    together = np.floor(bounds * np.cumsum(size)[:, None] + 0.5)
-    together[:, -1] = np.cumsum(size)
-    wanted = np.diff(np.diff(together, axis=0, prepend=0.0), axis=1, prepend=0.0).astype(np.int64)
+    total = demand.cumsum()
+    together = np.zeros((size.size + 1, demand.size + 1), dtype=np.int64)
+    together[1:, 1:] = total * (size.cumsum()[:, None] / float(total[-1])) + 0.5
+    together[1:, -1] = size.cumsum()
+    wanted = together[1:] - together[:-1]
+    wanted = wanted[:, 1:] - wanted[:, :-1]
     for row, short in np.argwhere(wanted < 0).tolist():
         wanted[row, int(wanted[row].argmax())] += wanted[row, short]
         wanted[row, short] = 0
