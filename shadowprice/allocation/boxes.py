@@ -29,6 +29,9 @@ EXACT = 2048
 CORE = 384
 """Accounts that a box inside a pass is meant to leave."""
 
+AIM = 3.0
+"""Newton steps that are still to come, from the prices inside a pass to the sides of their box."""
+
 CONFIDENCE = 3.5
 """Standard errors from the guess to the sides of its box."""
 
@@ -111,7 +114,7 @@ def _inside(population: InMemory, rows: Rows, sums: Matrix, guess: Scout, reach:
     steeper = replace(guess, slope=guess.slope * share)
     prices, over = approach(population, rows, steeper, NEAR)
     off = step(steeper.slope, over, rows.lower - prices, rows.upper - prices)
-    narrow = np.maximum(3.0 * np.abs(rows.loads @ off), reach * (CORE / n))
+    narrow = np.maximum(AIM * np.abs(rows.loads @ off), reach * (CORE / n))
     return _settle(population, rows, sums, replace(guess, prices=prices), narrow, inside=True)
 
 

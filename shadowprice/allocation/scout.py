@@ -21,7 +21,7 @@ from shadowprice.allocation.rows import Rows
 from shadowprice.allocation.sampling import WIDTH, strata
 from shadowprice.allocation.vertex import optimum
 
-SAMPLE = 1536
+SAMPLE = 768
 """Accounts that are solved exactly to begin with."""
 
 STEEPEST = 64.0
@@ -41,24 +41,30 @@ STEPS = 4
 class Scout:
     """A guess at the prices.
 
-    prices  (K,)
-    slope   (K, K), how much less the mean account takes of each row as the price of each rises
-    spread  (K, K), covariance of the error of ``prices``
+    prices    (K,)
+    slope     (K, K), how much less the mean account takes of each row as the price of each rises
+    variance  (K, K), covariance of the error of the mean spends at ``prices``
+    used      bool (K,), rows that are not surely slack
     """
 
     prices: NDArray[np.float64]
     slope: Matrix
-    spread: Matrix
+    variance: Matrix
+    used: NDArray[np.bool_]
 
     def deviation(self, rows: Rows) -> Matrix:
         """(M, patterns): standard error of each pattern's price."""
-        return np.asarray(np.sqrt(np.maximum(np.einsum("mpk,kl,mpl->mp", rows.loads, self.spread, rows.loads), 0.0)))
+        inverse = np.zeros_like(self.slope)
+        inverse[np.ix_(self.used, self.used)] = inverted(self.slope[np.ix_(self.used, self.used)])
+        spread = inverse @ self.variance @ inverse
+        square = np.einsum("mpk,kl,mpl->mp", rows.loads, spread, rows.loads)
+        return np.asarray(np.sqrt(np.maximum(square, 0.0)))
 
 
 def scout(population: Population, rows: Rows, near: NDArray[np.float64] | None) -> Scout:
     """Guess the prices from samples; ``near`` are prices that are expected to be close, in place of the first."""
     if not rows.count:
-        return Scout(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)))
+        return Scout(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0, dtype=bool))
     n = population.accounts
     size = int(n**0.75)
     large = size >= 4 * SAMPLE
@@ -68,22 +74,25 @@ def scout(population: Population, rows: Rows, near: NDArray[np.float64] | None) 
         blocks = strata(larger.accounts // WIDTH, SAMPLE // WIDTH, width=1)
         tile = InMemory(larger).sample(blocks * WIDTH, WIDTH)
     core = Core.of(tile, rows)
-    share = tile.accounts / n
-    if near is None:
-        most = STEEPEST * core.worth / core.unit
-        bounds = np.maximum(rows.lower, -most), np.minimum(rows.upper, most)
-        zero = np.zeros(rows.count)
-        found = optimum(core, rows.capacity * share, *bounds, zero, zero)
-        prices = found.prices
-    else:
-        prices = np.clip(near, rows.lower, rows.upper)
+    prices = _sampled(core, rows, tile.accounts / n) if near is None else np.clip(near, rows.lower, rows.upper)
     first = _statistics(core, rows, prices, rows.capacity / n)
     if not large:
         return first
     few = replace(rows, capacity=rows.capacity * (larger.accounts / n))
-    prices, left = approach(InMemory(larger), few, first)
-    off = step(first.slope, left, rows.lower - prices, rows.upper - prices)
-    return Scout(prices, first.slope, first.spread * (tile.accounts / larger.accounts) + np.outer(off, off))
+    sample = InMemory(larger)
+    prices, _ = approach(sample, few, first)
+    closer = replace(first, prices=prices, slope=_slope_among(sample, few, prices, first.deviation(rows)))
+    prices, left = approach(sample, few, closer)
+    variance = first.variance * (tile.accounts / larger.accounts) + np.outer(left, left)
+    return replace(closer, prices=prices, variance=variance)
+
+
+def _sampled(core: Core, rows: Rows, share: float) -> NDArray[np.float64]:
+    """The prices of a sample that has a share of all accounts, bounded where the sample has no answer."""
+    most = STEEPEST * core.worth / core.unit
+    zero = np.zeros(rows.count)
+    lower, upper = np.maximum(rows.lower, -most), np.minimum(rows.upper, most)
+    return optimum(core, rows.capacity * share, lower, upper, zero, zero).prices
 
 
 def approach(
@@ -100,9 +109,11 @@ def approach(
     for _ in range(STEPS):
         over = (spend(population, rows, prices) - rows.capacity) / population.accounts
         move = step(guess.slope, over, rows.lower - prices, rows.upper - prices)
+        # A row with money left has nothing to make up where its price is at its bound.
+        idle = ((prices <= rows.lower) & (over < 0)) | ((prices >= rows.upper) & (over > 0))
         size = float(np.abs(move @ over))
         if size < least:
-            best, least, residual = prices, size, over
+            best, least, residual = prices, size, np.where(idle, 0.0, over)
         if np.all(np.abs(rows.loads @ move) <= close * np.abs(rows.loads @ prices)):
             break
         prices = np.clip(prices + move, rows.lower, rows.upper)
@@ -117,7 +128,7 @@ def step(
     free = ~(((low >= 0) & (over < 0)) | ((high <= 0) & (over > 0)))
     while free.any():
         rest = over - slope[:, ~free] @ move[~free]
-        move[free] = np.linalg.pinv(slope[np.ix_(free, free)], rcond=1e-6, hermitian=True) @ rest[free]
+        move[free] = inverted(slope[np.ix_(free, free)]) @ rest[free]
         beyond = free & ((move < low) | (move > high))
         if not beyond.any():
             break
@@ -156,16 +167,21 @@ def _statistics(core: Core, rows: Rows, prices: NDArray[np.float64], mean: NDArr
     slack = (mean / core.unit - paid.mean(axis=0)) * np.where(rows.upper > 0, 1.0, -1.0)
     bound = (prices <= rows.lower) | (prices >= rows.upper)
     used = ~(bound & (slack > SURELY * error))
-    inverse = np.zeros_like(slope)
-    if used.any():
-        inverse[np.ix_(used, used)] = np.linalg.pinv(slope[np.ix_(used, used)], rcond=1e-6, hermitian=True)
-    scale = core.worth / core.unit
-    spread = inverse @ variance @ inverse * np.outer(scale, scale)
-    return Scout(prices, slope * np.outer(core.unit, 1.0 / scale), spread)
+    return Scout(prices, slope, variance * np.outer(core.unit, core.unit), used)
+
+
+def _slope_among(population: InMemory, rows: Rows, prices: NDArray[np.float64], reach: Matrix) -> Matrix:
+    """The slope at ``prices``, from the accounts that change their level within ``reach`` of them."""
+    at = rows.prices(prices)
+    tile = population.settle(rows.costs, at - reach, at + reach, levels=False).open
+    core = Core.of(tile, rows)
+    score = np.where(core.allowed, core.value - core.charge(prices * core.unit / core.worth), -np.inf)
+    return _slope(core, score) * (tile.accounts / population.accounts)
 
 
 def _slope(core: Core, score: Matrix) -> Matrix:
-    """(K, K): how much less the mean account takes of each row as each row's price rises, smoothed."""
+    """(K, K): how much less the mean account takes of each row as each row's price rises, smoothed; in the problem's
+    units."""
     top = score.max(axis=0)
     rest = np.where(score < top, score, -np.inf).max(axis=0)
     lead = (top - rest)[np.isfinite(rest)]
@@ -182,4 +198,11 @@ def _slope(core: Core, score: Matrix) -> Matrix:
             both = (weight * core.cost[m] * core.cost[other]).sum(axis=0) - mean[m] * mean[other]
             density = np.bincount(core.pattern, both, minlength=patterns) / (warmth * core.accounts)
             slope += core.loads[m].T @ (density[:, None] * core.loads[other])
-    return slope
+    return np.asarray(slope * np.outer(core.unit, core.unit) / core.worth)
+
+
+def inverted(slope: Matrix) -> Matrix:
+    """The inverse of a slope; 0 in directions in which nothing moves."""
+    size = np.sqrt(np.maximum(np.diag(slope), np.finfo(float).tiny))
+    units = np.outer(size, size)
+    return np.asarray(np.linalg.pinv(slope / units, rcond=1e-6, hermitian=True) / units)

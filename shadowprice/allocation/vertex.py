@@ -37,6 +37,16 @@ PERTURBATIONS = (1e-12, 1e-10, 1e-8)
 """Values are moved apart by such shares of the largest one, so that no two conditions coincide; the next is tried
 where the descent stalls. The reported prices and values are those of the true ones."""
 
+PIVOT = 1e-10
+"""A change of level whose charge moves less than this along a direction ends no descent: as a condition it would all
+but coincide with those that hold."""
+
+NEARBY = 0.02
+"""A line search looks first so far, as a share of the largest price."""
+
+FARTHER = 16.0
+"""Then so many times as far, and then all the way."""
+
 PATIENCE = 60
 """Steps allowed per limit, and 10 limits more, before a descent counts as stalled."""
 
@@ -227,27 +237,35 @@ class Descent:
             free[self.ties[each], at] = False
             free[stays[0], at] = True
             final[each] = len(stays) > 1
-        mask = self.mask
-        mask[:, split] = free
-        limit, row = self._bound(direction)
-        edges = kernel.climb(self.score, fall, mask, 0.0, limit)
-        order = np.argsort(edges.slope, kind="stable")
-        passed = slope + np.cumsum((edges.step * self.core.times[edges.account])[order])
-        crossing = int(np.searchsorted(passed, -float(np.abs(direction) @ self.tolerance)))
-        # Beyond a change of an account that stays split its tie would be lost, and with it the edge.
-        barred = final[edges.account[order]]
-        if barred.any():
-            crossing = min(crossing, int(barred.argmax()))
-        found = None
-        if crossing < order.size:
-            edge = order[crossing]
-            owner, length = int(edges.account[edge]), float(edges.slope[edge])
-            pair = self._pair(owner, length, fall[:, owner], float(edges.step[edge]))
-            found = Edge(length, owner, pair)
-        elif np.isfinite(limit):
-            found = Edge(limit, -1, (row, row))
-        mask[:, split] = self.core.allowed[:, split]
+        self.mask[:, split] = free
+        found = self._along(direction, fall, slope, final)
+        self.mask[:, split] = self.core.allowed[:, split]
         return found
+
+    def _along(
+        self, direction: NDArray[np.float64], fall: Matrix, slope: float, final: NDArray[np.bool_]
+    ) -> Edge | None:
+        """Where the dual, falling with ``slope`` at first, stops falling; looked for nearby before far away."""
+        limit, row = self._bound(direction)
+        enough = -float(np.abs(direction) @ self.tolerance)
+        near = max(NEARBY * float(np.abs(self.prices).max()), NEARBY**2) / float(np.abs(direction).max())
+        for reach in (near, FARTHER * near, limit):
+            edges = kernel.climb(self.score, fall, self.mask, 0.0, min(reach, limit))
+            real = np.flatnonzero(edges.step > PIVOT * float(np.abs(direction).max()))
+            order = real[np.argsort(edges.slope[real], kind="stable")]
+            passed = slope + np.cumsum((edges.step * self.core.times[edges.account])[order])
+            crossing = int(np.searchsorted(passed, enough))
+            # Beyond a change of an account that stays split its tie would be lost, and with it the edge.
+            barred = final[edges.account[order]]
+            if barred.any():
+                crossing = min(crossing, int(barred.argmax()))
+            if crossing < order.size:
+                edge = order[crossing]
+                owner, length = int(edges.account[edge]), float(edges.slope[edge])
+                return Edge(length, owner, self._pair(owner, length, fall[:, owner], float(edges.step[edge])))
+            if reach >= limit:
+                break
+        return Edge(limit, -1, (row, row)) if np.isfinite(limit) else None
 
     def _bound(self, direction: NDArray[np.float64]) -> tuple[float, int]:
         """How far it is until a row's price reaches its bound, and which row's."""
@@ -279,10 +297,11 @@ class Descent:
             row = edge.pair[0]
             self.prices[row] = self.lower[row] if direction[row] < 0 else self.upper[row]
             self.held.append(row)
-        else:
+        # An account with one level left is split no longer; it may have passed that level by.
+        self.ties = {each: levels for each, levels in self.ties.items() if len(levels) > 1}
+        if edge.account >= 0:
             known = self.ties.setdefault(edge.account, [])
             known.extend(j for j in edge.pair if j not in known)
-        self.ties = {each: levels for each, levels in self.ties.items() if len(levels) > 1}
 
     def _result(
         self, prices: NDArray[np.float64], weights: NDArray[np.float64], ray: NDArray[np.float64] | None
