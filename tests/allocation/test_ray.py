@@ -22,7 +22,7 @@ from shadowprice.allocation import (
     solve,
     write_shards,
 )
-from shadowprice.errors import InvalidInput, InvalidProblem, Unavailable
+from shadowprice.errors import InvalidInput, InvalidProblem, MissingExtra, Unavailable
 
 LEVELS = np.arange(1, 11) * 20
 ACCOUNTS = 60_013
@@ -81,6 +81,12 @@ def test_a_problem_in_memory_is_cut_into_shards_and_solved_in_two_rounds(cluster
     assert executor.actors == []
 
 
+def test_without_ray_the_error_says_what_to_install(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtra, match=r"shadowprice\[ray\]"):
+        RayExecutor()
+
+
 def test_several_limits_take_two_rounds_as_well(cluster) -> None:
     random = np.random.default_rng(8)
     accounts = 150_000
@@ -129,8 +135,9 @@ def test_stored_shards_are_loaded_once_and_their_errors_come_back(cluster, value
 def test_an_actor_that_dies_between_rounds_is_replaced_from_its_source(cluster, value, tmp_path) -> None:
     folder = write_shards(tmp_path / "s", [{"value": part} for part in np.array_split(value, 3, axis=1)])
     here = solve(Problem(value, budget()))
-    for problem in (StoredProblem(folder, budget()), Problem(value, budget())):
-        with RayExecutor(workers=2, shards=3) as executor:
+    # Files are read anew at each pass by the first, and arrays are held by the second.
+    for problem, keep in ((StoredProblem(folder, budget()), False), (Problem(value, budget()), True)):
+        with RayExecutor(workers=2, shards=3, keep=keep) as executor:
             solve(problem, executor)
             team = executor._held[2]
             ask, asked = team.ask, []

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -268,6 +269,38 @@ def test_the_snippet_of_the_documentation_runs(tmp_path, monkeypatch, capsys) ->
     monkeypatch.chdir(tmp_path)
     exec(compile(code, str(page), "exec"), {})
     assert capsys.readouterr().out.count("optimal") == 2
+
+
+INTERRUPTED = """
+import sys, time, numpy as np
+from shadowprice.allocation import *
+def curve(rows):
+    print("computing", flush=True)
+    time.sleep(0.2)
+    return np.cumsum(np.abs(rows), axis=1).T
+rows = np.random.default_rng(0).random((400_000, 6)).astype(np.float32)
+limits = [Resource.total("b", on_response(np.arange(1, 7) * 20), 2e7)]
+print(solve(CurveProblem(rows, curve, limits), level_path=sys.argv[1]).status)
+"""
+
+
+def test_ctrl_c_in_the_middle_of_a_pass_leaves_no_file(tmp_path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, str(tmp_path / "level.npy")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    # The example, two parts of the sample, and then the pass.
+    for _ in range(6):
+        assert process.stdout.readline() == "computing\n"
+    assert len(os.listdir(tmp_path)) == 1
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert "KeyboardInterrupt" in stderr
+    assert "optimal" not in stdout
+    assert os.listdir(tmp_path) == []
 
 
 MEASURE = """
