@@ -86,7 +86,7 @@ def _settle(
         rest = replace(rows, capacity=rows.capacity - rows.taken(scored.sums))
         total = sums + scored.sums
         open_ = InMemory(scored.open)
-        if open_.accounts <= EXACT or open_.accounts > 0.5 * population.accounts or inside:
+        if open_.accounts <= EXACT or inside:
             inner = _everyone(open_, rest, total, guess.prices)
         else:
             inner = _inside(open_, rest, total, guess, reach)
@@ -97,6 +97,7 @@ def _settle(
             if not outside.any():
                 break
             guess = replace(guess, prices=inner.vertex.prices)
+            reach = np.maximum(reach, np.abs(at - centre))
         elif not settled.any():
             break
         reach = WIDER**passes * np.maximum(reach, 1e-6 * np.abs(centre))

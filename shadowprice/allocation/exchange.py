@@ -9,7 +9,7 @@ from shadowprice.allocation.core import Levels
 from shadowprice.allocation.kernel.arguments import Matrix
 from shadowprice.allocation.stakes import GOOD, Stakes
 
-POOL = 200
+POOL = 100
 """Levels of small regret that accounts may move to, besides their best; moves are tried in pairs."""
 
 THROWS = 8

@@ -66,8 +66,8 @@ def scout(population: Population, rows: Rows, near: NDArray[np.float64] | None) 
     if not rows.count:
         return Scout(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0, dtype=bool))
     n = population.accounts
-    size = int(n**0.75)
-    large = size >= 4 * SAMPLE
+    size = max(int(n**0.75), 4 * SAMPLE)
+    large = size <= n // 2
     tile = larger = population.sample(strata(n, size if large else SAMPLE), min(WIDTH, n))
     if large:
         # One sample is one round; what is solved exactly is a part of it.
@@ -203,6 +203,9 @@ def _slope(core: Core, score: Matrix) -> Matrix:
 
 def inverted(slope: Matrix) -> Matrix:
     """The inverse of a slope; 0 in directions in which nothing moves."""
-    size = np.sqrt(np.maximum(np.diag(slope), np.finfo(float).tiny))
+    most = float(np.diag(slope).max(initial=0.0))
+    if most == 0.0:
+        return np.zeros_like(slope)
+    size = np.sqrt(np.maximum(np.diag(slope), 1e-9 * most))
     units = np.outer(size, size)
     return np.asarray(np.linalg.pinv(slope / units, rcond=1e-6, hermitian=True) / units)
