@@ -281,6 +281,17 @@ def test_a_tight_set_of_segments_costs_time_and_not_the_optimum(flow: Flow) -> N
     assert str(plan.shortage) == "segments [2, 3] ask for 5004 accounts and only 5003 may enter them"
 
 
+def test_more_segments_than_a_byte_can_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "EXACT", 1000)
+    random = np.random.default_rng(9)
+    value = values_of(random, 140, 3000, "uniform")
+    value[20:] -= 1.0
+    demand = np.where(np.arange(140) < 20, 144, 1)
+    plan = solve_demands(value, demand)
+    check(plan, value, demand)
+    assert plan.segment.max() == 139
+
+
 def test_the_smallest_problems() -> None:
     one = solve_demands(np.array([[3.0]], dtype=np.float32), [1])
     assert (one.segment.tolist(), one.objective, one.dual, one.gap) == ([0], 3.0, 3.0, 0.0)

@@ -9,6 +9,7 @@ pass and never the optimum.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from shadowprice.allocation.demands.box import GROUPS, Box, Matrix, sampled, supporting
 from shadowprice.allocation.demands.plan import Plan, Real, Seats
 from shadowprice.allocation.kernel import exact_sizes, place
+from shadowprice.allocation.kernel.place import narrowest
 from shadowprice.allocation.sampling import WIDTH
 from shadowprice.allocation.solution import relative_gap
 from shadowprice.errors import InvalidProblem
@@ -31,21 +33,21 @@ TRIES = 3
 class Found:
     """The best plan of some accounts, or ``reached`` when the sizes are impossible.
 
-    segment  int16 (n,)
+    segment  int8 or int16 (n,)
     prices   (J,)
     least    (J, J), prices with π_a − π_b ≤ least_ab support the plan; see :class:`~.paths.Sized`
     worth    Σ value of the accounts settled by a box
     last     (J, n_last), values of the others
-    final    int16 (n_last,), their segments
+    final    (n_last,), their segments
     passes   reads of these accounts
     """
 
-    segment: NDArray[np.int16]
+    segment: NDArray[np.signedinteger[Any]]
     prices: Matrix
     least: Matrix
     worth: float
     last: Matrix
-    final: NDArray[np.int16]
+    final: NDArray[np.signedinteger[Any]]
     reached: NDArray[np.bool_] | None
     passes: int
 
@@ -142,7 +144,7 @@ def _paths(value: Real, allowed: NDArray[np.bool_] | None, demand: NDArray[np.in
     closed = box.closed
     last[closed] = -np.inf
     found = exact_sizes(last.T, demand, np.where(closed, 0.0, box.centre))
-    segment = found.segment.astype(np.int16)
+    segment: NDArray[np.signedinteger[Any]] = found.segment.astype(narrowest(demand.size))
     return Found(segment, found.prices, found.least, 0.0, last, segment, found.reached, 1)
 
 

@@ -21,7 +21,8 @@ struct box {
     const void *value, *low, *high; /* prices in the matrix's precision, low rounded down and high up; finite */
     const uint8_t *allowed;         /* (levels, allowed_stride), or null */
     double share, reach;            /* lead that settles: share * (|value| + reach) */
-    int16_t *level;                 /* (accounts,) the winner at the highest prices */
+    int8_t *narrow;                 /* (accounts,) the winner at the highest prices, or null and in `wide` */
+    int16_t *wide;
 };
 
 struct unsettled {

@@ -58,7 +58,10 @@ CLONES int64_t NAME(place)(const struct box *p, struct unsettled *out, int64_t s
             out->seats[j] += seats;
             closed += seats;
         }
-        for (k = 0; k < width; k++) p->level[i + k] = (int16_t)who[k];
+        if (p->narrow)
+            for (k = 0; k < width; k++) p->narrow[i + k] = (int8_t)who[k];
+        else
+            for (k = 0; k < width; k++) p->wide[i + k] = (int16_t)who[k];
         if (closed == width) continue;
         int64_t open[WIDTH], count = 0;
         for (k = 0; k < width; k++) {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,14 +35,14 @@ class Placed:
     seats    int64 (J,), how many of them each segment has
     open     (J, n_open), values of the others; minus infinity where ineligible
     account  int64 (n_open,), their positions, ascending
-    level    int16 (n,), segment of the settled accounts; arbitrary elsewhere
+    level    int8 or int16 (n,), segment of the settled accounts; arbitrary elsewhere
     """
 
     worth: float
     seats: NDArray[np.int64]
     open: Real
     account: NDArray[np.int64]
-    level: NDArray[np.int16]
+    level: NDArray[np.signedinteger[Any]]
 
 
 class _Box(ctypes.Structure):
@@ -55,7 +56,8 @@ class _Box(ctypes.Structure):
         ("allowed", Pointer),
         ("share", ctypes.c_double),
         ("reach", ctypes.c_double),
-        ("level", Pointer),
+        ("narrow", Pointer),
+        ("wide", Pointer),
     )
 
 
@@ -75,6 +77,11 @@ def _reach(low: Matrix, high: Matrix) -> float:
     return float(ends[ends < UNBOUNDED].max(initial=0.0))
 
 
+def narrowest(depth: int) -> type[np.int8] | type[np.int16]:
+    """Type of segment numbers: one byte an account where it is enough."""
+    return np.int8 if depth <= np.iinfo(np.int8).max else np.int16
+
+
 def place_plain(
     value: Real, allowed: NDArray[np.bool_] | None, low: Matrix, high: Matrix, share: float = 0.0
 ) -> Placed:
@@ -85,7 +92,7 @@ def place_plain(
     del share
     depth, n = value.shape
     seats, worth = np.zeros(depth, dtype=np.int64), 0.0
-    level = np.empty(n, dtype=np.int16)
+    level = np.empty(n, dtype=narrowest(depth))
     unsettled: list[NDArray[np.int64]] = []
     margin, reach = SHARES[value.dtype], _reach(low, high)
     for start in range(0, n, CHUNK):
@@ -122,7 +129,7 @@ def place_compiled(
     # A box that rounding made smaller could settle an account wrongly.
     lows = np.where(lows > low, np.nextafter(lows, dtype.type(-np.inf)), lows)
     highs = np.where(highs < high, np.nextafter(highs, dtype.type(np.inf)), highs)
-    level = np.empty(n, dtype=np.int16)
+    level = np.empty(n, dtype=narrowest(depth))
     seats, worth = np.zeros(depth, dtype=np.int64), np.zeros(1)
     given = _Box(
         levels=depth,
@@ -134,7 +141,8 @@ def place_compiled(
         allowed=None if allowed is None else allowed.ctypes.data,
         share=SHARES[dtype],
         reach=_reach(low, high),
-        level=level.ctypes.data,
+        narrow=level.ctypes.data if level.dtype == np.int8 else None,
+        wide=level.ctypes.data if level.dtype == np.int16 else None,
     )
     run = LIBRARY.place_f32 if dtype == np.float32 else LIBRARY.place_f64
     capacity = min(n, int(1.1 * share * n) + 1024) + WIDTH
