@@ -9,5 +9,6 @@ TABLES: dict[str, str] = {
     "s0_methods": "benchmarks.reproduce.tables.s0_methods",
     "s0_levels": "benchmarks.reproduce.tables.s0_levels",
     "s0_sensitivity": "benchmarks.reproduce.tables.s0_sensitivity",
+    "o2o_graph": "benchmarks.reproduce.tables.o2o_graph",
 }
 """Name → module with a ``TABLE``."""

@@ -94,6 +94,8 @@ class Summary:
 def show(found: Estimate, sign: bool = False) -> str:
     """Four significant digits with the interval, which is left out where it is not known or of no width."""
     plus = "+" if sign else ""
+    # What rounding leaves of a zero.
+    found = Estimate(*(0.0 if abs(each) < 1e-12 else each for each in (found.value, found.low, found.high)))
     value = f"{found.value:{plus}.4g}"
     if not (math.isfinite(found.low) and math.isfinite(found.high)) or found.low == found.high:
         return value

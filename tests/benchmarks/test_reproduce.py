@@ -2,14 +2,16 @@
 
 import json
 import math
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.reproduce.__main__ import reproduce
+from benchmarks.reproduce.__main__ import RESULTS, reproduce
 from benchmarks.reproduce.cache import Cache, digest
+from benchmarks.reproduce.registry import TABLES
 from benchmarks.reproduce.summary import Summary
 from shadowprice.errors import InvalidInput
 
@@ -121,3 +123,21 @@ def test_verdicts_follow_the_paired_interval(values, expected) -> None:
 def test_seeds_with_other_rows_are_refused() -> None:
     with pytest.raises(InvalidInput, match="seed 1 has other rows"):
         Summary([{"a": {"x": 1.0}}, {"b": {"x": 1.0}}])
+
+
+@pytest.mark.parametrize("name", list(TABLES))
+def test_every_registered_table_says_what_it_answers_and_on_which_data(name) -> None:
+    table = import_module(TABLES[name]).TABLE
+    assert table.title
+    assert table.source
+    assert table.data
+    assert callable(table.run)
+    assert callable(table.reading)
+    assert table.seeds >= 1
+
+
+def test_every_written_page_is_of_a_registered_table_in_full_mode() -> None:
+    for path in RESULTS.glob("*.json"):
+        assert path.stem in TABLES
+        assert not json.loads(path.read_text())["quick"]
+        assert path.with_suffix(".md").exists()

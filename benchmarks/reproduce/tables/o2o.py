@@ -97,7 +97,8 @@ def run(seed: int, quick: bool) -> Rows:
         rows[name] = judge(model, data)
         if level == "monotone":
             calibrate(model, data)
-            rows["gbdt, monotone, calibrated"] = judge(model, data)
+            name = "gbdt, monotone, calibrated"
+            rows[name] = judge(model, data)
         if level != "free":
             rows[f"{name} + {REPAIR}"] = judge(repair(model, data, REPAIR), data)
     rows["the responses themselves"] = {"slope of p within cells": YUAN * slope_within(data)}
@@ -106,7 +107,7 @@ def run(seed: int, quick: bool) -> Rows:
 
 def reading(found: Summary) -> str:
     """What the figures say."""
-    best = f"gbdt, monotone + {REPAIR}"
+    best = f"gbdt, monotone, calibrated + {REPAIR}"
     free, chosen = (found.cell(row, "AUC").value for row in ("gbdt, value free", best))
     rise = found.cell(best, "curve slope per yuan").value
     data = found.cell("the responses themselves", "slope of p within cells").value
@@ -119,7 +120,7 @@ def reading(found: Summary) -> str:
         f"effect of the value taken from within merchant × threshold, trees rank at {chosen:.3f} and curves rise by "
         f"{rise:+.4f} per yuan. Within cells of the last week the responses rise by {data:+.4f} per yuan and these "
         f"predictions by {model:+.4f}: the effect moved between the weeks it was fitted on and the week it is judged "
-        "by, and most of it lies between 1 and 5 yuan."
+        "by. The validation week redeemed far more than the weeks around it, so calibrating on it overshoots."
     )
 
 
@@ -136,8 +137,9 @@ TABLE = Table(
         "the responses themselves": {"slope of p within cells": 0.0034},
     },
     compare=[
-        ("AUC", f"gbdt, monotone + {REPAIR}", "gbdt, value free"),
-        ("log loss", f"gbdt, monotone + {REPAIR}", "gbdt, value free"),
+        ("AUC", f"gbdt, monotone, calibrated + {REPAIR}", "gbdt, value free"),
+        ("log loss", f"gbdt, monotone, calibrated + {REPAIR}", "gbdt, value free"),
+        ("log loss", f"gbdt, value unseen + {REPAIR}", "gbdt, value free"),
     ],
     fewer_is_better=["log loss", "ECE by level", "reversed pairs"],
     seeds=3,
