@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
-BENCHMARKS = ("allocation", "decision", "demands", "executors")
+BENCHMARKS = ("allocation", "limits", "decision", "demands", "executors")
 
 
 def main() -> None:

@@ -161,8 +161,9 @@ def patterns(
     for begin in range(0, len(parts), 8):
         block = parts[begin : begin + 8]
         bits = np.zeros(accounts, dtype=np.uint8)
-        for bit, (_, mask) in enumerate(block):
-            bits |= mask.view(np.uint8) << bit
+        for _, mask in reversed(block):
+            bits += bits
+            bits |= mask.view(np.uint8)
         if len(parts) <= FEW_GROUPS:
             code, seen = bits.astype(np.uint16), np.arange(1 << len(block))
         else:
