@@ -10,5 +10,7 @@ TABLES: dict[str, str] = {
     "s0_levels": "benchmarks.reproduce.tables.s0_levels",
     "s0_sensitivity": "benchmarks.reproduce.tables.s0_sensitivity",
     "o2o_graph": "benchmarks.reproduce.tables.o2o_graph",
+    "end_to_end": "benchmarks.reproduce.tables.end_to_end",
+    "bi_level": "benchmarks.reproduce.tables.bi_level",
 }
 """Name → module with a ``TABLE``."""

@@ -50,8 +50,8 @@ class BridgeNetwork(nn.Module):
 
 
 class BiDfclModel(EndToEndModel):
-    """Bi-DFCL with the primal losses: the value at the budgets' own prices, by finite difference (PIFD) or,
-    with ``estimator="softmax"``, by policy learning (PPL).
+    """Bi-DFCL with the primal losses: the value at the budgets' own prices, by policy learning (PPL) or, with
+    ``estimator="ifd"``, by finite difference (PIFD).
 
     Rows with ``exploration`` false are observational. Without such rows (or without the column) the trial's
     rows are the lower problem's too.

@@ -52,7 +52,7 @@ class GoalModel(TwoOutcomeModel):
         seed: int = 0,
         *,
         network: str = "s_learner",
-        estimator: str = "ifd",
+        estimator: str = "softmax",
         estimator_options: Mapping[str, Any] | None = None,
         alpha: float = 1.0,
         ramp: int = 10,
