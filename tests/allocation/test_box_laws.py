@@ -278,3 +278,21 @@ def test_without_the_compiled_kernel_the_optimum_is_the_same() -> None:
     value = population("random")
     here = solve(Problem(value, limits("groups", value)))
     assert float(done.stdout) == pytest.approx(here.primal, rel=1e-12)
+
+
+@pytest.mark.parametrize("rows", [12, 24])
+def test_more_groups_than_a_byte_holds(rows: int) -> None:
+    random = np.random.default_rng(rows)
+    value = population("random")[:, :4000]
+    resources = []
+    for k in range(rows):
+        members = random.random(value.shape[1]) < 0.2
+        resources.append(
+            Resource.total(f"g{k}", on_response(LEVELS), float(random.uniform(10, 18)) * members.sum(), members)
+        )
+    problem = Problem(value, resources)
+    solved = solve(problem)
+    assert_proven(problem, solved)
+    assert np.count_nonzero(solved.prices) > 8
+    assert solved.rounded_violation <= 0
+    assert solved.rounded_gap <= 1e-3
