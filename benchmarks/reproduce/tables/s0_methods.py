@@ -42,7 +42,7 @@ def run(seed: int, quick: bool) -> Rows:
     truth = true_curves(dataset.truth, "customer", accounts["customer"]["account_id"], levels.size)
     found: dict[str, dict[str, float]] = {}
     for method, name in METHODS.items():
-        model, _ = train(data, name, config, report=_quiet)
+        model, _ = train(data, name, config, report=quiet)
         curves = model.curves(data.snapshots, test)
         row: dict[str, float] = {}
         for side, frame in test.items():
@@ -65,7 +65,7 @@ def run(seed: int, quick: bool) -> Rows:
     return found
 
 
-def _quiet(_epoch: dict[str, float]) -> None:
+def quiet(_epoch: dict[str, float]) -> None:
     """The worker shows the progress."""
 
 
@@ -97,14 +97,22 @@ OURS = "hazard on graph (ours)"
 
 
 def reading(found: Summary) -> str:
-    """Ours against each, on AUC and on what the budget buys."""
+    """Ours against each, on errors and on what the budget buys."""
     others = [method for method in METHODS if method != OURS]
-    lines = [found.sentence(column, OURS, other) for column in ("AUC_c", "curve error") for other in others]
-    bought = [found.sentence(BOUGHT, OURS, other) for other in others]
+
+    def against(column: str) -> str:
+        groups: dict[str, list[str]] = {}
+        for other in others:
+            groups.setdefault(found.verdict(column, OURS, other), []).append(other)
+        words = {"better": "better than", "worse": "worse than", "equal": "equal to"}
+        parts = [f"{words.get(verdict, 'not told apart from')} {', '.join(them)}" for verdict, them in groups.items()]
+        return f"on {column} {'; '.join(parts)}"
+
     return (
-        f"Offline: {'; '.join(lines)}. At one cost: {'; '.join(bought)}. The published figures are of another "
-        "population, so only the order of the methods can be compared. The world's hazards are piecewise constant and "
-        "not proportional, as the hazard layer assumes and the others do not: it is favoured by construction."
+        f"Ours is {'. It is '.join(against(column) for column in ('AUC_c', 'curve error', BOUGHT))}. "
+        "The published figures are of another population, so only the order of the methods can be compared. The "
+        "world's hazards are piecewise constant and not proportional, as the hazard layer assumes and others do not: "
+        "it is favoured by construction. Table s0_trials shows the comparison with Cox at four times the rows."
     )
 
 
