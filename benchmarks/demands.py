@@ -28,7 +28,7 @@ LONGEST_HIGHS = 1_000
 
 
 def instance(accounts: int, depth: int, kind: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Values, demands and eligibility: ``uniform`` as the published prototype's, ``funds`` as S2's.
+    """Values, demands and eligibility: independent ``uniform`` values, or ``funds`` as S2's.
 
     ``funds`` has heavy-tailed expected amounts (lognormal, sigma 1), funds of different appeal, uneven demands, and
     risk rules nested by tolerance that leave a plan.
