@@ -69,7 +69,7 @@ def reproduce(
         if reason := table.missing():
             print(f"  skipped: {reason}\n", flush=True)
             continue
-        wanted = range(seeds or (QUICK_SEEDS if quick else table.seeds))
+        wanted = range(seeds or (min(QUICK_SEEDS, table.seeds) if quick else table.seeds))
         missing = [seed for seed in wanted if cache.read(name, seed, quick, stale) is None]
         if missing and not _measure(name, module, missing, cache, quick):
             failed.append(name)

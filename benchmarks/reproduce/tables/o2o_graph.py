@@ -39,11 +39,11 @@ def reading(found: Summary) -> str:
     rise = {row: found.cell(row, "curve slope per yuan").value for row in (GRAPH, graph, TREES, trees)}
     better = "trees rank better" if rank[trees] > rank[graph] else "the graph network ranks better"
     return (
-        f"With the same features {better}: AUC {rank[GRAPH]:.3f} for the graph network and {rank[TREES]:.3f} for "
-        f"trees, {rank[graph]:.3f} and {rank[trees]:.3f} after repair. Curves rise by {rise[GRAPH]:+.4f} and "
-        f"{rise[TREES]:+.4f} per yuan as trained, by {rise[graph]:+.4f} and {rise[trees]:+.4f} after repair. The "
-        "validation week redeemed "
-        "far more than the weeks around it, so calibrating on it overshoots in the last week, for both."
+        f"With the same features, at one seed, {better}: AUC {rank[GRAPH]:.3f} for the graph network and "
+        f"{rank[TREES]:.3f} for trees, {rank[graph]:.3f} and {rank[trees]:.3f} after repair. Curves rise by "
+        f"{rise[GRAPH]:+.4f} and {rise[TREES]:+.4f} per yuan as trained, by {rise[graph]:+.4f} and {rise[trees]:+.4f} "
+        "after repair. The validation week redeemed far more than the weeks around it, so calibrating on it overshoots "
+        "in the last week, for both."
     )
 
 
