@@ -13,5 +13,7 @@ TABLES: dict[str, str] = {
     "o2o_graph": "benchmarks.reproduce.tables.o2o_graph",
     "end_to_end": "benchmarks.reproduce.tables.end_to_end",
     "bi_level": "benchmarks.reproduce.tables.bi_level",
+    "s1_table2": "benchmarks.reproduce.tables.s1_table2",
+    "s1_table3": "benchmarks.reproduce.tables.s1_table3",
 }
 """Name → module with a ``TABLE``."""

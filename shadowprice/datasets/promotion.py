@@ -58,6 +58,13 @@ class PromotionOptions:
     budget_per_request: float = 11.0
 
     def __post_init__(self) -> None:
+        # A pipeline's parameters are JSON, where a whole number may come as 5.0.
+        for name in ("features", "rows", "levels"):
+            value = np.asarray(getattr(self, name), dtype=np.float64)
+            if not np.array_equal(value, np.rint(value)):
+                raise InvalidInput("must be whole", field=name)
+            whole = value.astype(np.int64)
+            object.__setattr__(self, name, tuple(whole.tolist()) if whole.ndim else int(whole))
         if not self.features or min(self.features) < 1:
             raise InvalidInput("needs at least one feature with at least one value", field="features")
         if self.rows < 1:

@@ -93,6 +93,7 @@ def test_as_a_data_set_it_has_tables_a_truth_and_says_that_it_is_simulated() -> 
     [
         ({"features": ()}, "features"),
         ({"rows": 0}, "rows"),
+        ({"rows": 10.5}, "rows"),
         ({"levels": (5, 0)}, "levels"),
         ({"levels": (0, 101)}, "levels"),
         ({"bias": -1.0}, "bias"),
@@ -101,3 +102,7 @@ def test_as_a_data_set_it_has_tables_a_truth_and_says_that_it_is_simulated() -> 
 def test_options_that_cannot_be_are_refused(options, field) -> None:
     with pytest.raises(InvalidInput, match=field):
         PromotionOptions(**options)
+
+
+def test_whole_numbers_may_come_as_floats() -> None:
+    assert PromotionOptions(rows=300.0, features=[2.0, 3.0]) == PromotionOptions(rows=300, features=(2, 3))

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -52,3 +52,16 @@ def test_shape_metrics_take_intervals_over_accounts():
 def test_a_vector_is_refused_where_curves_are_meant():
     with pytest.raises(InvalidInput, match="response"):
         metrics.rpr([0.1, 0.2])
+
+
+def test_mlss_agrees_with_a_loop_over_accounts_and_windows():
+    random = np.random.default_rng(4)
+    levels = np.cumsum(random.integers(1, 15, 9))
+    response = random.random((9, 12))
+    radius = 20.0
+    roughest = []
+    for curve in response.T:
+        pieces = [(a, b, (curve[k + 1] - curve[k]) / (b - a)) for k, (a, b) in enumerate(pairwise(levels))]
+        windows = [[s for a, b, s in pieces if a >= centre - radius and b <= centre + radius] for centre in levels]
+        roughest.append(max(np.std(window) for window in windows if window))
+    assert metrics.mlss(response, levels=levels, radius=radius) == pytest.approx(np.mean(roughest))

@@ -125,6 +125,18 @@ def test_a_response_that_is_no_probability_is_refused(name: str) -> None:
         make(name, levels=LEVELS).fit(rows)
 
 
+def test_training_stops_when_patience_ends_and_keeps_the_best_epoch() -> None:
+    rows, training = frame(300), TrainingConfig(learning_rate=3e-2, epochs=60, patience=5)
+    model = make("dnn_level", levels=LEVELS, training=training).fit(rows)
+    (found,) = model.results
+    losses = [row["validation_loss"] for row in found.history]
+    assert found.epochs == len(losses) == found.best_epoch + 1 + 5 < 60
+    assert losses[found.best_epoch] == min(losses) < losses[-1]
+    held = model._held_out(rows)
+    now = weighted_logloss(model.network.float(), model._rows(rows[held], np.ones(int(held.sum()))))
+    assert float(now.detach()) == pytest.approx(min(losses), rel=1e-5)
+
+
 def test_logistic_regression_without_features_is_pooled_adjacent_violators() -> None:
     random = np.random.default_rng(3)
     level = random.integers(0, 6, 3000)
