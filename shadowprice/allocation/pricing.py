@@ -105,4 +105,5 @@ def _infeasible(population: Population, goal: Goal, excess: object) -> Allocatio
         rounded=cheapest.value,
         tied=0,
         passes=2,
+        rounded_violation=excess(paid, cheapest.measure),
     )

@@ -208,6 +208,7 @@ def test_an_impossible_budget_is_reported_and_has_no_price() -> None:
     assert solved.status == "infeasible"
     assert np.isnan(solved.prices).all()
     assert solved.violation == pytest.approx(10 / 9 - 1)
+    assert solved.rounded_violation == pytest.approx(10 / 9 - 1)
 
 
 def test_a_zero_denominator_is_never_divided_by() -> None:

@@ -58,6 +58,9 @@ def solve_breakpoints(problem: Problem) -> Allocation:
             spend=np.array([mixed(paid)]),
             rounded=float(pick(value, level).sum()),
             tied=int(np.count_nonzero(cheap != dear)),
+            rounded_violation=relative_excess(
+                problem, resource, float(pick(paid, level).sum()), float(pick(measure, level).sum())
+            ),
         )
 
     edges = climb(value, cost, allowed, 0.0, np.inf)
