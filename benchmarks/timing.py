@@ -19,6 +19,11 @@ def best(function: Callable[[], Any], repeat: int = 3) -> tuple[float, Any]:
     return seconds, result
 
 
-def stream_read(array: np.ndarray) -> float:
-    """Seconds to read an array once: its sum."""
-    return best(lambda: array.sum(), repeat=5)[0]
+def stream_read(array: np.ndarray, repeat: int = 9) -> float:
+    """Seconds to read an array once, on one thread: its largest entry.
+
+    numpy's maximum is vectorised, has no chain of additions as a sum has, and writes nothing: for arrays beyond the
+    caches it runs at the speed of memory (as does the kernel's own scan in C), 1.3 to 1.8 times as fast as ``sum``.
+    """
+    flat = array.reshape(-1)
+    return best(lambda: flat.max(), repeat=repeat)[0]
