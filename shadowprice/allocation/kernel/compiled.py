@@ -290,6 +290,8 @@ def scan(array: Real) -> Bounds:
     if array.dtype not in (np.float32, np.float64):
         array = array.astype(np.float64)
     scanner = LIBRARY.scan_f32 if array.dtype == np.float32 else LIBRARY.scan_f64
+    if array.flags.c_contiguous:
+        array = array.reshape(1, -1)
     ends = np.empty((array.shape[0], 2))
     unknown = 0
     for row, out in zip(array, ends, strict=True):
