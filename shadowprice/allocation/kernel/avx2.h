@@ -1,7 +1,7 @@
 /* Eight accounts at a time; masks are vectors of all ones or all zeros. */
 #define TARGET __attribute__((target("avx2,fma")))
 #define LANES 8
-#define UNROLL 1
+#define UNROLL 2
 #define V_ALL 0xFFu
 #define VF __m256
 #define VI __m256i
@@ -31,12 +31,15 @@
 #define V_PACK(a, bits, j) \
     _mm256_or_ps(_mm256_andnot_ps(_mm256_castsi256_ps(bits), a), _mm256_castsi256_ps(j))
 #define V_UNPACK(a, bits) _mm256_and_si256(_mm256_castps_si256(a), bits)
-#define V_IEQUAL(a, b) _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b))
 #define V_IADD(a, b) _mm256_add_epi32(a, b)
 #define V_MUL(a, b) _mm256_mul_ps(a, b)
 #define V_ADD(a, b) _mm256_add_ps(a, b)
 #define V_FMS(a, b, c) _mm256_fmsub_ps(a, b, c)
-#define V_MAX_UNLESS(m, a, b) _mm256_blendv_ps(_mm256_max_ps(a, b), a, m)
+/* The mask of the others is kept the other way round. */
+#define V_HOLD(x) __asm__("" : "+x"(x))
+#define V_OTHER(a, b) _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b))
+#define V_UNLESS(other, a, b) _mm256_blendv_ps(a, b, other)
+#define V_MAX_OTHER(other, a, b) _mm256_blendv_ps(_mm256_max_ps(a, b), a, other)
 #define V_RAW_ZERO() _mm256_setzero_si256()
 #define V_RAW_MAX(a, x) _mm256_max_epu32(a, _mm256_castps_si256(x))
 #define V_RAW_REAL(a) _mm256_castsi256_ps(a)

@@ -24,7 +24,6 @@
 #undef V_PICK
 #undef V_PACK
 #undef V_UNPACK
-#undef V_IEQUAL
 #undef VTABLE
 #undef V_TABLE
 #undef V_SUM_ZERO
@@ -37,7 +36,10 @@
 #undef VSMALL
 #undef V_ADD
 #undef V_FMS
-#undef V_MAX_UNLESS
+#undef V_HOLD
+#undef V_OTHER
+#undef V_UNLESS
+#undef V_MAX_OTHER
 #undef V_RAW_ZERO
 #undef V_RAW_MAX
 #undef V_RAW_REAL

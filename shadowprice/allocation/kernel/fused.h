@@ -67,7 +67,8 @@ TARGET static inline __attribute__((always_inline)) int64_t NAME(block)(
             const VF factor = V_SET(low_factor[j]), term = V_SET(low_term[j]);
             EACH {
                 V_FETCH(value + at + u * LANES + AHEAD);
-                const VF v = V_LOAD(value + at + u * LANES);
+                VF v = V_LOAD(value + at + u * LANES);
+                V_HOLD(v);
                 VF g = off;
                 if (planes > 0) {
                     if (!same) V_FETCH(cost0 + at + u * LANES + AHEAD);
@@ -98,18 +99,19 @@ TARGET static inline __attribute__((always_inline)) int64_t NAME(block)(
             const VF factor_low = V_SET(low_factor[j]), term_low = V_SET(low_term[j]);
             const VF factor_high = V_SET(high_factor[j]), term_high = V_SET(high_term[j]);
             EACH {
-                const VM it = V_IEQUAL(level[u], here);
-                const VF v = V_LOAD(value + at + u * LANES);
+                const VM other = V_OTHER(level[u], here);
+                VF v = V_LOAD(value + at + u * LANES);
+                V_HOLD(v);
                 VF g = off;
                 if (planes > 0 && !folded) {
                     const VF c0 = same ? v : V_LOAD(cost0 + at + u * LANES);
                     g = V_FMA(w0, c0, g);
-                    if (!same) chosen0[u] = V_PICK(it, c0, chosen0[u]);
+                    if (!same) chosen0[u] = V_UNLESS(other, chosen0[u], c0);
                 }
                 if (planes > 1) {
                     const VF c1 = V_LOAD(cost1 + at + u * LANES);
                     g = V_FMA(w1, c1, g);
-                    chosen1[u] = V_PICK(it, c1, chosen1[u]);
+                    chosen1[u] = V_UNLESS(other, chosen1[u], c1);
                 }
                 VF a = SCORED(low[u], factor_low, term_low), b = SCORED(high[u], factor_high, term_high);
                 if (masked) {
@@ -117,9 +119,9 @@ TARGET static inline __attribute__((always_inline)) int64_t NAME(block)(
                     a = V_PICK(open, a, never);
                     b = V_PICK(open, b, never);
                 }
-                next_low[u] = V_MAX_UNLESS(it, next_low[u], a);
-                next_high[u] = V_MAX_UNLESS(it, next_high[u], b);
-                chosen[u] = V_PICK(it, v, chosen[u]);
+                next_low[u] = V_MAX_OTHER(other, next_low[u], a);
+                next_high[u] = V_MAX_OTHER(other, next_high[u], b);
+                chosen[u] = V_UNLESS(other, chosen[u], v);
             }
             here = V_IADD(here, one);
         }
