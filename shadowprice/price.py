@@ -21,7 +21,7 @@ class PriceRecord:
 
     version       rises by one with every publication of the campaign
     slot          hour of the campaign window the price was solved for
-    prices        budget name → λ ≥ 0, response per minor unit
+    prices        limit → λ, response per minor unit: ≥ 0 of a cap, ≤ 0 of a floor, any sign of an equality
     tie_share     probability of the dearer of two tied levels
     gap           relative difference of dual bound and primal value
     violation     largest relative excess over a budget; ≤ 0 is feasible
@@ -57,8 +57,8 @@ class PriceRecord:
         if not self.prices:
             raise PriceRejected("price record: it holds no price")
         for name, price in self.prices.items():
-            if not (math.isfinite(price) and price >= 0):
-                raise PriceRejected(f"price record: price of {name!r} is {price}; it must be finite and not negative")
+            if not math.isfinite(price):
+                raise PriceRejected(f"price record: price of {name!r} is {price}; it must be finite")
         if not 0 <= self.tie_share <= 1:
             raise PriceRejected("price record: tie_share must lie in [0, 1]")
 

@@ -125,7 +125,7 @@ def test_an_unsealed_record_is_refused_by_readers() -> None:
     [
         ({"version": 0}, "version"),
         ({"prices": {}}, "no price"),
-        ({"prices": {"budget": -0.1}}, "budget"),
+        ({"prices": {"budget": float("-inf")}}, "budget"),
         ({"prices": {"budget": float("nan")}}, "budget"),
         ({"prices": {"budget": float("inf")}}, "budget"),
         ({"tie_share": 1.1}, "tie_share"),
