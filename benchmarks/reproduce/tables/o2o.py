@@ -120,7 +120,9 @@ def reading(found: Summary) -> str:
         f"effect of the value taken from within merchant × threshold, trees rank at {chosen:.3f} and curves rise by "
         f"{rise:+.4f} per yuan. Within cells of the last week the responses rise by {data:+.4f} per yuan and these "
         f"predictions by {model:+.4f}: the effect moved between the weeks it was fitted on and the week it is judged "
-        "by. The validation week redeemed far more than the weeks around it, so calibrating on it overshoots."
+        "by. The validation week redeemed far more than the weeks around it, so calibrating on it overshoots. The form "
+        "of the effect, the rows it is fitted on and the partner as a category were chosen with this week's figures in "
+        "view: read them as optimistic, the agreement of the slopes above all."
     )
 
 

@@ -43,7 +43,8 @@ def reading(found: Summary) -> str:
         f"{rank[TREES]:.3f} for trees, {rank[graph]:.3f} and {rank[trees]:.3f} after repair. Curves rise by "
         f"{rise[GRAPH]:+.4f} and {rise[TREES]:+.4f} per yuan as trained, by {rise[graph]:+.4f} and {rise[trees]:+.4f} "
         "after repair. The validation week redeemed far more than the weeks around it, so calibrating on it overshoots "
-        "in the last week, for both."
+        "in the last week, for both. The repair was chosen with this week's figures in view: read its rows as "
+        "optimistic."
     )
 
 
