@@ -153,7 +153,7 @@ class DipnModel(TabularNetwork):
         *,
         hidden: int = 64,
         smooth_from: float = 0.1,
-        smooth_to: float = 3e-2,
+        smooth_to: float = 1e-3,
         bias_epochs: int = 300,
         freeze_bias: bool = True,
         include_e0: bool = False,

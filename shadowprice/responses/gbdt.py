@@ -20,6 +20,7 @@ from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.responses.base import RESERVED, ResponseModel
 from shadowprice.responses.state import State
+from shadowprice.responses.weights import row_weights
 
 LevelFeature = Literal["monotone", "free", "none"]
 
@@ -120,7 +121,7 @@ class GbdtModel(ResponseModel):
         if not outside.any() or outside.all():
             outside = np.zeros(len(frame), dtype=bool)
         y = frame["response"].to_numpy(dtype=np.float64)
-        weight = frame["weight"].to_numpy(dtype=np.float64) if "weight" in frame else np.ones(len(frame))
+        weight = row_weights(frame, self.levels.size)
 
         def rows(inside: NDArray[np.bool_], reference: lightgbm.Dataset | None = None) -> lightgbm.Dataset:
             return lightgbm.Dataset(

@@ -65,11 +65,21 @@ def test_no_row_is_scored_by_a_model_that_saw_its_account() -> None:
     assert not np.allclose(before[~own], after[~own])
 
 
-@pytest.mark.parametrize("name", ["isotonic_lr", "dipn"])
-@pytest.mark.parametrize("source", ["known", "fitted"])
+QUICK = {
+    "isotonic_lr": {},
+    "dipn": {"training": TrainingConfig(learning_rate=2e-2, epochs=40, patience=10)},
+    "hazard": {"training": TrainingConfig(learning_rate=1e-2, epochs=150, patience=50)},
+    "gbdt": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [("isotonic_lr", "known"), ("isotonic_lr", "fitted"), ("dipn", "fitted"), ("hazard", "known"), ("gbdt", "known")],
+)
 def test_a_fit_on_biased_data_weighted_by_propensities_recovers_the_randomised_fit(name: str, source: str) -> None:
     """The features that explain both level and response are withheld from the model, so only weights can help."""
-    options = {} if name == "isotonic_lr" else {"training": TrainingConfig(learning_rate=2e-2, epochs=40, patience=10)}
+    options = QUICK[name]
     frame, truth = drawn(20_000)
     visible = frame[["account_id", "level", "response"]]
     chance = frame["true_propensity"] if source == "known" else fit_propensity(frame.drop(columns="true_propensity"), 3)
