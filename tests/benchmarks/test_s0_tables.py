@@ -1,0 +1,41 @@
+"""The two measures of S0's tables that are not metrics of the library."""
+
+import numpy as np
+import pytest
+
+from benchmarks.reproduce.tables.s0_methods import at_equal_cost
+from benchmarks.reproduce.tables.s0_trials import proportional_error
+from shadowprice.allocation import Problem, Resource, on_response, solve
+from shadowprice.datasets.world import CUSTOMER_LEVELS, customer_response
+
+LEVELS = np.array(CUSTOMER_LEVELS)
+
+
+def truth(accounts: int, seed: int = 0) -> np.ndarray:
+    return customer_response(np.random.default_rng(seed).normal(size=(accounts, 2)))
+
+
+def test_what_the_truth_itself_buys_is_the_optimum_at_that_cost() -> None:
+    curves, budget = truth(2000), 20.0
+    limit = Resource.total("budget", on_response(LEVELS), budget * 2000)
+    best = solve(Problem(curves.astype(np.float32), [limit]))
+    assert at_equal_cost(curves, curves, LEVELS, budget) == pytest.approx(best.dual / 2000, rel=2e-3)
+
+
+def test_a_model_that_knows_less_buys_less() -> None:
+    curves = truth(2000)
+    shuffled = curves[:, np.random.default_rng(1).permutation(2000)]
+    assert at_equal_cost(shuffled, curves, LEVELS, 20.0) < 0.99 * at_equal_cost(curves, curves, LEVELS, 20.0)
+
+
+def test_believing_in_twice_the_response_changes_nothing_at_one_cost() -> None:
+    curves = 0.5 * truth(500)
+    found = [at_equal_cost(scale * curves, curves, LEVELS, 10.0) for scale in (1.0, 2.0)]
+    assert found[0] == pytest.approx(found[1], rel=1e-9)
+
+
+def test_proportional_curves_are_met_exactly_and_the_worlds_are_not() -> None:
+    random = np.random.default_rng(2)
+    proportional = 1 - np.exp(-np.cumsum(random.uniform(0.05, 0.4, 8))[:, None] * np.exp(random.normal(size=300)))
+    assert proportional_error(proportional) < 1e-4
+    assert proportional_error(truth(300)) > 0.01
