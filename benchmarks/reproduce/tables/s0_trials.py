@@ -44,15 +44,15 @@ def run(seed: int, quick: bool) -> Rows:
 
 def proportional_error(truth: NDArray[np.float64]) -> float:
     """Least root mean squared error of curves 1 − exp(−Λ_j·exp(a_n)) to the true ones (J, N), over all Λ and a."""
-    target = torch.from_numpy(truth)
-    steps = torch.diff(-torch.log1p(-target).mean(dim=1), prepend=torch.zeros(1, dtype=target.dtype))
+    target = torch.from_numpy(np.minimum(truth, 1.0 - 1e-6))  # a hazard that is finite
+    steps = torch.diff(-torch.log1p(-target.mean(dim=1)), prepend=torch.zeros(1, dtype=target.dtype))
     rate = torch.log(steps).clone().requires_grad_()
     offset = torch.zeros(truth.shape[1], dtype=target.dtype, requires_grad=True)
     optimiser = torch.optim.LBFGS([rate, offset], max_iter=200, line_search_fn="strong_wolfe")
 
     def loss() -> torch.Tensor:
         optimiser.zero_grad()
-        curves = 1.0 - torch.exp(-torch.cumsum(rate.exp(), dim=0)[:, None] * offset.exp())
+        curves = 1.0 - torch.exp(-torch.cumsum(rate.exp(), dim=0)[:, None] * offset.clamp(-12.0, 12.0).exp())
         error = ((curves - target) ** 2).mean()
         error.backward()  # type: ignore[no-untyped-call]
         return error
