@@ -56,10 +56,7 @@ def reading(found: Summary) -> str:
     """What came out."""
     sentences = [found.sentence(CONFOUNDED, BI_LEVEL, other) for other in (TRIAL, LOGGED, BOTH, END_TO_END)]
     sentences += [found.sentence(NUISANCE, BI_LEVEL, other) for other in (BOTH, END_TO_END)]
-    return (
-        "; ".join(sentences) + ". The bridge only mixes two networks that were trained to predict: where a nuisance "
-        "spoils both, nothing between them decides well, while training for the goal itself can."
-    )
+    return "; ".join(sentences) + "."
 
 
 TABLE = Table(

@@ -75,12 +75,12 @@ def spends(judged: SimulatedTrial) -> Any:
 
 def reading(found: Summary) -> str:
     """What came out."""
+    published = "; ".join(found.sentence(WRONG, name, TWO_STAGE) for name in ("DFCL-PL", "DFCL-MER", "DFCL-IFD"))
     return (
-        f"Misspecified: {found.sentence(WRONG, END_TO_END, TWO_STAGE)}. "
-        f"Well specified: {found.sentence(RIGHT, END_TO_END, TWO_STAGE)}. "
-        "The row baseline (each row's mean prediction, taken off its outcome) decides: "
-        f"{found.sentence(WRONG, PLAIN, TWO_STAGE)}, because outcomes then carry the whole nuisance as noise; the DFCL "
-        f"losses, which have no baseline, stand alike ({found.sentence(WRONG, 'DFCL-IFD', TWO_STAGE)})."
+        f"{found.sentence(WRONG, END_TO_END, TWO_STAGE)}; {found.sentence(RIGHT, END_TO_END, TWO_STAGE)}. "
+        "Much hangs on the row baseline, each row's mean prediction taken off its outcome; without it an outcome "
+        f"carries the whole nuisance as noise: {found.sentence(WRONG, PLAIN, TWO_STAGE)}. "
+        f"The DFCL losses as published have none: {published}."
     )
 
 
