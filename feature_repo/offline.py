@@ -71,7 +71,7 @@ def write_interactions(store: Any, interactions: pd.DataFrame) -> None:
 
 
 def training_frame(store: Any, exposures: pd.DataFrame, side: Side) -> pd.DataFrame:
-    """Features of the account of every exposure, as known when it was decided (spec II.2).
+    """Features of the account of every exposure, as known when it was decided.
 
     Of every view the newest snapshot with ``snapshot_ts <= decided_at`` counts; later ones are never
     seen. Joined by Feast in DuckDB, O(n log n) in exposures and in (exposure, earlier snapshot) pairs.

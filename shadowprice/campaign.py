@@ -31,7 +31,8 @@ class Terms:
 
     levels      incentive values in minor units, strictly ascending
     cost_basis  ``on_response``: the incentive is paid only on response (g = r·f, m = f);
-                ``on_grant``: it is paid for certain (g = r, m = 1). Spec 0.3 #1.
+                ``on_grant``: it is paid for certain (g = r, m = 1). S0 charges both ways:
+                eq. 16 the first, eq. 17–20 the second.
     weight      worth of one unit of this side's response in the objective
     """
 
@@ -58,7 +59,7 @@ class Terms:
         return paid * np.asarray(response, dtype=np.float64)
 
     def measure(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """(J, N): what an average budget is taken over, the ``m`` of spec 0.2."""
+        """(J, N): what an average budget is taken over, the ``m`` of S0 eq. 17."""
         if self.cost_basis == "on_grant":
             return np.ones(np.shape(response))
         return np.asarray(response, dtype=np.float64)

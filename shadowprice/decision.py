@@ -60,7 +60,7 @@ def decide(
         InvalidInput: shapes that do not agree, prices that are not finite, a request with no
             allowed level.
 
-    O(J·K) per request. Source: S0 eq. 19–20, S1 eq. 7; the tie share is spec 1.3 #12.
+    O(J·K) per request. Source: S0 eq. 19–20, S1 eq. 7; the tie share is record 1.
     """
     values = np.asarray(value, dtype=np.float64)
     costs = np.asarray(cost, dtype=np.float64)

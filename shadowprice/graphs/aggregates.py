@@ -1,4 +1,4 @@
-"""What past events say about an account: the features of the DNN-H baseline (spec 0.5)."""
+"""What past events say about an account: the features of the DNN-H baseline (S0)."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ PENALTIES = ("lasso", "group")
 
 
 def log1mexp(cumulative: Tensor) -> Tensor:
-    """log(1 − exp(−Λ)) for Λ > 0, exact at both ends (spec 0.2)."""
+    """log(1 − exp(−Λ)) for Λ > 0, exact at both ends."""
     small = cumulative < float(np.log(2.0))
     # Each branch sees a harmless argument where the other is chosen, so that its gradient stays finite.
     low = torch.log(-torch.expm1(-torch.where(small, cumulative, torch.ones_like(cumulative))))

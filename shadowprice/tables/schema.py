@@ -1,4 +1,4 @@
-"""Schemas of the canonical tables: columns, types, ranges and keys (spec II.2)."""
+"""Schemas of the canonical tables: columns, types, ranges and keys."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _LABELLED = ("request_id", "account_id", "partner_id", "level", "face_value", "d
 def response_of(exposure: pd.DataFrame, outcome: pd.DataFrame) -> pd.Series[float]:
     """The response of every mature outcome, float64, indexed by request_id in the order of ``outcome``.
 
-    A customer's is y = redeemed ∈ {0, 1}; a merchant's y = share_count / max(share_count_before, 1) (S0, spec 0.1).
+    A customer's is y = redeemed ∈ {0, 1}; a merchant's y = share_count / max(share_count_before, 1) (S0).
     """
     mature = outcome[outcome["mature"]]
     side = mature["request_id"].map(exposure.set_index("request_id")["side"])

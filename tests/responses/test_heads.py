@@ -43,7 +43,7 @@ def linear_head(levels, seed=0, scale=1.0):
 
 
 def hazard_formula(head, h, level):
-    """f at one level for one account, term by term (spec 0.2), money in units of 100 minor units."""
+    """f at one level for one account, term by term (S0), money in units of 100 minor units."""
     total, before = 0.0, 0
     for k, upper in enumerate(head.levels.tolist()):
         score = sum(float(w) * float(x) for w, x in zip(head.weight[k], h, strict=True)) + float(head.bias[k])
