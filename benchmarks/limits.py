@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_matrix
 
-from benchmarks.allocation import LEVELS
+from benchmarks.instances import LEVELS
 from benchmarks.timing import best, stream_read
 from shadowprice.allocation import Problem, Resource, on_response, solve
 
