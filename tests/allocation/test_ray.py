@@ -206,9 +206,11 @@ def test_actors_that_die_again_and_again_are_given_up(cluster, value) -> None:
 
 
 INTERRUPTED = """
-import sys, time, numpy as np
+import signal, sys, time, numpy as np
 from pathlib import Path
 from shadowprice.allocation import *
+# A process that was started in the background of a shell ignores interrupts, and so do its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 marker = Path(sys.argv[1])
 def curve(rows):
     marker.touch()
