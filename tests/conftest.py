@@ -4,6 +4,7 @@ import atexit
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -22,20 +23,29 @@ def _end_with_the_summary() -> None:
 
 
 @pytest.fixture(scope="session")
+def missing() -> Callable[[str], NoReturn]:
+    """What to call when something a test needs is not here: the test is skipped, and fails in CI, which installs it."""
+
+    def stop(reason: str) -> NoReturn:
+        if os.environ.get("CI", "").lower() in ("1", "true"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+    return stop
+
+
+@pytest.fixture(scope="session")
 def examples() -> Path:
     """The folder of example tables that the docs describe."""
     return ROOT / "docs" / "examples" / "tables"
 
 
 @pytest.fixture(scope="session")
-def shared_data() -> Path:
+def shared_data(missing: Callable[[str], NoReturn]) -> Path:
     """The data that lie beside the project; without them a test is skipped here and fails in CI."""
     folder = Path(os.environ.get("SHADOWPRICE_DATA", ROOT.parent / "shared" / "data"))
     if not folder.is_dir():
-        reason = f"no data folder at {folder}; set SHADOWPRICE_DATA"
-        if os.environ.get("CI", "").lower() in ("1", "true"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        missing(f"no data folder at {folder}; set SHADOWPRICE_DATA")
     return folder
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Self
 
@@ -56,12 +56,12 @@ class FeatureEmbedding(nn.Module):
         return torch.cat([numeric, self.table(category + self.offset).flatten(1)], dim=1)
 
 
-class LevelNetwork(nn.Module):
+class LevelNetwork(nn.Module, ABC):
     """Base of the modules: features → logits of the response at every level."""
 
+    @abstractmethod
     def forward(self, numeric: Tensor, category: Tensor) -> Tensor:
         """(n, J)."""
-        raise NotImplementedError
 
     def at(self, numeric: Tensor, category: Tensor, level: Tensor) -> Tensor:
         """Logits (n,) at one level of each row, which is all that a loss needs."""

@@ -1,27 +1,25 @@
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from rendering import helm_command
 
-IN_CI = os.environ.get("CI", "").lower() in ("1", "true")
-
 
 @pytest.fixture(scope="session")
-def helm() -> str:
+def helm(missing: Callable[[str], NoReturn]) -> str:
     """The Helm 3 command line; without one a test is skipped here and fails in CI."""
     found = helm_command()
     if found is None:
-        reason = "no helm command line; install it or set SHADOWPRICE_HELM"
-        pytest.fail(reason) if IN_CI else pytest.skip(reason)
+        missing("no helm command line; install it or set SHADOWPRICE_HELM")
     return found
 
 
 @pytest.fixture(scope="session")
-def crds(shared_data: Path) -> Path:
+def crds(shared_data: Path, missing: Callable[[str], NoReturn]) -> Path:
     """Schemas of the operators' custom resources, beside the data."""
     folder = Path(os.environ.get("SHADOWPRICE_CRDS", shared_data.parent / "crds"))
     if not folder.is_dir():
-        reason = f"no schemas of custom resources at {folder}; set SHADOWPRICE_CRDS"
-        pytest.fail(reason) if IN_CI else pytest.skip(reason)
+        missing(f"no schemas of custom resources at {folder}; set SHADOWPRICE_CRDS")
     return folder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -13,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, start_http_server
@@ -69,11 +69,9 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    if BINARY is None and os.environ.get("CI") == "true":
-        pytest.fail(MISSING)
+def prometheus(tmp_path_factory: pytest.TempPathFactory, missing: Callable[[str], NoReturn]) -> Iterator[Server]:
     if BINARY is None:
-        pytest.skip(MISSING)
+        missing(MISSING)
     folder: Path = tmp_path_factory.mktemp("prometheus")
     port, target = free_port(), free_port()
     job = {"job_name": "ledger", "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}

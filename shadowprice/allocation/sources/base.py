@@ -59,6 +59,31 @@ class Source(Protocol):
         """The same accounts with their arrays in memory."""
 
 
+@dataclass(frozen=True, eq=False)
+class Described:
+    """What a shard in files is said to hold, before any of them is opened.
+
+    types  element type and shape (levels, accounts) or (accounts,) that each array must have
+    """
+
+    types: Mapping[str, tuple[str, tuple[int, ...]]]
+
+    @property
+    def levels(self) -> int:
+        """Number of levels J."""
+        return self.types["value"][1][0]
+
+    @property
+    def accounts(self) -> int:
+        """Number of accounts N."""
+        return self.types["value"][1][1]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the arrays."""
+        return frozenset(self.types)
+
+
 class Sharded(Protocol):
     """A problem whose accounts are described rather than held: :class:`StoredProblem`, :class:`CurveProblem`."""
 

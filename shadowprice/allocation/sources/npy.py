@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,21 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation.mapped import PAGE, advise, fetch, open_npy
-from shadowprice.allocation.sources.base import TILE, Arrays
+from shadowprice.allocation.sources.base import TILE, Arrays, Described
 from shadowprice.allocation.sources.memory import MemorySource, gather
 from shadowprice.errors import InvalidInput
 
 
 @dataclass(frozen=True, eq=False)
-class NpySource:
-    """Files ``<shard>.<array>.npy`` in a folder.
-
-    types  element type and shape (levels, accounts) or (accounts,) that each array must have
-    """
+class NpySource(Described):
+    """Files ``<shard>.<array>.npy`` in a folder."""
 
     folder: Path
     shard: str
-    types: Mapping[str, tuple[str, tuple[int, ...]]]
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process opens the files itself.
@@ -36,21 +32,6 @@ class NpySource:
     def name(self) -> str:
         """Path of the file of values."""
         return str(self._path("value"))
-
-    @property
-    def levels(self) -> int:
-        """Number of levels J."""
-        return self.types["value"][1][0]
-
-    @property
-    def accounts(self) -> int:
-        """Number of accounts N."""
-        return self.types["value"][1][1]
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Names of the arrays."""
-        return frozenset(self.types)
 
     @cached_property
     def _arrays(self) -> dict[str, NDArray[Any]]:

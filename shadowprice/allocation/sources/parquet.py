@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation.sampling import WIDTH
-from shadowprice.allocation.sources.base import Arrays
+from shadowprice.allocation.sources.base import Arrays, Described
 from shadowprice.allocation.sources.memory import MemorySource
 from shadowprice.errors import InvalidInput, MissingExtra
 
@@ -21,14 +21,10 @@ ROWS = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
-class ParquetSource:
-    """One parquet file. Every pass decodes it, and so does a sample, which falls on all of its row groups.
-
-    types  as in :class:`NpySource`
-    """
+class ParquetSource(Described):
+    """One parquet file. Every pass decodes it, and so does a sample, which falls on all of its row groups."""
 
     path: Path
-    types: Mapping[str, tuple[str, tuple[int, ...]]]
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "types": self.types}
@@ -37,21 +33,6 @@ class ParquetSource:
     def name(self) -> str:
         """The file's path."""
         return str(self.path)
-
-    @property
-    def levels(self) -> int:
-        """Number of levels J."""
-        return self.types["value"][1][0]
-
-    @property
-    def accounts(self) -> int:
-        """Number of accounts N."""
-        return self.types["value"][1][1]
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Names of the arrays."""
-        return frozenset(self.types)
 
     @cached_property
     def _file(self) -> Any:

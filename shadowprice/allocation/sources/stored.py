@@ -72,9 +72,9 @@ class StoredProblem:
                 for name, given in arrays.items()
             }
             self._shards.append(
-                NpySource(self.folder, shard, types)
+                NpySource(types, self.folder, shard)
                 if self.kind == "npy"
-                else ParquetSource(self.folder / f"{shard}.parquet", types)
+                else ParquetSource(types, self.folder / f"{shard}.parquet")
             )
 
     @property
