@@ -8,6 +8,7 @@ from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Adam
 
 from shadowprice.responses.training import FitResult, Progress, TrainingConfig
 
@@ -23,8 +24,12 @@ def descend(
     config: TrainingConfig,
     *,
     parameters: Iterable[nn.Parameter] | None = None,
+    optimiser: type[Adam] = Adam,
+    order: Callable[[int], Iterable[Tensor]] | None = None,
     progress: Progress | None = None,
     keep_start: bool = False,
+    least_epochs: int = 0,
+    least_gain: float = 0.0,
 ) -> FitResult:
     """Train ``module`` in place and leave it at its best epoch.
 
@@ -34,35 +39,40 @@ def descend(
         loss: of the rows at an index (n,), in an epoch.
         measure: on held-out rows, to be small.
         config: ``batch_rows`` 0 takes all rows in steps of at most 65 536.
-        parameters: those of ``module`` by default.
+        parameters: those of ``module`` by default; the rest of it is left alone, bit for bit.
+        optimiser: Adam, or AdamW, whose weight decay is apart from the gradient.
+        order: indices of the steps of an epoch, in place of :func:`batches`.
         progress: called after every epoch with epoch, train_loss, validation_loss.
         keep_start: whether the state before the first epoch may be the best.
+        least_epochs: patience counts from here on; a loss that changes until then must not be given up for
+            standing still.
+        least_gain: by how much the measure must fall to count as better.
     """
     trained = list(module.parameters() if parameters is None else parameters)
-    optimiser = torch.optim.Adam(trained, lr=config.learning_rate, weight_decay=config.weight_decay)
-    schedule = torch.optim.lr_scheduler.ExponentialLR(optimiser, config.decay)
+    descent = optimiser(trained, lr=config.learning_rate, weight_decay=config.weight_decay)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(descent, config.decay)
     random = torch.Generator().manual_seed(config.seed)
     best = measured(module, measure) if keep_start else math.inf
     best_epoch, best_state = -1, deepcopy(module.state_dict())
     history: list[dict[str, float]] = []
     for epoch in range(config.epochs):
-        if epoch - max(best_epoch, 0) > config.patience:
+        if epoch - max(best_epoch, least_epochs) > config.patience:
             break
         module.train()
         losses = []
-        for index in batches(rows, config.batch_rows, random):
-            optimiser.zero_grad()
+        for index in order(epoch) if order else batches(rows, config.batch_rows, random):
+            descent.zero_grad()
             value = loss(index, epoch)
             value.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(trained, 5.0)
-            optimiser.step()
+            descent.step()
             losses.append(float(value.detach()))
         schedule.step()
         held_out = measured(module, measure)
         if not math.isfinite(held_out):
             break
         history.append({"epoch": float(epoch), "train_loss": sum(losses) / len(losses), "validation_loss": held_out})
-        if held_out < best:
+        if held_out < best - least_gain:
             best, best_epoch, best_state = held_out, epoch, deepcopy(module.state_dict())
         if progress is not None:
             progress(history[-1])

@@ -1,20 +1,25 @@
-"""Training of a module on the rows of a table: Adam in minibatches, early stop, fixed seeds."""
+"""Rows of a table as tensors, and descent on them in minibatches."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
+from itertools import count
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.optim import AdamW
 
+from shadowprice.responses.descent import descend
 from shadowprice.responses.training import FitResult, Progress, TrainingConfig
 
 BATCH_ROWS = 512
 """Rows of a step where the configuration leaves it open."""
+
+LEAST_GAIN = 1e-6
+"""By how much the validation loss must fall to count as better."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,36 +72,24 @@ def fit_module(
         train, validation: rows; every epoch sees every training row once, in an order of its own.
         config: ``batch_rows`` 0 takes :data:`BATCH_ROWS`.
         progress: called after every epoch with epoch, train_loss, validation_loss.
-        least_epochs: patience counts from here on; a loss that changes until then must not be given up for
-            standing still.
+        least_epochs: patience counts from here on, see :func:`~shadowprice.responses.descent.descend`.
     """
-    optimiser = torch.optim.AdamW(parameters, lr=config.learning_rate, weight_decay=config.weight_decay)
-    schedule = torch.optim.lr_scheduler.ExponentialLR(optimiser, config.decay)
-    history: list[dict[str, float]] = []
-    best, best_epoch, best_state = math.inf, -1, deepcopy(module.state_dict())
-    step = 0
-    for epoch in range(config.epochs):
-        if epoch - max(best_epoch, least_epochs) > config.patience:
-            break
-        order = torch.from_numpy(np.random.default_rng([config.seed, epoch]).permutation(len(train)))
-        losses = []
-        for index in torch.tensor_split(order, steps_per_epoch(len(train), config)):
-            optimiser.zero_grad()
-            value = loss(train.take(index), step)
-            value.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(parameters, 5.0)
-            optimiser.step()
-            losses.append(float(value.detach()))
-            step += 1
-        schedule.step()
-        with torch.no_grad():
-            held_out = float(judge(validation))
-        if not math.isfinite(held_out):
-            break
-        history.append({"epoch": float(epoch), "train_loss": sum(losses) / len(losses), "validation_loss": held_out})
-        if held_out < best - 1e-6:
-            best, best_epoch, best_state = held_out, epoch, deepcopy(module.state_dict())
-        if progress is not None:
-            progress(history[-1])
-    module.load_state_dict(best_state)
-    return FitResult(len(history), best_epoch, best, history)
+    step = count()
+
+    def order(epoch: int) -> Iterable[Tensor]:
+        rows = torch.from_numpy(np.random.default_rng([config.seed, epoch]).permutation(len(train)))
+        return torch.tensor_split(rows, steps_per_epoch(len(train), config))
+
+    return descend(
+        module,
+        len(train),
+        lambda index, _: loss(train.take(index), next(step)),
+        lambda: float(judge(validation)),
+        config,
+        parameters=parameters,
+        optimiser=AdamW,
+        order=order,
+        progress=progress,
+        least_epochs=least_epochs,
+        least_gain=LEAST_GAIN,
+    )

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from shadowprice.errors import InvalidInput
-from shadowprice.responses.goal.estimator import GradientEstimator
+from shadowprice.responses.goal.estimator import GradientEstimator, hard_matched
 from shadowprice.responses.goal.path import OutcomePath, outcome_path
 from shadowprice.responses.goal.trial import Trial
 
@@ -121,7 +121,7 @@ class LagrangianGoal(Goal):
         total = 0.0
         net_value, net_cost = trial.value - trial.value_baseline, trial.cost - trial.cost_baseline
         for price in self.prices:
-            matched = trial.weight * ((value - price * cost).argmax(dim=1) == trial.level)
+            matched = trial.weight * hard_matched(value - price * cost, trial.level)
             lagrangian = (matched * (net_value - price * net_cost)).sum() / matched.sum().clamp(min=1e-12)
             total += float(lagrangian + (trial.value_baseline - price * trial.cost_baseline).mean())
         return total / len(self.prices)
