@@ -183,20 +183,20 @@ def test_a_campaign_without_its_secret_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "named"),
+    ("operator", "named"),
     [
         ("serving.kserve.io/v1beta1", "install KServe"),
         ("monitoring.coreos.com/v1", "Prometheus operator"),
         ("ray.io/v1", "KubeRay"),
     ],
 )
-def test_a_missing_operator_is_named_before_anything_is_applied(missing: str, named: str, helm: str) -> None:
+def test_a_missing_operator_is_named_before_anything_is_applied(operator: str, named: str, helm: str) -> None:
     kinds = {"serving.kserve.io/v1beta1", "monitoring.coreos.com/v1", "ray.io/v1"}
-    present = [option for api in sorted(kinds - {missing}) for option in ("--api-versions", api)]
+    present = [option for api in sorted(kinds - {operator}) for option in ("--api-versions", api)]
     done = template(helm, PRODUCTION, "--set", "checks.crds=true", *present)
     assert done.returncode != 0
     assert named in done.stderr
-    done = template(helm, PRODUCTION, "--set", "checks.crds=true", *present, "--api-versions", missing)
+    done = template(helm, PRODUCTION, "--set", "checks.crds=true", *present, "--api-versions", operator)
     assert done.returncode == 0, done.stderr
 
 
