@@ -17,8 +17,8 @@ import pyarrow.parquet
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
 from shadowprice.errors import Conflict, InvalidInput, InvalidTable, NotFound, TableProblem
-from shadowprice.tables import TABLES, Tables, validate_tables
-from shadowprice.tables.schema import FLAG, KEYS, REAL, TEXT, TIME, WHOLE, kind_of
+from shadowprice.tables import Tables, validate_tables
+from shadowprice.tables.schema import FLAG, KEYS, OPTIONAL, REAL, SCHEMAS, TEXT, TIME, WHOLE, kind_of
 
 _ARROW = {
     TEXT: pa.string(),
@@ -70,9 +70,11 @@ def read_tables(path: str | os.PathLike[str]) -> Tables:
         raise NotFound(f"{folder}: there is no such folder; it should hold one parquet or CSV file per table")
     frames: dict[str, pd.DataFrame] = {}
     problems = []
-    for name in TABLES:
+    for name in SCHEMAS:
         sources = [folder / f"{name}.parquet", folder / f"{name}.csv"]
         source = next((file for file in sources if file.is_file()), None)
+        if source is None and name in OPTIONAL:
+            continue
         if source is None:
             problems.append(TableProblem(name, None, f"the table is missing: add {name}.parquet or {name}.csv"))
             continue
@@ -126,7 +128,7 @@ def _read(source: Path) -> pd.DataFrame:
 
 def _arrow(name: str, frame: pd.DataFrame) -> pa.Table:
     key = list(KEYS[name])
-    if name == "edge":  # the one table whose key may repeat
+    if name in ("edge", "action"):  # tables whose key may repeat
         key += [column for column in frame.columns if column not in key]
     ordered = frame.sort_values(key)
     schema = pa.schema([(column, _ARROW[kind_of(name, column) or TEXT]) for column in frame.columns])
@@ -148,7 +150,7 @@ def _swap(fresh: Path, folder: Path, aside: Path) -> None:
 def _check_replaceable(folder: Path) -> None:
     if not folder.exists():
         return
-    ours = {f"{name}.parquet" for name in TABLES}
+    ours = {f"{name}.parquet" for name in SCHEMAS}
     if not folder.is_dir() or any(entry.name not in ours for entry in folder.iterdir()):
         raise Conflict(f"{folder} exists and is not a folder of tables; choose another place or empty it")
 

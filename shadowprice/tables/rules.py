@@ -25,6 +25,7 @@ SHOWN_ROWS = 5
 SHOWN_CHARACTERS = 40
 
 _LABEL_COLUMNS = (("redeemed", "customer"), ("share_count", "merchant"), ("share_count_before", "merchant"))
+FUND = "fund"
 _OTHER = {"customer": "merchant", "merchant": "customer"}
 
 
@@ -93,11 +94,36 @@ def _account_key(frames: Frames) -> Iterator[Fault]:
     yield "account", "account_id", _mask(again), "stands twice with the same side and snapshot_ts"
 
 
-@_rule("offer.side", "offer.face_value")
+@_rule("offer.side", "offer.face_value", "offer.kind")
 def _levels_unique(frames: Frames) -> Iterator[Fault]:
-    key = frames["offer"][["side", "face_value"]]
-    again = key.duplicated() & key.notna().all(axis=1)
+    offer = frames["offer"]
+    key = offer[["side", "face_value"]]
+    again = key.duplicated() & key.notna().all(axis=1) & (offer["kind"] != FUND)
     yield "offer", "face_value", _mask(again), "stands twice on its side; the levels of a side must differ"
+
+
+@_rule("offer.side", "offer.kind", "offer.face_value")
+def _funds(frames: Frames) -> Iterator[Fault]:
+    offer = frames["offer"]
+    fund = _mask(offer["kind"] == FUND)
+    for side in SIDES:
+        own = _of_side(offer, side)
+        if not (own & fund).any():
+            continue
+        yield (
+            "offer",
+            "kind",
+            own & ~fund,
+            f"must be {FUND!r}: the side has funds, and what has a value is another kind",
+        )
+        if "order_index" not in offer:
+            yield "offer", "order_index", None, "is missing; it numbers the funds of a side 0, 1, …"
+            continue
+        order = offer["order_index"].to_numpy(dtype=np.float64, na_value=np.nan)
+        wrong = own & fund & ~np.isin(order, np.arange(own.sum()))
+        wrong |= own & fund & _mask(offer[["side", "order_index"]].duplicated())
+        yield "offer", "order_index", wrong, "must number the funds of a side 0, 1, … without gap or repetition"
+    yield "offer", "face_value", fund & _mask(offer["face_value"] > 0), "must be 0: nothing is paid for a fund"
 
 
 @_rule("edge.src", "edge.dst", "account.account_id", "account.side")
@@ -136,6 +162,14 @@ def _offer_side(frames: Frames) -> Iterator[Fault]:
     side = exposure["offer_id"].map(offer.set_index("offer_id")["side"])
     wrong = _mask(side.isin(SIDES) & exposure["side"].isin(SIDES) & (side != exposure["side"]))
     yield "exposure", "offer_id", wrong, "is an offer for the other side"
+
+
+@_rule("action.account_id", "action.offer_id", "account.account_id", "offer.offer_id")
+def _acted(frames: Frames) -> Iterator[Fault]:
+    action = frames["action"]
+    wrong = _unknown(action["account_id"], frames["account"]["account_id"])
+    yield "action", "account_id", wrong, "is not in the account table"
+    yield "action", "offer_id", _unknown(action["offer_id"], frames["offer"]["offer_id"]), "is not in the offer table"
 
 
 @_rule("outcome.request_id", "exposure.request_id")

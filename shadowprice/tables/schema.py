@@ -18,6 +18,7 @@ FLAG: Final = "boolean"
 
 OFFER_KINDS = ("coupon", "commission", "voucher", "fund", "bonus")
 RELATIONS = ("paid_at", "consumed_at", "in_session", "next_item", "on_voucher", "related_to")
+ACTIONS = ("click", "purchase", "sell", "favourite")
 BUDGET_FORMS = ("total", "per_account", "per_response")
 COST_BASES = ("on_response", "on_grant")
 
@@ -66,7 +67,14 @@ _FEATURES: dict[str, pa.Column] = {
 
 SCHEMAS: dict[str, pa.DataFrameSchema] = {
     "account": pa.DataFrameSchema(
-        {"account_id": _id(), "side": _SIDE, "snapshot_ts": _column(TIME), **_FEATURES}, strict=True
+        {
+            "account_id": _id(),
+            "side": _SIDE,
+            "snapshot_ts": _column(TIME),
+            "risk_tolerance": _column(WHOLE, optional=True),
+            **_FEATURES,
+        },
+        strict=True,
     ),
     "edge": pa.DataFrameSchema(
         {
@@ -88,6 +96,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "min_spend": _column(WHOLE, _at_least(0), optional=True),
             "risk_level": _column(WHOLE, optional=True),
             "order_index": _column(WHOLE, optional=True),
+            "demand": _column(WHOLE, _at_least(0), optional=True),
         },
         strict=True,
     ),
@@ -139,19 +148,26 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
         },
         strict=True,
     ),
+    "action": pa.DataFrameSchema(
+        {"account_id": _id(), "offer_id": _id(), "action": _column(TEXT, _one_of(ACTIONS)), "ts": _column(TIME)},
+        strict=True,
+    ),
 }
 
-TABLES: Final[tuple[str, ...]] = tuple(SCHEMAS)
+OPTIONAL = frozenset({"action"})
+"""Tables that a data set may do without."""
+TABLES: Final[tuple[str, ...]] = tuple(name for name in SCHEMAS if name not in OPTIONAL)
 
 KEYS: dict[str, tuple[str, ...]] = {
     "account": ("account_id", "side", "snapshot_ts"),
     "edge": ("ts", "src", "dst", "relation"),
-    "offer": ("side", "face_value"),
+    "offer": ("side", "face_value", "offer_id"),
     "exposure": ("decided_at", "request_id"),
     "outcome": ("request_id",),
     "campaign": ("campaign_id",),
+    "action": ("account_id", "ts", "offer_id", "action"),
 }
-"""What a table is sorted by when it is written; unique for every table but ``edge``."""
+"""What a table is sorted by when it is written; unique for every table but ``edge`` and ``action``."""
 
 
 def named_columns(table: str) -> dict[str, pa.Column]:

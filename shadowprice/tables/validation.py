@@ -19,12 +19,12 @@ from shadowprice.tables.schema import FLAG, REAL, SCHEMAS, TABLES, TEXT, WHOLE, 
 
 SHOWN_PROBLEMS = 25
 
-MAY_BE_EMPTY = frozenset({"edge"})
+MAY_BE_EMPTY = frozenset({"edge", "action"})
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """The six canonical tables of one data set, checked; ``docs/tables.md`` describes their columns."""
+    """The canonical tables of one data set, checked; ``docs/tables.md`` describes their columns."""
 
     account: pd.DataFrame
     edge: pd.DataFrame
@@ -32,14 +32,16 @@ class Tables:
     exposure: pd.DataFrame
     outcome: pd.DataFrame
     campaign: pd.DataFrame
+    action: pd.DataFrame | None = None
 
     def as_dict(self) -> dict[str, pd.DataFrame]:
-        """Table name → table, in canonical order."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """Table name → table, in canonical order; without the optional ones that are not there."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: frame for name, frame in found.items() if frame is not None}
 
 
 def validate_tables(frames: Mapping[str, pd.DataFrame]) -> Tables:
-    """Check and canonicalise the six tables.
+    """Check and canonicalise the tables.
 
     Args:
         frames: table name → table, as read from anywhere; the index is ignored.
@@ -69,12 +71,12 @@ def validate_some(frames: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]
 
 def _check(frames: Mapping[str, pd.DataFrame]) -> tuple[dict[str, pd.DataFrame], list[TableProblem]]:
     problems = [
-        TableProblem(str(name), None, f"is not a table; the tables are {', '.join(TABLES)}")
+        TableProblem(str(name), None, f"is not a table; the tables are {', '.join(SCHEMAS)}")
         for name in frames
-        if name not in TABLES
+        if name not in SCHEMAS
     ]
     coerced = {}
-    for name in TABLES:
+    for name in SCHEMAS:
         if name in frames:
             frame, misfits = _coerce(name, frames[name].reset_index(drop=True))
             coerced[name] = frame

@@ -9,6 +9,7 @@ import pandas as pd
 
 from shadowprice.campaign import SIDES, Budget, Campaign, Side, Terms
 from shadowprice.errors import InvalidInput
+from shadowprice.tables.rules import FUND
 from shadowprice.tables.validation import Tables
 
 _LABELLED = ("request_id", "account_id", "partner_id", "level", "face_value", "decided_at", "propensity", "response")
@@ -32,16 +33,26 @@ def labelled(tables: Tables, side: Side) -> pd.DataFrame:
     """Exposures of one side with their mature response, in the order of the exposures.
 
     Columns: request_id, account_id, partner_id, level (int64 index into the side's ascending levels),
-    face_value (int64 minor units), decided_at, propensity, response (float64), then the x_* and c_* of
-    the request. Features of the account are not in here: they are joined point in time.
+    face_value (int64 minor units), decided_at, propensity, response (float64), of funds clicked and
+    amount (minor units, 0 where nothing was bought; NaN where not known), then the x_* and c_* of the
+    request. Features of the account are not in here: they are joined point in time.
     """
     exposure = tables.exposure[tables.exposure["side"] == side]
     response = response_of(exposure, tables.outcome[tables.outcome["request_id"].isin(exposure["request_id"])])
     rows = exposure.join(response, on="request_id", how="inner").reset_index(drop=True)
-    face_value = rows["offer_id"].map(tables.offer.set_index("offer_id")["face_value"]).to_numpy(dtype=np.int64)
+    offer = tables.offer.set_index("offer_id")
+    face_value = rows["offer_id"].map(offer["face_value"]).to_numpy(dtype=np.int64)
     rows["face_value"] = face_value
-    rows["level"] = np.searchsorted(_levels(tables, side), face_value).astype(np.int64)
-    return rows[[*_LABELLED, *(name for name in rows.columns if name.startswith(("x_", "c_")))]]
+    more: list[str] = []
+    if has_funds(tables, side):
+        rows["level"] = rows["offer_id"].map(offer["order_index"]).to_numpy(dtype=np.int64)
+        outcome = tables.outcome.set_index("request_id")
+        more = [name for name in ("clicked", "amount") if outcome[name].notna().any()]
+        for name in more:
+            rows[name] = rows["request_id"].map(outcome[name]).to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        rows["level"] = np.searchsorted(_levels(tables, side), face_value).astype(np.int64)
+    return rows[[*_LABELLED, *more, *(name for name in rows.columns if name.startswith(("x_", "c_")))]]
 
 
 def campaign_from_tables(tables: Tables) -> Campaign:
@@ -62,8 +73,15 @@ def campaign_from_tables(tables: Tables) -> Campaign:
     )
 
 
+def has_funds(tables: Tables, side: Side) -> bool:
+    """Whether the offers of a side are funds, whose level is their number, in place of incentives."""
+    return bool((tables.offer.loc[tables.offer["side"] == side, "kind"] == FUND).any())
+
+
 def _levels(tables: Tables, side: Side) -> np.ndarray[Any, np.dtype[np.int64]]:
     if side not in SIDES:
         raise InvalidInput(f"must be one of {SIDES}, got {side!r}", field="side")
     offered = tables.offer.loc[tables.offer["side"] == side, "face_value"]
+    if has_funds(tables, side):
+        return np.arange(len(offered))
     return np.sort(offered.to_numpy(dtype=np.int64))
