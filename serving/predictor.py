@@ -60,8 +60,8 @@ class Predictor:
     def answer(self, requests: Requests) -> Answers:
         """Answer n requests of any sides; what is unknown or stale degrades the answer, as ``reason`` says.
 
-        Of several reasons the first of repeat, budget_exhausted, stale_price, cold_start, tie,
-        optimal is given. A request id that was answered before, also within the call, gets that answer.
+        Of several reasons the first of repeat, budget_exhausted, stale_price, cold_start, explored,
+        tie, optimal is given. A request id that was answered before, also within the call, gets that answer.
 
         Raises:
             Conflict: a request id stands for another account or side.
@@ -125,10 +125,17 @@ class Predictor:
         with self.metrics.stage("decide"):
             cost = self.campaign.net_cost(side, response)
             prices = [price.prices[self.campaign.budget.name]]
-            decision = decide(terms.value(response), cost, prices, price.tie_share, request_ids)
+            decision = decide(
+                terms.value(response),
+                cost,
+                prices,
+                price.tie_share,
+                request_ids,
+                exploration=self.campaign.exploration,
+            )
         expected_cost = terms.cost(response)
         unpaid = response[0] if terms.levels[0] == 0 else np.zeros(len(rows), dtype=np.float32)
-        reasons = np.where(decision.tied, "tie", "optimal").astype(object)
+        reasons = np.where(decision.explored, "explored", np.where(decision.tied, "tie", "optimal")).astype(object)
         reasons[~embeddings.known] = "cold_start"
         if stale:
             reasons[:] = "stale_price"

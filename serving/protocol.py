@@ -22,7 +22,7 @@ OUTPUTS = {
     "propensity": "FP64",
     "reason": "BYTES",
 }
-REASONS = ("optimal", "tie", "cold_start", "budget_exhausted", "stale_price", "ineligible", "repeat")
+REASONS = ("optimal", "tie", "explored", "cold_start", "budget_exhausted", "stale_price", "ineligible", "repeat")
 NOTHING = -1
 """Level of a request that may not even be given the cheapest level."""
 

@@ -59,6 +59,7 @@ class ServiceDay:
         parts = [batch.take(slice(0, 1)), batch.take(slice(1, None))]
         level: list[NDArray[np.int32]] = []
         reason: list[NDArray[np.str_]] = []
+        propensity: list[NDArray[np.float64]] = []
         for part in parts:
             if not len(part):
                 continue
@@ -69,7 +70,8 @@ class ServiceDay:
             self.requests += len(part)
             level.append(answer.level)
             reason.append(answer.reason)
-        return Answers(np.concatenate(level), np.concatenate(reason))
+            propensity.append(answer.propensity)
+        return Answers(np.concatenate(level), np.concatenate(reason), np.concatenate(propensity))
 
     def _ask(self, part: Day) -> Decisions:
         """One call; the service may be away for a moment, and asking again is safe because answers are remembered."""

@@ -96,7 +96,9 @@ class Campaign:
     """A campaign over a window of whole hours (slots), starting at ``starts_at`` (UTC).
 
     gap_limit and violation_limit bound what a published price's certificate may show;
-    price_ttl_hours is how long a price may be used before answers are marked stale.
+    price_ttl_hours is how long a price may be used before answers are marked stale. exploration is
+    the share ε of requests whose level is drawn uniformly, so that every level keeps being tried with
+    a known propensity.
     """
 
     name: str
@@ -107,6 +109,7 @@ class Campaign:
     gap_limit: float = 1e-6
     violation_limit: float = 1e-9
     price_ttl_hours: float = 2.0
+    exploration: float = 0.0
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -125,6 +128,8 @@ class Campaign:
         for name in ("gap_limit", "violation_limit", "price_ttl_hours"):
             if not (np.isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise InvalidInput("must be a positive number", field=f"campaign.{name}")
+        if not 0 <= self.exploration < 1:
+            raise InvalidInput("must lie in [0, 1)", field="campaign.exploration")
 
     @property
     def ends_at(self) -> datetime:
@@ -168,6 +173,7 @@ class Campaign:
             "gap_limit": self.gap_limit,
             "violation_limit": self.violation_limit,
             "price_ttl_hours": self.price_ttl_hours,
+            "exploration": self.exploration,
             "labels": dict(self.labels),
         }
 
@@ -187,6 +193,7 @@ class Campaign:
                 gap_limit=float(data.get("gap_limit", 1e-6)),
                 violation_limit=float(data.get("violation_limit", 1e-9)),
                 price_ttl_hours=float(data.get("price_ttl_hours", 2.0)),
+                exploration=float(data.get("exploration", 0.0)),
                 labels=dict(data.get("labels", {})),
             )
         except KeyError as missing:

@@ -15,6 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.errors import InvalidInput
 
+EXPLORE = b"explore"
+"""Keeps the numbers that explore apart from those that break ties."""
+
 TIE_TOLERANCE = 1e-9
 """Two scores count as equal when they differ by less than this share of the terms they are made of."""
 
@@ -26,11 +29,13 @@ class Decision:
     level       int32 (N,), index of the chosen level
     propensity  float64 (N,), probability with which the policy chooses that level
     tied        bool (N,), whether a tie at the price was broken by the tie share
+    explored    bool (N,), whether the level was drawn uniformly instead of chosen
     """
 
     level: NDArray[np.int32]
     propensity: NDArray[np.float64]
     tied: NDArray[np.bool_]
+    explored: NDArray[np.bool_]
 
 
 def decide(
@@ -40,6 +45,8 @@ def decide(
     tie_share: float,
     request_ids: Sequence[str] | Sequence[bytes] | Sequence[int] | NDArray[np.generic],
     allowed: ArrayLike | None = None,
+    *,
+    exploration: float = 0.0,
 ) -> Decision:
     """Choose one level for every request.
 
@@ -49,12 +56,17 @@ def decide(
             the allowance it earns (``g − B·m`` for a budget per response).
         prices: (K,), the price of money λ of each budget: ≥ 0 of a cap, ≤ 0 of a floor, any of an equality.
         tie_share: probability in [0, 1] of the dearer level where two levels tie at the price.
-        request_ids: N identifiers; the same id always breaks a tie the same way.
+        request_ids: N identifiers; the same id always gets the same answer.
         allowed: bool (J, N), levels that may be chosen; every request needs at least one.
+        exploration: ε in [0, 1], share of requests whose level is drawn uniformly from the allowed ones.
 
     Among levels that tie for the best score the dearest is chosen with probability ``tie_share``
     and the cheapest otherwise; what costs the same goes to the lower index. This realises the
     fractional optimum of the linear programme in expectation.
+
+    With exploration every allowed level of a request with A of them has a propensity of at least
+    ε/A: exactly ε/A + (1 − ε)·π, where π is its probability without. Whether and what a request
+    explores depends on its id alone, by a hash that is independent of the one that breaks ties.
 
     Raises:
         InvalidInput: shapes that do not agree, prices that are not finite, a request with no
@@ -78,6 +90,8 @@ def decide(
         raise InvalidInput("must be finite", field="prices")
     if not 0.0 <= tie_share <= 1.0:
         raise InvalidInput("must lie in [0, 1]", field="tie_share")
+    if not 0.0 <= exploration <= 1.0:
+        raise InvalidInput("must lie in [0, 1]", field="exploration")
     for name, matrix in (("value", values), ("cost", costs.sum(axis=0))):
         unknown = ~np.isfinite(matrix).all(axis=0)
         if unknown.any():
@@ -100,7 +114,21 @@ def decide(
         take = np.array([uniform(request_ids[row]) for row in rows.tolist()]) < tie_share
         level[rows] = np.where(take, dear[rows], cheap[rows])
         propensity[rows] = np.where(take, tie_share, 1.0 - tie_share)
-    return Decision(level=level, propensity=propensity, tied=tied)
+    explored = np.zeros(requests, dtype=bool)
+    if exploration > 0:
+        choices = mask.sum(axis=0)
+        draw = np.array([uniform(name, EXPLORE) for name in request_ids]) / exploration
+        explored = draw < 1
+        at = np.flatnonzero(explored)
+        # The draw of a request that explores is uniform in [0, 1): it says which of the A levels.
+        place = np.minimum((draw[at] * choices[at]).astype(np.intp), choices[at] - 1)
+        drawn = (np.cumsum(mask[:, at], axis=0) > place).argmax(axis=0)
+        # What the level drawn would have had without exploration: tie share, rest, all or nothing.
+        dearer = np.where(tied, tie_share, 0.0)[at]
+        propensity[at] = (drawn == cheap[at]) * (1.0 - dearer) + (drawn == dear[at]) * dearer
+        level[at] = drawn
+        propensity = exploration / choices + (1.0 - exploration) * propensity
+    return Decision(level=level, propensity=propensity, tied=tied & ~explored, explored=explored)
 
 
 def best_levels(
@@ -138,7 +166,10 @@ def _check_allowed(allowed: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.boo
     return mask
 
 
-def uniform(request_id: str | bytes | int | np.generic) -> float:
-    """A number in [0, 1) that depends on the identifier alone, the same in every process."""
+def uniform(request_id: str | bytes | int | np.generic, purpose: bytes = b"") -> float:
+    """A number in [0, 1) that depends on identifier and purpose alone, the same in every process.
+
+    Numbers of one identifier for two purposes (at most 16 bytes each) are independent.
+    """
     data = request_id if isinstance(request_id, bytes) else str(request_id).encode()
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big") / 2.0**64
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8, person=purpose).digest(), "big") / 2.0**64

@@ -197,3 +197,69 @@ def test_a_wrong_argument_is_named(field: str, call: Callable[[], Decision]) -> 
     assert caught.value.field == field
     if field == "allowed" and caught.value.rows:
         assert caught.value.rows == (2,)
+
+
+def exact_propensities(
+    value: np.ndarray, cost: np.ndarray, price: float, share: float, allowed: np.ndarray, exploration: float
+) -> np.ndarray:
+    """(J,): ε/A + (1 − ε)·π of one request, π from :func:`slowly` at either side of the tie."""
+    may = allowed[:, None]
+    found = np.where(allowed, exploration / allowed.sum(), 0.0)
+    for name_share, weight in ((1.0, share), (0.0, 1 - share)):
+        ((level, _),) = slowly(value[:, None], cost[None, :, None], np.array([price]), name_share, ["a"], may)
+        found[level] += (1 - exploration) * weight
+    return found
+
+
+@pytest.mark.parametrize("exploration", [0.05, 0.4, 1.0])
+def test_propensities_with_exploration_are_exact_by_enumeration_of_request_ids(exploration: float) -> None:
+    # Levels 0 and 2 tie for the best at price 0.25, level 1 is worse, level 3 is not allowed.
+    value, cost = np.array([1.0, 0.75, 2.0, 9.0]), np.array([0.0, 2.0, 4.0, 1.0])
+    allowed = np.array([True, True, True, False])
+    ids = [f"request-{i}" for i in range(40_000)]
+    found = decide(
+        np.tile(value[:, None], len(ids)),
+        np.tile(cost[:, None], len(ids)),
+        [0.25],
+        0.3,
+        ids,
+        np.tile(allowed[:, None], len(ids)),
+        exploration=exploration,
+    )
+    expected = exact_propensities(value, cost, 0.25, 0.3, allowed, exploration)
+    assert expected.sum() == pytest.approx(1)
+    np.testing.assert_allclose(found.propensity, expected[found.level], rtol=1e-12)
+    counts = np.bincount(found.level, minlength=4)
+    assert counts[3] == 0
+    assert stats.chisquare(counts[:3], expected[:3] * len(ids)).pvalue > 1e-3
+    assert stats.binomtest(int(found.explored.sum()), len(ids), exploration).pvalue > 1e-3
+    assert not (found.explored & found.tied).any()
+    # Every request that explores is spread evenly over what is allowed, tied or not.
+    explored = np.bincount(found.level[found.explored], minlength=4)[:3]
+    assert stats.chisquare(explored).pvalue > 1e-3
+
+
+def test_exploring_leaves_the_other_requests_as_they_were_and_a_request_always_the_same() -> None:
+    rng = np.random.default_rng(4)
+    value, cost = rng.random((5, 3000)), np.sort(rng.random((5, 3000)), axis=0)
+    ids = [f"r{i}" for i in range(3000)]
+    plain = decide(value, cost, [0.8], 0.5, ids)
+    tried = decide(value, cost, [0.8], 0.5, ids, exploration=0.1)
+    np.testing.assert_array_equal(tried.level[~tried.explored], plain.level[~tried.explored])
+    more = decide(value, cost, [0.8], 0.5, ids, exploration=0.2)
+    assert (more.explored | ~tried.explored).all()  # who explores at a share explores at a larger one
+    one = [decide(value[:, [i]], cost[:, [i]], [0.8], 0.5, [ids[i]], exploration=0.1).level[0] for i in range(3000)]
+    np.testing.assert_array_equal(one, tried.level)
+
+
+def test_the_numbers_of_two_purposes_are_independent() -> None:
+    ids = [f"r{i}" for i in range(20_000)]
+    pairs, _, _ = np.histogram2d(
+        [uniform(i) for i in ids], [uniform(i, b"explore") for i in ids], bins=10, range=[[0, 1], [0, 1]]
+    )
+    assert stats.chisquare(pairs.ravel()).pvalue > 1e-3
+
+
+def test_a_share_that_is_no_probability_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="exploration"):
+        decide([[0.1]], [[0.0]], [0.0], 0.0, ["a"], exploration=1.5)

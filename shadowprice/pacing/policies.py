@@ -84,6 +84,7 @@ class PricedPolicy:
             raise Unavailable("there is no price yet: the first solve was not certified")
         level = np.full(len(batch), NOTHING, dtype=np.int32)
         reason = np.full(len(batch), "optimal", dtype="U16")
+        propensity = np.ones(len(batch))
         for side in self.campaign.sides:
             rows = np.flatnonzero(batch.side == side)
             if not rows.size:
@@ -95,12 +96,14 @@ class PricedPolicy:
                 list(self.price.prices.values()),
                 self.price.tie_share,
                 batch.request_id[rows].tolist(),
+                exploration=self.campaign.exploration,
             )
             level[rows] = decision.level
-            reason[rows] = np.where(decision.tied, "tie", "optimal")
+            propensity[rows] = decision.propensity
+            reason[rows] = np.where(decision.explored, "explored", np.where(decision.tied, "tie", "optimal"))
         if self.hard_stop and self.campaign.budget.form == "total":
             self._stop(batch, level, reason)
-        return Answers(level, reason)
+        return Answers(level, reason, propensity)
 
     def _stop(self, batch: Day, level: NDArray[np.int32], reason: NDArray[np.str_]) -> None:
         left = self.campaign.budget.limit - self.books.spent

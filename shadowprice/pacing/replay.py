@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pandas as pd
@@ -24,10 +24,17 @@ class Answers:
 
     level   int32 (n,), index into the levels of the request's side, or ``NOTHING``
     reason  str (n,), as in the inference contract
+    propensity  float64 (n,), probability with which the policy chooses that level
     """
 
     level: NDArray[np.int32]
     reason: NDArray[np.str_]
+    propensity: NDArray[np.float64]
+
+    @classmethod
+    def concatenate(cls, parts: list[Answers]) -> Answers:
+        """Answers of several batches in a row."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
 
 DecideBatch = Callable[[Day], Answers]
@@ -44,6 +51,7 @@ class Replay:
     """A replayed day.
 
     outcomes  of every request, in order of arrival
+    answers   what each was given, in the same order
     slots     one row per slot: requests; spend, planned and expected_spend (minor units); value and
               expected_value (weighted response, as drawn and in the mean); exhausted (requests the
               hard stop cut down); price, tie_share, version, gap, violation of the price in force;
@@ -52,6 +60,7 @@ class Replay:
     """
 
     outcomes: Outcomes
+    answers: Answers
     slots: pd.DataFrame
 
 
@@ -89,6 +98,7 @@ def replay(
     has_total = campaign.budget.form == "total"
     left = campaign.budget.limit
     parts: list[Outcomes] = []
+    given: list[Answers] = []
     rows: list[dict[str, object]] = []
     price: Resolution | None = None
     with tqdm(total=len(day), disable=not progress, unit="request", desc=f"replay {campaign.name}") as bar:
@@ -113,6 +123,7 @@ def replay(
                 drawn = outcomes.draw(some, answers.level)
                 settle(drawn)
                 settled.append(drawn)
+                given.append(answers)
                 exhausted += int(np.count_nonzero(answers.reason == "budget_exhausted"))
                 left -= float(drawn.cost.sum())
                 position += len(some)
@@ -122,7 +133,7 @@ def replay(
                 | {"resolve_seconds": found.seconds if found else np.nan, **_latency(calls), "note": note}
             )
             parts += settled
-    return Replay(Outcomes.concatenate(parts), pd.DataFrame(rows))
+    return Replay(Outcomes.concatenate(parts), Answers.concatenate(given), pd.DataFrame(rows))
 
 
 def weighted(campaign: Campaign, outcomes: Outcomes, response: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -134,7 +145,7 @@ def weighted(campaign: Campaign, outcomes: Outcomes, response: NDArray[np.float6
 
 
 def _check(answers: Answers, batch: Day) -> None:
-    for name in ("level", "reason"):
+    for name in ("level", "reason", "propensity"):
         if np.shape(getattr(answers, name)) != (len(batch),):
             raise InvalidInput(f"needs one entry for each of {len(batch)} requests", field=f"answers.{name}")
     if np.any(answers.level < NOTHING):

@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shadowprice.allocation import Allocation, Problem, Resource, solve
-from shadowprice.allocation.joint import campaign_problem
+from shadowprice.allocation import Allocation
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.spend import SpendReport
+from shadowprice.pacing.window import solve_window
 from shadowprice.price import PriceRecord
 
 
@@ -69,6 +69,8 @@ def resolve(
     - for a mean ``per_response``: limit·(measure so far + measure to come) − spent, where the
       measure is the responses of a side paid on response and the requests of one paid on grant.
 
+    What the campaign's exploration will cost is set aside (:mod:`shadowprice.pacing.window`).
+
     Raises:
         NotCertified: the price may not be published and the last one stays: the spend is stale or
             from the future, no request is expected, a side expected has no sample, what is left
@@ -85,15 +87,11 @@ def resolve(
     if campaign.budget.form == "total" and left < 0:
         raise NotCertified(f"the budget is overspent by {-left:.0f} minor units: only the hard stop can answer now")
     curves = _sampled(samples, ahead, slot)
-    problem, columns = _rest_of_window(campaign, curves, ahead, left)
-    solved = solve(problem, solver=solver)
+    expected = {side: float(ahead[side].sum()) for side in curves}
+    found = solve_window(campaign, curves, expected, left, solver=solver)
+    solved = found.allocation
     _certify(campaign, solved, left)
-
-    planned = 0.0
-    for side, part in columns.items():
-        cost = campaign.terms(side).cost(curves[side].response)
-        chosen = np.take_along_axis(cost, solved.level[None, part].astype(np.intp), axis=0)
-        planned += float(chosen.mean() * ahead[side][0])
+    planned = sum(found.spend[side] * float(ahead[side][0]) for side in curves)
     record = PriceRecord(
         campaign=campaign.name,
         version=version,
@@ -101,13 +99,13 @@ def resolve(
         prices={campaign.budget.name: float(solved.prices[0])},
         tie_share=solved.tie_share,
         status=solved.status,
-        primal=solved.primal,
-        dual=solved.dual,
+        primal=found.primal,
+        dual=found.dual,
         gap=solved.gap,
         violation=solved.violation,
         spent=spend.spent,
         remaining=round(left),
-        sample_rows=problem.shape[1],
+        sample_rows=sum(mine.accounts for mine in curves.values()),
         model_version=model_version,
         solved_at=now,
         expires_at=now + timedelta(hours=campaign.price_ttl_hours),
@@ -152,24 +150,6 @@ def _sampled(
     if missing:
         raise NotCertified(f"requests of {missing} are expected but the traffic sample has none")
     return {side: samples[side] for side in present}
-
-
-def _rest_of_window(
-    campaign: Campaign, curves: Mapping[Side, Curves], ahead: Mapping[Side, NDArray[np.float64]], left: float
-) -> tuple[Problem, dict[Side, slice]]:
-    """The sample's problem with every column counted as often as its side's requests to come."""
-    sample, columns = campaign_problem(campaign, curves)
-    resource = sample.resources[0]
-    times = np.empty(sample.shape[1])
-    for side, part in columns.items():
-        times[part] = ahead[side].sum() / curves[side].accounts
-    cost, measure = times * sample.paid(resource), times * sample.measure(resource)
-    if campaign.budget.form == "total":
-        money = Resource.total(resource.name, cost, left)
-    else:
-        # A mean per account is a mean per response where every request counts one.
-        money = Resource.per_response(resource.name, cost, resource.limit, measure, carry=left)
-    return Problem(times * sample.value, [money], sample.allowed), columns
 
 
 def _certify(campaign: Campaign, solved: Allocation, left: float) -> None:

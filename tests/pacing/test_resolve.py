@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import shadowprice.pacing.resolve as module
+import shadowprice.pacing.window as window
 from shadowprice.allocation import solve
 from shadowprice.campaign import Budget, BudgetForm, Campaign, Side
 from shadowprice.curves import Curves
@@ -216,7 +216,7 @@ def test_a_certificate_above_the_campaigns_limit_is_not_certified(
 ) -> None:
     one = case()
     shown = {limit.removesuffix("_limit"): 2 * getattr(one.campaign, limit)}
-    monkeypatch.setattr(module, "solve", lambda problem, **given: replace(solve(problem, **given), **shown))
+    monkeypatch.setattr(window, "solve", lambda problem, **given: replace(solve(problem, **given), **shown))
     with pytest.raises(NotCertified, match=limit.removesuffix("_limit")):
         one.resolve(report())
 

@@ -1,0 +1,85 @@
+"""Exploration as a priced resource: what a share of uniform draws costs, and what it buys.
+
+A share ε of requests is given a level at random (:func:`shadowprice.decision.decide`), so that every
+level of every kind of account keeps being observed with a known propensity. Its money comes out of
+the same budget: prices are solved for what it leaves (:mod:`shadowprice.pacing.window`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.campaign import Campaign, Side
+from shadowprice.curves import Curves
+from shadowprice.evaluation.off_policy import effective_rows
+from shadowprice.pacing.outcomes import Outcomes, Population
+from shadowprice.pacing.replay import Replay
+from shadowprice.pacing.window import solve_window
+
+EXPLORED = "explored"
+"""Reason of an answer that was drawn."""
+
+
+@dataclass(frozen=True)
+class ExplorationReport:
+    """What exploration cost and bought in one window.
+
+    share           ε
+    requests        that explored
+    spend           minor units paid to them
+    value_lost      optimum of the window's own requests without exploration less the optimum with it
+    effective_rows  side → (J,), rows that an estimate of each level's mean response is worth
+    """
+
+    share: float
+    requests: int
+    spend: int
+    value_lost: float
+    effective_rows: Mapping[Side, NDArray[np.float64]]
+
+
+def explored(campaign: Campaign, model: Mapping[Side, Population], played: Replay) -> ExplorationReport:
+    """What exploration did in a replayed window, its loss by the curves of ``model``."""
+    outcomes, tried = played.outcomes, played.answers.reason == EXPLORED
+    curves: dict[Side, Curves] = {}
+    for side in campaign.sides:
+        asked = outcomes.account_id[outcomes.side == side]
+        if asked.size:
+            curves[side] = model[side].of(asked)
+    budget = campaign.budget
+    return ExplorationReport(
+        share=campaign.exploration,
+        requests=int(np.count_nonzero(tried)),
+        spend=int(outcomes.cost[tried].sum()),
+        value_lost=value_lost(campaign, curves, budget.limit if budget.form == "total" else 0.0),
+        effective_rows=effective_rows_by_level(campaign, outcomes, played.answers.propensity),
+    )
+
+
+def value_lost(campaign: Campaign, curves: Mapping[Side, Curves], left: float) -> float:
+    """Weighted response that exploring costs the requests with ``curves`` when ``left`` minor units are in hand."""
+    ahead = {side: float(mine.accounts) for side, mine in curves.items()}
+    without = solve_window(replace(campaign, exploration=0.0), curves, ahead, left)
+    return without.primal - solve_window(campaign, curves, ahead, left).primal
+
+
+def effective_rows_by_level(
+    campaign: Campaign, outcomes: Outcomes, propensity: NDArray[np.float64]
+) -> dict[Side, NDArray[np.float64]]:
+    """side → (J,): Kish's (Σ w)² / Σ w² over the requests given level j, each weighing 1/propensity.
+
+    It is the number of rows of a uniform trial that would estimate the level's mean as well; 0 for a
+    level that nobody was given.
+    """
+    found: dict[Side, NDArray[np.float64]] = {}
+    for side, terms in campaign.sides.items():
+        mine = outcomes.side == side
+        given, chance = outcomes.level[mine], propensity[mine]
+        found[side] = np.array(
+            [float(effective_rows((given == level).astype(float), chance)) for level in range(len(terms.levels))]
+        )
+    return found
