@@ -1,30 +1,36 @@
-"""``python -m benchmarks``: run the benchmarks, print their tables, write ``benchmarks/results/<name>.json``."""
+"""``python -m benchmarks``: run the benchmarks, print their tables, write ``benchmarks/results/<name>.json``.
+
+``--quick`` runs everything at small sizes (``benchmarks/results/quick``), ``--keep`` takes what an earlier, perhaps
+interrupted, run has measured, and ``--write`` puts the figures of the last complete run into ``docs/benchmarks.md``.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 from importlib import import_module
-from pathlib import Path
 
-RESULTS = Path(__file__).parent / "results"
-BENCHMARKS = ("allocation", "limits", "decision", "demands", "executors")
+from benchmarks.cells import RESULTS, Cells
+from benchmarks.document import write
+
+BENCHMARKS = ("allocation", "profile", "demands", "decision", "executors")
 
 
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description="Run the benchmarks.")
     parser.add_argument("names", nargs="*", default=BENCHMARKS, help=f"of {', '.join(BENCHMARKS)}")
-    parser.add_argument("--quick", action="store_true", help="small sizes, under a minute")
+    parser.add_argument("--quick", action="store_true", help="small sizes, in benchmarks/results/quick")
+    parser.add_argument("--keep", action="store_true", help="take measurements that are there already")
+    parser.add_argument("--write", action="store_true", help="only write docs/benchmarks.md from the results")
     given = parser.parse_args()
-    RESULTS.mkdir(exist_ok=True)
-    for name in given.names:
-        print(f"== {name}")
-        found = import_module(f"benchmarks.{name}").run(quick=given.quick)
-        path = RESULTS / f"{name}.json"
-        path.write_text(json.dumps({"machine": platform.processor() or platform.machine(), **found}, indent=1))
-        print(f"-> {path}\n")
+    for name in given.names if not given.write else ():
+        print(f"== {name}", flush=True)
+        folder = RESULTS / "quick" if given.quick else RESULTS
+        cells = Cells(folder / f"{name}.json", kept=given.keep)
+        cells.finish(import_module(f"benchmarks.{name}").run(cells, quick=given.quick))
+        print(f"-> {cells.path} ({cells.took:.0f} s)\n", flush=True)
+    if given.write:
+        write(RESULTS)
 
 
 if __name__ == "__main__":

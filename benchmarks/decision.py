@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from benchmarks.cells import Cells
 from benchmarks.timing import best, stream_read
 from shadowprice.decision import decide
 
 LEVELS = np.arange(1, 11) * 20
 
 
-def run(quick: bool) -> dict[str, Any]:
+def run(cells: Cells, quick: bool) -> dict[str, Any]:
     """Time :func:`decide` at ten levels and one budget."""
     rows = []
     print(f"{'batch':>10} {'us per call':>12} {'decisions/s':>14} {'reads':>8}")
     for batch in (1, 100, 10_000) if quick else (1, 100, 10_000, 1_000_000):
-        value = np.sort(np.random.default_rng(0).random((LEVELS.size, batch)), axis=0)
-        cost = LEVELS[:, None] * value
-        ids = [str(number) for number in range(batch)]
-        calls = max(1, 2000 // batch)
-
-        def several(value: Any = value, cost: Any = cost, ids: Any = ids, calls: int = calls) -> None:
-            for _ in range(calls):
-                decide(value, cost, [0.005], 0.5, ids)
-
-        seconds = best(several)[0] / calls
-        rows.append({"batch": batch, "seconds": seconds, "per_second": batch / seconds})
-        reads = seconds / stream_read(value)
-        print(f"{batch:>10,} {seconds * 1e6:>12.1f} {batch / seconds:>14,.0f} {reads:>8.0f}")
+        row = cells.of(f"{batch}", partial(measured, batch))
+        rows.append(row)
+        print(f"{batch:>10,} {row['seconds'] * 1e6:>12.1f} {row['per_second']:>14,.0f} {row['reads']:>8.0f}")
     return {"decide": rows}
+
+
+def measured(batch: int) -> dict[str, Any]:
+    """A batch of requests, decided again and again."""
+    value = np.sort(np.random.default_rng(0).random((LEVELS.size, batch)), axis=0)
+    cost = LEVELS[:, None] * value
+    ids = [str(number) for number in range(batch)]
+    calls = max(1, 2000 // batch)
+
+    def several() -> None:
+        for _ in range(calls):
+            decide(value, cost, [0.005], 0.5, ids)
+
+    seconds = best(several)[0] / calls
+    return {"batch": batch, "seconds": seconds, "per_second": batch / seconds, "reads": seconds / stream_read(value)}

@@ -9,11 +9,13 @@ import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.cells import Cells
 from benchmarks.timing import stream_read
 from shadowprice.allocation import (
     SeatQuota,
@@ -158,7 +160,7 @@ def measured(accounts: int, depth: int, kind: str, *, flow: bool) -> dict[str, A
     return row
 
 
-def run(quick: bool) -> dict[str, Any]:
+def run(cells: Cells, quick: bool) -> dict[str, Any]:
     """CPU seconds of each method; ratios are against the engine in the same run."""
     sizes = (
         [(1_000, 4), (10_000, 4)] if quick else [(1_000, 4), (10_000, 4), (200_000, 4), (200_000, 8), (1_000_000, 8)]
@@ -168,7 +170,7 @@ def run(quick: bool) -> dict[str, Any]:
     print(" ".join(f"{name:>9}" for name in (*header, "HA/opt", "prio/opt", "online")))
     for kind in ("uniform", "funds"):
         for accounts, depth in sizes:
-            row = measured(accounts, depth, kind, flow=True)
+            row = cells.of(f"{kind} {accounts} {depth}", partial(measured, accounts, depth, kind, flow=True))
             rows.append(row)
             flow, highs, online = (row.get(name, {}) for name in ("flow", "highs", "online"))
             shown = (
@@ -184,5 +186,5 @@ def run(quick: bool) -> dict[str, Any]:
                 f"{row['priority']['of_optimum']:.4f}",
                 f"{online.get('of_optimum', np.nan):.4f}",
             )
-            print(" ".join(f"{text:>9}" for text in (f"{accounts:,}", depth, kind, *shown)))
+            print(" ".join(f"{text:>9}" for text in (f"{accounts:,}", depth, kind, *shown)), flush=True)
     return {"exact_sizes": rows}

@@ -1,0 +1,241 @@
+"""The figures of ``docs/benchmarks.md``: every table between its markers is written from the results."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+PLOT = DOCUMENT.parent / "images" / "benchmark-allocation.svg"
+
+
+Results = dict[str, dict[str, Any]]
+
+
+def write(results: Path, document: Path = DOCUMENT, plot: Path = PLOT) -> None:
+    """Replace the tables whose results are there; the others stay as they are."""
+    found = {path.stem: json.loads(path.read_text()) for path in sorted(results.glob("*.json"))}
+    document.write_text(filled(document.read_text(), found))
+    if (results / "allocation.svg").is_file():
+        shutil.copyfile(results / "allocation.svg", plot)
+    print(f"-> {document}")
+
+
+def filled(text: str, results: Results) -> str:
+    """The text with the tables between ``<!-- name -->`` and ``<!-- end -->`` made anew."""
+
+    def table(match: re.Match[str]) -> str:
+        name = match[1]
+        source, make = TABLES[name]
+        if source not in results or "cells" not in results[source] or "machine" not in results[source]:
+            return match[0]
+        return f"<!-- {name} -->\n{make(results).strip()}\n<!-- end -->"
+
+    return re.sub(r"<!-- ([a-z]+) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
+
+
+def markdown(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table."""
+    names = list(header)
+    lines = [names, ["---"] * len(names), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def seconds(number: float) -> str:
+    """Seconds in a unit that fits, three digits."""
+    scale, unit = (1.0, "s") if number >= 1 else (1e3, "ms")
+    return f"{number * scale:.3g} {unit}"
+
+
+def power(number: float | None) -> str:
+    """A small number, one digit; zero as such."""
+    return "" if number is None else "0" if number == 0 else f"{number:.0e}"
+
+
+def machine(results: Results) -> str:
+    """One sentence for each benchmark that was run."""
+    lines = []
+    for name, found in results.items():
+        where, took = found["machine"], sum(cell["took"] for cell in found["cells"].values())
+        # The benchmark itself keeps one or two processors busy.
+        load = max(cell["load"] for cell in found["cells"].values())
+        shared = "; shared with other work" if load > where["cores"] + 0.5 else ""
+        lines.append([name, where["processor"], where["cores"], f"{took:.0f} s", f"{load:.1f}{shared}"])
+    return markdown(("benchmark", "processor", "cores", "took", "highest load average"), lines)
+
+
+def budgets(kind: str) -> Callable[[Results], str]:
+    """The table of engine and peers for one kind of instance."""
+
+    def table(results: Results) -> str:
+        lines = []
+        for row in results["allocation"]["rows"]:
+            if row["kind"] != kind:
+                continue
+            name = f"**{row['solver']}**" if row["solver"].startswith("engine") else row["solver"]
+            start = [f"{row['accounts']:,}", name]
+            if "skipped" in row:
+                lines.append([*start, row["skipped"], *[""] * 8])
+                continue
+            lines.append(
+                [
+                    *start,
+                    seconds(row["seconds"]),
+                    seconds(row["processor"]),
+                    f"{row['reads']:,.3g}" if row["reads"] < 1000 else f"{row['reads']:,.0f}",
+                    f"{row['ratio']:,.0f}" if row["ratio"] >= 10 else f"{row['ratio']:.2g}",
+                    f"{row['growth']:.1f}" if row["growth"] else "",
+                    power(row.get("gap")),
+                    power(row["difference"]),
+                    power(row["violation"]),
+                    f"{row['peak']:.0f}",
+                ]
+            )
+        heads = (
+            "accounts",
+            "solver",
+            "seconds",
+            "CPU",
+            "reads",
+            "× engine",
+            "growth",
+            "gap",
+            "difference",
+            "violation",
+        )
+        return markdown((*heads, "extra MB"), lines)
+
+    return table
+
+
+def sizes(results: Results) -> str:
+    """The table of segments of exact sizes."""
+    lines = [
+        [
+            row["kind"],
+            f"{row['accounts']:,}, {row['segments']}",
+            seconds(row["seconds"]),
+            f"{row['reads']:.0f}",
+            power(row["gap"]),
+            f"{row['memory']:.2f}",
+            f"{row['flow']['ratio']:.0f} ×",
+            power(row["flow"]["difference"]),
+            f"{row['heuristic']['ratio']:.0f} ×, {row['heuristic']['of_optimum']:.4f}",
+            f"{row['priority']['of_optimum']:.3f}",
+        ]
+        for row in results["demands"]["exact_sizes"]
+    ]
+    heads = ("instance", "accounts, segments", "engine, CPU", "reads", "gap", "memory ÷ input", "min-cost flow")
+    return markdown((*heads, "its difference", "heuristic: time, of the optimum", "priority"), lines)
+
+
+def stored(results: Results) -> str:
+    """The table of shards in files."""
+    lines = [
+        [
+            f"{row['kind']}, from the {'cache' if row['cached'] else 'disk'}",
+            f"{row['accounts']:,}",
+            seconds(row["seconds"]),
+            f"{row['reads']:.1f}",
+            f"{row['warm_start_reads']:.1f}",
+            row["passes"],
+        ]
+        for row in results["executors"]["stored"]
+    ]
+    return markdown(
+        ("files", "accounts", "solve", "÷ reading the files", "with a price to start from", "passes"), lines
+    )
+
+
+def actors(results: Results) -> str:
+    """The table of Ray actors."""
+    lines = [
+        [
+            f"{row['accounts']:,}",
+            row["workers"],
+            seconds(row["in_process_seconds"]),
+            seconds(row["seconds"]),
+            row["rounds"],
+            seconds(row["empty_round_seconds"]),
+            seconds(row["first_seconds"]),
+        ]
+        for row in results["executors"]["actors"]
+        if "workers" in row
+    ]
+    heads = ("accounts", "actors", "one process", "actors: a solve", "rounds", "an empty round", "first solve")
+    return markdown(heads, lines)
+
+
+def profile(results: Results) -> str:
+    """The table of where the time goes."""
+    lines = []
+    for row in results["profile"]["rows"]:
+        total = row["seconds"]
+        parts = sorted(row["parts"].items(), key=lambda part: -part[1])
+        told = ", ".join(f"{name} {100 * share / total:.0f} %" for name, share in parts if share > 0.02 * total)
+        lines.append([row["instance"], f"{row['accounts']:,}", seconds(total), told])
+    return markdown(("instance", "accounts", "on the clock", "of which"), lines)
+
+
+def goals(results: Results) -> str:
+    """Each goal with the figure that was measured."""
+    rows = [row for row in results["allocation"]["rows"] if "skipped" not in row]
+
+    def of(kind: str, accounts: int, solver: str = "engine") -> dict[str, Any] | None:
+        return next(
+            (r for r in rows if (r["kind"], r["accounts"], r["solver"]) == (kind, accounts, solver)),
+            None,
+        )
+
+    lines: list[list[str]] = []
+
+    def goal(text: str, measured: float | None, limit: float, *, least: bool = False, unit: str = "") -> None:
+        if measured is None:
+            lines.append([text, "not measured", ""])
+            return
+        met = measured >= limit if least else measured <= limit
+        shown = power(measured) if limit < 1e-3 else f"{measured:,.0f}" if measured >= 100 else f"{measured:.3g}"
+        lines.append([text, shown + unit, "met" if met else "**missed**"])
+
+    mine = [row for row in rows if row["solver"].startswith("engine")]
+    goal("certified gap ≤ 1e-9, all sizes", max(row["gap"] for row in mine), 1e-9)
+    goal("violation ≤ 0, all sizes (rounding in the last bits aside)", max(row["violation"] for row in mine), 1e-12)
+    for accounts, times in ((10_000, 1_000), (100_000, 5_000)):
+        peer = of("one", accounts, "HiGHS ipm")
+        text = f"one budget, {accounts:,}: ≥ {times:,} × HiGHS's interior point"
+        goal(text, peer and peer["ratio"], times, least=True, unit=" ×")
+    for accounts, reads in ((1_000_000, 3.0), (10_000_000, 2.0), (100_000_000, 1.6)):
+        row = of("one", accounts)
+        goal(f"one budget, {accounts:,}: ≤ {reads:g} reads", row and row["reads"], reads)
+    large = [row for row in mine if row["accounts"] >= 10_000_000]
+    if large:
+        row = large[-1]
+        goal("memory ≤ 1.2 × the input, largest size", 1 + row["peak"] / row["megabytes"], 1.2, unit=" ×")
+    row = of("eight", 1_000_000)
+    goal("K = 8, 1,000,000: ≤ 8 reads", row and row["reads"], 8.0)
+    goal("K = 8, 1,000,000: gap of whole levels ≤ 3e-6", row and row["rounded_gap"], 3e-6)
+    for row in results.get("demands", {}).get("exact_sizes", []):
+        if (row["accounts"], row["segments"]) == (200_000, 8):
+            what = f"exact sizes, 200,000 × 8, {row['kind']}"
+            goal(f"{what}: ≥ 100 × min-cost flow", row["flow"]["ratio"], 100, least=True, unit=" ×")
+            goal(f"{what}: ≥ 20 × the heuristic", row["heuristic"]["ratio"], 20, least=True, unit=" ×")
+            goal(f"{what}: memory ≤ 1.2 × the input", row["memory"], 1.2, unit=" ×")
+    return markdown(("goal", "measured", ""), lines)
+
+
+TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
+    "machine": ("allocation", machine),
+    "one": ("allocation", budgets("one")),
+    "eight": ("allocation", budgets("eight")),
+    "goals": ("allocation", goals),
+    "profile": ("profile", profile),
+    "sizes": ("demands", sizes),
+    "stored": ("executors", stored),
+    "actors": ("executors", actors),
+}
+"""Marker → which results it needs, and the table."""
