@@ -24,7 +24,7 @@ LONGEST = 20.0
 """Seconds of solving from which a peer is not asked for more accounts."""
 
 PATIENCE = 90.0
-"""Seconds after which a process is ended, the writing of its model included: a model may take as long as its solution."""
+"""Seconds after which a process is ended; writing a model may take as long as solving it."""
 
 SIZES = {
     "one": (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000),
@@ -100,20 +100,23 @@ def compare(cells: Cells, kind: str, sizes: tuple[int, ...], peers: list[str], l
             row["growth"] = found["processor"] / last[name] if name in last else None
             last[name] = found["processor"]
             rows.append(row)
-            growth = f"{row['growth']:.1f}" if row["growth"] else ""
-            gap = f"{found['gap']:.1e}" if "gap" in found else ""
-            print(
-                f"{accounts:>12,} {name:>16} {found['seconds']:>10.5f} {found['processor']:>10.5f} {row['reads']:>9.1f} "
-                f"{row['ratio']:>9.0f} {growth:>7} {gap:>9} {row['difference']:>11.1e} {found['violation']:>10.1e} "
-                f"{found['peak']:>8.1f}",
-                flush=True,
-            )
+            print(line(row), flush=True)
         if mine:
-            print(
-                f"{'':>12} one read of {mine['megabytes']:.1f} MB by {mine['threads']} threads: {mine['read'] * 1e3:.3f} ms; "
-                f"{mine['passes']} passes; the answer in whole levels is within {mine['rounded_gap']:.1e} of the bound"
-            )
+            read = f"one read of {mine['megabytes']:.1f} MB by {mine['threads']} threads: {mine['read'] * 1e3:.3f} ms"
+            whole = f"the answer in whole levels is within {mine['rounded_gap']:.1e} of the bound"
+            print(f"{'':>12} {read}; {mine['passes']} passes; {whole}", flush=True)
     return rows
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row of the table."""
+    growth = f"{row['growth']:.1f}" if row["growth"] else ""
+    gap = f"{row['gap']:.1e}" if "gap" in row else ""
+    return (
+        f"{row['accounts']:>12,} {row['solver']:>16} {row['seconds']:>10.5f} {row['processor']:>10.5f} "
+        f"{row['reads']:>9.1f} {row['ratio']:>9.0f} {growth:>7} {gap:>9} {row['difference']:>11.1e} "
+        f"{row['violation']:>10.1e} {row['peak']:>8.1f}"
+    )
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:

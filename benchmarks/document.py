@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 PLOT = DOCUMENT.parent / "images" / "benchmark-allocation.svg"
 

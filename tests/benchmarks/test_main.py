@@ -1,10 +1,19 @@
 import json
 import sys
 from importlib import import_module
+from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from benchmarks import __main__ as command
+from benchmarks.cells import Cells
+from benchmarks.document import DOCUMENT, TABLES, filled
+from benchmarks.dualip import Rows, objective
+from benchmarks.instances import problem
+from benchmarks.profile import Clock, watched
+from shadowprice.allocation import search, solve
 
 
 @pytest.mark.parametrize("name", command.BENCHMARKS)
@@ -16,6 +25,90 @@ def test_a_benchmark_writes_its_figures(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(command, "RESULTS", tmp_path)
     monkeypatch.setattr(sys, "argv", ["benchmarks", "decision", "--quick"])
     command.main()
-    rows = json.loads((tmp_path / "decision.json").read_text())["decide"]
+    rows = json.loads((tmp_path / "quick" / "decision.json").read_text())["decide"]
     assert all(row["per_second"] > 0 for row in rows)
     assert str(tmp_path) in capsys.readouterr().out
+
+
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "part.json"
+    first = Cells(path)
+    first.of("a", lambda: 1)
+    with pytest.raises(KeyboardInterrupt):
+        first.of("b", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+    again = Cells(path, kept=True)
+    assert again.of("a", lambda: pytest.fail("measured twice")) == 1
+    assert again.of("b", lambda: 2) == 2
+    again.finish({"rows": [1, 2]})
+    written = json.loads(path.read_text())
+    assert written["rows"] == [1, 2]
+    assert set(written["cells"]) == {"a", "b"}
+    assert Cells(path).of("a", lambda: 3) == 3
+
+
+def test_the_documents_tables_are_written_from_results_and_nothing_else() -> None:
+    row = {
+        "accounts": 10_000,
+        "kind": "one",
+        "seconds": 5e-4,
+        "processor": 6e-4,
+        "read": 1e-5,
+        "reads": 50.0,
+        "gap": 0.0,
+    }
+    row |= {"difference": 0.0, "violation": -1e-17, "peak": 3.0, "megabytes": 0.4}
+    row |= {"growth": None, "rounded_gap": 1e-6}
+    rows = [row | {"solver": "engine", "ratio": 1.0}, row | {"solver": "HiGHS ipm", "ratio": 1234.0}]
+    found = {"allocation": {"rows": rows, "cells": {"x": {"took": 1.0, "load": 1.0}}}}
+    found["allocation"]["machine"] = {"processor": "P", "cores": 2, "load": 0.0}
+    text = filled("kept <!-- goals -->\nold\n<!-- end --> kept <!-- sizes -->\nold\n<!-- end -->", found)
+    assert text.startswith("kept <!-- goals -->\n| goal |")
+    assert text.endswith("kept <!-- sizes -->\nold\n<!-- end -->")
+    assert "| one budget, 10,000: ≥ 1,000 × HiGHS's interior point | 1,234 × | met |" in text
+    assert "| one budget, 1,000,000: ≤ 3 reads | not measured |  |" in text
+    document = DOCUMENT.read_text()
+    assert all(f"<!-- {name} -->" in document for name in TABLES)
+
+
+@pytest.mark.parametrize("kind", ["one", "eight"])
+def test_the_programme_handed_to_dualip_has_our_optimum(kind: str) -> None:
+    """Its bound at our prices is our optimum, and its gradient is that of its dual."""
+    given = problem(kind, 60)
+    found = solve(given)
+    rows = Rows.of(given)
+    prices = torch.from_numpy(found.prices * rows.unit / rows.worth)
+    assert rows.bound(prices) == pytest.approx(found.dual, rel=1e-12)
+
+    class Result:
+        def __init__(self, **parts: torch.Tensor) -> None:
+            self.__dict__.update(parts)
+
+    def simplex(point: torch.Tensor) -> torch.Tensor:
+        """Projection of columns on the simplex: Duchi et al. (2008)."""
+        sorted_, _ = point.sort(dim=0, descending=True)
+        over = (sorted_.cumsum(dim=0) - 1.0) / torch.arange(1, len(point) + 1)[:, None]
+        count = (sorted_ > over).sum(dim=0)
+        return (point - over.gather(0, (count - 1)[None])).clamp(min=0.0)
+
+    given_to = objective(rows, simplex, object, Result)
+    at = given_to.calculate(prices, gamma=1e-2, save_primal=True)
+    torch.testing.assert_close(at.primal_var.sum(dim=0), torch.ones(60, dtype=torch.float64))
+    for k in range(len(prices)):
+        step = torch.zeros_like(prices)
+        step[k] = 1e-6
+        up, down = (given_to.calculate(prices + sign * step, gamma=1e-2).dual_objective for sign in (1, -1))
+        assert float(up - down) / 2e-6 == pytest.approx(float(at.dual_gradient[k]), abs=1e-6)
+    # With a small ridge its dual per account is minus our optimum.
+    small = float(given_to.calculate(prices, gamma=1e-6).dual_objective)
+    assert -small * 60 * rows.worth == pytest.approx(found.dual, rel=1e-4)
+
+
+def test_the_clock_counts_a_step_without_the_steps_it_calls_and_lets_go() -> None:
+    before = search.interval
+    with watched(clock := Clock(), 20_000):
+        clock.begin("rest")
+        solve(problem("one", 20_000))
+        clock.end()
+    assert search.interval is before
+    assert {"rest", "the pass over all accounts", "climbing hulls", "drawing samples"} <= set(clock.parts)
+    assert all(np.isfinite(part) and part >= 0 for part in clock.parts.values())
