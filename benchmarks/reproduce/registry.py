@@ -7,6 +7,7 @@ TABLES: dict[str, str] = {
     "off_policy": "benchmarks.reproduce.tables.off_policy",
     "o2o": "benchmarks.reproduce.tables.o2o",
     "s0_methods": "benchmarks.reproduce.tables.s0_methods",
+    "s0_change_points": "benchmarks.reproduce.tables.s0_change_points",
     "s0_trials": "benchmarks.reproduce.tables.s0_trials",
     "s0_levels": "benchmarks.reproduce.tables.s0_levels",
     "s0_sensitivity": "benchmarks.reproduce.tables.s0_sensitivity",

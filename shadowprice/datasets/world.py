@@ -7,7 +7,9 @@ of the traits, so at ρ = 0 the graph carries no information at all.
 
 Customers redeem when the incentive passes a hidden threshold whose hazard rate per cent is
 piecewise constant with change points at 80 and 100 cents; traits act differently in each regime,
-so hazards are not proportional. A merchant's number of shares grows linearly with its commission.
+so hazards are not proportional. With ``own_change_point`` every customer has one of its own instead: some move at 60
+cents, others at 120, and which it is follows from the traits. A merchant's number of shares grows linearly with its
+commission.
 Incentives of the trial are randomised and their propensities logged.
 """
 
@@ -32,6 +34,13 @@ CHANGE_POINTS = (80, 100)
 LOG_RATE = np.log(np.array([0.25, 1.0, 0.3]))
 TRAIT_EFFECT = np.array([[0.8, 0.0], [0.9, 0.5], [0.3, -0.5]])
 
+OWN_LOG_RATE, OWN_LOG_JUMP, OWN_STEEPNESS = float(np.log(0.2)), float(np.log(20.0)), 4.0
+OWN_SEGMENTS = (60, 120)
+"""The level at which a customer with a change point of its own moves: one or the other.
+
+The rate per 100 cents is 0.2 everywhere else and 20 times that in the segment that ends at the customer's own level.
+"""
+
 HOURLY_SHAPE = np.array([5, 3, 2, 2, 2, 3, 6, 10, 14, 17, 20, 24, 26, 24, 21, 20, 20, 22, 25, 27, 25, 19, 12, 7], float)
 """Relative arrivals by hour of the day (UTC)."""
 
@@ -53,6 +62,7 @@ class WorldOptions:
     rho                    strength of influence along edges, 0 for none
     noise                  standard deviation of the noise in the features
     spillover              whether the incentives of an account's partners move its own response
+    own_change_point       whether customers differ in the incentive at which they move
     budget_per_request     minor units per expected request of the campaign day
     day_requests           expected requests of the campaign day
     """
@@ -65,6 +75,7 @@ class WorldOptions:
     rho: float = 1.0
     noise: float = 0.8
     spillover: bool = False
+    own_change_point: bool = False
     budget_per_request: float = 24.0
     day_requests: int = 30_000
 
@@ -77,7 +88,8 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
     customers, merchants = graph.customers, graph.merchants
 
     strength = _influence(graph, chosen.rho)
-    truth_customer = customer_response(strength[customers])
+    respond = own_change_point_response if chosen.own_change_point else customer_response
+    truth_customer = respond(strength[customers])
     truth_merchant = merchant_response(strength[merchants])
     profile = HOURLY_SHAPE / HOURLY_SHAPE.sum()
 
@@ -151,18 +163,34 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
         notes={
             "source": "simulated: generated with known truth",
             "influence": f"rho = {chosen.rho:g}" + (", with spill-over of incentives" if chosen.spillover else ""),
-            "change points": "80 and 100 cents",
+            "change points": "60 or 120 cents, by customer" if chosen.own_change_point else "80 and 100 cents",
         },
     )
 
 
 def customer_response(strength: NDArray[np.float64]) -> NDArray[np.float64]:
     """(J, N): true redemption probability of customers with the given trait strengths (N, 2)."""
-    edges = np.array([0, *CUSTOMER_LEVELS])
-    regime = np.digitize(edges[1:] - 1e-9, CHANGE_POINTS)
-    width = np.diff(edges)[:, None] / 100.0
-    rate = np.exp(LOG_RATE[regime][:, None] + TRAIT_EFFECT[regime] @ strength.T)
-    return np.asarray(-np.expm1(-np.cumsum(width * rate, axis=0)))
+    regime = np.digitize(np.array(CUSTOMER_LEVELS) - 1e-9, CHANGE_POINTS)
+    return _redemption(LOG_RATE[regime][:, None] + TRAIT_EFFECT[regime] @ strength.T)
+
+
+def own_change_point_response(strength: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(J, N): as :func:`customer_response` where every customer moves at a level of its own.
+
+    The first trait raises all rates alike; the second says at which of the two levels the customer moves, sharply
+    but not abruptly: the jump of the log rate is split between the two segments by a logistic function of it.
+    """
+    log_rate = np.tile(OWN_LOG_RATE + TRAIT_EFFECT[0, 0] * strength[:, 0], (len(CUSTOMER_LEVELS), 1))
+    early = 0.5 * (1.0 + np.tanh(0.5 * OWN_STEEPNESS * strength[:, 1]))
+    for level, share in zip(OWN_SEGMENTS, (early, 1.0 - early), strict=True):
+        log_rate[CUSTOMER_LEVELS.index(level)] += OWN_LOG_JUMP * share
+    return _redemption(log_rate)
+
+
+def _redemption(log_rate: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(J, N) from the log rate per 100 cents in each segment (J, N)."""
+    width = np.diff(np.array([0, *CUSTOMER_LEVELS]))[:, None] / 100.0
+    return np.asarray(-np.expm1(-np.cumsum(width * np.exp(log_rate), axis=0)))
 
 
 def merchant_response(strength: NDArray[np.float64]) -> NDArray[np.float64]:

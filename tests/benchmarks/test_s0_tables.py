@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.reproduce.tables.s0_methods import at_equal_cost
+from benchmarks.reproduce.tables.s0_comparison import at_equal_cost
 from benchmarks.reproduce.tables.s0_trials import proportional_error
 from shadowprice.allocation import Problem, Resource, on_response, solve
 from shadowprice.datasets.world import CUSTOMER_LEVELS, customer_response

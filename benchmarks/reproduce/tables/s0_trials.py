@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Rows, Table
-from benchmarks.reproduce.tables.s0_methods import QUICK_SIZE, SIZE, quiet
+from benchmarks.reproduce.tables.s0_comparison import ERROR, QUICK_SIZE, SIZE, quiet
 from benchmarks.training_set import training_set
 from shadowprice.evaluation import metrics
 from shadowprice.learning.evaluate import true_curves
@@ -17,7 +17,6 @@ from shadowprice.responses.training import TrainingConfig
 
 HAZARD, COX, BEST = "hazard on graph (ours)", "Cox", "best proportional curves"
 TRIALS = 32
-ERROR = "curve error"
 
 
 def run(seed: int, quick: bool) -> Rows:
