@@ -95,7 +95,9 @@ def featurize(
     for side, found in rows.items():
         levels = len(campaign.terms(side).levels)
         weights = weigh(with_features(found, snapshots, side) if how == "fitted" else found, levels, how)
-        rows[side] = found.assign(weight=1.0 if weights is None else weights.values)
+        rows[side] = found.assign(weight=1.0)
+        if weights is not None:
+            rows[side] = rows[side].assign(balancing_weight=weights.values)
         facts |= {} if weights is None else {f"{side} weights": f"{how} propensities: {weights}"}
     serving = {side: _serving(requests[side], snapshots[-1], side) for side in rows}
     training = TrainingSet(

@@ -26,6 +26,7 @@ RESERVED = (
     "cost",
     "propensity",
     "weight",
+    "balancing_weight",
     "exploration",
     "partner_id",
     "snapshot_at",
@@ -33,6 +34,8 @@ RESERVED = (
 """Columns of a training frame that are not features.
 
 ``cost`` is what the row took, minor units; ``exploration`` says whether its level was drawn at random.
+``weight`` is the row's own; ``balancing_weight`` is the stabilised inverse of its propensity, which replaces the
+propensity (:func:`shadowprice.responses.weights.row_weights`).
 """
 FILE = "response.safetensors"
 
@@ -141,9 +144,10 @@ class ResponseModel(ABC):
                 # Nobody knows how likely a level was that was not drawn.
                 wrong &= frame["exploration"].astype(bool)
             _refuse("propensity", wrong, "must be in (0, 1]")
-        if "weight" in frame:
-            weight = frame["weight"].astype(float)
-            _refuse("weight", ~(np.isfinite(weight) & (weight >= 0)), "must be finite and not negative")
+        for column in ("weight", "balancing_weight"):
+            if column in frame:
+                weight = frame[column].astype(float)
+                _refuse(column, ~(np.isfinite(weight) & (weight >= 0)), "must be finite and not negative")
         for column in frame.columns:
             if column.startswith(("x_", "h_")) and not (is_numeric_dtype(frame[column]) or frame[column].isna().all()):
                 raise InvalidInput("must hold numbers; name categories c_…", field=column)

@@ -20,6 +20,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.responses.calibration import hazard_factor
 from shadowprice.responses.heads import LOG_RATE_RANGE, RATE_SCALE, HazardHead
 from shadowprice.responses.layer import ResponseLayer
+from shadowprice.responses.weights import means_by_level
 
 PENALTIES = ("lasso", "group")
 
@@ -60,9 +61,11 @@ class PiecewiseHazardLayer(ResponseLayer):
         """(D,), of the base mass."""
 
     @torch.no_grad()
-    def start(self, level: NDArray[np.int64], response: NDArray[np.float64]) -> None:
+    def start(
+        self, level: NDArray[np.int64], response: NDArray[np.float64], weight: NDArray[np.float64] | None = None
+    ) -> None:
         """Set the intercepts to the rates that explain the mean response of each level."""
-        share = np.array([response[level == j].mean() if np.any(level == j) else 0.0 for j in range(self.levels.size)])
+        share = np.nan_to_num(means_by_level(level, response, weight, self.levels.size)[0])
         cumulative = -np.log1p(-np.clip(np.maximum.accumulate(share), 1e-3, 0.995))
         steps = np.diff(cumulative, prepend=cumulative[0] if self.base_bias is not None else 0.0)
         width = self.widths.numpy()
@@ -97,10 +100,14 @@ class PiecewiseHazardLayer(ResponseLayer):
         """No penalty of its own."""
 
     @torch.no_grad()
-    def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor, account: Tensor) -> float:
+    def calibrate(
+        self, embedding: Tensor, level: Tensor, response: Tensor, account: Tensor, weight: Tensor | None = None
+    ) -> float:
         """Scale all hazards by the factor c that fits held-out rows best, and return log c."""
         cumulative = self(embedding).gather(1, level[:, None]).squeeze(1)
-        correction = hazard_factor(cumulative.numpy(), response.numpy(), account.numpy())
+        correction = hazard_factor(
+            cumulative.numpy(), response.numpy(), account.numpy(), None if weight is None else weight.numpy()
+        )
         self.correct(correction)
         return correction
 

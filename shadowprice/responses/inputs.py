@@ -18,6 +18,7 @@ from shadowprice.graphs.scaling import Scaling, fit_scaling
 from shadowprice.graphs.snapshot import GraphSnapshot, numeric_features
 from shadowprice.responses.base import RESERVED
 from shadowprice.responses.network import Rows
+from shadowprice.responses.weights import given_weights
 
 INTERACTIONS = "h_"
 """Prefix of the historical interaction aggregates, which only DNN-H reads."""
@@ -127,7 +128,7 @@ def request_rows(
     scaling: InputScaling,
     side: Side,
 ) -> Rows:
-    """Rows of a frame with account_id and, as it has them, partner_id, snapshot_at, level, response, weight.
+    """Rows of a frame with account_id and, as it has them, partner_id, snapshot_at, level, response and weights.
 
     A row refers to its account in the latest snapshot at or before ``snapshot_at`` (unix seconds);
     without that column, in the last snapshot. Rows whose account no snapshot knows are refused.
@@ -151,7 +152,7 @@ def request_rows(
         context=scaling.context[side].apply(context_values(frame, scaling.context[side].names)),
         level=frame["level"].to_numpy(dtype=np.int64) if "level" in frame else np.zeros(len(frame), dtype=np.int64),
         response=column("response", 0.0),
-        weight=column("weight", 1.0),
+        weight=given_weights(frame).astype(np.float32),
     )
 
 

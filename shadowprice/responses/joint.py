@@ -25,6 +25,7 @@ from shadowprice.responses.network import ResponseNetwork
 from shadowprice.responses.sided import NETWORK, SEPARATE, SidedModel
 from shadowprice.responses.state import State, load_state, save_state
 from shadowprice.responses.training import FitResult, Progress, TrainingConfig, TrainingData, fit_network
+from shadowprice.responses.weights import given_weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,9 @@ class JointModel(SidedModel):
         model = cls(spec, fit_inputs(snapshots, train, spec.context, interactions=spec.interactions), seed)
         for side, frame in train.items():
             model.network.layer(side).start(
-                frame["level"].to_numpy(dtype=np.int64), frame["response"].to_numpy(dtype=np.float64)
+                frame["level"].to_numpy(dtype=np.int64),
+                frame["response"].to_numpy(dtype=np.float64),
+                given_weights(frame),
             )
         return model
 
@@ -136,7 +139,9 @@ class JointModel(SidedModel):
         for side in self.spec.layers:
             rows = request_rows(held_out[side], snapshots, self.scaling, side).tensors()
             embedding = self.network.requests(side, nodes, rows)
-            corrections[side] = self.network.layer(side).calibrate(embedding, rows.level, rows.response, rows.node)
+            corrections[side] = self.network.layer(side).calibrate(
+                embedding, rows.level, rows.response, rows.node, rows.weight
+            )
         return corrections
 
     @torch.no_grad()

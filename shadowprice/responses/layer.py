@@ -27,11 +27,15 @@ class ResponseLayer(nn.Module, ABC):
         """Proximal step of the layer's penalty, if it has one; ``step`` gives its length per coordinate."""
 
     @abstractmethod
-    def start(self, level: NDArray[np.int64], response: NDArray[np.float64]) -> None:
-        """Set the intercepts from the training rows."""
+    def start(
+        self, level: NDArray[np.int64], response: NDArray[np.float64], weight: NDArray[np.float64] | None = None
+    ) -> None:
+        """Set the intercepts from the training rows; without weights all count alike."""
 
     @abstractmethod
-    def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor, account: Tensor) -> float:
+    def calibrate(
+        self, embedding: Tensor, level: Tensor, response: Tensor, account: Tensor, weight: Tensor | None = None
+    ) -> float:
         """Correct the overall level of the response on held-out rows; returns the correction.
 
         By one parameter, with a function of :mod:`shadowprice.responses.calibration`.

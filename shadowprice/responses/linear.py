@@ -43,19 +43,27 @@ class LinearLayer(ResponseLayer):
         """No penalty of its own."""
 
     @torch.no_grad()
-    def start(self, level: NDArray[np.int64], response: NDArray[np.float64]) -> None:
+    def start(
+        self, level: NDArray[np.int64], response: NDArray[np.float64], weight: NDArray[np.float64] | None = None
+    ) -> None:
         """Start from the least-squares line through all rows, its slope at least slightly positive."""
-        amount = self.amounts.numpy()[level]
-        deviation = amount - amount.mean()
-        slope = max(float((deviation * response).sum() / max((deviation**2).sum(), 1e-12)), 1e-2)
+        amount = self.amounts.numpy()[level].astype(np.float64)
+        w = np.ones(level.size) if weight is None else weight
+        middle, mean = float(np.average(amount, weights=w)), float(np.average(response, weights=w))
+        deviation = amount - middle
+        slope = max(float((w * deviation) @ response / max(float(w @ deviation**2), 1e-12)), 1e-2)
         self.slope.bias.fill_(float(np.log(np.expm1(slope))))
-        self.base.bias.fill_(float(response.mean() - slope * amount.mean()))
+        self.base.bias.fill_(mean - slope * middle)
 
     @torch.no_grad()
-    def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor, account: Tensor) -> float:
+    def calibrate(
+        self, embedding: Tensor, level: Tensor, response: Tensor, account: Tensor, weight: Tensor | None = None
+    ) -> float:
         """Shift the response by the mean error on held-out rows, and return the shift."""
         predicted = self(embedding).gather(1, level[:, None]).squeeze(1)
-        shift = mean_shift(predicted.numpy(), response.numpy(), account.numpy())
+        shift = mean_shift(
+            predicted.numpy(), response.numpy(), account.numpy(), None if weight is None else weight.numpy()
+        )
         self.correct(shift)
         return shift
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from shadowprice.responses.calibration import logit_shift
 from shadowprice.responses.heads import RATE_SCALE
 from shadowprice.responses.layer import ResponseLayer
+from shadowprice.responses.weights import means_by_level
 
 
 class LogitLayer(ResponseLayer):
@@ -39,12 +40,14 @@ class LogitLayer(ResponseLayer):
         """No penalty of its own."""
 
     @torch.no_grad()
-    def start(self, level: NDArray[np.int64], response: NDArray[np.float64]) -> None:
+    def start(
+        self, level: NDArray[np.int64], response: NDArray[np.float64], weight: NDArray[np.float64] | None = None
+    ) -> None:
         """Start from the least-squares line through the logits of the levels' mean responses, rising slightly."""
-        seen = np.unique(level)
-        share = np.array([response[level == j].mean() for j in seen])
+        share, count = means_by_level(level, response, weight, self.levels.size)
+        seen = np.flatnonzero(count > 0)
+        share, count = share[seen], count[seen]
         logits = np.log(np.clip(share, 0.005, 0.995) / (1.0 - np.clip(share, 0.005, 0.995)))
-        count = np.bincount(level)[seen].astype(np.float64)
         amount = self.amounts.numpy()[seen]
         deviation = amount - np.average(amount, weights=count)
         slope = float((count * deviation * logits).sum() / max(float((count * deviation**2).sum()), 1e-12))
@@ -53,10 +56,14 @@ class LogitLayer(ResponseLayer):
         self.intercept.fill_(float(np.average(logits - slope * amount, weights=count)))
 
     @torch.no_grad()
-    def calibrate(self, embedding: Tensor, level: Tensor, response: Tensor, account: Tensor) -> float:
+    def calibrate(
+        self, embedding: Tensor, level: Tensor, response: Tensor, account: Tensor, weight: Tensor | None = None
+    ) -> float:
         """Shift all logits to the mean response of held-out rows, and return the shift."""
         score = self(embedding).gather(1, level[:, None]).squeeze(1)
-        shift = logit_shift(score.numpy(), response.numpy(), account.numpy())
+        shift = logit_shift(
+            score.numpy(), response.numpy(), account.numpy(), None if weight is None else weight.numpy()
+        )
         self.correct(shift)
         return shift
 

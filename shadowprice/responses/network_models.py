@@ -65,7 +65,8 @@ class NetworkModel(ResponseModel):
     def fit(self, frame: pd.DataFrame) -> Self:
         """Train; 15 % of the accounts are held out for early stopping."""
         self.check_frame(frame)
-        frame = frame.assign(weight=row_weights(frame, self.levels.size))
+        weight = row_weights(frame, self.levels.size)
+        frame = frame.drop(columns="balancing_weight", errors="ignore").assign(weight=weight)
         snapshots = self._snapshots(frame)
         known = {name for snapshot in snapshots for name in snapshot.names[self.side]}
         context = [c for c in frame.columns if c.startswith(("x_", "c_")) and c not in known and c not in RESERVED]

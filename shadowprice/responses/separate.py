@@ -26,6 +26,7 @@ from shadowprice.responses.heads import Head, StoredHead
 from shadowprice.responses.inputs import with_features
 from shadowprice.responses.registry import load, make, wants
 from shadowprice.responses.sided import SEPARATE, SidedModel
+from shadowprice.responses.weights import given_weights
 
 TOP = 1.0 - 1e-6
 """Largest probability that is stored: the cumulative hazard of 1 is infinite and cannot be scaled."""
@@ -86,7 +87,7 @@ class SeparateModels(SidedModel):
             predicted = response[frame["level"].to_numpy(dtype=np.int64), np.arange(len(frame))]
             estimate = hazard_factor if side == "customer" else mean_shift
             before = -np.log1p(-predicted) if side == "customer" else predicted
-            found[side] = estimate(before, frame["response"], frame["account_id"].astype(str))
+            found[side] = estimate(before, frame["response"], frame["account_id"].astype(str), given_weights(frame))
             self.correct(side, found[side])
         return found
 

@@ -22,6 +22,7 @@ from shadowprice.responses.outcomes import Outcome
 from shadowprice.responses.state import State
 from shadowprice.responses.tabular import TabularInputs, fit_tabular
 from shadowprice.responses.training import Progress, TrainingConfig
+from shadowprice.responses.weights import means_by_level
 
 HELD_OUT = 0.2
 """Share of accounts kept for early stopping and for choosing between epochs."""
@@ -35,8 +36,9 @@ class LabelledRows:
     x           (n, D), standardised features
     level       int64 (n,)
     outcomes    (n, K): the response and, where the frame has it, the cost
-    weight      (n,), the row's own weight times N / (J·N_level), so that every level counts alike
-    importance  (n,), the row's own weight over its propensity
+    weight      (n,), in a prediction loss: the row's own and balancing weights times N / (J·N_level), so that every
+                level counts alike
+    importance  (n,), in the value of a policy: the row's own weight over its propensity
     drawn       bool (n,), whether the level was drawn at random
     """
 
@@ -181,15 +183,12 @@ class TwoOutcomeModel(ResponseModel):
 
     def _level_means(self, rows: LabelledRows) -> Tensor:
         """(K, J): raw output of the mean outcome at each level, that of all rows where a level has none."""
-        level, weight = rows.level.numpy(), rows.weight.numpy().astype(np.float64)
-        total = np.bincount(level, weight, self.levels.size)
+        weight = rows.weight.numpy().astype(np.float64)
         means = []
         for k, kind in enumerate(self.kinds):
             column = rows.outcomes[:, k].numpy().astype(np.float64)
-            overall = float((weight * column).sum() / weight.sum())
-            at_level = np.full(self.levels.size, overall)
-            np.divide(np.bincount(level, weight * column, self.levels.size), total, out=at_level, where=total > 0)
-            means.append(kind.link(at_level))
+            at_level, _ = means_by_level(rows.level.numpy(), column, weight, self.levels.size)
+            means.append(kind.link(np.where(np.isnan(at_level), np.average(column, weights=weight), at_level)))
         return torch.tensor(np.array(means), dtype=torch.float32)
 
 
@@ -200,21 +199,29 @@ LARGEST_WEIGHT = 50.0
 def labelled_rows(
     frame: pd.DataFrame, inputs: TabularInputs, outcomes: NDArray[np.float64], levels: int
 ) -> LabelledRows:
-    """A training frame as tensors. Where there is no propensity, it is the share of the level among the drawn rows."""
+    """A training frame as tensors.
+
+    The propensity of a row is, in this order: the share of its level among the drawn rows over its
+    ``balancing_weight`` (:func:`~shadowprice.responses.weights.inverse_propensity` has the share in the numerator);
+    its ``propensity``; the share alone.
+    """
     level = frame["level"].to_numpy(dtype=np.int64)
     own = frame["weight"].to_numpy(dtype=np.float64) if "weight" in frame else np.ones(len(frame))
+    balancing = frame["balancing_weight"].to_numpy(dtype=np.float64) if "balancing_weight" in frame else None
     drawn = frame["exploration"].to_numpy(dtype=bool) if "exploration" in frame else np.ones(len(frame), dtype=bool)
     if not own.any():
         raise InvalidInput("at least one must be positive", field="weight")
     if not drawn.any():
         raise InvalidInput("no row's level was drawn at random", field="exploration")
-    count = np.bincount(level, own, levels)
-    if "propensity" in frame:
-        propensity = frame["propensity"].to_numpy(dtype=np.float64)
+    in_loss = own if balancing is None else own * balancing
+    if not in_loss.any():
+        raise InvalidInput("at least one must be positive", field="balancing_weight")
+    share = (np.bincount(level[drawn], own[drawn], levels) / max(float(own[drawn].sum()), 1e-12))[level]
+    if balancing is not None:
+        stands_for = balancing / np.where(drawn & (share > 0), share, np.inf)
     else:
-        share = np.bincount(level[drawn], own[drawn], levels) / max(float(own[drawn].sum()), 1e-12)
-        propensity = share[level]
-    importance = own * np.minimum(1.0 / np.where(drawn & (propensity > 0), propensity, np.inf), LARGEST_WEIGHT)
+        propensity = frame["propensity"].to_numpy(dtype=np.float64) if "propensity" in frame else share
+        stands_for = 1.0 / np.where(drawn & (propensity > 0), propensity, np.inf)
 
     def tensor(array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
@@ -223,8 +230,8 @@ def labelled_rows(
         x=features(frame, inputs),
         level=torch.from_numpy(level),
         outcomes=tensor(outcomes),
-        weight=tensor(own * (own.sum() / (levels * count))[level]),
-        importance=tensor(importance),
+        weight=tensor(in_loss * (in_loss.sum() / (levels * np.bincount(level, in_loss, levels)[level]))),
+        importance=tensor(own * np.minimum(stands_for, LARGEST_WEIGHT)),
         drawn=torch.from_numpy(drawn),
     )
 

@@ -17,6 +17,8 @@ from shadowprice.errors import InvalidInput
 
 CLIP = 20.0
 """Largest weight, in multiples of what the row would weigh under randomisation."""
+GIVEN = ("weight", "balancing_weight")
+"""Columns of a frame that multiply to a row's weight."""
 LEAST_EFFECTIVE_SHARE = 0.05
 """A level whose rows are worth less than this share of their number has no overlap to speak of."""
 
@@ -115,25 +117,53 @@ def inverse_propensity(
     return Weights(weight / weight.mean(), effective_rows(weight), share, float(cut.mean()))
 
 
-def row_weights(frame: pd.DataFrame, levels: int) -> NDArray[np.float64]:
-    """Weights (n,) of a training frame's rows, mean 1.
+def given_weights(frame: pd.DataFrame) -> NDArray[np.float64]:
+    """(n,): ``weight`` × ``balancing_weight`` of the rows, each 1 where the frame has no such column.
 
-    ``weight`` is used as it is where the frame has it; without it, ``propensity`` gives :func:`inverse_propensity`;
-    without either every row counts the same.
+    Raises:
+        InvalidInput: one that is missing, negative, or not finite, or none positive.
+    """
+    found = np.ones(len(frame))
+    for column in GIVEN:
+        if column not in frame:
+            continue
+        weight = frame[column].to_numpy(dtype=np.float64)
+        wrong = ~(np.isfinite(weight) & (weight >= 0))
+        if wrong.any():
+            rows = np.flatnonzero(wrong)[:5].tolist()
+            raise InvalidInput("must be known, finite and not negative", field=column, rows=rows)
+        if weight.size and not weight.any():
+            raise InvalidInput("at least one must be positive", field=column)
+        found = found * weight
+    return found
+
+
+def row_weights(frame: pd.DataFrame, levels: int) -> NDArray[np.float64]:
+    """Weights (n,) of a training frame's rows in a loss, mean 1; a propensity counts once.
+
+    ``weight`` is the row's own. ``balancing_weight`` stands for the propensity and multiplies it. A frame with
+    either is taken at its word; without them ``propensity`` gives :func:`inverse_propensity`, and without that
+    every row counts the same.
 
     Raises:
         InvalidInput: a weight that is missing, negative, or not finite, none positive, or no overlap.
     """
-    if "weight" in frame and frame["weight"].notna().any():
-        weight = frame["weight"].to_numpy(dtype=np.float64)
-        wrong = ~(np.isfinite(weight) & (weight >= 0))
-        if wrong.any():
-            rows = np.flatnonzero(wrong)[:5].tolist()
-            raise InvalidInput("must be known, finite and not negative", field="weight", rows=rows)
-        if not weight.any():
-            raise InvalidInput("at least one must be positive", field="weight")
+    if any(column in frame and frame[column].notna().any() for column in GIVEN):
+        weight = given_weights(frame)
         return np.asarray(weight / weight.mean())
     if "propensity" in frame and frame["propensity"].notna().any():
         chance = frame["propensity"].to_numpy(dtype=np.float64)
         return inverse_propensity(frame["level"].to_numpy(dtype=np.int64), chance, levels).values
     return np.ones(len(frame))
+
+
+def means_by_level(
+    level: NDArray[np.int64], response: ArrayLike, weight: ArrayLike | None, levels: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Weighted mean response (J,) of the rows of each level, NaN where there is none, and their total weight (J,)."""
+    w = np.ones(level.size) if weight is None else np.asarray(weight, dtype=np.float64)
+    total = np.bincount(level, w, minlength=levels).astype(np.float64)
+    mean = np.full(levels, np.nan)
+    product = w * np.asarray(response, dtype=np.float64)
+    np.divide(np.bincount(level, product, minlength=levels), total, out=mean, where=total > 0)
+    return mean, total

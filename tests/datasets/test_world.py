@@ -8,6 +8,7 @@ from shadowprice.datasets.world import (
     MERCHANT_LEVELS,
     customer_response,
     merchant_response,
+    own_change_point_response,
 )
 from shadowprice.tables import labelled
 from shadowprice.testing import assert_monotone
@@ -56,6 +57,29 @@ def test_the_true_hazard_changes_at_80_and_100_cents_only() -> None:
     np.testing.assert_allclose(hazard[5:], hazard[5])
     assert hazard[4] > 2 * hazard[0]
     assert hazard[4] > 2 * hazard[5]
+
+
+def test_a_customer_with_a_change_point_of_its_own_moves_at_one_of_two_incentives() -> None:
+    response = own_change_point_response(np.array([[0.0, 2.0], [0.0, -2.0], [1.0, 2.0]]).reshape(-1, 2))
+    hazard = np.diff(-np.log1p(-response), axis=0, prepend=0) / np.diff(CUSTOMER_LEVELS, prepend=0)[:, None]
+    assert_monotone(response)
+    assert [CUSTOMER_LEVELS[j] for j in hazard.argmax(axis=0)] == [60, 120, 60]
+    rest = [j for j, level in enumerate(CUSTOMER_LEVELS) if level not in (60, 120)]
+    np.testing.assert_allclose(hazard[rest], np.broadcast_to(hazard[:1], (len(rest), 3)))
+    assert (hazard.max(axis=0) > 10 * hazard[0]).all()
+    # Two customers' hazards are not proportional, whatever the factor.
+    assert np.ptp(np.log(hazard[:, 0] / hazard[:, 1])) > 4
+
+
+def test_change_points_of_their_own_leave_everything_else_as_it_was() -> None:
+    plain, own = (load("world", seed=1, own_change_point=on, **SMALL) for on in (False, True))
+    for name in ("account", "edge", "exposure"):
+        pd.testing.assert_frame_equal(getattr(plain.tables, name), getattr(own.tables, name))
+    assert truth_of(plain, "merchant").equals(truth_of(own, "merchant"))
+    rows, truth = labelled(own.tables, "customer"), truth_of(own, "customer")
+    mean = truth.loc[rows["account_id"]].to_numpy()[np.arange(len(rows)), rows["level"]]
+    error = (rows["response"] - mean).groupby(rows["level"]).agg(["mean", "sem"])
+    assert (error["mean"].abs() < 4 * error["sem"]).all()
 
 
 def test_merchants_answer_in_a_line_with_a_positive_slope() -> None:

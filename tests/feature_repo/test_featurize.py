@@ -69,16 +69,18 @@ def test_rows_that_were_not_assigned_at_random_are_weighted_back_to_a_trial(weig
     data, facts = run(drawn, tmp_path, weighting=weighting)
     rows, truth = data.rows["customer"], drawn.truth.pivot(index="account_id", columns="level", values="response")
     assert f"{weighting} propensities" in facts["customer weights"]
-    assert rows["weight"].mean() == pytest.approx(1.0)
+    assert rows["balancing_weight"].mean() == pytest.approx(1.0)
+    assert (rows["weight"] == 1.0).all(), "a row's own weight is not the propensity's"
     active = truth[0].loc[rows["account_id"]].to_numpy()
     for level in range(3):
         own = (rows["level"] == level).to_numpy()
-        weighted = np.average(active[own], weights=rows["weight"][own])
+        weighted = np.average(active[own], weights=rows["balancing_weight"][own])
         assert abs(weighted - active.mean()) < 0.35 * max(abs(active[own].mean() - active.mean()), 0.03)
 
 
 def test_without_a_word_every_row_counts_alike_and_an_unknown_word_is_refused(world: Dataset, tmp_path: Path) -> None:
     data, _ = run(world, tmp_path)
     assert all((rows["weight"] == 1.0).all() for rows in data.rows.values())
+    assert all("balancing_weight" not in rows for rows in data.rows.values())
     with pytest.raises(InvalidInput, match="weighting: must be one of none, known, fitted"):
         featurize(tmp_path / "data", tmp_path, tmp_path / "training", weighting="some")

@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 
 from shadowprice.errors import InvalidInput
 from shadowprice.responses.hazard import HazardLayer, shrink_groups, soft_threshold
+from shadowprice.responses.layer import ResponseLayer
 from shadowprice.responses.layers import LAYERS, make_layer
 from shadowprice.testing import assert_monotone
 
@@ -182,6 +183,36 @@ def test_calibration_brings_the_mean_to_that_of_held_out_rows(name: str) -> None
     mean = probability(name, layer(embedding))[level.numpy(), np.arange(20_000)].mean()
     assert mean == pytest.approx(float(y.mean()), abs=1e-5)
     assert layer.calibrate(embedding, level, y, account) == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(LAYERS))
+def test_a_row_of_weight_three_starts_and_calibrates_as_three_rows_do(name: str) -> None:
+    random = np.random.default_rng(3)
+    weight = random.integers(0, 4, 600)
+    level, account = random.integers(0, 5, 600), np.arange(600) // 2
+    y = (random.random(600) < 0.1 + 0.1 * level).astype(np.float64)
+    embedding = (0.3 * random.normal(size=(600, 4))).astype(np.float32)
+    again = np.repeat(np.arange(600), weight)
+    weighted, repeated = noisy(name), noisy(name)
+    weighted.start(level, y, weight.astype(np.float64))
+    repeated.start(level[again], y[again])
+
+    def corrected(layer: ResponseLayer, rows: np.ndarray, weights: torch.Tensor | None) -> float:
+        h, j, a = torch.from_numpy(embedding[rows]), torch.from_numpy(level[rows]), torch.from_numpy(account[rows])
+        return layer.calibrate(h, j, torch.from_numpy(y[rows].astype(np.float32)), a, weights)
+
+    assert_same_parameters(weighted, repeated)
+    for layer in (weighted, repeated):
+        layer.correct(3.0)
+    first = corrected(weighted, np.arange(600), torch.from_numpy(weight.astype(np.float32)))
+    assert first == pytest.approx(corrected(repeated, again, None), abs=1e-4)
+    assert abs(first) > 0.1
+    assert_same_parameters(weighted, repeated)
+
+
+def assert_same_parameters(one: ResponseLayer, other: ResponseLayer) -> None:
+    for (name, ours), theirs in zip(one.named_parameters(), other.parameters(), strict=True):
+        np.testing.assert_allclose(ours.detach(), theirs.detach(), atol=1e-4, err_msg=name)
 
 
 @pytest.mark.parametrize("name", ["sbbm", "gradient_logit"])

@@ -111,6 +111,19 @@ def test_calibration_finds_a_planted_error(model, graph) -> None:
     assert model.corrections["customer"] == pytest.approx(right["customer"], abs=0.12)
 
 
+def test_calibration_counts_a_row_of_weight_two_twice(model, graph) -> None:
+    model.correct("customer", -1.0)
+    model.correct("merchant", 2.0)
+    held_out = rows(graph[0], seed=6)
+    before = dict(model.corrections)
+    weight = {side: 1.0 + (np.arange(len(frame)) % 2) for side, frame in held_out.items()}
+    found = model.calibrate(graph, {side: frame.assign(weight=weight[side]) for side, frame in held_out.items()})
+    model.corrections = before
+    twice = {side: pd.concat([frame, frame[weight[side] == 2]], ignore_index=True) for side, frame in held_out.items()}
+    assert found == pytest.approx(model.calibrate(graph, twice), abs=1e-5)
+    assert min(map(abs, found.values())) > 0.5
+
+
 def test_a_row_gets_the_features_its_account_had_at_the_time() -> None:
     both = [snapshot(0), snapshot(10, shift=100.0)]
     frame = pd.DataFrame(

@@ -12,7 +12,10 @@ from shadowprice.evaluation import metrics
 from shadowprice.responses import load, make
 from shadowprice.responses.cfrnet import squared_mmd, wasserstein
 from shadowprice.responses.outcomes import Outcome
+from shadowprice.responses.tabular import fit_tabular
 from shadowprice.responses.training import TrainingConfig
+from shadowprice.responses.two_outcome import labelled_rows
+from shadowprice.responses.weights import inverse_propensity
 
 QUICK = TrainingConfig(learning_rate=2e-2, epochs=60, patience=20, decay=0.98)
 PREDICTORS = ("s_learner", "t_learner", "cfrnet", "dragonnet")
@@ -63,6 +66,27 @@ def test_a_trial_that_cannot_be_is_refused(change: dict, field: str, drawn) -> N
     few.loc[3, list(change)] = list(change.values())
     with pytest.raises(InvalidInput, match=rf"{field}.*rows: 3"):
         make("s_learner", levels=drawn.levels).fit(few)
+
+
+def test_a_propensity_counts_once_whether_logged_or_in_a_balancing_weight() -> None:
+    random = np.random.default_rng(0)
+    chance = random.dirichlet([2.0, 2.0, 2.0], 3000)
+    level = (random.random(3000)[:, None] > chance.cumsum(axis=1)).sum(axis=1)
+    propensity = np.maximum(chance[np.arange(3000), level], 0.05)
+    frame = pd.DataFrame({"level": level, "propensity": propensity, "weight": random.integers(1, 3, 3000)})
+    balanced = frame.assign(balancing_weight=inverse_propensity(level, propensity, 3).values)
+    inputs = fit_tabular(frame, ("x_",))
+    logged, twice = (labelled_rows(each, inputs, frame[["level"]].to_numpy(float), 3) for each in (frame, balanced))
+    expected = (frame["weight"] / propensity).to_numpy()
+    np.testing.assert_allclose(logged.importance, expected, rtol=1e-5)
+    # Up to a factor: the shares of the levels among the rows are those of this sample.
+    ratio = twice.importance.numpy() / expected
+    assert ratio.std() / ratio.mean() < 0.03
+    # In the loss of predictions every level still counts alike, and rows within it by their inverse propensity.
+    for j in range(3):
+        assert float(twice.weight[level == j].sum()) == pytest.approx(float(twice.weight.sum()) / 3, rel=1e-4)
+        within = twice.weight.numpy()[level == j] / expected[level == j]
+        np.testing.assert_allclose(within, within[0], rtol=1e-4)
 
 
 def test_rows_of_which_none_was_drawn_are_refused(drawn) -> None:

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from shadowprice.errors import InvalidInput
-from shadowprice.responses.weights import effective_rows, inverse_propensity, row_weights
+from shadowprice.responses.weights import effective_rows, inverse_propensity, means_by_level, row_weights
 
 
 def assigned(rows: int = 40_000, strength: float = 1.0, seed: int = 0):
@@ -83,7 +83,29 @@ def test_a_frames_weight_wins_over_its_propensity_and_neither_means_ones() -> No
     np.testing.assert_array_equal(row_weights(frame[["level"]], 2), np.ones(4))
 
 
+def test_a_balancing_weight_stands_for_the_propensity_and_multiplies_the_rows_own() -> None:
+    frame = pd.DataFrame({"level": [0, 0, 1, 1], "propensity": [0.8, 0.2, 0.5, 0.5]})
+    balanced = frame.assign(balancing_weight=inverse_propensity(frame["level"], frame["propensity"], 2).values)
+    np.testing.assert_allclose(row_weights(balanced, 2), row_weights(frame, 2))
+    own = np.array([1.0, 2.0, 0.0, 1.0])
+    product = own * row_weights(frame, 2)
+    np.testing.assert_allclose(row_weights(balanced.assign(weight=own), 2), product / product.mean())
+
+
+def test_means_by_level_are_those_of_repeated_rows() -> None:
+    random = np.random.default_rng(0)
+    level, y, weight = random.integers(0, 3, 50), random.normal(size=50), random.integers(0, 3, 50)
+    mean, total = means_by_level(level, y, weight, 4)
+    again = np.repeat(np.arange(50), weight)
+    for j in range(3):
+        assert mean[j] == pytest.approx(y[again][level[again] == j].mean())
+        assert total[j] == (level[again] == j).sum()
+    assert np.isnan(mean[3])
+
+
 @pytest.mark.parametrize("weight", [[1, -1], [1, np.nan], [0, 0]])
 def test_weights_that_cannot_be_are_refused(weight) -> None:
     with pytest.raises(InvalidInput, match="weight"):
         row_weights(pd.DataFrame({"level": [0, 1], "weight": weight}), 2)
+    with pytest.raises(InvalidInput, match="balancing_weight"):
+        row_weights(pd.DataFrame({"level": [0, 1], "balancing_weight": weight}), 2)
