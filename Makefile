@@ -14,6 +14,7 @@ SEED ?= 0
 PORT ?= 8080
 RUN ?= runs/latest
 TESTS ?= tests
+WORKERS ?= 2
 TABLES ?=
 QUICK ?=
 export UV_FIND_LINKS := $(or $(UV_FIND_LINKS),$(PIP_FIND_LINKS))
@@ -41,9 +42,9 @@ serve: install ## The services of the last run (predictor on PORT=8080, ledger o
 	$(BIN)/python -W ignore -m serving.run $(RUN) --port $(PORT)
 
 .PHONY: test
-test: install ## Every test [TESTS=path]
+test: install ## Every test [TESTS=path] [WORKERS=2]
 	# Small matrices gain nothing from a second thread and lose much where cores are shared.
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(TESTS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 20 $(TESTS)
 
 .PHONY: lint
 lint: install ## Formatting, types, imports

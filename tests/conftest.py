@@ -22,6 +22,11 @@ def _end_with_the_summary() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole runs come first: whatever else there is fits beside them on another worker."""
+    items.sort(key=lambda item: item.path.parent.name != "pipelines")
+
+
 @pytest.fixture(scope="session")
 def missing() -> Callable[[str], NoReturn]:
     """What to call when something a test needs is not here: the test is skipped, and fails in CI, which installs it."""
