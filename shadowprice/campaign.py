@@ -96,9 +96,10 @@ class Campaign:
     """A campaign over a window of whole hours (slots), starting at ``starts_at`` (UTC).
 
     gap_limit and violation_limit bound what a published price's certificate may show;
-    price_ttl_hours is how long a price may be used before answers are marked stale. exploration is
-    the share ε of requests whose level is drawn uniformly, so that every level keeps being tried with
-    a known propensity.
+    price_ttl_hours is how long a price may be used before answers are marked stale;
+    authorisation_ttl_hours how long money stays reserved for an incentive of which nothing is heard.
+    exploration is the share ε of requests whose level is drawn uniformly, so that every level keeps
+    being tried with a known propensity.
     """
 
     name: str
@@ -110,6 +111,7 @@ class Campaign:
     violation_limit: float = 1e-9
     price_ttl_hours: float = 2.0
     exploration: float = 0.0
+    authorisation_ttl_hours: float = 72.0
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -125,7 +127,7 @@ class Campaign:
             raise InvalidInput(
                 f"must be a whole number of hours, at least 1, got {self.hours!r}", field="campaign.hours"
             )
-        for name in ("gap_limit", "violation_limit", "price_ttl_hours"):
+        for name in ("gap_limit", "violation_limit", "price_ttl_hours", "authorisation_ttl_hours"):
             if not (np.isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise InvalidInput("must be a positive number", field=f"campaign.{name}")
         if not 0 <= self.exploration < 1:
@@ -174,6 +176,7 @@ class Campaign:
             "violation_limit": self.violation_limit,
             "price_ttl_hours": self.price_ttl_hours,
             "exploration": self.exploration,
+            "authorisation_ttl_hours": self.authorisation_ttl_hours,
             "labels": dict(self.labels),
         }
 
@@ -194,6 +197,7 @@ class Campaign:
                 violation_limit=float(data.get("violation_limit", 1e-9)),
                 price_ttl_hours=float(data.get("price_ttl_hours", 2.0)),
                 exploration=float(data.get("exploration", 0.0)),
+                authorisation_ttl_hours=float(data.get("authorisation_ttl_hours", 72.0)),
                 labels=dict(data.get("labels", {})),
             )
         except KeyError as missing:

@@ -1,6 +1,6 @@
 """The ledger of one campaign: what was promised, what came of it, and how much money is left.
 
-``messages`` and ``events`` are what callers send, ``authorise`` and ``settle`` the two things that
-happen to money, ``totals`` and ``traffic`` what can be asked; ``database`` and ``writer`` keep it in
-sqlite, ``app`` serves it.
+``messages`` and ``events`` are what callers send, ``authorise`` and ``settle`` what of it can be,
+``store`` what keeps the books (``sqlite`` or ``redis``), ``totals`` and ``traffic`` what can be asked;
+``sweep`` and ``log`` run beside the endpoints, ``app`` serves them.
 """

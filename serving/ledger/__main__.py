@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import uvicorn
 
 from serving.config import PREFIX, add_setting, read_campaign
-from serving.ledger.app import create_app
-from serving.ledger.database import claim
+from serving.ledger.app import Background, create_app
+from serving.ledger.guard import read_secret
+from serving.ledger.opening import open_store
+from serving.ledger.sweep import sweeping
 from serving.logs import quiet_logs
 from shadowprice.errors import ShadowpriceError
 
@@ -19,36 +22,54 @@ from shadowprice.errors import ShadowpriceError
 def main() -> int:
     """Serve until told to stop; 2 when the configuration is wrong."""
     quiet_logs()
-    parser = argparse.ArgumentParser(prog="python -m serving.ledger", description="The ledger of one campaign.")
-    add_setting(parser, os.environ, "db", "sqlite file, made if missing", type=Path)
-    add_setting(parser, os.environ, "campaign-file", "campaign as JSON", type=Path)
-    add_setting(parser, os.environ, "host", "address to listen on", default="127.0.0.1")
-    port = PREFIX + "HTTP_PORT"
-    add_setting(parser, os.environ, "port", "port to listen on", type=int, default="8081", variable=port)
-    add_setting(
-        parser, os.environ, "hard-stop", "refuse money the budget does not have", default="on", choices=["on", "off"]
-    )
-    settings = parser.parse_args()
+    settings = _settings()
     try:
         campaign = read_campaign(settings.campaign_file)
-        lock = claim(settings.db)
-        app = create_app(settings.db, campaign, hard_stop=settings.hard_stop == "on")
+        token = read_secret(settings.token_file)
+        store = open_store(campaign, settings.db, settings.redis, read_secret(settings.redis_password_file))
     except ShadowpriceError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    try:
-        uvicorn.run(
-            app,
-            host=settings.host,
-            port=settings.port,
-            log_config=None,
-            access_log=False,
-            timeout_keep_alive=65,
-            timeout_graceful_shutdown=5,
-        )
-    finally:
-        os.close(lock)
+    background: list[Background] = [partial(sweeping, store, settings.sweep_seconds)]
+    app = create_app(store, campaign, hard_stop=settings.hard_stop == "on", token=token, background=background)
+    uvicorn.run(
+        app,
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        timeout_keep_alive=65,
+        timeout_graceful_shutdown=5,
+    )
     return 0
+
+
+def _settings() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m serving.ledger", description="The ledger of one campaign.")
+
+    def add(name: str, help: str, variable: str = "", **options: object) -> None:
+        named = {"variable": PREFIX + variable} if variable else {}
+        add_setting(parser, os.environ, name, help, **named, **options)
+
+    add("campaign-file", "campaign as JSON", type=Path)
+    add("db", "sqlite file, made if missing; not used with Redis", type=Path, default="ledger.db")
+    add(
+        "redis",
+        "keep the books in Redis instead: redis://host:port/database, or rediss:// with TLS",
+        "LEDGER_REDIS",
+        default="",
+    )
+    add("redis-password-file", "file with the password of Redis", "LEDGER_REDIS_PASSWORD_FILE", type=_path, default="")
+    add("token-file", "file with the token that callers must show", "LEDGER_TOKEN_FILE", type=_path, default="")
+    add("host", "address to listen on", default="127.0.0.1")
+    add("port", "port to listen on", "HTTP_PORT", type=int, default="8081")
+    add("hard-stop", "refuse money the budget does not have", default="on", choices=["on", "off"])
+    add("sweep-seconds", "how often expired promises are released", type=float, default="5")
+    return parser.parse_args()
+
+
+def _path(text: str) -> Path | None:
+    return Path(text) if text else None
 
 
 if __name__ == "__main__":

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
-from threading import Lock
-from typing import TypeVar
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry, exposition
@@ -19,64 +15,71 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from serving.ledger.authorise import Authorise
-from serving.ledger.database import create, open_for_reading
+from serving.ledger.authorise import ceiling, entries
 from serving.ledger.events import Envelope, read_events
-from serving.ledger.messages import Authorizations, parse
+from serving.ledger.guard import guarded
+from serving.ledger.messages import Authorizations, Releases, parse
 from serving.ledger.metrics import LedgerCollector
-from serving.ledger.settle import Settle
-from serving.ledger.totals import Totals, read_totals
-from serving.ledger.traffic import MAX_SAMPLE, read_traffic
-from serving.ledger.writer import Writer
+from serving.ledger.settle import outcomes
+from serving.ledger.store import Recorded, Store, microseconds
+from serving.ledger.traffic import MAX_SAMPLE
 from serving.web import answering, json_response, read_body
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidRequest, NotFound, Unavailable
 
-Result = TypeVar("Result")
 AUTHORIZATIONS = TypeAdapter(Authorizations)
+RELEASES = TypeAdapter(Releases)
 TIME = TypeAdapter(AwareDatetime)
+TOLD = ("request_id", "level", "incentive", "response", "expected_cost", "propensity", "reason")
 
 
 class Ledger:
-    """The endpoints over one database."""
+    """The endpoints over the books of one campaign."""
 
-    def __init__(self, path: Path, campaign: Campaign, hard_stop: bool) -> None:
-        create(path, campaign.name)
+    def __init__(self, store: Store, campaign: Campaign, hard_stop: bool) -> None:
         self.campaign = campaign
-        self.hard_stop = hard_stop
-        self.writer = Writer(path)
-        self._database = open_for_reading(path)
-        self._reading = Lock()
-        self.collector = LedgerCollector(campaign, lambda: self._read(self._read_totals))
+        self.store = store
+        self._ceiling = ceiling(campaign, hard_stop)
+        self.collector = LedgerCollector(campaign, store.totals)
         self.registry = CollectorRegistry()
         self.registry.register(self.collector)
-
-    def close(self) -> None:
-        """Finish writing and let go of the file."""
-        self.writer.close()
-        self._database.close()
 
     async def authorise(self, request: Request) -> Response:
         """POST /v1/authorizations."""
         batch = parse(AUTHORIZATIONS, await read_body(request))
-        job = Authorise(self.campaign, self.hard_stop, batch, datetime.now(UTC))
-        decisions = await asyncio.wrap_future(self.writer.submit(job))
-        for item, decision in zip(batch.items, decisions, strict=True):
-            if decision.repeat:
-                self.collector.count_repeat(item.side, decision.level)
-        return json_response({"decisions": decisions})
+        now = datetime.now(UTC)
+        wanted = entries(self.campaign, batch, now)
+        recorded = await asyncio.wrap_future(self.store.authorise(wanted, self._ceiling, microseconds(now)))
+        for each in recorded:
+            if each.repeat:
+                self.collector.count_repeat(each.decision.side, each.decision.level)
+        return json_response({"decisions": [_told(each) for each in recorded]})
 
     async def settle(self, request: Request) -> Response:
         """POST /v1/outcomes."""
         events = read_events(await read_body(request), request.headers)
-        job = Settle(self.campaign, events, datetime.now(UTC))
-        return json_response(await asyncio.wrap_future(self.writer.submit(job)))
+        now = datetime.now(UTC)
+        decided = await run_in_threadpool(self.store.find, [event.request_id for event in events])
+        made = outcomes(self.campaign, events, decided, now)
+        return json_response(await asyncio.wrap_future(self.store.settle(made, microseconds(now))))
+
+    async def release(self, request: Request) -> Response:
+        """POST /v1/releases."""
+        given = parse(RELEASES, await read_body(request))
+        self._check_campaign(given.campaign)
+        wanted = list(dict.fromkeys(given.request_ids))
+        decided = await run_in_threadpool(self.store.find, wanted)
+        for index, request_id in enumerate(given.request_ids):
+            if request_id not in decided:
+                raise NotFound(f"request_ids[{index}]: request {request_id!r} was never decided")
+        now = microseconds(datetime.now(UTC))
+        return json_response(await asyncio.wrap_future(self.store.release(wanted, now)))
 
     async def totals(self, request: Request) -> Response:
         """GET /v1/totals."""
-        self._check_campaign(request)
+        self._check_campaign(_campaign(request, self.campaign))
         now = datetime.now(UTC)
-        totals = await run_in_threadpool(self._read, self._read_totals)
+        totals = await run_in_threadpool(self.store.totals)
         return json_response(
             {
                 "campaign": self.campaign.name,
@@ -90,14 +93,16 @@ class Ledger:
                 "requests": totals.requests,
                 "responses": totals.responses,
                 "outcomes": totals.outcomes,
+                "late_by_side": totals.late,
+                "authorised_by_side": totals.authorised,
             }
         )
 
     async def traffic(self, request: Request) -> Response:
         """GET /v1/traffic."""
-        self._check_campaign(request)
+        self._check_campaign(_campaign(request, self.campaign))
         since, limit = _since(request), _limit(request)
-        traffic = await run_in_threadpool(self._read, lambda database: read_traffic(database, since, limit))
+        traffic = await run_in_threadpool(self.store.traffic, since, limit)
         return json_response({"campaign": self.campaign.name, **asdict(traffic)})
 
     async def metrics(self, request: Request) -> Response:
@@ -111,50 +116,47 @@ class Ledger:
 
     async def readiness(self, request: Request) -> Response:  # noqa: ARG002
         """GET /readyz: it can read and write."""
-        await run_in_threadpool(self._read, self._read_totals)
-        if not self.writer.alive:
+        await run_in_threadpool(self.store.totals)
+        if not self.store.alive:
             raise Unavailable("the ledger's writer has stopped; restart the service")
         return json_response({"status": "ready", "campaign": self.campaign.name})
 
-    def _read_totals(self, database: sqlite3.Connection) -> Totals:
-        return read_totals(database, self.campaign)
-
-    def _read(self, query: Callable[[sqlite3.Connection], Result]) -> Result:
-        with self._reading:
-            try:
-                # One transaction, so that all that is read belongs together.
-                self._database.execute("BEGIN")
-                try:
-                    return query(self._database)
-                finally:
-                    self._database.execute("ROLLBACK")
-            except sqlite3.Error as error:
-                raise Unavailable(f"the ledger cannot be read: {error}") from error
-
-    def _check_campaign(self, request: Request) -> None:
-        name = request.query_params.get("campaign", self.campaign.name)
+    def _check_campaign(self, name: str) -> None:
         if name != self.campaign.name:
             raise NotFound(f"campaign {name!r} is not kept here; this is {self.campaign.name!r}")
 
 
-def create_app(path: Path, campaign: Campaign, *, hard_stop: bool) -> FastAPI:
-    """The ledger of ``campaign`` in the sqlite file ``path``.
+Background = Callable[[], AbstractContextManager[None]]
 
-    Raises:
-        Conflict: the file belongs to another campaign.
-        Unavailable: the file cannot be used.
+
+def create_app(
+    store: Store,
+    campaign: Campaign,
+    *,
+    hard_stop: bool,
+    token: str | None = None,
+    background: Sequence[Background] = (),
+) -> FastAPI:
+    """The ledger of ``campaign`` over its books, which it closes at its end.
+
+    ``token`` is what callers must show, except of the metrics and the probes, which carry no names of
+    accounts. ``background`` is what runs beside the endpoints while they are served, such as the sweep.
     """
-    ledger = Ledger(path, campaign, hard_stop)
+    ledger = Ledger(store, campaign, hard_stop)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        ledger.close()
+        with ExitStack() as running:
+            running.callback(store.close)
+            for each in background:
+                running.enter_context(each())
+            yield
 
     app = FastAPI(title="shadowprice ledger", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
     for route, endpoint, method, documented in (
         ("/v1/authorizations", ledger.authorise, "POST", Authorizations),
         ("/v1/outcomes", ledger.settle, "POST", Envelope),
+        ("/v1/releases", ledger.release, "POST", Releases),
         ("/v1/totals", ledger.totals, "GET", None),
         ("/v1/traffic", ledger.traffic, "GET", None),
         ("/metrics", ledger.metrics, "GET", None),
@@ -164,7 +166,7 @@ def create_app(path: Path, campaign: Campaign, *, hard_stop: bool) -> FastAPI:
         schema = {"application/json": {"schema": documented.model_json_schema()}} if documented else None
         app.add_api_route(
             route,
-            answering(endpoint),
+            answering(guarded(endpoint, token if route.startswith("/v1/") else None)),
             methods=[method],
             name=endpoint.__name__,
             description=endpoint.__doc__,
@@ -173,12 +175,22 @@ def create_app(path: Path, campaign: Campaign, *, hard_stop: bool) -> FastAPI:
     return app
 
 
-def _since(request: Request) -> datetime | None:
+def _told(recorded: Recorded) -> dict[str, object]:
+    """What the predictor is told."""
+    decision = recorded.decision
+    return {name: getattr(decision, name) for name in TOLD} | {"repeat": recorded.repeat}
+
+
+def _campaign(request: Request, campaign: Campaign) -> str:
+    return str(request.query_params.get("campaign", campaign.name))
+
+
+def _since(request: Request) -> int:
     text = request.query_params.get("since")
     if text is None:
-        return None
+        return 0
     try:
-        return TIME.validate_strings(text)
+        return microseconds(TIME.validate_strings(text))
     except ValueError:
         raise InvalidRequest(
             "must be a time with its offset from UTC, such as 2024-05-01T12:00:00Z", field="since"

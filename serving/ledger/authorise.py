@@ -1,171 +1,88 @@
-"""Authorising: recording what is promised before it is promised, within the budget."""
+"""Authorising: what a call may ask to be promised, and what each request is told if the money is gone."""
 
 from __future__ import annotations
 
-import sqlite3
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 
-import orjson
-
-from serving.ledger.database import microseconds
 from serving.ledger.messages import Authorizations, Item, Unprocessable
+from serving.ledger.store import Decision, Entry, microseconds
 from serving.protocol import NOTHING
 from shadowprice.campaign import Campaign
-from shadowprice.errors import Conflict, NotFound
+from shadowprice.errors import NotFound
 
 
-@dataclass(frozen=True)
-class Stored:
-    """A decision as it is kept; ``repeat`` when it was there before."""
+def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> list[Entry]:
+    """The decisions of one call, ready to be recorded.
 
-    request_id: str
-    level: int
-    incentive: int
-    response: float
-    expected_cost: float
-    propensity: float
-    reason: str
-    repeat: bool = field(kw_only=True)
+    A request whose incentive does not fit the budget any more is given the level of no incentive, or
+    nothing at all where there is none.
 
-
-@dataclass(frozen=True)
-class Authorise:
-    """A job of the writer: authorise the decisions of one call, all or none.
-
-    hard_stop   refuse money that a total budget no longer has
-    decided_at  UTC
-
-    The promise of a request that was decided before is what was promised then. With the hard stop,
-    what is promised and not settled counts as spent at its face value; a request whose incentive
-    no longer fits is given the level of no incentive, or nothing at all where there is none.
+    Raises:
+        NotFound: another campaign.
+        Unprocessable: a side, level, amount or vector of propensities that the campaign does not have.
     """
-
-    campaign: Campaign
-    hard_stop: bool
-    batch: Authorizations
-    decided_at: datetime
-
-    def __call__(self, database: sqlite3.Connection) -> list[Stored]:
-        """What stands for each item, in order.
-
-        Raises:
-            NotFound: another campaign.
-            Unprocessable: a level or amount the campaign does not offer.
-            Conflict: a request id that stands for another account or side.
-        """
-        self._check()
-        known = _find(database, [item.request_id for item in self.batch.items])
-        left = _money_left(database, self.campaign) if self.hard_stop else None
-        answers: list[Stored] = []
-        new: list[tuple[Item, Stored]] = []
-        for index, item in enumerate(self.batch.items):
-            before = known.get(item.request_id)
-            if before is None:
-                stored = self._grant(item, left)
-                if left is not None:
-                    left -= stored.incentive
-                new.append((item, stored))
-                known[item.request_id] = (item.account_id, item.side, stored)
-            else:
-                account_id, side, first = before
-                if (account_id, side) != (item.account_id, item.side):
-                    raise Conflict(
-                        f"items[{index}].request_id: {item.request_id!r} was decided before for another account "
-                        "or side; every request needs an identifier of its own"
-                    )
-                stored = replace(first, repeat=True)
-            answers.append(stored)
-        self._write(database, new)
-        return answers
-
-    def _check(self) -> None:
-        if self.batch.campaign != self.campaign.name:
-            raise NotFound(f"campaign {self.batch.campaign!r} is not kept here; this is {self.campaign.name!r}")
-        for index, item in enumerate(self.batch.items):
-            if item.side not in self.campaign.sides:
-                raise Unprocessable(
-                    f"the campaign has {sorted(self.campaign.sides)}, not {item.side!r}", field=f"items[{index}].side"
-                )
-            levels = self.campaign.sides[item.side].levels
-            if item.level >= len(levels):
-                raise Unprocessable(f"must be below {len(levels)}", field=f"items[{index}].level")
-            if item.incentive != levels[item.level]:
-                raise Unprocessable(
-                    f"level {item.level} is {levels[item.level]} minor units", field=f"items[{index}].incentive"
-                )
-
-    def _grant(self, item: Item, left: float | None) -> Stored:
-        if left is None or item.incentive <= max(left, 0):
-            return Stored(
-                item.request_id,
-                item.level,
-                item.incentive,
-                item.response,
-                item.expected_cost,
-                item.propensity,
-                item.reason,
-                repeat=False,
-            )
-        free = self.campaign.sides[item.side].levels[0] == 0
-        return Stored(
-            item.request_id,
-            level=0 if free else NOTHING,
-            incentive=0,
-            response=item.response_unpaid,
-            expected_cost=0.0,
-            propensity=1.0,
-            reason="budget_exhausted",
-            repeat=False,
+    if batch.campaign != campaign.name:
+        raise NotFound(f"campaign {batch.campaign!r} is not kept here; this is {campaign.name!r}")
+    at = microseconds(decided_at)
+    expires_at = microseconds(decided_at + timedelta(hours=campaign.authorisation_ttl_hours))
+    made = []
+    for index, item in enumerate(batch.items):
+        _check(campaign, item, f"items[{index}]")
+        granted = Decision(
+            request_id=item.request_id,
+            account_id=item.account_id,
+            side=item.side,
+            level=item.level,
+            incentive=item.incentive,
+            response=item.response,
+            expected_cost=item.expected_cost,
+            propensity=item.propensity,
+            propensities=tuple(item.propensities or ()),
+            reason=item.reason,
+            model_version=batch.model_version,
+            price_version=batch.price_version,
+            features_at=None if item.features_at is None else round(item.features_at * 1e6),
+            decided_at=at,
         )
-
-    def _write(self, database: sqlite3.Connection, new: list[tuple[Item, Stored]]) -> None:
-        at = microseconds(self.decided_at)
-        database.executemany(
-            "INSERT INTO decision (request_id, account_id, side, level, incentive, response, expected_cost, propensity,"
-            " reason, model_version, price_version, decided_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (
-                    item.request_id,
-                    item.account_id,
-                    item.side,
-                    stored.level,
-                    stored.incentive,
-                    stored.response,
-                    stored.expected_cost,
-                    stored.propensity,
-                    stored.reason,
-                    self.batch.model_version,
-                    self.batch.price_version,
-                    at,
-                )
-                for item, stored in new
-            ],
-        )
-        database.executemany(
-            "INSERT INTO tally (side, level, reason, decisions, authorised) VALUES (?, ?, ?, 1, ?)"
-            " ON CONFLICT (side, level, reason)"
-            " DO UPDATE SET decisions = decisions + 1, authorised = authorised + excluded.authorised",
-            [(item.side, stored.level, stored.reason, stored.incentive) for item, stored in new],
-        )
+        made.append(Entry(granted, _refused(campaign, item, granted), expires_at))
+    return made
 
 
-def _find(database: sqlite3.Connection, request_ids: list[str]) -> dict[str, tuple[str, str, Stored]]:
-    """request id → account, side and decision, of those decided before."""
-    rows = database.execute(
-        "SELECT account_id, side, request_id, level, incentive, response, expected_cost, propensity, reason"
-        " FROM decision WHERE request_id IN (SELECT value FROM json_each(?))",
-        (orjson.dumps(request_ids).decode(),),
+def ceiling(campaign: Campaign, hard_stop: bool) -> int | None:
+    """What may be promised and spent at most; None without the hard stop and for a mean, which has no amount."""
+    return int(campaign.budget.limit) if hard_stop and campaign.budget.form == "total" else None
+
+
+def _refused(campaign: Campaign, item: Item, granted: Decision) -> Decision:
+    levels = campaign.sides[item.side].levels
+    free = levels[0] == 0
+    return replace(
+        granted,
+        level=0 if free else NOTHING,
+        incentive=0,
+        response=item.response_unpaid,
+        expected_cost=0.0,
+        propensity=1.0,
+        propensities=(1.0, *(0.0 for _ in levels[1:])) if free else (),
+        reason="budget_exhausted",
     )
-    return {values[0]: (account_id, side, Stored(*values, repeat=True)) for account_id, side, *values in rows}
 
 
-def _money_left(database: sqlite3.Connection, campaign: Campaign) -> float | None:
-    """Minor units neither spent nor promised; None for a mean, which has no such amount."""
-    if campaign.budget.form != "total":
-        return None
-    (authorised,) = database.execute("SELECT COALESCE(SUM(authorised), 0) FROM tally").fetchone()
-    released, spent = database.execute(
-        "SELECT COALESCE(SUM(released), 0), COALESCE(SUM(spent), 0) FROM settlement"
-    ).fetchone()
-    return float(int(campaign.budget.limit) - (authorised - released) - spent)
+def _check(campaign: Campaign, item: Item, where: str) -> None:
+    if item.side not in campaign.sides:
+        raise Unprocessable(f"the campaign has {sorted(campaign.sides)}, not {item.side!r}", field=f"{where}.side")
+    levels = campaign.sides[item.side].levels
+    if item.level >= len(levels):
+        raise Unprocessable(f"must be below {len(levels)}", field=f"{where}.level")
+    if item.incentive != levels[item.level]:
+        raise Unprocessable(f"level {item.level} is {levels[item.level]} minor units", field=f"{where}.incentive")
+    vector = item.propensities
+    if vector is None:
+        return
+    if len(vector) != len(levels):
+        raise Unprocessable(f"must have {len(levels)} values, one per level", field=f"{where}.propensities")
+    if abs(sum(vector) - 1.0) > 1e-6 or abs(vector[item.level] - item.propensity) > 1e-9:
+        raise Unprocessable(
+            "must sum to 1 and hold the propensity of the level given at its place", field=f"{where}.propensities"
+        )

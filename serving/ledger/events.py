@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Literal
 
 import orjson
@@ -71,6 +72,7 @@ class Event:
     redeemed: bool | None
     response: float
     cost: int
+    observed_at: datetime
     content: str
 
 
@@ -108,5 +110,6 @@ def _event(envelope: Envelope, where: str) -> Event:
         redeemed=data.redeemed,
         response=float(bool(data.redeemed)) if data.response is None else data.response,
         cost=data.cost,
+        observed_at=data.observed_at,
         content=data.model_dump_json(),
     )

@@ -27,6 +27,7 @@ def _check_reason(value: str) -> str:
 Identifier = Annotated[str, AfterValidator(_check_identifier)]
 MinorUnits = Annotated[int, Field(ge=0, le=MAX_MINOR_UNITS)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class Message(BaseModel):
@@ -41,6 +42,8 @@ class Item(Message):
     incentive        minor units at that level
     response         expected response, and expected_cost the money it is expected to cost
     response_unpaid  expected response if the money is refused
+    propensities     probability of each level of the side, for the log; not kept where absent
+    features_at      when the features were computed, seconds since 1970 (UTC); absent where there were none
     """
 
     request_id: Identifier
@@ -53,6 +56,8 @@ class Item(Message):
     propensity: Annotated[float, Field(gt=0, le=1)]
     reason: Annotated[str, AfterValidator(_check_reason)]
     response_unpaid: Finite = 0.0
+    propensities: Annotated[list[Probability], Field(max_length=10_000)] | None = None
+    features_at: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] | None = None
 
 
 class Authorizations(Message):
@@ -62,6 +67,13 @@ class Authorizations(Message):
     model_version: Identifier
     price_version: Annotated[int, Field(ge=1, le=2**53)]
     items: Annotated[list[Item], Field(min_length=1, max_length=MAX_ITEMS)]
+
+
+class Releases(Message):
+    """Promises that were not made use of, given back all or none."""
+
+    campaign: Identifier
+    request_ids: Annotated[list[Identifier], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
 Parsed = TypeVar("Parsed")

@@ -9,6 +9,7 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from serving.ledger.store import CAUSES
 from serving.ledger.totals import Totals
 from serving.protocol import NOTHING, REASONS
 from shadowprice.campaign import Campaign, Side
@@ -45,8 +46,22 @@ class LedgerCollector(Collector):
             for side, value in values.items():
                 counter.add_metric([name, side], value)
             yield counter
+        late = CounterMetricFamily(
+            "shadowprice_late_minor_units", "Money paid on promises released before", labels=["campaign", "side"]
+        )
+        released = CounterMetricFamily(
+            "shadowprice_released_minor_units",
+            "Face value of promises that expired or were given back",
+            labels=["campaign", "side", "reason"],
+        )
+        for side in self._campaign.sides:
+            late.add_metric([name, side], totals.late.get(side, 0))
+            for cause in CAUSES:
+                released.add_metric([name, side, cause], totals.released.get((side, cause), 0))
+        yield late
+        yield released
         outstanding = GaugeMetricFamily(
-            "shadowprice_outstanding_minor_units", "Money promised and not settled yet", labels=["campaign", "side"]
+            "shadowprice_outstanding_minor_units", "Money promised and still reserved", labels=["campaign", "side"]
         )
         for side, value in totals.outstanding.items():
             outstanding.add_metric([name, side], value)

@@ -1,10 +1,9 @@
-"""How much was promised, spent and answered: read from the database, so a restart changes nothing."""
+"""How much was promised, spent and answered: kept with the books, so a restart changes nothing."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from shadowprice.campaign import Campaign, Side
@@ -18,10 +17,12 @@ class Totals:
 
     decisions    (side, level, reason) → requests decided
     authorised   promised, at face value
-    outstanding  promised and not settled yet
+    outstanding  promised and still open
     spent        paid
     responses    redemptions of customers, share ratios of merchants
     outcomes     requests settled
+    released     (side, cause) → face value of promises that expired or were given back
+    late         paid on promises that had been released before
     """
 
     decisions: Mapping[tuple[Side, int, str], int]
@@ -30,6 +31,8 @@ class Totals:
     spent: Mapping[Side, int]
     responses: Mapping[Side, float]
     outcomes: Mapping[Side, int]
+    released: Mapping[tuple[Side, str], int] = field(default_factory=dict)
+    late: Mapping[Side, int] = field(default_factory=dict)
 
     @property
     def requests(self) -> dict[Side, int]:
@@ -45,26 +48,3 @@ class Totals:
             spent=sum(self.spent.values()), responses=self.responses, requests=self.requests, observed_at=now
         )
         return money_left(campaign, report)
-
-
-def read_totals(database: sqlite3.Connection, campaign: Campaign) -> Totals:
-    """Totals of every side of the campaign, zero where nothing happened yet."""
-    tally = database.execute("SELECT side, level, reason, decisions, authorised FROM tally").fetchall()
-    settled = {
-        row[0]: row[1:] for row in database.execute("SELECT side, outcomes, released, spent, responses FROM settlement")
-    }
-    authorised: dict[Side, int] = dict.fromkeys(campaign.sides, 0)
-    for side, _, _, _, amount in tally:
-        authorised[side] += amount
-    column = {
-        name: {side: settled.get(side, (0, 0, 0, 0.0))[index] for side in campaign.sides}
-        for index, name in enumerate(("outcomes", "released", "spent", "responses"))
-    }
-    return Totals(
-        decisions={(side, level, reason): count for side, level, reason, count, _ in tally},
-        authorised=authorised,
-        outstanding={side: authorised[side] - column["released"][side] for side in campaign.sides},
-        spent=column["spent"],
-        responses=column["responses"],
-        outcomes=column["outcomes"],
-    )

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -9,9 +9,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from serving.features import Features
-from serving.ledger.authorise import Authorise
-from serving.ledger.database import TABLES
+from serving.ledger.authorise import ceiling, entries
 from serving.ledger.messages import Authorizations, Item
+from serving.ledger.sqlite.database import TABLES
+from serving.ledger.sqlite.promises import Authorise
+from serving.ledger.store import microseconds
 from serving.ledger_client import Authorised
 from serving.metrics import PredictorMetrics
 from serving.predictor import Predictor
@@ -57,9 +59,13 @@ class LocalLedger:
             price_version=price_version,
             items=[Item(**vars(proposal)) for proposal in proposals],
         )
+        now = datetime.now(UTC)
+        wanted = entries(self.campaign, batch, now)
+        recorded = Authorise(wanted, ceiling(self.campaign, True), microseconds(now))(self.database)
+        names = [field.name for field in fields(Authorised) if field.name != "repeat"]
         return [
-            Authorised(**vars(stored))
-            for stored in Authorise(self.campaign, True, batch, datetime.now(UTC))(self.database)
+            Authorised(**{name: getattr(each.decision, name) for name in names}, repeat=each.repeat)
+            for each in recorded
         ]
 
 

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from serving.client import DecisionClient, LedgerClient, Outcome
 from serving.launch import free_port, start_ledger
-from serving.ledger.database import open_for_reading
+from serving.ledger.sqlite.database import open_for_reading
 from shadowprice.decision import decide
 from shadowprice.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from shadowprice.pacing.spend import MetricsSpend

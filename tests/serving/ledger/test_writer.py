@@ -4,18 +4,27 @@ import os
 import sqlite3
 import threading
 from concurrent.futures import wait
+from datetime import UTC, datetime
 
 import pytest
 
-from serving.ledger.database import claim, create, open_for_reading
-from serving.ledger.writer import Writer
+from serving.ledger.sqlite.database import claim, create, open_for_reading
+from serving.ledger.sqlite.writer import Writer
+from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import Conflict, NotFound, Unavailable
+
+SPRING = {
+    "name": "spring",
+    "sides": {"customer": Terms(levels=(0, 50))},
+    "budget": Budget(limit=1000),
+    "starts_at": datetime(2024, 5, 1, tzinfo=UTC),
+}
 
 
 @pytest.fixture
 def path(tmp_path):
     file = tmp_path / "ledger.db"
-    create(file, "spring")
+    create(file, Campaign(**SPRING))
     return file
 
 
@@ -106,8 +115,8 @@ def test_a_database_that_cannot_be_written_makes_callers_wait_for_another_day(pa
 
 def test_a_file_belongs_to_one_campaign_and_one_process(path):
     with pytest.raises(Conflict, match="autumn"):
-        create(path, "autumn")
-    create(path, "spring")
+        create(path, Campaign(**SPRING | {"name": "autumn"}))
+    create(path, Campaign(**SPRING))
     lock = claim(path)
     with pytest.raises(Conflict, match="another process"):
         claim(path)
@@ -119,4 +128,4 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
     file = tmp_path / "ledger.db"
     file.write_text("this is not a database, but it is long enough to look like one" * 20)
     with pytest.raises(Unavailable, match=r"ledger\.db"):
-        create(file, "spring")
+        create(file, Campaign(**SPRING))

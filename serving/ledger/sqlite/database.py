@@ -5,16 +5,16 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, Unavailable
 
-SCHEMA_VERSION = "1"
+SCHEMA_VERSION = "2"
 TABLES = """
-CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 -- One row per request, written once. decided_at in microseconds since 1970 (UTC).
-CREATE TABLE IF NOT EXISTS decision (
+CREATE TABLE decision (
     sequence INTEGER PRIMARY KEY,
     request_id TEXT NOT NULL UNIQUE,
     account_id TEXT NOT NULL,
@@ -24,26 +24,48 @@ CREATE TABLE IF NOT EXISTS decision (
     response REAL NOT NULL,
     expected_cost REAL NOT NULL,
     propensity REAL NOT NULL,
+    propensities TEXT NOT NULL DEFAULT '[]',
     reason TEXT NOT NULL,
     model_version TEXT NOT NULL,
     price_version INTEGER NOT NULL,
+    features_at INTEGER,
     decided_at INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX IF NOT EXISTS decision_time ON decision (decided_at);
+CREATE INDEX decision_time ON decision (decided_at);
+-- Promises of money that are open; expires_at in microseconds since 1970 (UTC).
+CREATE TABLE promise (
+    request_id TEXT PRIMARY KEY REFERENCES decision (request_id),
+    side TEXT NOT NULL,
+    incentive INTEGER NOT NULL CHECK (incentive > 0),
+    expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX promise_expiry ON promise (expires_at);
+-- Promises that were released without an outcome, written once.
+CREATE TABLE release (
+    request_id TEXT PRIMARY KEY REFERENCES decision (request_id),
+    side TEXT NOT NULL,
+    cause TEXT NOT NULL,
+    incentive INTEGER NOT NULL,
+    released_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 -- One row per settled request, written once; content is the data of the event as JSON.
-CREATE TABLE IF NOT EXISTS outcome (
+CREATE TABLE outcome (
     sequence INTEGER PRIMARY KEY,
     source TEXT NOT NULL,
     event_id TEXT NOT NULL,
     request_id TEXT NOT NULL UNIQUE REFERENCES decision (request_id),
+    side TEXT NOT NULL,
     response REAL NOT NULL CHECK (response >= 0),
     cost INTEGER NOT NULL CHECK (cost >= 0),
+    late INTEGER NOT NULL,
     content TEXT NOT NULL,
+    observed_at INTEGER NOT NULL,
     recorded_at INTEGER NOT NULL,
     UNIQUE (source, event_id)
 ) STRICT;
--- Sums over the two tables above, kept in the same transactions.
-CREATE TABLE IF NOT EXISTS tally (
+-- Sums over the tables above, kept in the same transactions; closed is the face value of promises that are not
+-- open any more, expired and returned that of those released, late what was paid on those all the same.
+CREATE TABLE tally (
     side TEXT NOT NULL,
     level INTEGER NOT NULL,
     reason TEXT NOT NULL,
@@ -51,18 +73,21 @@ CREATE TABLE IF NOT EXISTS tally (
     authorised INTEGER NOT NULL,
     PRIMARY KEY (side, level, reason)
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS settlement (
+CREATE TABLE settlement (
     side TEXT PRIMARY KEY,
-    outcomes INTEGER NOT NULL,
-    released INTEGER NOT NULL,
-    spent INTEGER NOT NULL,
-    responses REAL NOT NULL
+    outcomes INTEGER NOT NULL DEFAULT 0,
+    closed INTEGER NOT NULL DEFAULT 0,
+    expired INTEGER NOT NULL DEFAULT 0,
+    returned INTEGER NOT NULL DEFAULT 0,
+    spent INTEGER NOT NULL DEFAULT 0,
+    late INTEGER NOT NULL DEFAULT 0,
+    responses REAL NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 """
 BUSY_SECONDS = 5.0
 
 
-def create(path: Path, campaign: str) -> None:
+def create(path: Path, campaign: Campaign) -> None:
     """Make the tables if there are none, and make sure that the file belongs to the campaign.
 
     Raises:
@@ -72,8 +97,10 @@ def create(path: Path, campaign: str) -> None:
     try:
         database = open_for_writing(path)
         try:
-            database.executescript(TABLES)
-            for key, value in (("campaign", campaign), ("schema", SCHEMA_VERSION)):
+            about = database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'about'").fetchone()
+            if about is None:
+                database.executescript(f"BEGIN IMMEDIATE;{TABLES}COMMIT;")
+            for key, value in (("campaign", campaign.name), ("schema", SCHEMA_VERSION)):
                 database.execute("INSERT OR IGNORE INTO about (key, value) VALUES (?, ?)", (key, value))
                 (found,) = database.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
                 if found != value:
@@ -129,16 +156,3 @@ def claim(path: Path) -> int:
         os.close(descriptor)
         raise Conflict(f"ledger {path}: another process is writing to it") from None
     return descriptor
-
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def microseconds(at: datetime) -> int:
-    """Microseconds since 1970 (UTC) of an aware time, exactly."""
-    return (at - EPOCH) // timedelta(microseconds=1)
-
-
-def time_of(microseconds: int) -> datetime:
-    """The inverse of :func:`microseconds`."""
-    return EPOCH + timedelta(microseconds=microseconds)

@@ -1,0 +1,60 @@
+"""A Redis of our own whose file is synced before every answer, to be killed and started again."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from serving.launch import HOST, free_port
+
+START_SECONDS = 20.0
+
+
+class RedisServer:
+    """A redis-server on a free port with its append-only file in ``folder``; not yet started."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.port = free_port()
+        self.url = f"redis://{HOST}:{self.port}/0"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._command = [
+            *(shutil.which("redis-server") or "redis-server", "--bind", HOST, "--port", str(self.port)),
+            *("--dir", str(folder), "--save", "", "--appendonly", "yes", "--appendfsync", "always"),
+            *options,
+        ]
+        self._log = folder / "redis.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it has read its file."""
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        deadline = time.monotonic() + START_SECONDS
+        while not self._answers():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise RuntimeError(f"redis-server does not start: {self._log.read_text()[-2000:]}")
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """End it by SIGKILL."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """End it politely."""
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(timeout=20)
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection((HOST, self.port), timeout=1) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(64).startswith((b"+PONG", b"-NOAUTH"))
+        except OSError:
+            return False

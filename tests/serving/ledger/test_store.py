@@ -1,0 +1,356 @@
+"""What every store of the ledger must do, each held to the same words."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from serving.ledger.store import microseconds
+from shadowprice.campaign import Terms
+from shadowprice.errors import Conflict, NotFound, ShadowpriceError
+
+HOUR = timedelta(hours=1)
+
+
+def told(recorded):
+    return [(each.decision.level, each.decision.incentive, each.decision.reason, each.repeat) for each in recorded]
+
+
+def test_a_new_decision_is_kept_as_it_was_sent(books, kit):
+    vector = [0.25, 0.5, 0.25]
+    (recorded,) = books.authorise(kit.item("r1", propensities=vector, features_at=1714564800.25))
+    assert not recorded.repeat
+    kept = books.store.find(["r1", "r2"])
+    assert kept == {"r1": recorded.decision}
+    decision = kept["r1"]
+    assert (decision.account_id, decision.side, decision.level, decision.incentive) == ("a", "customer", 1, 50)
+    assert (decision.response, decision.expected_cost, decision.propensity) == (0.25, 12.5, 0.5)
+    assert (decision.propensities, decision.features_at) == (tuple(vector), 1714564800250000)
+    assert (decision.reason, decision.model_version, decision.price_version) == ("tie", "m", 1)
+    assert decision.decided_at == microseconds(kit.now)
+
+
+def test_a_repeat_gets_the_first_decision_whatever_it_proposes(books, kit):
+    (first,) = books.authorise(kit.item("r1", level=2))
+    books.at += HOUR
+    again, other = books.authorise(kit.item("r1", level=0, reason="optimal"), kit.item("r2"))
+    assert (again.decision, again.repeat, other.repeat) == (first.decision, True, False)
+    assert sum(books.store.totals().authorised.values()) == 180
+
+
+def test_a_request_twice_in_one_call_is_one_decision(books, kit):
+    first, second = books.authorise(kit.item("r1", level=2), kit.item("r1", level=1))
+    assert (first.repeat, second.repeat, second.decision) == (False, True, first.decision)
+    assert books.money() == (130, 0)
+
+
+@pytest.mark.parametrize("change", [{"account_id": "b"}, {"side": "merchant"}])
+def test_a_request_id_of_another_account_or_side_is_a_conflict_and_nothing_of_the_call_is_kept(books, kit, change):
+    books.authorise(kit.item("r1"))
+    with pytest.raises(Conflict, match=r"items\[1\].*'r1'"):
+        books.authorise(kit.item("r0"), kit.item("r1", **change))
+    with pytest.raises(Conflict, match=r"items\[1\].*'r9'"):
+        books.authorise(kit.item("r9"), kit.item("r9", **change))
+    assert books.store.find(["r0", "r9"]) == {}
+    assert books.money() == (50, 0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"incentive": 51}, "incentive"),
+        ({"side": "merchant", "incentive": 50}, "incentive"),
+        ({"propensities": [0.5, 0.5]}, "propensities"),
+        ({"propensities": [0.5, 0.25, 0.25]}, "propensities"),
+        ({"propensities": [0.5, 0.5, 0.25]}, "propensities"),
+    ],
+)
+def test_what_the_campaign_does_not_offer_is_refused(books, kit, wrong, field):
+    with pytest.raises(ShadowpriceError) as refusal:
+        books.authorise(kit.item("r", **wrong))
+    assert (refusal.value.field, refusal.value.status) == (f"items[0].{field}", 422)
+
+
+def test_a_level_or_campaign_that_does_not_exist_is_refused(books, kit):
+    with pytest.raises(ShadowpriceError) as refusal:
+        books.authorise(kit.item("r").model_copy(update={"level": 3}))
+    assert refusal.value.field == "items[0].level"
+    with pytest.raises(NotFound, match="autumn"):
+        books.authorise(kit.item("r"), campaign=kit.campaign(name="autumn"))
+
+
+def test_promises_never_exceed_the_budget_and_a_settled_one_frees_what_it_did_not_cost(open_books, kit):
+    books = open_books(limit=200)
+    first = books.authorise(kit.item("a", level=2), kit.item("b"), kit.item("c"))
+    assert told(first) == [(2, 130, "tie", False), (1, 50, "tie", False), (0, 0, "budget_exhausted", False)]
+    refused = first[2].decision
+    assert (refused.response, refused.propensity, refused.propensities) == (0.125, 1.0, (1.0, 0.0, 0.0))
+    assert told(books.authorise(kit.item("m", side="merchant"))) == [(-1, 0, "budget_exhausted", False)]
+    assert told(books.authorise(kit.item("c", level=2))) == [(0, 0, "budget_exhausted", True)]
+    assert books.settle(kit.event("a", 0)) == (1, 0)
+    assert told(books.authorise(kit.item("d", level=2))) == [(2, 130, "tie", False)]
+
+
+def test_without_the_hard_stop_and_for_a_mean_the_budget_does_not_bind(open_books, kit):
+    unbound = open_books(limit=0)
+    assert told(unbound.authorise(kit.item("a", level=2), hard_stop=False)) == [(2, 130, "tie", False)]
+    mean = open_books(limit=1.5, form="per_account")
+    assert told(mean.authorise(kit.item("a", level=2))) == [(2, 130, "tie", False)]
+
+
+def test_an_outcome_is_booked_once_however_often_it_arrives(books, kit):
+    books.authorise(kit.item("c1"))
+    assert books.settle(kit.event("c1", 50)) == (1, 0)
+    assert books.settle(kit.event("c1", 50), kit.event("c1", 50)) == (0, 2)
+    assert books.settle(kit.event("c1", 50, event_id="e9", source="bank")) == (0, 1)
+    totals = books.store.totals()
+    assert (books.money(), totals.responses["customer"], totals.outcomes["customer"]) == ((0, 50), 1.0, 1)
+
+
+def test_twice_in_one_call_is_once(books, kit):
+    books.authorise(kit.item("c1"))
+    assert books.settle(kit.event("c1", 50), kit.event("c1", 50), kit.event("c1", 50, event_id="e9")) == (1, 2)
+    assert books.money() == (0, 50)
+
+
+def test_another_content_of_an_event_or_request_is_a_conflict_and_nothing_of_the_call_is_kept(books, kit):
+    books.authorise(kit.item("c1"), kit.item("c2"), kit.item("c3"))
+    books.settle(kit.event("c1", 50, event_id="e1"))
+    with pytest.raises(Conflict, match=r"\[1\]\.id: event 'e1'"):
+        books.settle(kit.event("c2", 50), kit.event("c3", 50, event_id="e1"))
+    with pytest.raises(
+        Conflict, match=r"\[1\]\.data\.request_id: request 'c1' is settled with response 1.0 and cost 50"
+    ):
+        books.settle(kit.event("c2", 50), kit.event("c1", 0, event_id="e2"))
+    with pytest.raises(Conflict, match=r"\[1\].*'c2' is settled with response 1.0 and cost 50"):
+        books.settle(kit.event("c2", 50), kit.event("c2", 0, event_id="e3"))
+    assert books.money() == (100, 50)
+    assert books.settle(kit.event("c2", 50, event_id="e1", source="bank")) == (1, 0)
+
+
+def test_an_outcome_of_a_request_of_nobody_or_of_another_campaign_is_not_found(open_books, kit):
+    books, other = open_books(), open_books()
+    other.authorise(kit.item("theirs"))
+    for request_id in ("nobody", "theirs"):
+        with pytest.raises(NotFound, match=rf"\[0\]\.data\.request_id: request '{request_id}'"):
+            books.settle(kit.event(request_id, 0))
+    assert other.money() == (50, 0)
+
+
+@pytest.mark.parametrize(
+    ("forged", "field"),
+    [
+        ({"cost": 51}, "cost"),
+        ({"cost": 50, "redeemed": False}, "cost"),
+        ({"response": 0.5, "redeemed": True}, "response"),
+        ({"response": 1.0}, "redeemed"),
+        ({"request_id": "m1", "cost": 61, "response": 1.0}, "cost"),
+        ({"request_id": "late", "cost": 51}, "cost"),
+        ({"at": timedelta(minutes=6)}, "observed_at"),
+        ({"at": -timedelta(minutes=6)}, "observed_at"),
+    ],
+)
+def test_an_outcome_that_cannot_be_is_refused(books, kit, forged, field):
+    books.authorise(kit.item("c1"), kit.item("m1", side="merchant"), kit.item("late"))
+    books.release("late")
+    before = books.money()
+    values = {"request_id": "c1", "cost": 0} | forged
+    values["at"] = kit.now + values.get("at", timedelta(minutes=4))
+    with pytest.raises(ShadowpriceError) as refusal:
+        books.settle(kit.event(**values))
+    assert (refusal.value.field, refusal.value.status) == (f"[0].data.{field}", 422)
+    assert books.money() == before
+
+
+def test_a_merchant_paid_on_response_costs_as_many_incentives_as_it_brings_units(open_books, kit):
+    books = open_books(sides={"merchant": Terms(levels=kit.levels["merchant"])})
+    books.authorise(kit.item("m1", side="merchant"), kit.item("m2", side="merchant"))
+    assert books.settle(kit.event("m1", 90, response=1.5)) == (1, 0)
+    with pytest.raises(ShadowpriceError, match=r"60 minor units for each of 1.5 units"):
+        books.settle(kit.event("m2", 91, response=1.5))
+
+
+def test_what_is_given_back_is_free_at_once_and_only_once(open_books, kit):
+    books = open_books(limit=130)
+    books.authorise(kit.item("a", level=2))
+    assert told(books.authorise(kit.item("b"))) == [(0, 0, "budget_exhausted", False)]
+    assert books.release("a", "b") == (1, 1)
+    assert books.release("a") == (0, 1)
+    assert books.money() == (0, 0)
+    assert told(books.authorise(kit.item("c", level=2))) == [(2, 130, "tie", False)]
+    assert books.store.totals().released["customer", "returned"] == 130
+
+
+def test_what_is_captured_cannot_be_given_back(books, kit):
+    books.authorise(kit.item("a"), kit.item("b"))
+    books.settle(kit.event("a", 50))
+    with pytest.raises(Conflict, match="'a' is settled"):
+        books.release("b", "a")
+    assert books.money() == (50, 50)
+
+
+def test_a_promise_expires_when_its_time_is_over_and_not_before(open_books, kit):
+    books = open_books(limit=130, authorisation_ttl_hours=2.0)
+    books.authorise(kit.item("a", level=2))
+    books.at += 2 * HOUR - timedelta(microseconds=1)
+    assert books.sweep() == 0
+    assert told(books.authorise(kit.item("b", level=2))) == [(0, 0, "budget_exhausted", False)]
+    books.at += timedelta(microseconds=1)
+    # Nobody has swept: who needs the money looks himself.
+    assert told(books.authorise(kit.item("c", level=2))) == [(2, 130, "tie", False)]
+    assert books.money() == (130, 0)
+    assert books.store.totals().released["customer", "expired"] == 130
+    assert books.sweep() == 0
+    assert told(books.authorise(kit.item("a", level=2))) == [(2, 130, "tie", True)]
+
+
+def test_money_paid_after_the_promise_was_released_is_spent_all_the_same_and_shows(open_books, kit):
+    books = open_books(limit=130, authorisation_ttl_hours=1.0)
+    books.authorise(kit.item("a", level=2))
+    books.at += HOUR
+    assert books.sweep() == 1
+    books.authorise(kit.item("b", level=2))
+    books.settle(kit.event("b", 130, at=books.at))
+    assert books.settle(kit.event("a", 130, at=books.at)) == (1, 0)
+    assert books.settle(kit.event("a", 130, at=books.at)) == (0, 1)
+    totals = books.store.totals()
+    assert (books.money(), totals.late["customer"]) == ((0, 260), 130)
+    assert totals.money_left(books.campaign, books.at) == -130
+    assert told(books.authorise(kit.item("c"))) == [(0, 0, "budget_exhausted", False)]
+    assert [row.late for row in books.store.outcomes_after(0, 10)] == [False, True]
+
+
+def test_decisions_and_outcomes_are_read_in_the_order_of_recording(books, kit):
+    names = [f"r{number}" for number in range(7)]
+    for name in names:
+        books.authorise(kit.item(name))
+    assert [row.request_id for row in books.store.decisions_after(0, 100)] == names
+    assert [row.request_id for row in books.store.decisions_after(3, 2)] == names[3:5]
+    assert books.store.decisions_after(7, 10) == []
+    books.settle(kit.event("r5", 50), kit.event("r1", 0))
+    books.settle(kit.event("r5", 50), kit.event("r2", 50, at=kit.now + timedelta(seconds=1)))
+    rows = books.store.outcomes_after(1, 10)
+    assert [(row.request_id, row.cost, row.response) for row in rows] == [("r1", 0, 0.0), ("r2", 50, 1.0)]
+    assert rows[1].observed_at == microseconds(kit.now) + 1_000_000
+    assert rows[1].recorded_at == microseconds(kit.now)
+
+
+def test_traffic_is_counted_by_hour_and_sampled_newest_first(books, kit):
+    for name, side, after in (
+        ("a", "customer", 0),
+        ("b", "merchant", 0.6),
+        ("c", "customer", 2.5),
+        ("d", "customer", 2.7),
+    ):
+        books.at = kit.now + after * HOUR
+        books.authorise(kit.item(name, side=side))
+    traffic = books.store.traffic(microseconds(kit.now), 3)
+    counts = [((hour.hour - kit.now) // HOUR, hour.side, hour.requests) for hour in traffic.hours]
+    assert counts == [(0, "customer", 1), (0, "merchant", 1), (2, "customer", 2)]
+    assert [asked.request_id for asked in traffic.sample] == ["d", "c", "b"]
+    later = books.store.traffic(microseconds(kit.now + 2.6 * HOUR), 3)
+    assert ([hour.requests for hour in later.hours], [asked.request_id for asked in later.sample]) == ([1], ["d"])
+    assert books.store.traffic(0, 0).sample == []
+
+
+def test_callers_at_once_are_each_answered_and_together_kept_within_the_budget(open_books, kit):
+    books = open_books(limit=1000)
+
+    def call(number):
+        return books.authorise(kit.item(f"r{number % 40}", level=2), kit.item(f"s{number}"))
+
+    with ThreadPoolExecutor(8) as callers:
+        answers = list(callers.map(call, range(120)))
+    assert [first.decision.request_id for first, _ in answers] == [f"r{number % 40}" for number in range(120)]
+    assert sum(not first.repeat for first, _ in answers) == 40
+    for number, (first, _) in enumerate(answers):
+        assert first.decision.level == answers[number % 40][0].decision.level
+    assert 870 < books.money()[0] <= 1000
+
+
+def test_books_are_as_they_were_when_they_are_opened_again(open_books, kit):
+    books = open_books()
+    books.authorise(kit.item("a"), kit.item("b"), kit.item("m", side="merchant"))
+    books.settle(kit.event("a", 50))
+    before = books.store.totals()
+    books.close()
+    again = open_books(books.campaign)
+    assert again.store.totals() == before
+    assert told(again.authorise(kit.item("b", level=2))) == [(1, 50, "tie", True)]
+
+
+steps = st.lists(
+    st.one_of(
+        st.lists(
+            st.tuples(st.integers(0, 15), st.sampled_from(["customer", "merchant"]), st.integers(0, 1)),
+            min_size=1,
+            max_size=4,
+        ),
+        st.tuples(st.integers(0, 15), st.sampled_from(["redeemed", "not", "released"])),
+        st.integers(1, 90).map(lambda minutes: timedelta(minutes=minutes)),
+    ),
+    max_size=25,
+)
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(steps=steps, limit=st.integers(0, 400))
+def test_after_any_history_the_sums_are_those_of_a_plain_account_book(open_books, kit, steps, limit):
+    """The reference keeps lists of promises and payments and nothing else."""
+    books = open_books(limit=limit, authorisation_ttl_hours=2.0)
+    promised, paid, released = {}, {}, {}
+
+    def expire():
+        for name, (_amount, until) in list(promised.items()):
+            if until <= books.at and name not in paid:
+                released[name] = promised.pop(name)[0]
+
+    known = {}
+    for step in steps:
+        if isinstance(step, timedelta):
+            books.at += step
+            expire()
+            continue
+        if isinstance(step, list):
+            items = [kit.item(f"{side}{number}", side=side, level=level) for number, side, level in step]
+            recorded = books.authorise(*items)
+            expire()
+            for each in items:
+                if each.request_id not in known:
+                    left = limit - sum(amount for amount, _ in promised.values()) - sum(paid.values())
+                    known[each.request_id] = amount = each.incentive if each.incentive <= left else 0
+                    if amount:
+                        promised[each.request_id] = (amount, books.at + 2 * HOUR)
+            assert [each.decision.incentive for each in recorded] == [known[each.request_id] for each in items]
+            continue
+        number, what = step
+        name = f"customer{number}"
+        if name not in known or name in paid:
+            continue
+        if what == "released":
+            if name in promised:
+                assert books.release(name) == (1, 0)
+                released[name] = promised.pop(name)[0]
+        else:
+            cost = known[name] if what == "redeemed" else 0
+            assert books.settle(kit.event(name, cost, redeemed=what == "redeemed", at=books.at)) == (1, 0)
+            promised.pop(name, None)
+            paid[name] = cost
+    while books.sweep():
+        pass
+    totals = books.store.totals()
+    assert sum(totals.authorised.values()) == sum(known.values())
+    assert sum(totals.requests.values()) == len(known)
+    assert sum(totals.outstanding.values()) == sum(amount for amount, _ in promised.values())
+    assert sum(totals.spent.values()) == sum(paid.values())
+    assert sum(totals.late.values()) == sum(cost for name, cost in paid.items() if name in released)
+    assert sum(totals.released.values()) == sum(released.values())
+    if not any(totals.late.values()):
+        assert sum(totals.outstanding.values()) + sum(totals.spent.values()) <= limit
+    books.close()
