@@ -41,7 +41,7 @@ class GbdtModel(ResponseModel):
 
     Features are the columns x_* and h_* as numbers, missing ones as such, and c_* as native
     categories; a category that was not in the training frame counts as missing.
-    Source: Ke et al. (2017);
+    Source: Ke et al. (2017).
     """
 
     monotone: ClassVar[bool] = True

@@ -1,8 +1,11 @@
 """The randomised cash incentive of Thornton (2008): the hazard head against lifelines and against the arms."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
+import statsmodels.api as sm
 import torch
 from lifelines import ExponentialFitter, PiecewiseExponentialFitter
 
@@ -10,8 +13,10 @@ from shadowprice.datasets import load
 from shadowprice.evaluation.current_status import CurrentStatus
 from shadowprice.evaluation.means import wilson
 from shadowprice.evaluation.segments import fit_segments
-from shadowprice.responses import make
+from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
+from shadowprice.responses import make, names
 from shadowprice.responses.hazard import HazardLayer
+from shadowprice.responses.registry import model_class, wants
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.tables import labelled
 from shadowprice.testing import assert_monotone
@@ -99,3 +104,65 @@ def test_the_trained_model_rises_like_the_trial(rows: pd.DataFrame, levels: np.n
     observed = frame.groupby("level")["response"].mean().to_numpy()
     assert curve[0] == pytest.approx(observed[0], abs=0.05)
     assert curve[-1] == pytest.approx(0.86, abs=0.05)
+
+
+STRAIGHT = {"sbbm": True, "gradient_logit": True, "linear": False}
+"""Monotone models that are a straight line in the incentive when there are no features; whether on the logit scale.
+
+A trial whose response jumps at the first cent lies on no such line: the reference is the best one there is.
+"""
+QUICK = TrainingConfig(epochs=120, learning_rate=2e-2, patience=30)
+TRAINING = {"lattice": TrainingConfig(epochs=120, learning_rate=5e-2, patience=40, batch_rows=512)}
+
+
+def snapshot_without_news(rows: pd.DataFrame) -> GraphSnapshot:
+    """Everyone with the same interaction aggregates, and no ties."""
+    people = rows[["account_id"]].drop_duplicates().assign(side="customer", h_ties=1.0)
+    at = pd.Timestamp("2004-06-01", tz="UTC")
+    edges = pd.DataFrame({"src": [], "dst": [], "weight": [], "ts": pd.to_datetime([], utc=True)})
+    return build_snapshot(people, edges, at)
+
+
+@pytest.fixture(scope="module")
+def without_features(rows: pd.DataFrame, levels: np.ndarray):
+    """A function that fits a model by name to the arms alone: its one curve (J,)."""
+    frame = rows[["account_id", "level", "response"]]
+
+    def fit(name: str) -> np.ndarray:
+        options: dict[str, Any] = {}
+        if "training" in wants(name):
+            options["training"] = TRAINING.get(name, QUICK)
+        if name == "dnn_h":
+            options["graph"] = [snapshot_without_news(rows)]
+        model = make(name, levels=levels.tolist(), seed=0, **options).fit(frame)
+        return np.asarray(model.curve(frame.head(1)).response[:, 0], dtype=np.float64)
+
+    return fit
+
+
+def outside(curve: np.ndarray, rows: pd.DataFrame) -> dict[int, float]:
+    """Level → response of a curve, where that is not within the arm's 95 % interval."""
+    found = {}
+    for j, response in enumerate(curve):
+        arm = rows.loc[rows["level"] == j, "response"]
+        interval = wilson(float(arm.mean()), len(arm), 0.95)
+        if not interval.low <= response <= interval.high:
+            found[j] = float(response)
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in names() if model_class(name).monotone])
+def test_the_curve_of_every_monotone_model_lies_inside_every_arm_or_is_the_best_line(
+    name: str, rows: pd.DataFrame, levels: np.ndarray, without_features
+) -> None:
+    curve = without_features(name)
+    assert_monotone(curve[:, None])
+    if name not in STRAIGHT:
+        assert outside(curve, rows) == {}
+        return
+    amount = sm.add_constant(rows["face_value"].to_numpy(dtype=np.float64))
+    family = sm.families.Binomial() if STRAIGHT[name] else sm.families.Gaussian()
+    best = sm.GLM(rows["response"].to_numpy(dtype=np.float64), amount, family=family).fit()
+    line = best.predict(sm.add_constant(levels.astype(np.float64)))
+    np.testing.assert_allclose(curve, line, atol=0.03)
+    assert 0 in outside(line, rows), "no line has both the jump at the first cent and the plateau"
