@@ -16,5 +16,6 @@ TABLES: dict[str, str] = {
     "bi_level": "benchmarks.reproduce.tables.bi_level",
     "s1_table2": "benchmarks.reproduce.tables.s1_table2",
     "s1_table3": "benchmarks.reproduce.tables.s1_table3",
+    "s1_lowest_level": "benchmarks.reproduce.tables.s1_lowest_level",
 }
 """Name → module with a ``TABLE``."""

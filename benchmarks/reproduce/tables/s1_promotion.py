@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Rows
 from shadowprice.allocation import Problem, Resource, solve
-from shadowprice.datasets.promotion import PromotionOptions, draw
+from shadowprice.datasets.promotion import Promotion, PromotionOptions, draw
 from shadowprice.decision import decide
 from shadowprice.evaluation import metrics
 from shadowprice.responses import make
@@ -59,21 +60,31 @@ DATA = (
 def run(features: Sequence[int], seed: int, quick: bool) -> Rows:
     """Every model's figures on the promotion of one seed."""
     drawn = draw(PromotionOptions(features=features, rows=6000 if quick else 20_000), FIRST + seed)
+    judged, truth, curves = fit_all(drawn, list(MODELS), seed, quick)
+    return {row: judge(each, judged, truth, drawn.levels) for row, each in curves.items()}
+
+
+def fit_all(
+    drawn: Promotion, rows: Sequence[str], seed: int, quick: bool
+) -> tuple[pd.DataFrame, NDArray[np.float64], dict[str, NDArray[Any]]]:
+    """Models fitted to one half of a promotion (half of which stops them), and the curves of the other half.
+
+    Returns the judged rows, their true curves (J, N), and the curves (J, N) by row of the table, the true ones last.
+    """
     half = len(drawn.frame) // 2
     learned = drawn.frame.iloc[:half].drop(columns="propensity").reset_index(drop=True)
     judged, truth = drawn.frame.iloc[half:].reset_index(drop=True), drawn.response[:, half:]
     asked = judged.drop(columns=["level", "response", "propensity"])
-    found = {}
-    for row, (name, options) in MODELS.items():
+    curves: dict[str, NDArray[Any]] = {}
+    for row in rows:
+        name, options = MODELS[row]
         own: dict[str, Any] = dict(options)
         if "training" in own:
             own["held_out"] = 0.5
             if quick:
                 own["training"] = replace(own["training"], epochs=20)
-        model = make(name, levels=drawn.levels, seed=seed, **own).fit(learned)
-        found[row] = judge(model.curve(asked).response, judged, truth, drawn.levels)
-    found[TRUTH] = judge(truth, judged, truth, drawn.levels)
-    return found
+        curves[row] = make(name, levels=drawn.levels, seed=seed, **own).fit(learned).curve(asked).response
+    return judged, truth, {**curves, TRUTH: truth}
 
 
 def judge(curves: NDArray[Any], rows: Any, truth: NDArray[np.float64], levels: Sequence[int]) -> dict[str, float]:
