@@ -7,17 +7,21 @@ on where it stopped. Quick mode writes beside the cache, never over the figures 
 from __future__ import annotations
 
 import argparse
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 
 from benchmarks.reproduce.cache import Cache
+from benchmarks.reproduce.index import write_index
 from benchmarks.reproduce.registry import TABLES
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import ROOT, Table
+from benchmarks.reproduce.took import Took
 from benchmarks.reproduce.write import write
 
 CACHE = ROOT / "benchmarks" / "results" / "reproduce"
@@ -39,6 +43,8 @@ def main() -> int:
     chosen = {name: TABLES[name] for name in given.names or TABLES}
     results = CACHE / "quick" if given.quick else RESULTS
     failed = reproduce(chosen, Cache(CACHE), results, quick=given.quick, seeds=given.seeds, stale=given.keep)
+    if results.is_dir():
+        write_index(results, TABLES)
     return int(bool(failed))
 
 
@@ -62,8 +68,9 @@ def reproduce(
         stale: take finished results even where their code has changed.
     """
     failed = []
+    took: dict[str, Took] = {}
     for number, (name, module) in enumerate(tables.items(), 1):
-        started = time.perf_counter()
+        before = _spent()
         print(f"[{number}/{len(tables)}] {name}", flush=True)
         table: Table = import_module(module).TABLE
         if reason := table.missing():
@@ -77,12 +84,24 @@ def reproduce(
         # Code that was edited while it was measured counts as changed next time, not now.
         found = [result for seed in wanted if (result := cache.read(name, seed, quick, stale=True))]
         summary = Summary([each["rows"] for each in found], table.fewer_is_better)
-        print(write(results, name, table, summary, sum(each["seconds"] for each in found), quick))
-        print(f"  {len(missing)} seeds measured in {time.perf_counter() - started:.0f} s, "
+        print(write(results, name, table, summary, Took.together(found), quick))
+        wall, processor = (now - then for now, then in zip(_spent(), before, strict=True))
+        took[name] = Took(wall, processor)
+        print(f"  {len(missing)} seeds measured in {took[name]}, "
               f"{len(found) - len(missing)} kept -> {results / name}.md\n", flush=True)  # fmt: skip
+    if len(took) > 1:
+        width = max(map(len, took))
+        print("\n".join(f"{name:{width}}  {each}" for name, each in took.items()))
+        print(f"{'total':{width}}  {Took.together(map(asdict, took.values()))}", flush=True)
     if failed:
         print(f"failed: {', '.join(failed)}; what is finished is kept", file=sys.stderr)
     return failed
+
+
+def _spent() -> tuple[float, float]:
+    """Seconds on the wall, and of processor in the workers that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.perf_counter(), children.ru_utime + children.ru_stime
 
 
 def _measure(name: str, module: str, seeds: list[int], cache: Cache, quick: bool) -> bool:

@@ -8,14 +8,18 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.reproduce.table import ROOT, Rows
+from benchmarks.reproduce.took import Took
 
 PROJECT = ("shadowprice", "benchmarks", "feature_repo")
-FRAMEWORK = {f"benchmarks.reproduce.{part}" for part in ("cache", "registry", "summary", "table", "worker", "write")}
+FRAMEWORK = {
+    f"benchmarks.reproduce.{part}"
+    for part in ("cache", "index", "registry", "summary", "table", "took", "worker", "write")
+}
 """Modules that change no figure."""
 
 
@@ -40,13 +44,13 @@ class Cache:
         fresh = all(digest(Path(file)) == was for file, was in found["code"].items())
         return found if fresh or stale else None
 
-    def write(self, table: str, seed: int, quick: bool, rows: Rows, seconds: float, module: str) -> None:
+    def write(self, table: str, seed: int, quick: bool, rows: Rows, took: Took, module: str) -> None:
         """Keep a result, whole or not at all, with a digest of every project file that is loaded now."""
         path = self.path(table, seed, quick)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
         code = {file: self.code.get(file) or digest(Path(file)) for file in loaded(module)}
-        part.write_text(json.dumps({"rows": rows, "seconds": seconds, "code": code}))
+        part.write_text(json.dumps({"rows": rows, **asdict(took), "code": code}))
         os.replace(part, path)
 
 

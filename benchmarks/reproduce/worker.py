@@ -4,7 +4,6 @@ and the code that it has loaded is the code that the figures depend on."""
 from __future__ import annotations
 
 import argparse
-import time
 from importlib import import_module
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from tqdm import tqdm
 
 from benchmarks.reproduce.cache import Cache, digests
 from benchmarks.reproduce.table import Table
+from benchmarks.reproduce.took import Stopwatch
 
 
 def main() -> None:
@@ -26,9 +26,9 @@ def main() -> None:
     table: Table = import_module(given.module).TABLE
     cache = Cache(given.cache, digests())
     for seed in tqdm(given.seeds, desc=f"  {given.name}", unit="seed"):
-        started = time.perf_counter()
+        watch = Stopwatch()
         rows = table.run(seed, given.quick)
-        cache.write(given.name, seed, given.quick, rows, time.perf_counter() - started, given.module)
+        cache.write(given.name, seed, given.quick, rows, watch.took(), given.module)
 
 
 if __name__ == "__main__":

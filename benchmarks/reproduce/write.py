@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from benchmarks.reproduce.summary import Summary, show
 from benchmarks.reproduce.table import Table
+from benchmarks.reproduce.took import Took
+from shadowprice.files import write_whole
 
 
-def markdown(table: Table, summary: Summary, seconds: float, quick: bool) -> str:
+def markdown(table: Table, summary: Summary, took: Took, quick: bool) -> str:
     """The page: ours beside the published figures, the paired differences, and how it reads."""
+    on = f", on {took.measured}" if took.measured else ""
     size = "**Quick mode: small sizes, few seeds; not to be quoted.** " if quick else ""
     lines = [
         f"# {table.title}",
         "",
         f"Answers: {table.source}.",
         f"Measured on: {table.data}.",
-        f"{size}{summary.seeds} seed{'s' * (summary.seeds != 1)}, {seconds:.0f} s in all; "
+        f"{size}{summary.seeds} seed{'s' * (summary.seeds != 1)}, {took} in all{on}; "
         "mean and 95 % t interval over seeds.",
         "",
         *_grid(table, summary),
@@ -51,16 +53,18 @@ def _grid(table: Table, summary: Summary) -> list[str]:
     return lines
 
 
-def write(folder: Path, name: str, table: Table, summary: Summary, seconds: float, quick: bool) -> str:
+def write(folder: Path, name: str, table: Table, summary: Summary, took: Took, quick: bool) -> str:
     """Write ``<name>.md`` and ``<name>.json`` into ``folder``; returns the Markdown."""
-    text = markdown(table, summary, seconds, quick)
+    text = markdown(table, summary, took, quick)
     record: dict[str, Any] = {
         "title": table.title,
         "source": table.source,
         "data": table.data,
         "quick": quick,
         "seeds": summary.seeds,
-        "seconds": round(seconds, 1),
+        "seconds": round(took.seconds, 1),
+        "processor": None if took.processor is None else round(took.processor, 1),
+        "measured": took.measured,
         "rows": {
             row: {c: _plain(summary.cell(row, c)) for c in summary.columns if summary.has(row, c)}
             for row in summary.rows
@@ -74,9 +78,7 @@ def write(folder: Path, name: str, table: Table, summary: Summary, seconds: floa
     }
     folder.mkdir(parents=True, exist_ok=True)
     for suffix, content in ((".md", text), (".json", json.dumps(record, indent=1) + "\n")):
-        part = folder / f"{name}{suffix}.part"
-        part.write_text(content)
-        os.replace(part, folder / f"{name}{suffix}")
+        write_whole(folder / f"{name}{suffix}", content)
     return text
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from scipy import stats
 
 from benchmarks.reproduce.__main__ import RESULTS, reproduce
 from benchmarks.reproduce.cache import Cache, digest
+from benchmarks.reproduce.index import INDEX, write_index
 from benchmarks.reproduce.registry import TABLES
 from benchmarks.reproduce.summary import Summary
+from benchmarks.reproduce.took import Took
 from shadowprice.errors import InvalidInput
 
 MODULE = """
@@ -63,6 +66,16 @@ def test_a_table_is_measured_written_kept_and_measured_again_when_its_code_chang
     assert "| variance ↓ | published |" in page
     assert "| trimmed |  | 1.06 |" in page
     assert "median is worse than mean on variance" in page
+
+    parts = [json.loads(cache.path("efficiency", seed, False).read_text()) for seed in range(3)]
+    for key in ("seconds", "processor"):
+        assert record[key] == pytest.approx(sum(part[key] for part in parts), abs=0.06)
+    assert record["measured"] == max(part["measured"] for part in parts)
+    assert record["measured"] in page
+    write_index(out, ["absent", "efficiency"])
+    row = (out / "README.md").read_text().split("|---|---|---|---|---|---|---|")[1].strip().splitlines()
+    assert row[0].startswith("| [efficiency](efficiency.md) | Efficiency | theory | 3 |")
+    assert len([line for line in row if line.startswith("|")]) == 1
 
     written = cache.path("efficiency", 1, False)
     code = json.loads(written.read_text())["code"]
@@ -141,3 +154,19 @@ def test_every_written_page_is_of_a_registered_table_in_full_mode() -> None:
         assert path.stem in TABLES
         assert not json.loads(path.read_text())["quick"]
         assert path.with_suffix(".md").exists()
+        assert f"]({path.stem}.md)" in (RESULTS / INDEX).read_text()
+
+
+def test_several_tables_are_timed_one_by_one_and_together(module, tmp_path, capsys) -> None:
+    tables = {"one": module.stem, "two": module.stem}
+    assert reproduce(tables, Cache(tmp_path / "cache"), tmp_path / "results", seeds=1) == []
+    lines = capsys.readouterr().out.strip().splitlines()[-3:]
+    seconds = [re.fullmatch(r"(\w+) +(\d+) s \((\d+) s of processor\)", line) for line in lines]
+    assert [each[1] for each in seconds] == ["one", "two", "total"]
+    assert all(abs(int(seconds[0][k]) + int(seconds[1][k]) - int(seconds[2][k])) <= 1 for k in (2, 3))
+
+
+def test_time_that_was_not_taken_is_not_made_up() -> None:
+    whole = Took.together([{"seconds": 1.0, "processor": 0.5, "measured": "2026-01-02"}, {"seconds": 2.0}])
+    assert whole == Took(3.0, None, "2026-01-02")
+    assert str(whole) == "3 s"
