@@ -20,6 +20,7 @@ _LOADERS = {
     "o2o": "shadowprice.datasets.o2o:load",
     "thornton": "shadowprice.datasets.thornton:load",
     "promotion": "shadowprice.datasets.promotion:load",
+    "funds": "shadowprice.datasets.funds:load",
 }
 """Name → ``module:function``, imported when asked for. A function takes (data, *, seed, **options)."""
 

@@ -24,6 +24,8 @@ RESERVED = (
     "level",
     "response",
     "cost",
+    "clicked",
+    "amount",
     "propensity",
     "weight",
     "balancing_weight",
@@ -33,7 +35,8 @@ RESERVED = (
 )
 """Columns of a training frame that are not features.
 
-``cost`` is what the row took, minor units; ``exploration`` says whether its level was drawn at random.
+``cost`` is what the row took and ``amount`` what its conversion brought, minor units; ``clicked`` comes before a
+conversion; ``exploration`` says whether the level was drawn at random.
 ``weight`` is the row's own; ``balancing_weight`` is the stabilised inverse of its propensity, which replaces the
 propensity (:func:`shadowprice.responses.weights.row_weights`).
 """

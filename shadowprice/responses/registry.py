@@ -38,6 +38,15 @@ MODELS = {
     "dfcl_entropy": "shadowprice.responses.goal.dfcl:DfclEntropyModel",
     "dfcl_difference": "shadowprice.responses.goal.dfcl:DfclDifferenceModel",
     "bi_dfcl": "shadowprice.responses.goal.bi_dfcl:BiDfclModel",
+    "esdpm": "shadowprice.responses.funds.named:EsdpmModel",
+    "esdpm_ncg": "shadowprice.responses.funds.named:EsdpmNcgModel",
+    "esmm": "shadowprice.responses.funds.named:EsmmModel",
+    "mmoe": "shadowprice.responses.funds.named:MmoeModel",
+    "shared_bottom": "shadowprice.responses.funds.named:SharedBottomModel",
+    "dnn_c": "shadowprice.responses.funds.named:DnnConversionModel",
+    "dnn_v": "shadowprice.responses.funds.named:DnnValueModel",
+    "mtl_ziln": "shadowprice.responses.funds.named:ZilnModel",
+    "mtl_mse": "shadowprice.responses.funds.named:SquaredErrorModel",
 }
 EXTRAS = {"lightgbm": "gbdt"}
 """Package → the extra that installs it, where that is not ``learn``."""

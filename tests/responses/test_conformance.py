@@ -41,6 +41,7 @@ from shadowprice.responses.state import State
 from shadowprice.responses.training import TrainingConfig
 
 LEVELS = (20, 50, 100)
+LABELS = ["level", "response", "clicked", "amount", "propensity"]
 ROWS, FEW = 1500, 200
 CITIES = ("a", "b", "c")
 
@@ -57,11 +58,15 @@ def rows(count: int, seed: int, side: Side) -> pd.DataFrame:
         y = 0.8 + 0.4 * x + 0.6 * amount + 0.3 * random.normal(size=count)
     noise = random.normal(size=count)
     noise[random.random(count) < 0.1] = np.nan
+    bought = y == 1
+    brought = np.where(bought, np.rint(100 * random.lognormal(2 + 0.5 * x, 0.8)) + 100, 0.0)
     return pd.DataFrame(
         {
             "account_id": [f"{side[0]}{seed}-{i}" for i in range(count)],
             "level": level,
             "response": np.asarray(y, dtype=np.float64),
+            "clicked": (bought | (random.random(count) < 0.5)).astype(np.float64),
+            "amount": brought,
             "propensity": 1 / len(LEVELS),
             "x_trait": x,
             "x_noise": noise,
@@ -99,6 +104,27 @@ def short(epochs: int) -> dict[str, Any]:
     return {"hidden": 8, "fine_tuning": TrainingConfig(epochs=epochs, learning_rate=5e-3)}
 
 
+@cache
+def behaviours() -> pd.DataFrame:
+    """A few events of half of the accounts."""
+    random = np.random.default_rng(9)
+    account = frame("customer")["account_id"].sample(ROWS // 2, random_state=1, replace=True)
+    return pd.DataFrame(
+        {
+            "account_id": account.to_numpy(),
+            "level": random.integers(0, len(LEVELS), account.size),
+            "action": random.choice(["click", "purchase"], account.size),
+            "ts": pd.Timestamp("2025-12-01", tz="UTC") + pd.to_timedelta(random.integers(0, 9**5, account.size), "s"),
+        }
+    )
+
+
+def delivered(graph: bool = False) -> dict[str, Any]:
+    """Of S2's models: what accounts did, and where wanted what they are tied to."""
+    quick = {"training": TrainingConfig(epochs=6, learning_rate=1e-2, batch_rows=256), "behaviours": behaviours()}
+    return {**quick, "graph": [snapshot("customer")]} if graph else quick
+
+
 SIDE: dict[str, Side] = {"linear": "merchant"}
 """Models whose rows are not customers'."""
 OPTIONS: dict[str, Callable[[Side], dict[str, Any]]] = {
@@ -106,6 +132,11 @@ OPTIONS: dict[str, Callable[[Side], dict[str, Any]]] = {
     **dict.fromkeys(("end_to_end", "dfcl_policy", "dfcl_entropy", "dfcl_difference"), lambda side: short(20)),
     "bi_dfcl": lambda side: short(4),
     "cfrnet": lambda side: {"hidden": 8},
+    "esdpm": lambda side: delivered(graph=True),
+    **dict.fromkeys(
+        ("esdpm_ncg", "esmm", "mmoe", "shared_bottom", "dnn_c", "dnn_v", "mtl_ziln", "mtl_mse"),
+        lambda side: delivered(),
+    ),
 }
 """What a model needs besides, or what makes it quick."""
 
@@ -125,7 +156,7 @@ def build(name: str, seed: int = 0) -> ResponseModel:
 
 def unlabelled(name: str, count: int = FEW) -> pd.DataFrame:
     """Accounts that no model was trained on, without labels."""
-    return frame(side_of(name), ROWS, HELD_OUT_SEED).head(count).drop(columns=["level", "response", "propensity"])
+    return frame(side_of(name), ROWS, HELD_OUT_SEED).head(count).drop(columns=LABELS)
 
 
 @cache
@@ -170,7 +201,7 @@ def test_the_same_seed_gives_the_same_curves(name: str) -> None:
 def test_saved_and_loaded_it_gives_the_same_curves(name: str, tmp_path) -> None:
     model, asked = fitted(name), unlabelled(name)
     model.save(tmp_path)
-    given = {key: value for key, value in options(name).items() if key in ("graph", "sessions")}
+    given = {key: value for key, value in options(name).items() if key in ("graph", "sessions", "behaviours")}
     again = load(tmp_path, **given)
     assert type(again) is type(model)
     assert again.levels.tolist() == list(LEVELS)

@@ -1,0 +1,342 @@
+"""``funds``: a delivery of funds after S2, drawn with known probabilities and amounts.
+
+Users shop at merchants near their own standing; each user was delivered a few funds at random, may have clicked, may
+then have bought, and what he bought is lognormal with a spread of its own:
+
+    wealth     W_u = ρ·z_u + √(1 − ρ²)·ε_u,    z_u the standardised mean tier of the merchants u pays at
+    click      logit = a_j + interest_uj
+    purchase   logit = b_j + ½·interest_uj + s_j·W_u             given a click
+    amount     log(PA + 1) ~ N(m_j + s_j·W_u + 0.2·age_u, σ_j + 0.6·volatility_u), above the least purchase
+
+ρ is ``strength``: how much of the wealth can be read off the consumption graph. At 0 the graph says nothing and
+everything else is as before: W keeps its variance. Merchants show their tier with noise, users their own part ε of the
+wealth, age, volatility and city. Interest, from cautious to bold, shows only in what they did with funds before. Funds
+that sell well bring little and the others much, so who maximises conversions loses money. Every fund has a risk level,
+every user a tolerance; demands add up to the users and a plan exists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import expit, ndtr, ndtri
+
+from shadowprice.datasets.registry import Dataset
+from shadowprice.datasets.split import Split
+from shadowprice.errors import InvalidInput
+from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
+from shadowprice.tables import validate_tables
+from shadowprice.tables.schema import ACTIONS
+
+STARTS = datetime(2026, 3, 2, tzinfo=UTC)
+UNIT = 100
+"""Minor units of the least purchase."""
+LEAST = np.log(2.0)
+DAYS_BEFORE = 60
+TRIAL_DAYS = 38
+MOST_ACTIONS = 12
+CITIES = ("a", "b", "c", "d")
+CITY_EFFECT = np.array([-0.3, -0.1, 0.1, 0.3])
+
+
+@dataclass(frozen=True, kw_only=True)
+class FundOptions:
+    """What can be varied.
+
+    users       accounts, all of whom are to be given a fund
+    merchants   where they pay
+    funds       K; S2 has 4 and 8
+    deliveries  labelled deliveries of each user
+    strength    ρ in [0, 1], the part of the wealth that flows along the graph
+    """
+
+    users: int = 2000
+    merchants: int = 200
+    funds: int = 8
+    deliveries: int = 8
+    strength: float = 0.9
+
+    def __post_init__(self) -> None:
+        for name in ("users", "merchants", "funds", "deliveries"):
+            value = getattr(self, name)
+            if not float(value).is_integer() or value < 1:
+                raise InvalidInput("must be a whole number, at least 1", field=name)
+            object.__setattr__(self, name, int(value))
+        if self.funds not in (4, 8):
+            raise InvalidInput("must be 4 or 8, as in S2", field="funds")
+        if self.users < 10 * self.funds:
+            raise InvalidInput(f"must be at least {10 * self.funds}", field="users")
+        if not 0 <= self.strength <= 1:
+            raise InvalidInput("must lie in [0, 1]", field="strength")
+
+
+@dataclass(frozen=True, eq=False)
+class Funds:
+    """A drawn delivery.
+
+    users       account_id, risk_tolerance, x_*, c_*: one row per user
+    merchants   account_id, x_*
+    edges       canonical edge table of payments
+    actions     canonical action table
+    deliveries  account_id, level, response, clicked, amount (minor units), propensity, decided_at
+    risk_level  (K,); demand (K,), sum N
+    click, convert, mu, sigma   float32 (K, N): the truth; the purchase given a click is convert / click
+    """
+
+    users: pd.DataFrame
+    merchants: pd.DataFrame
+    edges: pd.DataFrame
+    actions: pd.DataFrame
+    deliveries: pd.DataFrame
+    risk_level: NDArray[np.int64]
+    demand: NDArray[np.int64]
+    click: NDArray[np.float32]
+    convert: NDArray[np.float32]
+    mu: NDArray[np.float32]
+    sigma: NDArray[np.float32]
+
+    @property
+    def value(self) -> NDArray[np.float64]:
+        """(K, N): expected amount of a delivery, minor units."""
+        return UNIT * self.convert * mean_amount(self.mu.astype(np.float64), self.sigma.astype(np.float64))
+
+    @property
+    def allowed(self) -> NDArray[np.bool_]:
+        """(K, N): funds that are not too risky for a user."""
+        return self.risk_level[:, None] <= self.users["risk_tolerance"].to_numpy()
+
+    def frame(self) -> pd.DataFrame:
+        """Training frame: the deliveries with the features of their users."""
+        features = self.users.drop(columns="risk_tolerance")
+        rows = self.deliveries.merge(features, on="account_id", how="left", sort=False)
+        rows["snapshot_at"] = rows.pop("decided_at").dt.as_unit("us").astype(np.int64) / 1e6
+        return rows
+
+    def behaviours(self) -> pd.DataFrame:
+        """account_id, level, action, ts: what the models of funds read."""
+        level = self.actions["offer_id"].str.removeprefix("fund-").astype(np.int64)
+        return self.actions.drop(columns="offer_id").assign(level=level)
+
+    def graph(self) -> GraphSnapshot:
+        """The consumption graph when the trial starts."""
+        nodes = [self.users.drop(columns="risk_tolerance").assign(side="customer")]
+        nodes.append(self.merchants.assign(side="merchant"))
+        return build_snapshot(pd.concat(nodes, ignore_index=True), self.edges, STARTS)
+
+
+def mean_amount(mu: NDArray[np.float64], sigma: NDArray[np.float64]) -> NDArray[np.float64]:
+    """E[e^v − 1] of v ~ N(mu, sigma) above log 2, in units."""
+    above = (mu - LEAST) / sigma
+    share = np.exp(mu + 0.5 * sigma**2) * ndtr(above + sigma) - ndtr(above)
+    return np.asarray(share / ndtr(above))
+
+
+def draw(options: FundOptions, seed: int = 0) -> Funds:
+    """Draw users, graph, behaviour, deliveries and outcomes. O(users·(funds + deliveries + actions))."""
+    random = np.random.default_rng(np.random.SeedSequence([seed, 0xF04D]))
+    n, k = options.users, options.funds
+    ids = np.array([f"u{number:07d}" for number in range(n)])
+    shops = np.array([f"m{number:06d}" for number in range(options.merchants)])
+    tier = np.sort(random.normal(size=options.merchants))
+    user, shop = _payments(n, options.merchants, random)
+    reach = np.bincount(user, tier[shop], n) / np.bincount(user, minlength=n)
+    own = random.normal(size=n)
+    wealth = options.strength * (reach - reach.mean()) / reach.std() + np.sqrt(1 - options.strength**2) * own
+    age, volatility, city = random.normal(size=n), random.random(n), random.integers(0, len(CITIES), n)
+    place = np.linspace(0.0, 1.0, k)[:, None]
+    interest = 1.5 * random.normal(size=n) * (2 * place - 1) + 0.3 * random.normal(size=(k, n))
+    slope = 0.5 + 0.5 * place
+    click = expit(-0.7 - 0.3 * place + interest + CITY_EFFECT[city])
+    convert = click * expit(-0.3 - 1.5 * place + 0.5 * interest + slope * wealth)
+    mu = 2.5 + 1.5 * place + slope * wealth + 0.2 * age
+    sigma = 0.45 + 0.35 * place + 0.6 * volatility
+
+    risk_level = 1 + np.arange(k) // 2
+    demand = np.floor(random.dirichlet(np.full(k, 4.0)) * n).astype(np.int64)
+    demand[0] += n - demand.sum()
+    tolerance = random.permutation(np.repeat(risk_level, demand))
+    tolerance = np.maximum(tolerance, random.integers(1, risk_level[-1] + 1, n))
+
+    delivered = np.repeat(np.arange(n), options.deliveries)
+    may = (risk_level[:, None] <= tolerance).sum(axis=0)
+    level = (random.random(delivered.size) * may[delivered]).astype(np.int64)
+    clicked = random.random(delivered.size) < click[level, delivered]
+    bought = clicked & (random.random(delivered.size) < (convert / click)[level, delivered])
+    amount = np.where(bought, _amounts(mu[level, delivered], sigma[level, delivered], random), 0)
+    at = random.integers(1, TRIAL_DAYS * 86_400, delivered.size)
+    return Funds(
+        users=pd.DataFrame(
+            {
+                "account_id": ids,
+                "risk_tolerance": tolerance,
+                "x_age": age,
+                "x_balance": own + random.normal(size=n),
+                "x_volatility": volatility,
+                "x_tolerance": tolerance.astype(float),
+                "c_city": np.array(CITIES)[city],
+            }
+        ),
+        merchants=pd.DataFrame(
+            {
+                "account_id": shops,
+                "x_ticket": tier + 0.4 * random.normal(size=tier.size),
+                "x_size": random.normal(size=tier.size),
+            }
+        ),
+        edges=pd.DataFrame(
+            {
+                "src": ids[user],
+                "dst": shops[shop],
+                "relation": "consumed_at",
+                "weight": 1.0,
+                "ts": _before(random.random(user.size)),
+            }
+        ),
+        actions=_actions(ids, interest, random),
+        deliveries=pd.DataFrame(
+            {
+                "account_id": ids[delivered],
+                "level": level,
+                "response": bought.astype(float),
+                "clicked": clicked.astype(float),
+                "amount": amount,
+                "propensity": 1.0 / may[delivered],
+                "decided_at": pd.Timestamp(STARTS) + pd.to_timedelta(at, unit="s"),
+            }
+        ),
+        risk_level=risk_level,
+        demand=demand,
+        click=click.astype(np.float32),
+        convert=convert.astype(np.float32),
+        mu=mu.astype(np.float32),
+        sigma=sigma.astype(np.float32),
+    )
+
+
+def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Dataset:
+    """Draw a delivery as tables. ``options`` are the fields of :class:`FundOptions`."""
+    chosen = FundOptions(**options)  # type: ignore[arg-type]
+    drawn = draw(chosen, seed)
+    rows = drawn.deliveries
+    request_id = [f"trial-{number:08d}" for number in range(len(rows))]
+    funds = [f"fund-{number}" for number in range(chosen.funds)]
+    at = pd.Timestamp(STARTS)
+    tables = validate_tables(
+        {
+            "account": pd.concat(
+                [drawn.users.assign(side="customer"), drawn.merchants.assign(side="merchant")], ignore_index=True
+            ).assign(snapshot_ts=at),
+            "edge": drawn.edges,
+            "offer": pd.DataFrame(
+                {
+                    "offer_id": funds,
+                    "side": "customer",
+                    "kind": "fund",
+                    "face_value": 0,
+                    "risk_level": drawn.risk_level,
+                    "order_index": np.arange(chosen.funds),
+                    "demand": drawn.demand,
+                }
+            ),
+            "exposure": pd.DataFrame(
+                {
+                    "request_id": request_id,
+                    "account_id": rows["account_id"],
+                    "side": "customer",
+                    "offer_id": np.array(funds)[rows["level"]],
+                    "decided_at": rows["decided_at"],
+                    "propensity": rows["propensity"],
+                    "policy_version": "trial",
+                    "exploration": True,
+                }
+            ),
+            "outcome": pd.DataFrame(
+                {
+                    "request_id": request_id,
+                    "observed_at": rows["decided_at"] + pd.Timedelta(days=1),
+                    "mature": True,
+                    "cost_paid": 0,
+                    "redeemed": rows["response"].astype("Int64"),
+                    "clicked": rows["clicked"].astype("Int64"),
+                    "amount": rows["amount"].astype("Int64"),
+                }
+            ),
+            "campaign": pd.DataFrame(
+                [
+                    {
+                        "campaign_id": "funds",
+                        "starts_at": at + timedelta(days=TRIAL_DAYS + 1),
+                        "hours": 24,
+                        "budget_name": "none",
+                        "budget_form": "total",
+                        "budget_limit": 0.0,
+                        "cost_basis_customer": "on_grant",
+                    }
+                ]
+            ),
+            "action": drawn.actions,
+        }
+    )
+    users = len(drawn.users)
+    return Dataset(
+        name="funds",
+        tables=tables,
+        split=Split(by="account"),
+        truth=pd.DataFrame(
+            {
+                "account_id": np.tile(drawn.users["account_id"].to_numpy(), chosen.funds),
+                "side": "customer",
+                "level": np.repeat(np.arange(chosen.funds), users),
+                "response": drawn.convert.astype(np.float64).ravel(),
+                "value": drawn.value.ravel(),
+            }
+        ),
+        notes={
+            "source": "simulated: a delivery of funds after S2 with known probabilities and amounts",
+            "wealth": f"{chosen.strength:.0%} of its standard deviation flows along the consumption graph",
+        },
+    )
+
+
+def _payments(users: int, merchants: int, random: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """User and merchant of each payment: a user pays at merchants whose tier is near his own standing."""
+    count = 2 + random.poisson(4, users)
+    user = np.repeat(np.arange(users), count)
+    standing = random.normal(size=users)[user] + 0.5 * random.normal(size=user.size)
+    rank = ndtr(standing / np.sqrt(1.25))
+    return user, np.asarray(np.minimum((rank * merchants).astype(np.int64), merchants - 1))
+
+
+def _actions(ids: NDArray[np.str_], interest: NDArray[np.float64], random: np.random.Generator) -> pd.DataFrame:
+    """Events before the trial, on funds by the exponential of twice the interest."""
+    count = np.minimum(random.poisson(random.gamma(3.0, 2.0, ids.size)), MOST_ACTIONS)
+    user = np.repeat(np.arange(ids.size), count)
+    share = np.exp(interest)
+    cumulative = np.cumsum(share / share.sum(axis=0), axis=0)
+    fund = (random.random(user.size) > cumulative[:, user]).sum(axis=0).clip(max=len(interest) - 1)
+    kind = random.choice(len(ACTIONS), user.size, p=[0.6, 0.2, 0.1, 0.1])
+    return pd.DataFrame(
+        {
+            "account_id": ids[user],
+            "offer_id": [f"fund-{number}" for number in fund],
+            "action": np.array(ACTIONS)[kind],
+            "ts": _before(random.random(user.size)),
+        }
+    )
+
+
+def _before(share: NDArray[np.float64]) -> pd.DatetimeIndex:
+    """Times within the days before the trial."""
+    seconds = (share * DAYS_BEFORE * 86_400).round() + 3600
+    return pd.Timestamp(STARTS) - pd.to_timedelta(seconds, unit="s")
+
+
+def _amounts(mu: NDArray[np.float64], sigma: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.int64]:
+    """Minor units: lognormal above the least purchase, by inversion."""
+    below = ndtr((LEAST - mu) / sigma)
+    v = mu + sigma * ndtri(below + (1 - below) * random.random(mu.size))
+    return np.asarray(np.maximum(np.rint(UNIT * np.expm1(v)), UNIT), dtype=np.int64)

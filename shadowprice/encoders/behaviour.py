@@ -1,0 +1,69 @@
+"""What an account did with offers of its own accord, in order of time, as one vector: self-attention (S2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+BEHAVIOUR_WIDTH = 128
+"""Width of the vector (S2)."""
+HEADS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Behaviours:
+    """The last T events of n accounts, padded.
+
+    offer   int64 (n, T), number of the offer
+    action  int64 (n, T), number of the action
+    ago     float32 (n, T), log(1 + days) since the event
+    there   bool (n, T), False where there is no event
+    """
+
+    offer: Tensor
+    action: Tensor
+    ago: Tensor
+    there: Tensor
+
+    def take(self, index: Tensor) -> Behaviours:
+        """The accounts at ``index``."""
+        return Behaviours(self.offer[index], self.action[index], self.ago[index], self.there[index])
+
+
+class BehaviourEncoder(nn.Module):
+    """Events attend to each other (one layer, two heads), then their mean is projected to 128 numbers.
+
+    An event is the sum of embeddings of its offer, its action and its age. A token that is always there stands
+    for the account itself, so that an account without events has a vector too. What is padded takes no part.
+    O(n·T²·hidden + n·T·hidden²).
+    """
+
+    def __init__(self, offers: int, actions: int, hidden: int = 32) -> None:
+        super().__init__()
+        self.offer = nn.Embedding(offers, hidden)
+        self.action = nn.Embedding(actions, hidden)
+        self.ago = nn.Linear(1, hidden)
+        self.account = nn.Parameter(0.1 * torch.randn(hidden))
+        self.attend = nn.Linear(hidden, 3 * hidden)
+        self.mix = nn.Linear(hidden, hidden)
+        self.out = nn.Linear(hidden, BEHAVIOUR_WIDTH)
+
+    def forward(self, events: Behaviours) -> Tensor:
+        """(n, 128)."""
+        token = self.offer(events.offer) + self.action(events.action) + self.ago(events.ago[:, :, None])
+        n, hidden = token.shape[0], token.shape[2]
+        token = torch.cat([self.account.expand(n, 1, hidden), token], dim=1)
+        there = torch.cat([events.there.new_ones(n, 1), events.there], dim=1)
+        query, key, value = (
+            each.view(n, -1, HEADS, hidden // HEADS).transpose(1, 2) for each in self.attend(token).chunk(3, dim=2)
+        )
+        seen = scaled_dot_product_attention(query, key, value, attn_mask=there[:, None, None, :])
+        token = torch.relu(token + self.mix(seen.transpose(1, 2).reshape(n, -1, hidden)))
+        weight = there.to(token.dtype)[:, :, None]
+        # The sum beside a mean would tell how much an account did; its logarithm is enough.
+        pooled = (token * weight).sum(dim=1) / weight.sum(dim=1).sqrt()
+        vector: Tensor = torch.relu(self.out(pooled))
+        return vector

@@ -1,0 +1,200 @@
+"""How the amount of a conversion is modelled: the losses of S2 and what each expects a delivery to bring.
+
+An amount PA is counted in units of the least purchase, v = log(PA + 1). A row has the log-probability of converting,
+log p, and of not, log(1 − p); of a positive row the log-amount is v, of a negative one 0. Losses are per row and so
+stable that logits of hundreds do no harm. A new loss is a class here and an entry in ``LOSSES``.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid, softplus
+
+LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
+FLOOR = 1 / math.sqrt(2 * math.pi)
+"""At a smaller sigma the density at 0 exceeds 1, and ESJ has no lower bound."""
+LARGEST_SIGMA = 5.0
+LARGEST_MU = 25.0
+LEAST = math.log(2)
+"""v of the least purchase, one unit."""
+
+
+def log_product(*logits: Tensor) -> tuple[Tensor, Tensor]:
+    """log p and log(1 − p) of p = Π sigmoid(logit), each (n,): exact where p is all but 0 or 1.
+
+    1 − p is summed over where the chain ends first, so nothing is subtracted.
+    """
+    log_p = torch.zeros_like(logits[0])
+    log_q = torch.full_like(logits[0], -math.inf)
+    for logit in logits:
+        log_q = torch.logaddexp(log_q, log_p + logsigmoid(-logit))
+        log_p = log_p + logsigmoid(logit)
+    return log_p, log_q
+
+
+def log_normal(v: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
+    """log N(v; mu, sigma)."""
+    return -0.5 * ((v - mu) / sigma).square() - sigma.log() - LOG_SQRT_2PI
+
+
+class AmountLoss(ABC):
+    """Base of the losses.
+
+    outputs  raw outputs of the network beside the probability: 0, 1 (mu) or 2 (mu, sigma)
+    floor    least sigma
+    """
+
+    outputs: ClassVar[int] = 2
+    floor: ClassVar[float] = FLOOR
+
+    def mu(self, raw: Tensor) -> Tensor:
+        """In [0, 25]: the log-amount of a purchase is not negative."""
+        return softplus(raw).clamp(max=LARGEST_MU)
+
+    def sigma(self, raw: Tensor) -> Tensor:
+        """In [floor, 5]."""
+        return (self.floor + softplus(raw)).clamp(max=LARGEST_SIGMA)
+
+    @abstractmethod
+    def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
+        """Loss (n,) of each row; v is 0 exactly where the row did not convert."""
+
+    @abstractmethod
+    def amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
+        """Factor of p in the expected transaction value, in units; under :class:`EsjMass` p of a latent wish."""
+
+
+class Esj(AmountLoss):
+    """S2's entire-space joint loss (eq. 12), as printed, with a floor under sigma.
+
+        positive  −[log p + log N(v; mu, sigma) − v]        lognormal density of PA + 1; v is constant in the parameters
+        negative  −log[(1 − p) + p·N(0; mu, sigma)]
+
+    The negative branch adds a density to a probability. Without the floor 1/√2π it has no lower bound: at mu = 0 and
+    sigma → 0 a negative row's loss goes to −∞. With it the branch is a probability and the loss of a negative
+    row is ≥ 0. It is not normalised: the model's mass is near 1 and not 1; :class:`EsjMass` is.
+    """
+
+    def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
+        """Loss (n,)."""
+        bought = log_p + log_normal(v, mu, sigma) - v
+        nothing = torch.logaddexp(log_q, log_p + log_normal(torch.zeros_like(v), mu, sigma))
+        return -torch.where(v > 0, bought, nothing)
+
+    def amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
+        """exp(mu + sigma²/2) − 1."""
+        return torch.expm1(mu + 0.5 * sigma.square())
+
+
+class EsjMass(Esj):
+    """The same idea with a total mass of 1: a latent v* ~ N(mu, sigma), and a purchase when v* exceeds log 2.
+
+    positive  −[log p + log N(v; mu, sigma) − v]
+    negative  −log[(1 − p) + p·Φ((log 2 − mu) / sigma)]
+    """
+
+    def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
+        """Loss (n,)."""
+        bought = log_p + log_normal(v, mu, sigma) - v
+        nothing = torch.logaddexp(log_q, log_p + torch.special.log_ndtr((LEAST - mu) / sigma))
+        return -torch.where(v > 0, bought, nothing)
+
+    def amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
+        """The mean of the truncated lognormal, ∫_{v > log 2} (e^v − 1)·N(v; mu, sigma) dv.
+
+        In closed form e^{mu + sigma²/2}·Φ((mu + sigma² − log 2)/sigma) − Φ((mu − log 2)/sigma).
+        """
+        above = torch.special.ndtr((mu - LEAST) / sigma + sigma)
+        mean: Tensor = torch.exp(mu + 0.5 * sigma.square()) * above - torch.special.ndtr((mu - LEAST) / sigma)
+        return mean
+
+
+class Ziln(AmountLoss):
+    """Zero-inflated lognormal (Wang, Liu and Miao 2019): cross-entropy, and the lognormal of PA on positives only.
+
+    Sigma has no floor but the root of the machine's epsilon, as theirs; a negative row's amount is replaced by 1.
+    """
+
+    floor: ClassVar[float] = 0.0
+
+    def mu(self, raw: Tensor) -> Tensor:
+        """Unbounded."""
+        return raw
+
+    def sigma(self, raw: Tensor) -> Tensor:
+        """softplus, at least √eps."""
+        return softplus(raw).clamp(min=math.sqrt(torch.finfo(raw.dtype).eps))
+
+    def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
+        """Loss (n,)."""
+        bought = v > 0
+        log_amount = torch.expm1(torch.where(bought, v, torch.full_like(v, LEAST))).log()
+        return -torch.where(bought, log_p + log_normal(log_amount, mu, sigma) - log_amount, log_q)
+
+    def amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
+        """exp(mu + sigma²/2)."""
+        return torch.exp(mu + 0.5 * sigma.square())
+
+
+class SquaredError(AmountLoss):
+    """Cross-entropy, and half the squared error of v on positives: a lognormal whose sigma nobody learns."""
+
+    outputs: ClassVar[int] = 1
+
+    def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
+        """Loss (n,)."""
+        del sigma
+        return torch.where(v > 0, 0.5 * (v - mu).square() - log_p, -log_q)
+
+    def amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
+        """exp(mu) − 1: the median, which is all there is without a sigma."""
+        del sigma
+        return torch.expm1(mu)
+
+
+class ConversionOnly(AmountLoss):
+    """Cross-entropy alone: every conversion brings the same."""
+
+    outputs: ClassVar[int] = 0
+
+    def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
+        """Loss (n,)."""
+        del mu, sigma
+        return -torch.where(v > 0, log_p, log_q)
+
+    def amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
+        """1."""
+        del sigma
+        return torch.ones_like(mu)
+
+
+class ValueOnly(AmountLoss):
+    """Half the squared error of v on every row: the expected log-amount of a delivery, in one regression."""
+
+    outputs: ClassVar[int] = 1
+
+    def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
+        """Loss (n,)."""
+        del log_p, log_q, sigma
+        return 0.5 * (v - mu).square()
+
+    def amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
+        """exp(mu) − 1, of a delivery and not of a conversion."""
+        del sigma
+        return torch.expm1(mu)
+
+
+LOSSES: dict[str, AmountLoss] = {
+    "esj": Esj(),
+    "esj_mass": EsjMass(),
+    "ziln": Ziln(),
+    "mse": SquaredError(),
+    "conversion": ConversionOnly(),
+    "value": ValueOnly(),
+}
+"""Losses by name."""

@@ -1,0 +1,352 @@
+"""S2's models of a delivery: one network, a body, a loss, and what its outputs mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from shadowprice.campaign import Side
+from shadowprice.curves import Curves
+from shadowprice.encoders.base import GraphTensors
+from shadowprice.encoders.gat2 import Gat2Encoder
+from shadowprice.errors import InvalidInput
+from shadowprice.graphs.sampler import NeighbourSampler
+from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.responses.base import ResponseModel
+from shadowprice.responses.batches import FANOUTS
+from shadowprice.responses.descent import descend
+from shadowprice.responses.funds.losses import LOSSES, AmountLoss, log_product
+from shadowprice.responses.funds.network import FundNetwork
+from shadowprice.responses.funds.rows import EventHistory, FundRows, check_outcomes
+from shadowprice.responses.inputs import InputScaling, fit_inputs, graph_tensors, request_rows
+from shadowprice.responses.state import State
+from shadowprice.responses.tabular import TabularInputs, fit_tabular
+from shadowprice.responses.training import Progress, TrainingConfig
+from shadowprice.responses.two_outcome import held_out_rows
+from shadowprice.tables.schema import ACTIONS
+
+TRAINING = TrainingConfig(learning_rate=3e-3, decay=0.95, epochs=30, patience=5, weight_decay=1e-5)
+BATCH_ROWS = 512
+"""Rows of a step (S2)."""
+STEPS_ON_A_GRAPH = 8
+"""Steps of an epoch at most where each one passes over a graph and the configuration leaves its rows open."""
+WHOLE_GRAPH = 50_000
+"""Nodes up to which a step passes over the whole graph; beyond, over a sampled neighbourhood of its rows."""
+CHUNK = 8192
+"""Accounts predicted at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Delivery:
+    """What is expected of each of J offers delivered to N accounts; float64 (J, N) each.
+
+    probability  of a conversion; mu, sigma of log(1 + amount) given one, 0 where the model has none
+    amount       expected units of a conversion, before it is clipped
+    """
+
+    probability: NDArray[np.float64]
+    mu: NDArray[np.float64]
+    sigma: NDArray[np.float64]
+    amount: NDArray[np.float64]
+
+
+class FundModel(ResponseModel):
+    """Which offers convert, and what a conversion brings: account ‖ offer → body → towers → loss.
+
+    ``curve`` is the probability of a conversion, ``value`` the expected transaction value (ETV) in minor units. The
+    levels are the numbers of the offers; they have no order. Rows are deliveries with ``response`` (converted) and, as
+    they are there, ``clicked`` and ``amount`` (minor units). With clicks, p = pCTR·pCVR over all deliveries (Ma et al.
+    2018) and cross-entropy on the click is added; without, p has one output.
+
+    Options:
+        graph: consumption graph, snapshots in order of time.
+        behaviours: account_id, level, action, ts; a row sees what was before its ``snapshot_at``.
+        loss: one of ``funds.losses.LOSSES``, in place of the model's own.
+        unit: minor units of the least purchase; amounts are counted in it.
+        clip: the expected amount of a conversion is cut at this quantile of the amounts seen.
+        training: how to train; its seed is replaced by the model's; ``batch_rows`` 0 means 512, with a graph eight
+            steps per epoch at most.
+        progress: called after every epoch.
+    """
+
+    body: ClassVar[str] = "mmoe"
+    own_loss: ClassVar[str]
+    product: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ()
+    monotone: ClassVar[bool] = False
+    ordered: ClassVar[bool] = False
+    sides: ClassVar[tuple[Side, ...]] = ("customer",)
+
+    def __init__(
+        self,
+        levels: Sequence[int],
+        seed: int = 0,
+        *,
+        graph: Sequence[GraphSnapshot] | None = None,
+        behaviours: pd.DataFrame | None = None,
+        loss: str | None = None,
+        unit: int = 100,
+        clip: float = 0.999,
+        training: TrainingConfig | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(levels, seed)
+        given = {"graph": graph, "behaviours": behaviours}
+        meaning = {"graph": "the consumption graph (snapshots)", "behaviours": "what accounts did before (a table)"}
+        for name in self.needs:
+            if given[name] is None:
+                raise InvalidInput(f"is missing: this model reads {meaning[name]}; give it as {name}=", field=name)
+        self.loss_name = loss or self.own_loss
+        if self.loss_name not in LOSSES:
+            raise InvalidInput(f"must be one of {sorted(LOSSES)}, got {loss!r}", field="loss")
+        if unit < 1:
+            raise InvalidInput("must be at least 1 minor unit", field="unit")
+        if not 0 < clip <= 1:
+            raise InvalidInput("must lie in (0, 1]", field="clip")
+        self.graph = graph
+        self.history = None if behaviours is None else EventHistory(behaviours, self.levels.size)
+        self.unit = unit
+        self.clip = clip
+        self.training = training or TRAINING
+        self.progress = progress
+        self.inputs: TabularInputs | None = None
+        self.scaling: InputScaling | None = None
+        self.network: FundNetwork | None = None
+        self.steps = 1
+        self.cap = math.inf
+        self.mean = math.nan
+
+    @property
+    def loss(self) -> AmountLoss:
+        """How amounts are modelled."""
+        return LOSSES[self.loss_name]
+
+    @property
+    def converts(self) -> bool:
+        """Whether the model has a probability of conversion."""
+        return self.loss_name != "value"
+
+    def fit(self, frame: pd.DataFrame) -> Self:
+        """Train; a fifth of the accounts is held out for early stopping."""
+        self.check_frame(frame)
+        check_outcomes(frame, amounts=self.loss.outputs > 0, model=self.name)
+        held = held_out_rows(frame, self.seed)
+        train = ~held
+        self.inputs = fit_tabular(frame[train])
+        self.steps = (1 + (self.product and "clicked" in frame)) if self.converts else 0
+        self._fit_amounts(frame[train])
+        if self.graph is not None:
+            self.scaling = fit_inputs(self.graph, {"customer": frame[["account_id"]]}, {}, interactions=False)
+        rows = self._rows(frame)
+        learnt = rows.take(torch.from_numpy(train))
+        # A single account is both learnt from and checked on.
+        checked = rows.take(torch.from_numpy(held)) if held.any() else learnt
+        graph = self._graph()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            network = self._build()
+            network.start(self._intercepts(learnt))
+            config = replace(self.training, seed=self.seed, batch_rows=self._batch_rows(len(learnt)))
+            around = _Neighbourhoods(graph, self.seed)
+            descend(
+                network,
+                len(learnt),
+                lambda index, _: self._loss(network, learnt.take(index), around),
+                lambda: float(self._loss(network, checked, graph)),
+                config,
+                progress=self.progress,
+                keep_start=True,
+            )
+        self.network = network.eval()
+        return self
+
+    def curve(self, frame: pd.DataFrame) -> Curves:
+        """Probability of a conversion (J, N) of the rows."""
+        return Curves(self.levels, self.expect(frame).probability.astype(np.float32))
+
+    def value(self, frame: pd.DataFrame) -> NDArray[np.float32]:
+        """Expected transaction value (J, N) of delivering each offer to the rows, minor units (S2, ETV)."""
+        found = self.expect(frame)
+        chance = found.probability if self.converts else 1.0
+        return np.ascontiguousarray(self.unit * chance * np.minimum(found.amount, self.cap), dtype=np.float32)
+
+    @torch.no_grad()
+    def expect(self, frame: pd.DataFrame) -> Delivery:
+        """What the network says of every offer for the rows. O(N·J) passes through the body, O(N) through encoders."""
+        if self.network is None:
+            raise InvalidInput("fit the model before asking for curves", field="model")
+        rows = self._rows(frame)
+        depth, graph = self.levels.size, self._graph()
+        embedded = self.network.embed_graph(graph) if graph is not None else None
+        found = np.zeros((4, depth, len(frame)))
+        for first in range(0, len(frame), CHUNK):
+            part = rows.take(torch.arange(first, min(first + CHUNK, len(frame))))
+            account = self.network.account(part.numeric, part.category, part.events, embedded, part.node)
+            raw = self.network(account.repeat_interleave(depth, dim=0), torch.arange(depth).repeat(len(part)))
+            values = self._delivery(raw.double())
+            found[:, :, first : first + len(part)] = values.view(4, len(part), depth).transpose(1, 2).numpy()
+        return Delivery(*found)
+
+    def state(self) -> State:
+        """Weights, standardisation, and what is known of the amounts."""
+        if self.network is None or self.inputs is None:
+            raise InvalidInput("fit the model before saving it", field="model")
+        known = {"inputs": self.inputs.to_dict(), "steps": self.steps, "cap": repr(self.cap), "mean": repr(self.mean)}
+        known["scaling"] = None if self.scaling is None else self.scaling.to_dict()
+        return State({name: value.numpy() for name, value in self.network.state_dict().items()}, known)
+
+    def restore(self, state: State) -> None:
+        """Become the model that gave ``state``."""
+        meta = state.meta
+        self.inputs = TabularInputs.from_dict(meta["inputs"])
+        self.steps, self.cap, self.mean = meta["steps"], float(meta["cap"]), float(meta["mean"])
+        self.scaling = None if meta["scaling"] is None else InputScaling.from_dict(meta["scaling"])
+        for name, wanted, given in (
+            ("graph", self.scaling is not None, self.graph is not None),
+            ("behaviours", any(key.startswith("behaviour.") for key in state.arrays), self.history is not None),
+        ):
+            if wanted != given:
+                raise InvalidInput(f"the model was fitted {'with' if wanted else 'without'} it", field=name)
+        network = self._build().eval()
+        network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in state.arrays.items()})
+        self.network = network
+
+    def _fit_amounts(self, frame: pd.DataFrame) -> None:
+        if "amount" in frame:
+            amount = frame["amount"].to_numpy(dtype=np.float64)
+            bought = amount[amount > 0] / self.unit
+            if bought.size:
+                self.cap, self.mean = float(np.quantile(bought, self.clip)), float(bought.mean())
+
+    def _build(self) -> FundNetwork:
+        assert self.inputs is not None
+        graph = None
+        if self.scaling is not None:
+            widths = {side: fitted.width for side, fitted in self.scaling.node.items()}
+            graph = Gat2Encoder(widths, self.scaling.edge.width)
+        return FundNetwork(
+            self.inputs,
+            self.levels.size,
+            self.steps + self.loss.outputs,
+            self.body,
+            actions=0 if self.history is None else len(ACTIONS),
+            graph=graph,
+        )
+
+    def _graph(self) -> GraphTensors | None:
+        if self.scaling is None or self.graph is None:
+            return None
+        return graph_tensors(self.graph, self.scaling)
+
+    def _batch_rows(self, rows: int) -> int:
+        if self.training.batch_rows:
+            return self.training.batch_rows
+        return BATCH_ROWS if self.scaling is None else max(BATCH_ROWS, math.ceil(rows / STEPS_ON_A_GRAPH))
+
+    def _rows(self, frame: pd.DataFrame) -> FundRows:
+        assert self.inputs is not None
+        n = len(frame)
+        node = events = None
+        if self.scaling is not None and self.graph is not None:
+            node = torch.from_numpy(request_rows(frame, self.graph, self.scaling, "customer").node)
+        if self.history is not None:
+            at = frame["snapshot_at"].to_numpy(dtype=np.float64) if "snapshot_at" in frame else np.full(n, np.inf)
+            events = self.history.before(frame["account_id"], at)
+
+        def column(name: str, default: float) -> NDArray[np.float64]:
+            return frame[name].to_numpy(dtype=np.float64) if name in frame else np.full(n, default)
+
+        # Without amounts every conversion is one unit: only v > 0 is read then.
+        units = column("amount", 0.0) / self.unit if "amount" in frame else column("response", 0.0)
+        v = np.log1p(units)
+        return FundRows(
+            numeric=torch.from_numpy(self.inputs.numeric(frame)),
+            category=torch.from_numpy(self.inputs.category(frame)),
+            events=events,
+            node=node,
+            level=torch.from_numpy(column("level", 0.0).astype(np.int64)),
+            clicked=torch.from_numpy(column("clicked", 0.0).astype(np.float32)),
+            v=torch.from_numpy(v.astype(np.float32)),
+            weight=torch.from_numpy((column("weight", 1.0) * column("balancing_weight", 1.0)).astype(np.float32)),
+        )
+
+    def _loss(self, network: FundNetwork, rows: FundRows, graph: GraphTensors | _Neighbourhoods | None) -> Tensor:
+        node = rows.node
+        if isinstance(graph, _Neighbourhoods):
+            graph, node = graph.of(node)
+        embedded = network.embed_graph(graph) if graph is not None else None
+        raw = network(network.account(rows.numeric, rows.category, rows.events, embedded, node), rows.level)
+        log_p, log_q, mu, sigma = self._outputs(raw)
+        total = self.loss.rows(log_p, log_q, mu, sigma, rows.v)
+        if self.steps == 2:
+            total = total + binary_cross_entropy_with_logits(raw[:, 0], rows.clicked, reduction="none")
+        return (total * rows.weight).sum() / rows.weight.sum()
+
+    def _outputs(self, raw: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """log p, log(1 − p), mu, sigma, each (n,), of raw outputs (n, T); zeros where the model has none."""
+        zero = torch.zeros_like(raw[:, 0])
+        log_p, log_q = log_product(*raw[:, : self.steps].unbind(1)) if self.steps else (zero, zero)
+        mu = self.loss.mu(raw[:, self.steps]) if self.loss.outputs > 0 else zero
+        sigma = self.loss.sigma(raw[:, self.steps + 1]) if self.loss.outputs > 1 else zero
+        return log_p, log_q, mu, sigma
+
+    def _delivery(self, raw: Tensor) -> Tensor:
+        """(4, n): probability, mu, sigma, amount."""
+        log_p, _, mu, sigma = self._outputs(raw)
+        amount = self.loss.amount(mu, sigma)
+        if not self.converts:
+            # A score in [0, 1]: the expected log-amount as a share of the largest.
+            share = mu / math.log1p(self.cap) if math.isfinite(self.cap) else torch.zeros_like(mu)
+            return torch.stack([share.clamp(max=1.0), mu, sigma, amount])
+        if not self.loss.outputs:
+            amount = torch.full_like(amount, self.mean if math.isfinite(self.mean) else 1.0)
+        return torch.stack([log_p.exp(), mu, sigma, amount])
+
+    def _intercepts(self, rows: FundRows) -> Tensor:
+        """(T,): raw outputs at which every row is expected to do what the mean row did."""
+        weight = rows.weight / rows.weight.sum()
+        bought = (rows.v > 0).float()
+        convert, click = float((weight * bought).sum()), float((weight * rows.clicked).sum())
+        steps = [click, convert / max(click, 1e-4)] if self.steps == 2 else [convert] * self.steps
+        raw = [math.log(share / (1 - share)) for share in (min(max(step, 1e-4), 1 - 1e-4) for step in steps)]
+        if self.loss.outputs:
+            counted = weight if not self.converts else weight * bought / max(convert, 1e-9)
+            mu = float((counted * rows.v).sum())
+            sigma = float((counted * (rows.v - mu).square()).sum()) ** 0.5
+            raw += [
+                _inverse_softplus(mu) if self.loss_name != "ziln" else mu,
+                _inverse_softplus(sigma - self.loss.floor),
+            ]
+        return torch.tensor(raw[: self.steps + self.loss.outputs])
+
+
+class _Neighbourhoods:
+    """What a step sees of a graph: all of it, or where it is large a sampled neighbourhood of the step's rows."""
+
+    def __init__(self, graph: GraphTensors | None, seed: int) -> None:
+        self._graph = graph
+        self._random = np.random.default_rng([seed, 1])
+        large = graph is not None and graph.nodes > WHOLE_GRAPH
+        self._sampler = NeighbourSampler(graph.edge_index.numpy(), graph.nodes) if graph is not None and large else None
+
+    def of(self, node: Tensor | None) -> tuple[GraphTensors | None, Tensor | None]:
+        """A graph and the rows' nodes in it."""
+        if self._graph is None or self._sampler is None or node is None:
+            return self._graph, node
+        seeds, place = np.unique(node.numpy(), return_inverse=True)
+        seen = self._sampler.sample(seeds, FANOUTS, self._random)
+        return self._graph.around(seen), torch.from_numpy(place)
+
+
+def _inverse_softplus(value: float) -> float:
+    value = max(value, 1e-2)
+    return value + math.log(-math.expm1(-value))

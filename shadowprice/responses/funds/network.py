@@ -1,0 +1,170 @@
+"""The network of S2: encoders of the account, experts shared by the tasks, a tower each."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from shadowprice.encoders.base import WIDTH, GraphTensors
+from shadowprice.encoders.behaviour import BEHAVIOUR_WIDTH, BehaviourEncoder, Behaviours
+from shadowprice.encoders.gat2 import Gat2Encoder
+from shadowprice.responses.outcome_networks import ArmLinear
+from shadowprice.responses.tabular import TabularInputs
+from shadowprice.responses.tabular_network import FeatureEmbedding
+
+EXPERTS = 4
+EXPERT_WIDTH = 128
+TOWER = (64, 32)
+"""S2 prints no sizes of experts and towers."""
+OFFER_WIDTH = 16
+CATEGORY_WIDTH = 8
+
+
+class Towers(nn.Module):
+    """One network per task, (n, T, I) → (n, T): I → 64 → 32 → 1."""
+
+    def __init__(self, tasks: int, inputs: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(ArmLinear(tasks, a, b) for a, b in pairwise((inputs, *TOWER)))
+        self.last = ArmLinear(tasks, TOWER[-1], 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Raw outputs (n, T)."""
+        for layer in self.layers:
+            x = torch.relu(layer(x))
+        found: Tensor = self.last(x).squeeze(2)
+        return found
+
+
+class Body(nn.Module, ABC):
+    """What lies between the inputs (n, D) and the raw outputs of the tasks (n, T)."""
+
+    towers: Towers
+
+    @abstractmethod
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, T)."""
+
+
+class Mmoe(Body):
+    """Four experts that all tasks share, mixed by a gate of each task (Ma et al. 2018)."""
+
+    def __init__(self, tasks: int, inputs: int) -> None:
+        super().__init__()
+        self.tasks = tasks
+        self.experts = nn.Linear(inputs, EXPERTS * EXPERT_WIDTH)
+        self.gates = nn.Linear(inputs, tasks * EXPERTS)
+        self.towers = Towers(tasks, EXPERT_WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, T)."""
+        expert = torch.relu(self.experts(x)).view(-1, EXPERTS, EXPERT_WIDTH)
+        gate = self.gates(x).view(-1, self.tasks, EXPERTS).softmax(dim=2)
+        raw: Tensor = self.towers(gate @ expert)
+        return raw
+
+
+class SharedBottom(Body):
+    """Three layers that all tasks share (S2's Shared-Bottom)."""
+
+    def __init__(self, tasks: int, inputs: int) -> None:
+        super().__init__()
+        self.tasks = tasks
+        layers: list[nn.Module] = []
+        for a, b in pairwise((inputs, EXPERT_WIDTH, EXPERT_WIDTH, EXPERT_WIDTH)):
+            layers += [nn.Linear(a, b), nn.ReLU()]
+        self.shared = nn.Sequential(*layers)
+        self.towers = Towers(tasks, EXPERT_WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, T)."""
+        raw: Tensor = self.towers(self.shared(x)[:, None].expand(-1, self.tasks, -1))
+        return raw
+
+
+class Plain(Body):
+    """One layer before the tower: a plain deep network of one task (S2's DNN-C and DNN-V)."""
+
+    def __init__(self, tasks: int, inputs: int) -> None:
+        super().__init__()
+        self.tasks = tasks
+        self.first = nn.Linear(inputs, EXPERT_WIDTH)
+        self.towers = Towers(tasks, EXPERT_WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, T)."""
+        raw: Tensor = self.towers(torch.relu(self.first(x))[:, None].expand(-1, self.tasks, -1))
+        return raw
+
+
+BODIES: dict[str, type[Mmoe] | type[SharedBottom] | type[Plain]] = {
+    "mmoe": Mmoe,
+    "shared_bottom": SharedBottom,
+    "plain": Plain,
+}
+
+
+class FundNetwork(nn.Module):
+    """Account and offer → raw outputs of every task: e_user ‖ e_behaviour ‖ e_consumption, then the offer and a body.
+
+    Args:
+        inputs: features of the account.
+        offers: how many offers there are.
+        tasks: outputs.
+        body: one of ``BODIES``.
+        actions: kinds of behaviour, 0 without.
+        graph: widths of the node and edge features of the graph encoder, None without.
+    """
+
+    def __init__(
+        self,
+        inputs: TabularInputs,
+        offers: int,
+        tasks: int,
+        body: str,
+        *,
+        actions: int = 0,
+        graph: Gat2Encoder | None = None,
+    ) -> None:
+        super().__init__()
+        self.features = FeatureEmbedding(inputs, CATEGORY_WIDTH)
+        self.behaviour = BehaviourEncoder(offers, actions) if actions else None
+        self.graph = graph
+        self.width = self.features.width + BEHAVIOUR_WIDTH * bool(actions) + WIDTH * (graph is not None)
+        self.offer = nn.Embedding(offers, OFFER_WIDTH)
+        self.body = BODIES[body](tasks, self.width + OFFER_WIDTH)
+
+    def embed_graph(self, graph: GraphTensors) -> Tensor:
+        """(nodes, WIDTH): the consumption embedding of every node."""
+        assert self.graph is not None
+        embedded: Tensor = self.graph(graph)
+        return embedded
+
+    def account(
+        self,
+        numeric: Tensor,
+        category: Tensor,
+        events: Behaviours | None,
+        embedded: Tensor | None,
+        node: Tensor | None,
+    ) -> Tensor:
+        """(n, width) of n accounts; ``node`` (n,) are their rows in ``embedded``, of :meth:`embed_graph`."""
+        parts = [self.features(numeric, category)]
+        if self.behaviour is not None and events is not None:
+            parts.append(self.behaviour(events))
+        if embedded is not None and node is not None:
+            parts.append(embedded[node])
+        return torch.cat(parts, dim=1)
+
+    def forward(self, account: Tensor, offer: Tensor) -> Tensor:
+        """Raw outputs (n, T) of accounts (n, width) at an offer each, int64 (n,)."""
+        raw: Tensor = self.body(torch.cat([account, self.offer(offer)], dim=1))
+        return raw
+
+    @torch.no_grad()
+    def start(self, raw: Tensor) -> None:
+        """Intercepts (T,) of the outputs."""
+        self.body.towers.last.bias.copy_(raw[:, None])

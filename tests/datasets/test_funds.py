@@ -1,0 +1,103 @@
+"""The generated delivery of funds: its truth, its graph, and tables that hold what was drawn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from shadowprice.allocation import solve_demands
+from shadowprice.datasets import load
+from shadowprice.datasets.funds import LEAST, FundOptions, Funds, draw, mean_amount
+from shadowprice.errors import InvalidInput
+from shadowprice.tables import labelled
+
+
+@pytest.fixture(scope="module")
+def drawn() -> Funds:
+    return draw(FundOptions(users=6000, deliveries=8), seed=2)
+
+
+def test_outcomes_follow_the_truth(drawn: Funds) -> None:
+    rows = drawn.deliveries
+    place = np.searchsorted(drawn.users["account_id"], rows["account_id"])
+    level = rows["level"].to_numpy()
+    for column, truth in (("clicked", drawn.click), ("response", drawn.convert)):
+        p = truth[level, place].astype(float)
+        error = np.sqrt((p * (1 - p)).sum())
+        assert abs(rows[column].sum() - p.sum()) < 4 * error
+    assert (rows["clicked"] >= rows["response"]).all()
+    bought = rows["response"].to_numpy() == 1
+    v = np.log1p(rows["amount"].to_numpy()[bought] / 100)
+    mu, sigma = (each[level, place][bought].astype(float) for each in (drawn.mu, drawn.sigma))
+    below = stats.norm.cdf((LEAST - mu) / sigma)
+    rank = (stats.norm.cdf((v - mu) / sigma) - below) / (1 - below)
+    assert stats.kstest(rank, "uniform").pvalue > 1e-3
+    assert rows["amount"][bought].min() >= 100
+
+
+@pytest.mark.parametrize(("mu", "sigma"), [(0.5, 0.8), (3.0, 1.2)])
+def test_the_mean_amount_is_the_integral(mu: float, sigma: float) -> None:
+    def density(v: float) -> float:
+        return float(np.expm1(v) * stats.norm.pdf(v, mu, sigma) / stats.norm.sf(LEAST, mu, sigma))
+
+    expected = integrate.quad(density, LEAST, mu + 12 * sigma, limit=200)[0]
+    assert mean_amount(np.array([mu]), np.array([sigma]))[0] == pytest.approx(expected, rel=1e-8)
+
+
+def neighbours(drawn: Funds) -> np.ndarray:
+    """(N,): mean ticket of the merchants a user pays at."""
+    ticket = drawn.merchants.set_index("account_id")["x_ticket"]
+    found = drawn.edges.assign(ticket=drawn.edges["dst"].map(ticket)).groupby("src")["ticket"].mean()
+    return np.asarray(found.reindex(drawn.users["account_id"]))
+
+
+@pytest.mark.parametrize(("strength", "least", "most"), [(0.0, -0.05, 0.05), (0.9, 0.7, 0.95)])
+def test_wealth_is_in_the_graph_as_far_as_the_strength_says(strength: float, least: float, most: float) -> None:
+    """The correlation of the log-amount with what merchants show, given the age that is known to move it."""
+    drawn = draw(FundOptions(users=4000, strength=strength), seed=5)
+    wealth = drawn.mu[0] - 0.2 * drawn.users["x_age"].to_numpy()
+    assert least < np.corrcoef(wealth, neighbours(drawn))[0, 1] < most
+    assert wealth.std() == pytest.approx(0.5, rel=0.06)
+
+
+@pytest.mark.parametrize("funds", [4, 8])
+def test_a_plan_exists_and_the_money_is_not_where_the_conversions_are(funds: int) -> None:
+    drawn = draw(FundOptions(users=2000, funds=funds), seed=1)
+    plan = solve_demands(drawn.value.astype(np.float32), drawn.demand, drawn.allowed)
+    assert plan.status == "optimal"
+    assert not drawn.allowed.all()
+    assert (drawn.allowed.sum(axis=0) >= 1).all()
+    likely = solve_demands(drawn.convert, drawn.demand, drawn.allowed)
+    columns = np.arange(2000)
+    assert drawn.value[likely.segment, columns].sum() < 0.95 * drawn.value[plan.segment, columns].sum()
+
+
+def test_nobody_was_delivered_a_fund_he_may_not_have_and_propensities_are_the_shares(drawn: Funds) -> None:
+    rows = drawn.deliveries
+    place = np.searchsorted(drawn.users["account_id"], rows["account_id"])
+    assert drawn.allowed[rows["level"], place].all()
+    np.testing.assert_allclose(rows["propensity"], 1 / drawn.allowed.sum(axis=0)[place])
+    many = rows["propensity"].to_numpy() == 1 / 8
+    share = np.bincount(rows["level"][many], minlength=8) / many.sum()
+    assert np.abs(share - 1 / 8).max() < 4 * np.sqrt(7 / 64 / many.sum())
+
+
+def test_the_tables_hold_what_was_drawn() -> None:
+    dataset = load("funds", seed=4, users=100, funds=4, deliveries=3)
+    drawn = draw(FundOptions(users=100, funds=4, deliveries=3), seed=4)
+    rows = labelled(dataset.tables, "customer").sort_values("request_id", ignore_index=True)
+    for column in ("account_id", "level", "response", "clicked", "amount"):
+        assert rows[column].tolist() == drawn.deliveries[column].tolist()
+    assert dataset.tables.offer["demand"].tolist() == drawn.demand.tolist()
+    assert dataset.truth is not None
+    np.testing.assert_allclose(dataset.truth["value"].to_numpy().reshape(4, 100), drawn.value)
+    assert "simulated" in dataset.notes["source"]
+
+
+@pytest.mark.parametrize(
+    ("options", "field"), [({"strength": 1.5}, "strength"), ({"funds": 5}, "funds"), ({"users": 2.5}, "users")]
+)
+def test_options_that_cannot_be_are_refused(options: dict[str, float], field: str) -> None:
+    with pytest.raises(InvalidInput, match=field):
+        load("funds", **options)

@@ -1,0 +1,188 @@
+"""S2's models on deliveries whose truth is known: what they read, what they give, what they refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from shadowprice.datasets.funds import FundOptions, Funds, draw
+from shadowprice.encoders.behaviour import BehaviourEncoder, Behaviours
+from shadowprice.errors import InvalidInput
+from shadowprice.responses import make
+from shadowprice.responses.funds import model as module
+from shadowprice.responses.funds.losses import LOSSES
+from shadowprice.responses.funds.model import FundModel
+from shadowprice.responses.funds.rows import MOST_EVENTS, EventHistory, unix_seconds
+from shadowprice.responses.training import TrainingConfig
+
+QUICK = TrainingConfig(learning_rate=5e-3, epochs=3, batch_rows=512)
+FUNDS = range(4)
+
+
+@pytest.fixture(scope="module")
+def drawn() -> Funds:
+    return draw(FundOptions(users=300, merchants=40, funds=4, deliveries=6), seed=3)
+
+
+def build(name: str, drawn: Funds, **options: object) -> FundModel:
+    graph = {"graph": [drawn.graph()]} if name == "esdpm" else {}
+    given = {"behaviours": drawn.behaviours(), "training": QUICK, **graph, **options}
+    model = make(name, levels=FUNDS, **given)
+    assert isinstance(model, FundModel)
+    return model
+
+
+@pytest.fixture(scope="module")
+def esdpm(drawn: Funds) -> FundModel:
+    return build("esdpm", drawn).fit(drawn.frame())
+
+
+@pytest.mark.parametrize(
+    ("name", "missing", "message"),
+    [
+        ("esdpm", "graph", "graph: is missing: this model reads the consumption graph"),
+        ("esdpm", "behaviours", "behaviours: is missing: this model reads what accounts did"),
+        ("esdpm_ncg", "behaviours", "behaviours: is missing"),
+    ],
+)
+def test_what_is_not_given_is_named(name: str, missing: str, message: str, drawn: Funds) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        build(name, drawn, **{missing: None})
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("amount", None, "amount: is missing: 'esdpm_ncg' learns what a conversion brings"),
+        ("amount", 0.0, r"amount: must be above 0 exactly where the row converted.*rows"),
+        ("amount", np.nan, r"amount: must be known and finite.*rows: 0"),
+        ("clicked", 0.0, r"clicked: must be 1 where the row converted"),
+        ("clicked", 0.5, r"clicked: must be 0 or 1"),
+    ],
+)
+def test_outcomes_that_cannot_be_are_refused(column: str, value: float | None, message: str, drawn: Funds) -> None:
+    frame = drawn.frame()
+    frame = frame.drop(columns=column) if value is None else frame.assign(**{column: value})
+    with pytest.raises(InvalidInput, match=message):
+        build("esdpm_ncg", drawn).fit(frame)
+
+
+def test_the_value_is_the_probability_times_the_clipped_amount(esdpm: FundModel, drawn: Funds) -> None:
+    asked = drawn.users.drop(columns="risk_tolerance").head(50)
+    found = esdpm.expect(asked)
+    mu, sigma = (torch.from_numpy(each) for each in (found.mu, found.sigma))
+    np.testing.assert_allclose(found.amount, LOSSES["esj"].amount(mu, sigma).numpy(), rtol=1e-12)
+    expected = 100 * found.probability * np.minimum(found.amount, esdpm.cap)
+    np.testing.assert_allclose(esdpm.value(asked), expected, rtol=1e-6)
+    np.testing.assert_allclose(esdpm.curve(asked).response, found.probability, rtol=1e-6)
+    amounts = drawn.deliveries["amount"]
+    assert esdpm.cap <= amounts.max() / 100
+    assert found.sigma.min() >= LOSSES["esj"].floor
+
+
+def test_the_graph_is_read_and_only_by_the_model_that_has_one(esdpm: FundModel, drawn: Funds) -> None:
+    asked = drawn.users.drop(columns="risk_tolerance").head(20)
+    before = esdpm.value(asked)
+    try:
+        esdpm.graph = [drawn.graph().shuffled(1)]
+        assert np.abs(esdpm.value(asked) / before - 1).max() > 1e-3
+    finally:
+        esdpm.graph = [drawn.graph()]
+    np.testing.assert_array_equal(esdpm.value(asked), before)
+
+
+def test_a_row_sees_only_what_was_before_it(drawn: Funds) -> None:
+    """A planted event after the request changes nothing; the same event before it does."""
+    rows = drawn.frame().drop_duplicates("account_id").head(40).reset_index(drop=True)
+    known = drawn.behaviours()
+    at = pd.to_datetime(rows["snapshot_at"] + 60, unit="s", utc=True)
+    planted = pd.DataFrame({"account_id": rows["account_id"], "level": 3, "action": "purchase", "ts": at})
+    plain, after = (EventHistory(each, 4) for each in (known, pd.concat([known, planted], ignore_index=True)))
+    seconds = rows["snapshot_at"].to_numpy()
+    for name in ("offer", "action", "ago", "there"):
+        before, now = (getattr(each.before(rows["account_id"], seconds), name) for each in (plain, after))
+        assert torch.equal(before, now)
+    more = after.before(rows["account_id"], seconds + 120).there.sum()
+    assert more > plain.before(rows["account_id"], seconds + 120).there.sum()
+
+
+def test_the_latest_events_are_those_of_a_loop(drawn: Funds) -> None:
+    random = np.random.default_rng(0)
+    events = drawn.behaviours()
+    events["seconds"] = unix_seconds(events["ts"])
+    rows = drawn.users[["account_id"]].sample(60, random_state=2).reset_index(drop=True)
+    rows.loc[0, "account_id"] = "nobody"
+    at = random.uniform(events["seconds"].min(), events["seconds"].max(), len(rows))
+    found = EventHistory(events, 4).before(rows["account_id"], at)
+    for row, (account, instant) in enumerate(zip(rows["account_id"], at, strict=True)):
+        own = events[(events["account_id"] == account) & (events["seconds"] < instant)]
+        own = own.sort_values("seconds", ascending=False).head(MOST_EVENTS)
+        assert int(found.there[row].sum()) == len(own)
+        assert sorted(found.offer[row][found.there[row]].tolist()) == sorted(own["level"])
+        days = (instant - own["seconds"]) / 86_400
+        np.testing.assert_allclose(found.ago[row][found.there[row]], np.log1p(days), atol=1e-4)
+
+
+def events(there: torch.Tensor, seed: int = 0) -> Behaviours:
+    random = torch.Generator().manual_seed(seed)
+    shape = there.shape
+    return Behaviours(
+        torch.randint(0, 4, shape, generator=random),
+        torch.randint(0, 4, shape, generator=random),
+        torch.rand(shape, generator=random),
+        there,
+    )
+
+
+def test_neither_padding_nor_the_order_of_events_changes_a_behaviour_vector() -> None:
+    torch.manual_seed(0)
+    encoder = BehaviourEncoder(4, 4).eval()
+    there = torch.tensor([[True] * 5, [True, True, False, False, False], [False] * 5])
+    given = events(there)
+    whole = encoder(given)
+    assert whole.shape == (3, 128)
+    order = torch.tensor([3, 0, 4, 1, 2])
+    moved = Behaviours(*(getattr(given, name)[:, order] for name in ("offer", "action", "ago", "there")))
+    torch.testing.assert_close(encoder(moved), whole)
+    other = events(there, seed=7)
+    mixed = Behaviours(
+        *(torch.where(there, getattr(given, n), getattr(other, n)) for n in ("offer", "action", "ago")), there
+    )
+    torch.testing.assert_close(encoder(mixed), whole)
+    short = given.take(torch.tensor([1]))
+    cut = Behaviours(*(getattr(short, name)[:, :2] for name in ("offer", "action", "ago", "there")))
+    torch.testing.assert_close(encoder(cut), whole[[1]])
+
+
+def test_on_a_large_graph_a_step_sees_a_sampled_neighbourhood(drawn: Funds, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With fanouts above every degree the sample is the neighbourhood, and its embedding that of the whole graph."""
+    model = build("esdpm", drawn, training=TrainingConfig(epochs=1)).fit(drawn.frame())
+    graph, rows = model._graph(), model._rows(drawn.frame().head(30))
+    monkeypatch.setattr(module, "WHOLE_GRAPH", 10)
+    monkeypatch.setattr(module, "FANOUTS", (1000, 1000))
+    part, node = module._Neighbourhoods(graph, 0).of(rows.node)
+    assert part is not graph
+    with torch.no_grad():
+        whole, sampled = model.network.embed_graph(graph)[rows.node], model.network.embed_graph(part)[node]
+    torch.testing.assert_close(sampled, whole, atol=1e-5, rtol=1e-4)
+
+
+def test_without_clicks_the_conversion_has_one_output_and_without_amounts_only_conversions_are_learnt(
+    drawn: Funds,
+) -> None:
+    frame = drawn.frame()
+    assert build("esmm", drawn).fit(frame).steps == 2
+    alone = build("esmm", drawn).fit(frame.drop(columns=["clicked", "amount"]))
+    assert alone.steps == 1
+    asked = drawn.users.drop(columns="risk_tolerance").head(5)
+    np.testing.assert_allclose(alone.value(asked), 100 * alone.curve(asked).response, rtol=1e-6)
+
+
+def test_what_a_model_was_fitted_with_is_asked_for_when_it_is_read_back(esdpm: FundModel, drawn: Funds) -> None:
+    again = make("esmm", levels=FUNDS)
+    with pytest.raises(InvalidInput, match="graph: the model was fitted with it"):
+        again.restore(esdpm.state())
+    with pytest.raises(InvalidInput, match="loss: must be one of"):
+        build("esdpm_ncg", drawn, loss="huber")
