@@ -54,7 +54,7 @@ def test_a_model_of_customers_alone_leaves_merchants_to_the_line_of_s0(data: Tra
     assert recipe("gbdt", data).models == {"customer": "gbdt", "merchant": "gbdt"}
 
 
-@pytest.mark.parametrize("name", ["gbdt", "dipn", "s_learner", "dssm_c", "joint_gat2"])
+@pytest.mark.parametrize("name", recipe_names())
 def test_it_is_trained_exported_and_served_as_it_predicts(folder: Path, data: TrainingSet, name: str, tmp_path) -> None:
     version, _ = fit_bundle(folder, tmp_path, name, TrainingConfig(epochs=3), workers=0)
     meta = read_meta(tmp_path)
