@@ -138,6 +138,7 @@ def reading(summary: Summary) -> str:
     if freeze == "worse":
         text += (
             ". What holds the paper's form back is the frozen bias net: it learns from the one row in 21 that got the "
-            "lowest level, and what it gets wrong no rising curve can correct"
+            "lowest level, and what it gets wrong no rising curve can correct; table s1_lowest_level measures it with "
+            "more such rows"
         )
     return text + "."
