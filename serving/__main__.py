@@ -12,6 +12,7 @@ from threading import Thread
 from serving.bundle import Bundle, load_bundle
 from serving.config import Config, read_campaign
 from serving.features import Features, open_reader
+from serving.ledger.guard import ledger_token
 from serving.ledger_client import Authoriser
 from serving.logs import quiet_logs
 from serving.metrics import PredictorMetrics
@@ -34,7 +35,7 @@ def main() -> int:
     try:
         campaign = read_campaign(config.campaign_file)
         bundle = load_bundle(config.model_dir, campaign)
-        ledger = Authoriser(config.ledger_url, campaign.name)
+        ledger = Authoriser(config.ledger_url, campaign.name, ledger_token(os.environ))
     except ShadowpriceError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import orjson
 from numpy.typing import NDArray
 
 from serving.ledger.events import TYPE
+from serving.ledger.guard import ledger_token
 from serving.protocol import INPUTS, OUTPUTS
 from shadowprice.errors import Conflict, InvalidRequest, NotFound, ShadowpriceError, Unavailable
 
@@ -124,7 +126,13 @@ class DecisionClient(_Client):
 
 
 class LedgerClient(_Client):
-    """Reports outcomes to the ledger and reads its totals."""
+    """Reports outcomes to the ledger and reads its totals; shows the token that the environment names."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        token = ledger_token(os.environ)
+        if token is not None:
+            self._http.headers["authorization"] = f"Bearer {token}"
 
     def settle(self, outcomes: Sequence[Outcome], source: str) -> tuple[int, int]:
         """Report outcomes in one call, all or none; the event id is the request id, so a repeat counts nothing.
@@ -151,6 +159,16 @@ class LedgerClient(_Client):
         ]
         headers = {"content-type": "application/cloudevents-batch+json"}
         content = self._send("POST", "/v1/outcomes", content=orjson.dumps(events), headers=headers)
+        return content["accepted"], content["repeated"]
+
+    def release(self, campaign: str, request_ids: Sequence[str]) -> tuple[int, int]:
+        """Give back promises that were not made use of, all or none; what is not open any more is repeated.
+
+        Raises:
+            NotFound: a request that was never decided; Conflict: one is settled; Unavailable: see above.
+        """
+        body = {"campaign": campaign, "request_ids": list(request_ids)}
+        content = self._send("POST", "/v1/releases", content=orjson.dumps(body))
         return content["accepted"], content["repeated"]
 
     def totals(self) -> dict[str, Any]:

@@ -23,7 +23,10 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """What the two services of a campaign read and write, and where their logs go."""
+    """What the two services of a campaign read and write, and where their logs go.
+
+    served_dir is for the decision log, logs_dir for what the processes print.
+    """
 
     campaign_file: Path
     model_dir: Path
@@ -31,6 +34,7 @@ class Deployment:
     prices_dir: Path
     ledger_db: Path
     logs_dir: Path
+    served_dir: Path
 
     @classmethod
     def of_run(cls, run: Path, campaign_file: Path, ledger: str = "ledger.db") -> Deployment:
@@ -42,6 +46,7 @@ class Deployment:
             prices_dir=run / "prices",
             ledger_db=run / ledger,
             logs_dir=run / "logs",
+            served_dir=run / "served" / Path(ledger).stem,
         )
 
 
@@ -121,6 +126,7 @@ def start_ledger(deployment: Deployment, port: int) -> Service:
         "serving.ledger",
         *("--db", str(deployment.ledger_db)),
         *("--campaign-file", str(deployment.campaign_file)),
+        *("--log-dir", str(deployment.served_dir)),
         *("--host", HOST, "--port", str(port)),
     ]
     return Service("ledger", command, port, "/readyz", deployment.logs_dir / "ledger.log")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.client
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from threading import local
 from urllib.parse import urlsplit
 
@@ -20,6 +20,8 @@ class Proposal:
     """What the predictor would like to promise for one request.
 
     response_unpaid  expected response if the money is refused
+    propensities     probability of each level, for the log
+    features_at      when the features were computed, seconds since 1970 (UTC); None where there were none
     """
 
     request_id: str
@@ -32,6 +34,8 @@ class Proposal:
     propensity: float
     reason: str
     response_unpaid: float
+    propensities: list[float] | None = None
+    features_at: float | None = None
 
 
 @dataclass(frozen=True)
@@ -49,14 +53,15 @@ class Authorised:
 
 
 class Authoriser:
-    """Asks the ledger of one campaign. Safe to share between threads."""
+    """Asks the ledger of one campaign, showing ``token`` where it wants one. Safe to share between threads."""
 
-    def __init__(self, url: str, campaign: str) -> None:
+    def __init__(self, url: str, campaign: str, token: str | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme != "http" or not parts.hostname:
             raise InvalidInput(f"must look like http://host:port, got {url!r}", field="ledger_url")
         self._host, self._port = parts.hostname, parts.port or 80
         self._campaign = campaign
+        self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self._threads = local()
 
     def authorise(self, proposals: Sequence[Proposal], *, model_version: str, price_version: int) -> list[Authorised]:
@@ -71,7 +76,7 @@ class Authoriser:
                 "campaign": self._campaign,
                 "model_version": model_version,
                 "price_version": price_version,
-                "items": [asdict(proposal) for proposal in proposals],
+                "items": list(proposals),
             }
         )
         status, answer = self._exchange("POST", "/v1/authorizations", body)
@@ -117,7 +122,8 @@ class Authoriser:
             connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_SECONDS)
             self._threads.connection = connection
         try:
-            connection.request(method, path, body, {"content-type": "application/json"} if body else {})
+            content = {"content-type": "application/json"} if body else {}
+            connection.request(method, path, body, self._headers | content)
             response = connection.getresponse()
             return response.status, response.read()
         except BaseException:

@@ -139,6 +139,7 @@ class Predictor:
         reasons[~embeddings.known] = "cold_start"
         if stale:
             reasons[:] = "stale_price"
+        vectors = decision.policy.propensities().T.tolist()
         for column, row in enumerate(rows):
             level = int(decision.level[column])
             proposals[row] = Proposal(
@@ -152,6 +153,8 @@ class Predictor:
                 propensity=float(decision.propensity[column]),
                 reason=str(reasons[column]),
                 response_unpaid=float(unpaid[column]),
+                propensities=vectors[column],
+                features_at=float(embeddings.computed_at[column]) if embeddings.known[column] else None,
             )
         self.metrics.features_used(side, int((~embeddings.known).sum()), _oldest(embeddings.computed_at, now))
         return embeddings.failed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,38 @@ TIE_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
+class Policy:
+    """With which probability each of N requests is given each level; few arrays instead of all J.
+
+    cheap, dear  (N,), the levels that tie for the best; equal where one is best
+    dearer       (N,), probability of ``dear`` where they differ, 0 elsewhere
+    exploration  share of requests whose level is drawn uniformly from the allowed ones
+    allowed      bool (J, N)
+    """
+
+    cheap: NDArray[np.intp]
+    dear: NDArray[np.intp]
+    dearer: NDArray[np.float64]
+    exploration: float
+    allowed: NDArray[np.bool_]
+
+    def propensity(self, level: NDArray[np.integer]) -> NDArray[np.float64]:
+        """(N,): the probability of one level of each request."""
+        chosen: NDArray[np.float64] = (level == self.cheap) * (1.0 - self.dearer) + (level == self.dear) * self.dearer
+        if not self.exploration:
+            return chosen
+        possible = np.take_along_axis(self.allowed, np.asarray(level)[None], axis=0)[0]
+        drawn: NDArray[np.float64] = possible * (self.exploration / self.allowed.sum(axis=0))
+        return drawn + (1.0 - self.exploration) * chosen
+
+    def propensities(self) -> NDArray[np.float64]:
+        """(J, N): the probability of every level; columns sum to 1. What a log needs to judge other policies by."""
+        levels, requests = self.allowed.shape
+        every = [self.propensity(np.full(requests, level)) for level in range(levels)]
+        return np.array(every).reshape(levels, requests)
+
+
+@dataclass(frozen=True)
 class Decision:
     """What N requests are given.
 
@@ -30,12 +62,14 @@ class Decision:
     propensity  float64 (N,), probability with which the policy chooses that level
     tied        bool (N,), whether a tie at the price was broken by the tie share
     explored    bool (N,), whether the level was drawn uniformly instead of chosen
+    policy      the probabilities of all levels
     """
 
     level: NDArray[np.int32]
     propensity: NDArray[np.float64]
     tied: NDArray[np.bool_]
     explored: NDArray[np.bool_]
+    policy: Policy = field(repr=False)
 
 
 def decide(
@@ -108,27 +142,21 @@ def decide(
     cheap, dear = best_levels(values, charge, charge if np.any(lam != 0) else costs.sum(axis=0), mask)
     tied = charge[dear, columns] > charge[cheap, columns]
     level = cheap.astype(np.int32)
-    propensity = np.ones(requests)
+    policy = Policy(cheap, dear, np.where(tied, tie_share, 0.0), exploration, mask)
     rows = np.flatnonzero(tied)
     if rows.size:
         take = np.array([uniform(request_ids[row]) for row in rows.tolist()]) < tie_share
         level[rows] = np.where(take, dear[rows], cheap[rows])
-        propensity[rows] = np.where(take, tie_share, 1.0 - tie_share)
     explored = np.zeros(requests, dtype=bool)
     if exploration > 0:
-        choices = mask.sum(axis=0)
         draw = np.array([uniform(name, EXPLORE) for name in request_ids]) / exploration
         explored = draw < 1
         at = np.flatnonzero(explored)
         # The draw of a request that explores is uniform in [0, 1): it says which of the A levels.
-        place = np.minimum((draw[at] * choices[at]).astype(np.intp), choices[at] - 1)
-        drawn = (np.cumsum(mask[:, at], axis=0) > place).argmax(axis=0)
-        # What the level drawn would have had without exploration: tie share, rest, all or nothing.
-        dearer = np.where(tied, tie_share, 0.0)[at]
-        propensity[at] = (drawn == cheap[at]) * (1.0 - dearer) + (drawn == dear[at]) * dearer
-        level[at] = drawn
-        propensity = exploration / choices + (1.0 - exploration) * propensity
-    return Decision(level=level, propensity=propensity, tied=tied & ~explored, explored=explored)
+        choices = mask[:, at].sum(axis=0)
+        place = np.minimum((draw[at] * choices).astype(np.intp), choices - 1)
+        level[at] = (np.cumsum(mask[:, at], axis=0) > place).argmax(axis=0)
+    return Decision(level, policy.propensity(level), tied & ~explored, explored, policy)
 
 
 def best_levels(

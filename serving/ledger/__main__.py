@@ -13,6 +13,7 @@ import uvicorn
 from serving.config import PREFIX, add_setting, read_campaign
 from serving.ledger.app import Background, create_app
 from serving.ledger.guard import read_secret
+from serving.ledger.log import LogWriter, logged
 from serving.ledger.opening import open_store
 from serving.ledger.sweep import sweeping
 from serving.logs import quiet_logs
@@ -31,6 +32,8 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     background: list[Background] = [partial(sweeping, store, settings.sweep_seconds)]
+    if settings.log_dir:
+        background.append(partial(logged, LogWriter(store, settings.log_dir), settings.log_seconds))
     app = create_app(store, campaign, hard_stop=settings.hard_stop == "on", token=token, background=background)
     uvicorn.run(
         app,
@@ -65,6 +68,8 @@ def _settings() -> argparse.Namespace:
     add("port", "port to listen on", "HTTP_PORT", type=int, default="8081")
     add("hard-stop", "refuse money the budget does not have", default="on", choices=["on", "off"])
     add("sweep-seconds", "how often expired promises are released", type=float, default="5")
+    add("log-dir", "folder of the decision log; empty: none is kept", "LEDGER_LOG_DIR", type=_path, default="")
+    add("log-seconds", "how often what is new is logged", "LEDGER_LOG_SECONDS", type=float, default="15")
     return parser.parse_args()
 
 

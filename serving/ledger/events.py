@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Literal
+from urllib.parse import unquote
 
 import orjson
 from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -87,7 +88,8 @@ def read_events(body: bytes, headers: Mapping[str, str]) -> list[Event]:
     """
     if BINARY_MARK in headers:
         names = ("specversion", "id", "source", "type")
-        attributes = {name: headers[f"ce-{name}"] for name in names if f"ce-{name}" in headers}
+        # The HTTP binding of CloudEvents writes what is not plain ASCII in percent encoding.
+        attributes = {name: unquote(headers[f"ce-{name}"]) for name in names if f"ce-{name}" in headers}
         try:
             return [_event(Envelope.model_validate_json(orjson.dumps({**attributes, "data": parse_json(body)})), "")]
         except ValidationError as error:

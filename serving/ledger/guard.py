@@ -13,6 +13,8 @@ from serving.web import Handler, json_response
 from shadowprice.errors import InvalidInput
 
 SHORTEST = 16
+TOKEN_VARIABLE = "SHADOWPRICE_LEDGER_TOKEN_FILE"
+"""Environment variable of the ledger and of all who call it: the file with the token."""
 
 
 def read_secret(path: Path | None) -> str | None:
@@ -30,6 +32,12 @@ def read_secret(path: Path | None) -> str | None:
     if len(secret) < SHORTEST or not secret.isascii() or not secret.isprintable():
         raise InvalidInput(f"must hold at least {SHORTEST} printable ASCII characters", field=str(path))
     return secret
+
+
+def ledger_token(environment: Mapping[str, str]) -> str | None:
+    """The token that the file of ``SHADOWPRICE_LEDGER_TOKEN_FILE`` holds; None where the variable is not set."""
+    name = environment.get(TOKEN_VARIABLE)
+    return read_secret(Path(name) if name else None)
 
 
 def permits(headers: Mapping[str, str], token: str | None) -> bool:

@@ -134,6 +134,7 @@ def test_evaluator_simulator_and_service_decide_alike(world, requests: Day, tmp_
         prices_dir=folder / "prices",
         ledger_db=tmp_path / "ledger.db",
         logs_dir=tmp_path,
+        served_dir=tmp_path / "served",
     )
     with launch(places) as services, DecisionClient(services.predictor_url, services.campaign) as client:
         answers = [

@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from cloudevents.conversion import to_binary, to_structured
+from cloudevents.http import CloudEvent
 
 from serving.ledger.events import read_events
 from shadowprice.errors import ShadowpriceError
@@ -78,3 +80,19 @@ def test_structured_batched_and_binary_events_say_the_same():
     assert structured == binary
     assert structured[0].content == batched.content
     assert structured[0].redeemed is True
+
+
+@pytest.mark.parametrize("mode", [to_structured, to_binary])
+def test_what_the_cloudevents_library_writes_is_read_in_both_modes(mode):
+    """The library is the reference for the wire format."""
+    one = event(source="//läden/7 %")
+    made = CloudEvent({"id": one["id"], "source": one["source"], "type": one["type"], "subject": "x"}, one["data"])
+    headers, body = mode(made)
+    (read,) = read_events(body, {name.lower(): value for name, value in headers.items()})
+    (expected,) = read_events(json.dumps(one).encode(), {})
+    if mode is to_structured:
+        assert read == expected
+    else:
+        # The library leaves the encoding of headers to the caller.
+        headers["ce-source"] = "//l%C3%A4den/7 %25"
+        assert read_events(body, headers) == [expected]

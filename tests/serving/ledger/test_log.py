@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from serving.ledger.log import LogWriter, logged
+from shadowprice.datasets.served import exposure_and_outcome, read_log, segments
+from shadowprice.decision import decide
+from shadowprice.errors import InvalidTable, NotFound, Unavailable
+from shadowprice.evaluation.intervals import Interval
+from shadowprice.evaluation.metrics import effective_rows, ips_value
+from shadowprice.tables import validate_some
+
+
+@pytest.fixture
+def writer(books, tmp_path):
+    return LogWriter(books.store, tmp_path / "log", rows=4)
+
+
+def fill(books, kit, names):
+    books.authorise(*(kit.item(name, propensities=[0.25, 0.5, 0.25], features_at=1e9 + 0.25) for name in names))
+
+
+def test_every_decision_and_outcome_is_logged_once_as_the_books_have_it(books, kit, writer):
+    fill(books, kit, [f"r{number}" for number in range(10)])
+    books.settle(kit.event("r3", 50), kit.event("r1", 0))
+    assert writer.write() == 12
+    assert writer.write() == 0
+    fill(books, kit, ["r10"])
+    books.authorise(kit.item("m", side="merchant"))
+    assert writer.write() == 2
+    log = read_log(writer.folder)
+    assert log.decisions["request_id"].tolist() == [f"r{number}" for number in range(11)] + ["m"]
+    row = log.decisions.iloc[3]
+    assert (row["level"], row["incentive"], row["propensity"], row["reason"]) == (1, 50, 0.5, "tie")
+    assert row["propensities"].tolist() == [0.25, 0.5, 0.25]
+    assert row["features_at"] == pd.Timestamp("2001-09-09T01:46:40.25Z")
+    assert (row["decided_at"], row["model_version"], row["price_version"]) == (pd.Timestamp(kit.now), "m", 1)
+    assert pd.isna(log.decisions.iloc[11]["features_at"])
+    assert log.outcomes[["request_id", "cost", "response", "late"]].to_numpy().tolist() == [
+        ["r3", 50, 1.0, False],
+        ["r1", 0, 0.0, False],
+    ]
+    # Ten rows at four a segment, then two; nothing else lies in the folder.
+    assert [(each.first, each.last) for each in segments(writer.folder, "decisions")] == [
+        (1, 4),
+        (5, 8),
+        (9, 10),
+        (11, 12),
+    ]
+    assert len(list(writer.folder.iterdir())) == 5
+
+
+def test_a_writer_that_begins_again_or_beside_another_makes_nobody_count_twice(books, kit, writer, tmp_path):
+    fill(books, kit, ["a", "b", "c"])
+    writer.write()
+    other = LogWriter(books.store, tmp_path / "other", rows=100)
+    fill(books, kit, ["d"])
+    other.write()
+    (segment,) = segments(other.folder, "decisions")
+    segment.path.rename(writer.folder / segment.path.name)
+    (writer.folder / ".decisions-000000000005-000000000009.parquet.x1").write_bytes(b"half a segm")
+    fill(books, kit, ["e"])
+    LogWriter(books.store, writer.folder).write()
+    assert read_log(writer.folder).decisions["request_id"].tolist() == ["a", "b", "c", "d", "e"]
+
+
+def test_a_log_with_a_hole_or_a_damaged_segment_is_refused(books, kit, writer):
+    fill(books, kit, [f"r{number}" for number in range(9)])
+    writer.write()
+    first, second, _ = segments(writer.folder, "decisions")
+    second.path.rename(writer.folder / "away")
+    with pytest.raises(InvalidTable, match="rows 5 to 8 are in no segment"):
+        read_log(writer.folder)
+    (writer.folder / "away").rename(second.path)
+    first.path.write_bytes(first.path.read_bytes()[:-20])
+    with pytest.raises(InvalidTable, match=first.path.name):
+        read_log(writer.folder)
+    with pytest.raises(NotFound):
+        read_log(writer.folder / "nowhere")
+
+
+def test_a_folder_that_cannot_be_written_keeps_the_log_behind_and_whole(books, kit, tmp_path):
+    blocked = tmp_path / "log"
+    blocked.write_text("a file where the folder should be")
+    writer = LogWriter(books.store, blocked)
+    fill(books, kit, ["a"])
+    with pytest.raises(Unavailable, match="decision log"):
+        writer.write()
+    blocked.unlink()
+    with logged(writer, 3600):
+        fill(books, kit, ["b"])
+    # The end of the service writes what is left.
+    assert read_log(blocked).decisions["request_id"].tolist() == ["a", "b"]
+
+
+def test_a_policy_is_judged_from_what_another_one_served(open_books, kit, tmp_path):
+    """Off-policy value from the log against the truth that the outcomes were drawn from."""
+    books = open_books(limit=10**9)
+    rng = np.random.default_rng(0)
+    names = [f"r{number}" for number in range(3000)]
+    strong = rng.random(len(names)) < 0.5
+    truth = np.where(strong, [[0.05], [0.30], [0.60]], [[0.05], [0.08], [0.10]])
+    worth = truth - 0.002 * np.array([[0], [50], [130]]) * truth
+    served = decide(worth, np.zeros_like(worth), [0.0], 0.0, names, exploration=0.3)
+    vectors = served.policy.propensities()
+    for start in range(0, len(names), 500):
+        books.authorise(
+            *(
+                kit.item(
+                    names[row],
+                    level=int(served.level[row]),
+                    account_id="strong" if strong[row] else "weak",
+                    propensity=float(served.propensity[row]),
+                    propensities=vectors[:, row].tolist(),
+                    reason="explored" if served.explored[row] else "optimal",
+                )
+                for row in range(start, start + 500)
+            )
+        )
+    redeemed = rng.random(len(names)) < truth[served.level, np.arange(len(names))]
+    for start in range(0, len(names), 500):
+        rows = range(start, start + 500)
+        cost = [kit.levels["customer"][served.level[row]] * int(redeemed[row]) for row in rows]
+        books.settle(*(kit.event(names[row], cost[row - start], redeemed=bool(redeemed[row])) for row in rows))
+    writer = LogWriter(books.store, tmp_path / "log")
+    writer.write()
+
+    log = read_log(writer.folder)
+    rows = log.decisions.merge(log.outcomes, on="request_id", suffixes=("", "_seen"), validate="one_to_one")
+    chosen = np.where(rows["account_id"] == "strong", 2, 0)
+    target = (rows["level"] == chosen).astype(float)
+    band = Interval(level=0.999, replications=500)
+    value = ips_value(rows["response_seen"], target, rows["propensity"], interval=band)
+    expected = np.where(strong, 0.60, 0.05).mean()
+    assert value.low < expected < value.high
+    assert value.high - value.low < 0.2
+    uniform = ips_value(rows["response_seen"], np.full(len(rows), 1 / 3), rows["propensity"], interval=band)
+    assert uniform.low < truth.mean() < uniform.high
+    # The vectors say what each row's policy would have done with every level.
+    assert np.allclose(np.stack(rows["propensities"]).sum(axis=1), 1)
+    assert effective_rows(target, rows["propensity"]) > 300
+
+    exposure, outcome = exposure_and_outcome(log, books.campaign)
+    checked = validate_some({"exposure": exposure, "outcome": outcome})
+    assert len(checked["exposure"]) == len(checked["outcome"]) == 3000
+    assert int(checked["outcome"]["redeemed"].sum()) == redeemed.sum()
+    assert checked["exposure"]["exploration"].sum() == served.explored.sum()
+    assert set(checked["exposure"]["offer_id"]) <= {"customer-0", "customer-50", "customer-130"}
+    assert log.decisions["propensity"].tolist() == served.propensity.tolist()
+
+
+def test_what_was_given_nothing_is_not_an_exposure(open_books, kit, tmp_path):
+    books = open_books(limit=0)
+    books.authorise(kit.item("m", side="merchant"), kit.item("c"))
+    books.at += timedelta(seconds=1)
+    writer = LogWriter(books.store, tmp_path / "log")
+    writer.write()
+    log = read_log(writer.folder)
+    assert log.decisions["level"].tolist() == [-1, 0]
+    assert log.decisions["propensities"].map(list).tolist() == [[], [1.0, 0.0, 0.0]]
+    assert exposure_and_outcome(log, books.campaign)[0]["request_id"].tolist() == ["c"]
