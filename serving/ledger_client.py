@@ -93,6 +93,13 @@ class Authoriser:
             raise Unavailable("the ledger answers for other requests than it was asked about")
         return decisions
 
+    def close(self) -> None:
+        """Close the connection of the thread that calls."""
+        connection: http.client.HTTPConnection | None = getattr(self._threads, "connection", None)
+        if connection is not None:
+            connection.close()
+            self._threads.connection = None
+
     def check(self) -> None:
         """Make sure that the ledger answers and keeps this campaign, or :class:`Unavailable`."""
         status, answer = self._exchange("GET", "/readyz", None)

@@ -39,6 +39,10 @@ class RedisServer:
                 raise RuntimeError(f"redis-server does not start: {self._log.read_text()[-2000:]}")
             time.sleep(0.02)
 
+    def ended(self) -> bool:
+        """Whether it was started and has ended."""
+        return self.process is not None and self.process.poll() is not None
+
     def kill(self) -> None:
         """End it by SIGKILL."""
         assert self.process is not None

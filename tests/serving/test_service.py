@@ -330,7 +330,7 @@ def test_every_metric_of_the_contract_is_there_with_bounded_labels(world):
         for name, pairs in ours
         if name == "shadowprice_decisions_total"
     }
-    assert len(decisions) == (5 + 4) * 7
+    assert len(decisions) == (5 + 4) * 8
     stages = {dict(pairs).get("stage") for name, pairs in ours if name == "shadowprice_decision_seconds_count"}
     assert stages == {"decode", "features", "curve", "decide", "authorise", "encode", "total"}
     assert ours["shadowprice_overspend_minor_units", (("budget", "budget"), ("campaign", "spring"))] == 0

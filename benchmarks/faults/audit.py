@@ -1,0 +1,88 @@
+"""What the books say after all that, against what the callers were told and what the log has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from benchmarks.faults.load import Witness
+from serving.ledger.log import LogWriter
+from serving.ledger.store import OutcomeRow, Store
+from shadowprice.campaign import Campaign
+from shadowprice.datasets.served import read_log
+
+PAGE = 10_000
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Counts that must all be 0, and how much there was to go wrong."""
+
+    decisions: int
+    captures: int
+    spent: int
+    overspent: int
+    decisions_lost: int
+    answers_contradicted: int
+    captures_lost: int
+    captures_twice: int
+    sums_wrong: int
+    log_differs: int
+    refusals: int
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was lost, doubled or contradicted."""
+        names = ("decisions", "captures", "spent")
+        return not any(value for name, value in vars(self).items() if name not in names)
+
+
+def audit(store: Store, campaign: Campaign, witness: Witness, highest: int, log_dir: Path) -> Audit:
+    """Compare. ``highest`` is the most that was seen promised and spent at one moment."""
+    decisions = _all(store.decisions_after)
+    outcomes = _all(store.outcomes_after)
+    kept = {row.request_id: (row.level, row.incentive) for row in decisions}
+    booked = {row.request_id: row.cost for row in outcomes}
+    totals = store.totals()
+    spent, outstanding = sum(totals.spent.values()), sum(totals.outstanding.values())
+    open_promises = sum(row.incentive for row in decisions if row.request_id not in booked)
+    released = sum(totals.released.values()) - _released_and_captured(outcomes, kept)
+    LogWriter(store, log_dir).write()
+    log = read_log(log_dir)
+    told_in_log = zip(log.decisions["level"], log.decisions["incentive"], strict=True)
+    logged = dict(zip(log.decisions["request_id"], told_in_log, strict=True))
+    paid = dict(zip(log.outcomes["request_id"], log.outcomes["cost"], strict=True))
+    return Audit(
+        decisions=len(decisions),
+        captures=len(outcomes),
+        spent=spent,
+        overspent=max(0, max(highest, spent + outstanding) - int(campaign.budget.limit)),
+        decisions_lost=sum(kept.get(name) != told for name, told in witness.answers.items()),
+        answers_contradicted=len(witness.contradicted),
+        captures_lost=sum(booked.get(name) != cost for name, cost in witness.captured.items()),
+        captures_twice=sum(count - 1 for count in Counter(row.request_id for row in outcomes).values()),
+        sums_wrong=(spent != sum(booked.values()))
+        + (sum(totals.authorised.values()) != sum(amount for _, amount in kept.values()))
+        + (outstanding != open_promises - released)
+        + (len(kept) != len(decisions)),
+        log_differs=sum(logged.get(name) != told for name, told in kept.items())
+        + sum(paid.get(name) != cost for name, cost in booked.items())
+        + abs(len(logged) - len(kept))
+        + abs(len(paid) - len(booked)),
+        refusals=sum(witness.refused.values()),
+    )
+
+
+def _released_and_captured(outcomes: Sequence[OutcomeRow], kept: dict[str, tuple[int, int]]) -> int:
+    return sum(kept[row.request_id][1] for row in outcomes if row.late)
+
+
+def _all(after: Callable[[int, int], list[Row]]) -> list[Row]:
+    rows: list[Row] = []
+    while page := after(len(rows), PAGE):
+        rows += page
+    return rows

@@ -1,0 +1,128 @@
+"""Faults one after the other under load, and the audit."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from benchmarks.faults.audit import Audit, audit
+from benchmarks.faults.load import Load, Witness
+from benchmarks.faults.stage import Stage, staged
+from serving.client import LedgerClient
+from shadowprice.errors import ShadowpriceError
+
+LIMIT = 40_000
+CALLERS = 3
+PATIENCE_SECONDS = 30.0
+BETWEEN = 20
+"""Answers between the end of a fault and the next."""
+WEIGHTS = {"ledger killed": 0.3, "redis killed": 1.0, "disk full": 1.0}
+"""How often a kind of fault is drawn, 3 where it is not named: a process starts slower than a network heals."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was done, how long the callers then waited for their next answer, and what the books say."""
+
+    injected: Mapping[str, int]
+    recovery_seconds: Mapping[str, list[float]]
+    witness: Witness
+    audit: Audit
+
+
+def inject(folder: Path, kind: str, count: int, *, seed: int = 0, kinds: list[str] | None = None) -> Result:
+    """``count`` faults on a ledger with books of ``kind``; the first are one of each."""
+    dice = random.Random(seed)
+    injected: Counter[str] = Counter()
+    recovery: dict[str, list[float]] = {}
+    with staged(folder, kind, LIMIT) as stage:
+        faults = {name: fault for name, fault in stage.faults().items() if kinds is None or name in kinds}
+        weights = [WEIGHTS.get(name, 3.0) for name in faults]
+        plan = [*faults, *dice.choices(list(faults), weights, k=max(0, count - len(faults)))][:count]
+        watch = _Watch(stage)
+        load = Load(stage.url, stage.campaign.name, CALLERS)
+        try:
+            _wait_for_answers(load.witness, time.monotonic(), 5)
+            for name in tqdm(plan, desc=kind, disable=count < 100):
+                faults[name](dice.uniform(0.05, 0.3))
+                over = time.monotonic()
+                recovery.setdefault(name, []).append(_wait_for_answers(load.witness, over, 1))
+                injected[name] += 1
+                _wait_for_answers(load.witness, over, BETWEEN)
+        finally:
+            load.stop()
+            watch.stop()
+            stage.stop_ledger()
+        store = stage.open()
+        try:
+            found = audit(store, stage.campaign, load.witness, watch.highest, stage.log_dir)
+        finally:
+            store.close()
+    return Result(injected, recovery, load.witness, found)
+
+
+def _wait_for_answers(witness: Witness, since: float, count: int) -> float:
+    """Seconds from ``since`` until callers had ``count`` answers; the wait is bounded."""
+    while time.monotonic() < since + PATIENCE_SECONDS:
+        with witness.lock:
+            after = [at for at in witness.successes[-1000:] if at >= since]
+        if len(after) >= count:
+            return after[count - 1] - since
+        time.sleep(0.005)
+    return PATIENCE_SECONDS
+
+
+class _Watch:
+    """Reads the totals again and again and remembers the most that was promised and spent at one moment."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.highest = 0
+        self._stop = Event()
+        self._thread = Thread(target=self._watch, args=(stage.url,), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self, url: str) -> None:
+        with LedgerClient(url) as ledger:
+            while not self._stop.wait(0.1):
+                try:
+                    totals = ledger.totals()
+                except ShadowpriceError:
+                    continue
+                self.highest = max(self.highest, totals["spent"] + totals["outstanding"])
+
+
+def run(quick: bool = False, count: int = 1000) -> dict[str, Any]:
+    """``count`` faults, half of them on each kind of books; prints the audit."""
+    found: dict[str, Any] = {}
+    for kind in ("sqlite", "redis"):
+        with tempfile.TemporaryDirectory() as scratch:
+            result = inject(Path(scratch), kind, 10 if quick else count // 2)
+        waits = {name: {"median": float(np.median(s)), "max": max(s)} for name, s in result.recovery_seconds.items()}
+        found[kind] = {
+            "injected": dict(result.injected),
+            "recovery_seconds": waits,
+            "answers": len(result.witness.successes),
+            "unavailable": result.witness.unavailable,
+            "refused": dict(result.witness.refused),
+            "audit": asdict(result.audit),
+        }
+        print(f"{kind}: {sum(result.injected.values())} faults, {len(result.witness.successes)} answers")
+        for name, times in result.injected.items():
+            wait = waits[name]
+            print(f"  {name:16} {times:5} ×  recovery median {wait['median']:.3f} s, most {wait['max']:.3f} s")
+        print("  " + "  ".join(f"{name} {value}" for name, value in asdict(result.audit).items()))
+    return found

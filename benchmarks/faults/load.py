@@ -1,0 +1,157 @@
+"""Callers that ask, repeat and report without end, and remember what they were told."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from threading import Event, Lock, Thread
+
+from benchmarks.faults.stage import LEVELS
+from serving.client import LedgerClient, Outcome
+from serving.ledger_client import Authoriser, Proposal
+from shadowprice.errors import ShadowpriceError, Unavailable
+
+REST_SECONDS = 0.01
+SOURCE = "faults"
+
+
+@dataclass
+class Witness:
+    """What the callers were told, all of them together.
+
+    answers      request id → level and incentive of the first answer
+    captured     request id → cost whose booking was confirmed
+    released     requests whose release was confirmed
+    contradicted answers that differ from the first one to the same id
+    refused      answers that are neither a result nor "not now", by their words
+    successes    times of the answers (monotonic)
+    unavailable  how often the answer was "not now"
+    """
+
+    answers: dict[str, tuple[int, int]] = field(default_factory=dict)
+    captured: dict[str, int] = field(default_factory=dict)
+    released: set[str] = field(default_factory=set)
+    contradicted: list[str] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
+    successes: list[float] = field(default_factory=list)
+    unavailable: int = 0
+    lock: Lock = field(default_factory=Lock)
+
+    def answered(self, request_id: str, level: int, incentive: int) -> None:
+        """Remember an answer, or that it contradicts an earlier one."""
+        with self.lock:
+            if self.answers.setdefault(request_id, (level, incentive)) != (level, incentive):
+                self.contradicted.append(request_id)
+            self.successes.append(time.monotonic())
+
+
+class Load:
+    """``callers`` threads against one ledger until stopped; each sends what failed again, by the same id."""
+
+    def __init__(self, url: str, campaign: str, callers: int) -> None:
+        self.witness = Witness()
+        self._stop = Event()
+        self._threads = [
+            Thread(target=self._call, args=(url, campaign, number), daemon=True) for number in range(callers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Let every caller finish what it does."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _call(self, url: str, campaign: str, number: int) -> None:
+        with closing(Authoriser(url, campaign)) as authoriser, LedgerClient(url) as ledger:
+            caller = _Caller(authoriser, ledger, campaign, number, self.witness)
+            while not self._stop.is_set():
+                try:
+                    caller.step()
+                except Unavailable:
+                    with self.witness.lock:
+                        self.witness.unavailable += 1
+                except ShadowpriceError as error:
+                    with self.witness.lock:
+                        self.witness.refused[f"{type(error).__name__}: {error}"] += 1
+                self._stop.wait(REST_SECONDS)
+
+
+@dataclass
+class _Caller:
+    authoriser: Authoriser
+    ledger: LedgerClient
+    campaign: str
+    number: int
+    witness: Witness
+    pending: list[str] = field(default_factory=list)
+    mine: list[str] = field(default_factory=list)
+    reports: list[Outcome] = field(default_factory=list)
+    serial: int = 0
+
+    def __post_init__(self) -> None:
+        self.dice = random.Random(self.number)
+
+    def step(self) -> None:
+        """Ask for what failed before and for something new, at times for something old; then report."""
+        while len(self.pending) < self.dice.randint(1, 4):
+            self.serial += 1
+            self.pending.append(f"caller-{self.number}-request-{self.serial}")
+        asked = self.pending[:4] + (self.dice.sample(self.mine, 1) if self.mine and self.dice.random() < 0.3 else [])
+        for answer in self.authoriser.authorise(
+            [self._proposal(name) for name in asked], model_version="m", price_version=1
+        ):
+            self.witness.answered(answer.request_id, answer.level, answer.incentive)
+            if answer.request_id in self.pending:
+                self.pending.remove(answer.request_id)
+                self.mine.append(answer.request_id)
+                self._plan_report(answer.request_id, answer.incentive)
+        self._report()
+
+    def _proposal(self, request_id: str) -> Proposal:
+        # Another level each time: only the books can give the same answer twice.
+        level = self.dice.randrange(1, len(LEVELS))
+        return Proposal(
+            request_id=request_id,
+            account_id=f"account-{self.number}",
+            side="customer",
+            level=level,
+            incentive=LEVELS[level],
+            response=0.5,
+            expected_cost=0.5 * LEVELS[level],
+            propensity=0.5,
+            reason="optimal",
+            response_unpaid=0.1,
+            propensities=[0.0, 0.5, 0.5],
+        )
+
+    def _plan_report(self, request_id: str, incentive: int) -> None:
+        if self.dice.random() < 0.8:
+            redeemed = self.dice.random() < 0.3
+            self.reports.append(
+                Outcome(
+                    request_id=request_id,
+                    cost=incentive if redeemed else 0,
+                    observed_at=datetime.now(UTC),
+                    redeemed=redeemed,
+                )
+            )
+        elif incentive and self.dice.random() < 0.5:
+            self.ledger.release(self.campaign, [request_id])
+            self.witness.released.add(request_id)
+
+    def _report(self) -> None:
+        if len(self.reports) < 3:
+            return
+        # What was reported is reported again, at times, as a queue that delivers at least once does.
+        again = 2 if self.dice.random() < 0.2 else 1
+        for _ in range(again):
+            self.ledger.settle(self.reports, SOURCE)
+            with self.witness.lock:
+                self.witness.captured |= {report.request_id: report.cost for report in self.reports}
+        self.reports.clear()

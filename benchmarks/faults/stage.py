@@ -1,0 +1,175 @@
+"""A ledger process, what it depends on, and everything that can be done to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.faults.proxy import Proxy
+from benchmarks.faults.redis_server import RedisServer
+from serving.launch import HOST, Service, free_port
+from serving.ledger.opening import open_store
+from serving.ledger.store import Store
+from shadowprice.campaign import Budget, Campaign, Terms
+
+LEVELS = (0, 50, 130)
+DISK_BYTES = 24 * 2**20
+READY_SECONDS = 60.0
+
+
+class Stage:
+    """The ledger of one campaign, reached through a network that can fail.
+
+    kind   ``sqlite``, or ``redis``: then the ledger reaches Redis through such a network too
+    disk   where books and log lie; of a size of its own, where ``mounted``, so that it can be filled
+    """
+
+    def __init__(self, folder: Path, kind: str, limit: int, disk: Path, mounted: bool) -> None:
+        self.kind, self.mounted, self.disk = kind, mounted, disk
+        self.campaign = Campaign(
+            name="faults",
+            sides={"customer": Terms(levels=LEVELS)},
+            budget=Budget(limit=limit),
+            starts_at=datetime(2024, 5, 1, tzinfo=UTC),
+        )
+        self._folder = folder
+        self._campaign_file = folder / "campaign.json"
+        self._campaign_file.write_text(json.dumps(self.campaign.to_dict()))
+        self.redis: RedisServer | None = None
+        self.store_network: Proxy | None = None
+        if kind == "redis":
+            self.redis = RedisServer(disk / "redis")
+            self.redis.start()
+            self.store_network = Proxy(self.redis.port)
+        self._port = free_port()
+        self.network = Proxy(self._port)
+        self.url = f"http://{HOST}:{self.network.port}"
+        self.ledger = self._start()
+        self.ledger.wait_ready(READY_SECONDS)
+
+    @property
+    def log_dir(self) -> Path:
+        """Where the ledger keeps its log."""
+        return self.disk / "log"
+
+    def open(self) -> Store:
+        """The books themselves, when the ledger is gone."""
+        return open_store(self.campaign, self.disk / "ledger.db", self.redis.url if self.redis else "")
+
+    def faults(self) -> dict[str, Callable[[float], None]]:
+        """What can be done here, by name; each lasts about the seconds given and has ended when it returns."""
+        found: dict[str, Callable[[float], None]] = {
+            "ledger killed": self._kill_ledger,
+            "network cut": lambda seconds: self._network(self.network, self.network.cut, seconds),
+            "network silent": lambda seconds: self._network(self.network, self.network.silence, seconds),
+            "network slow": lambda seconds: self._network(self.network, lambda: self.network.throttle(2000), seconds),
+        }
+        if self.redis is not None and self.store_network is not None:
+            store = self.store_network
+            found |= {
+                "redis killed": self._kill_redis,
+                "store cut": lambda seconds: self._network(store, store.cut, seconds),
+                "store silent": lambda seconds: self._network(store, store.silence, seconds),
+                "store slow": lambda seconds: self._network(store, lambda: store.throttle(4000), seconds),
+            }
+        found["disk full"] = self._fill_disk if self.mounted else self._forbid_growth
+        return found
+
+    def stop_ledger(self) -> None:
+        """End the ledger politely."""
+        self.ledger.stop()
+
+    def close(self) -> None:
+        """End everything."""
+        self.ledger.stop()
+        self.network.close()
+        if self.store_network is not None:
+            self.store_network.close()
+        if self.redis is not None:
+            self.redis.stop()
+
+    def _start(self) -> Service:
+        command = [
+            "serving.ledger",
+            *("--campaign-file", str(self._campaign_file), "--db", str(self.disk / "ledger.db")),
+            *("--host", HOST, "--port", str(self._port)),
+            *("--log-dir", str(self.log_dir), "--log-seconds", "0.5"),
+        ]
+        if self.store_network is not None:
+            command += ["--redis", f"redis://{HOST}:{self.store_network.port}/0"]
+        return Service("ledger", command, self._port, "/readyz", self._folder / "ledger.log")
+
+    def _kill_ledger(self, seconds: float) -> None:
+        self.ledger.process.kill()
+        self.ledger.process.wait()
+        time.sleep(seconds)
+        self.ledger = self._start()
+        self.ledger.wait_ready(READY_SECONDS)
+
+    def _kill_redis(self, seconds: float) -> None:
+        assert self.redis is not None
+        self.redis.kill()
+        time.sleep(seconds)
+        self.redis.start()
+
+    def _network(self, network: Proxy, fail: Callable[[], None], seconds: float) -> None:
+        fail()
+        time.sleep(seconds)
+        network.heal()
+
+    def _fill_disk(self, seconds: float) -> None:
+        filler = self.disk / "filler"
+        try:
+            with filler.open("wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(4096))
+        except OSError:
+            pass
+        time.sleep(seconds)
+        filler.unlink()
+        self._revive_redis()
+
+    def _forbid_growth(self, seconds: float) -> None:
+        """What a full disk does, for those who may not mount one: no file of the process may be written."""
+        process = self.ledger.process if self.redis is None else self.redis.process
+        assert process is not None
+        before = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1, before[1]))
+        time.sleep(seconds)
+        if process.poll() is None:
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, before)
+        self._revive_redis()
+
+    def _revive_redis(self) -> None:
+        # Without its file Redis promises nothing: it ends, and is started again by whoever runs it.
+        if self.redis is not None and self.redis.ended():
+            self.redis.start()
+
+
+@contextmanager
+def staged(folder: Path, kind: str, limit: int) -> Iterator[Stage]:
+    """A stage whose disk is a small file system of its own where this process may mount one."""
+    disk = folder / "disk"
+    disk.mkdir()
+    with ExitStack() as ending:
+        mounted = _mount(disk)
+        if mounted:
+            ending.callback(subprocess.run, ["umount", "-l", str(disk)], check=True)
+        stage = Stage(folder, kind, limit, disk, mounted)
+        ending.callback(stage.close)
+        yield stage
+
+
+def _mount(disk: Path) -> bool:
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        return False
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(disk)]
+    return subprocess.run(command, check=False, capture_output=True).returncode == 0

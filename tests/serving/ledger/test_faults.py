@@ -1,0 +1,57 @@
+"""The ledger killed, cut off, starved and filled up while callers go on; then the books are audited."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from benchmarks.faults import stage
+from benchmarks.faults.inject import inject
+
+NETWORK = {"ledger killed", "network cut", "network silent", "network slow", "disk full"}
+STORE = {"redis killed", "store cut", "store silent", "store slow"}
+
+
+def check(result, kinds):
+    assert set(result.injected) == kinds
+    assert vars(result.audit) == vars(result.audit) | dict.fromkeys(COUNTS, 0)
+    assert result.witness.refused == {}
+    # The faults were felt, and the callers went on.
+    assert result.witness.unavailable > 0
+    assert result.audit.decisions > 50
+    assert result.audit.captures > 10
+    assert result.audit.spent > 0
+    assert max(max(waits) for waits in result.recovery_seconds.values()) <= 5.0
+
+
+COUNTS = (
+    "overspent",
+    "decisions_lost",
+    "answers_contradicted",
+    "captures_lost",
+    "captures_twice",
+    "sums_wrong",
+    "log_differs",
+    "refusals",
+)
+
+
+def test_nothing_is_lost_doubled_or_overspent_whatever_happens_to_a_ledger_in_sqlite(tmp_path):
+    check(inject(tmp_path, "sqlite", len(NETWORK)), NETWORK)
+
+
+def test_nor_in_redis_whatever_happens_to_that(tmp_path, missing):
+    if shutil.which("redis-server") is None:
+        missing("redis-server is not installed")
+    check(inject(tmp_path, "redis", len(NETWORK | STORE)), NETWORK | STORE)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+def test_a_disk_is_full_also_for_those_who_may_not_mount_one(tmp_path, monkeypatch, kind, missing):
+    if kind == "redis" and shutil.which("redis-server") is None:
+        missing("redis-server is not installed")
+    monkeypatch.setattr(stage, "_mount", lambda disk: False)
+    result = inject(tmp_path, kind, 2, kinds=["disk full"])
+    assert (result.audit.clean, result.injected["disk full"]) == (True, 2)
+    assert result.witness.unavailable > 0
