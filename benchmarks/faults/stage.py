@@ -22,7 +22,7 @@ from shadowprice.campaign import Budget, Campaign, Terms
 
 LEVELS = (0, 50, 130)
 DISK_BYTES = 24 * 2**20
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 
 
 class Stage:

@@ -1,0 +1,136 @@
+"""``python -m serving.reconcile``: do the ledger, its log and Prometheus tell the same story?"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from serving.client import LedgerClient
+from serving.config import add_setting
+from shadowprice.datasets.served import ServedLog, read_log
+from shadowprice.errors import ShadowpriceError
+from shadowprice.pacing.prometheus import PrometheusSpend
+from shadowprice.pacing.spend import MetricsSpend, SpendReport, SpendSource
+
+WAIT_SECONDS = 45.0
+"""Longer than the ledger takes to log and Prometheus to scrape, with room."""
+TOLERANCE = 1e-9
+"""Relative; responses are sums of fractions, taken in another order."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One total: what ``source`` says, and between what it must lie."""
+
+    source: str
+    total: str
+    low: float
+    found: float
+    high: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether it lies there."""
+        slack = TOLERANCE * max(abs(self.low), abs(self.high))
+        return self.low - slack <= self.found <= self.high + slack
+
+    def __str__(self) -> str:
+        beyond = self.found - (self.low if self.found < self.low else self.high)
+        words = "agrees" if self.agrees else f"DIFFERS by {beyond:+g}"
+        return f"{self.source:10}  {self.total:24}  {self.low:>14g}  {self.found:>14g}  {self.high:>14g}  {words}"
+
+
+def reconcile(
+    before: Mapping[str, Any], log: ServedLog | None, spend: SpendReport, after: Mapping[str, Any]
+) -> list[Line]:
+    """Every total of the log and of the metrics between the ledger's own of before and after.
+
+    All totals only grow. So what the ledger had ``before`` must have reached the others, which are read
+    later, and they cannot have more than it has ``after``: these bounds hold under any load, and are one
+    number where nothing happened in between.
+    """
+    lines = []
+    if log is not None:
+        lines += [Line("log", *_bounded(name, before, after, found)) for name, found in _of_log(log)]
+    lines += [Line("metrics", *_bounded(name, before, after, found)) for name, found in _of_spend(spend)]
+    return lines
+
+
+def _bounded(
+    name: tuple[str, str], before: Mapping[str, Any], after: Mapping[str, Any], found: float
+) -> tuple[str, float, float, float]:
+    # A side that the campaign does not have is 0 everywhere.
+    total, side = name
+    low, high = ((each[total].get(side, 0) if side else each[total]) for each in (before, after))
+    return f"{total} {side}".strip(), float(low), found, float(high)
+
+
+def _of_log(log: ServedLog) -> Iterator[tuple[tuple[str, str], float]]:
+    decisions, outcomes = log.decisions.groupby("side"), log.outcomes.groupby("side")
+    for total, sums in (
+        ("requests", decisions.size()),
+        ("authorised_by_side", decisions["incentive"].sum()),
+        ("outcomes", outcomes.size()),
+        ("spent_by_side", outcomes["cost"].sum()),
+        ("responses", outcomes["response"].sum()),
+    ):
+        for side in ("customer", "merchant"):
+            yield (total, side), float(sums.get(side, 0))
+
+
+def _of_spend(spend: SpendReport) -> Iterator[tuple[tuple[str, str], float]]:
+    yield ("spent", ""), float(spend.spent)
+    for side, requests in spend.requests.items():
+        yield ("requests", side), float(requests)
+    for side, responses in spend.responses.items():
+        yield ("responses", side), float(responses)
+
+
+def main() -> int:
+    """Print the table; 0 when all agrees, 1 when something differs, 2 when a source does not answer."""
+    parser = argparse.ArgumentParser(
+        prog="python -m serving.reconcile", description="Compare the ledger, its log and Prometheus."
+    )
+    environment = os.environ
+    add_setting(parser, environment, "campaign", "name of the campaign")
+    add_setting(parser, environment, "ledger-url", "address of the ledger")
+    add_setting(parser, environment, "prometheus-url", "address of Prometheus; empty: the ledger's metrics", default="")
+    add_setting(
+        parser,
+        environment,
+        "log-dir",
+        "folder of the decision log; empty: not compared",
+        default="",
+        variable="SHADOWPRICE_LEDGER_LOG_DIR",
+    )
+    parser.add_argument("--wait-seconds", type=float, default=WAIT_SECONDS, help="for what is under way to arrive")
+    given = parser.parse_args()
+    try:
+        lines = _measure(given.campaign, given.ledger_url, given.prometheus_url, given.log_dir, given.wait_seconds)
+    except ShadowpriceError as error:
+        print(f"cannot reconcile: {error}", file=sys.stderr)
+        return 2
+    print(f"{'source':10}  {'total':24}  {'at least':>14}  {'found':>14}  {'at most':>14}")
+    print(*lines, sep="\n")
+    return 0 if all(line.agrees for line in lines) else 1
+
+
+def _measure(campaign: str, ledger_url: str, prometheus_url: str, log_dir: str, wait_seconds: float) -> list[Line]:
+    page = f"{ledger_url.rstrip('/')}/metrics"
+    source: SpendSource = PrometheusSpend(prometheus_url) if prometheus_url else MetricsSpend([page])
+    with LedgerClient(ledger_url) as ledger:
+        before = ledger.totals()
+        time.sleep(wait_seconds)
+        log = read_log(Path(log_dir)) if log_dir else None
+        spend = source.read(campaign)
+        return reconcile(before, log, spend, ledger.totals())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
