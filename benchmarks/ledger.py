@@ -8,11 +8,13 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.cells import Cells
 from benchmarks.faults.redis_server import RedisServer
 from serving.ledger.authorise import entries
 from serving.ledger.messages import Authorizations, Item
@@ -30,7 +32,7 @@ CAMPAIGN = Campaign(
 )
 
 
-def run(quick: bool = False) -> dict[str, Any]:
+def run(cells: Cells, quick: bool = False) -> dict[str, Any]:
     """Calls of one authorisation each; the best of three rounds, the stores taking turns."""
     calls = 200 if quick else 3000
     found: dict[str, Any] = {}
@@ -45,7 +47,8 @@ def run(quick: bool = False) -> dict[str, Any]:
             for callers in CALLERS:
                 for turn in range(ROUNDS):
                     for name, store in stores.items():
-                        figures = _measure(store, f"{name}-{callers}-{turn}", callers, calls)
+                        cell = f"{name}-{callers}-{turn}"
+                        figures = cells.of(cell, partial(_measure, store, cell, callers, calls))
                         best = found.setdefault(f"{name}, {callers} callers", figures)
                         if figures["per_second"] > best["per_second"]:
                             found[f"{name}, {callers} callers"] = figures
@@ -54,7 +57,7 @@ def run(quick: bool = False) -> dict[str, Any]:
                 store.close()
             if server:
                 server.stop()
-        found["fdatasync"] = _sync_milliseconds(folder)
+        found["fdatasync"] = cells.of("fdatasync", partial(_sync_milliseconds, folder))
     for name, figures in found.items():
         print(f"{name:22}", "  ".join(f"{key} {value:,.2f}" for key, value in figures.items()))
     return found

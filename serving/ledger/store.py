@@ -2,7 +2,7 @@
 
 What may be asked for is checked before (:mod:`serving.ledger.authorise`, :mod:`serving.ledger.settle`);
 a store only decides what depends on what it holds. There are two, held to the same tests:
-:mod:`serving.ledger.sqlite` and :mod:`serving.ledger.redis` (decision record 0014).
+:mod:`serving.ledger.sqlite` and :mod:`serving.ledger.redis` (decision record 0012).
 
 The life of a promise, by its request id:
 
