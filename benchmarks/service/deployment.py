@@ -1,0 +1,176 @@
+"""A campaign with its stores, and processes that serve it: Redis, ledger, predictor, and KServe's trivial predictor."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from serving.launch import Deployment, Service, free_port, start_ledger, start_predictor
+from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.price import PriceRecord
+from shadowprice.responses.heads import HazardHead, save_heads
+
+LEVELS = (0, 20, 40, 60, 80, 100, 120, 140, 160, 180)
+WIDTH = 64
+MODEL = "benchmark-1"
+REDIS = "SHADOWPRICE_REDIS"
+
+
+@dataclass(frozen=True)
+class Running:
+    """What runs; ``start_seconds`` is how long the predictor took from its start to ready."""
+
+    predictor: Service
+    ledger: Service
+    trivial: Service
+    trivial_grpc: int
+    start_seconds: float
+
+
+@contextmanager
+def environment(**values: str) -> Iterator[None]:
+    """Set variables for the processes started inside."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def prepare(folder: Path, accounts: int) -> Deployment:
+    """Campaign, model, features of ``accounts`` customers in the online store of the environment, and a price."""
+    from feature_repo.columns import FeatureColumns
+    from feature_repo.online import publish_embeddings
+    from feature_repo.store import configured_online, create
+
+    random = np.random.default_rng(0)
+    campaign = Campaign(
+        name="spring",
+        sides={"customer": Terms(levels=LEVELS)},
+        budget=Budget(form="total", limit=10**14),
+        starts_at=datetime(2024, 5, 1, tzinfo=UTC),
+    )
+    (folder / "campaign.json").write_text(json.dumps(campaign.to_dict()))
+    deployment = Deployment.of_run(folder, folder / "campaign.json")
+
+    def draw(*shape: int) -> np.ndarray:
+        return random.normal(scale=0.1, size=shape).astype(np.float32)
+
+    head = HazardHead(
+        levels=np.array(LEVELS),
+        weight=draw(len(LEVELS), WIDTH),
+        bias=draw(len(LEVELS)) - 1.0,
+        default_embedding=draw(WIDTH),
+        base_weight=draw(WIDTH),
+        base_bias=-2.0,
+    )
+    save_heads({"customer": head}, deployment.model_dir)
+    (deployment.model_dir / "model.json").write_text(json.dumps({"model_version": MODEL}))
+    frame = pd.DataFrame(
+        {
+            "account_id": [f"c{number}" for number in range(accounts)],
+            "side": "customer",
+            "computed_at": pd.Timestamp(datetime.now(UTC)),
+            "embedding": list(random.normal(size=(accounts, WIDTH)).astype(np.float32)),
+        }
+    )
+    columns = FeatureColumns(profile={"customer": ("x_age",)}, embedding_width=WIDTH, model_versions=(MODEL,))
+    store = create(deployment.features_dir, columns, online=configured_online())
+    publish_embeddings(store, frame, progress=False)
+    now = datetime.now(UTC)
+    record = PriceRecord(
+        campaign="spring",
+        version=1,
+        slot=0,
+        prices={"budget": 0.002},
+        tie_share=0.5,
+        status="optimal",
+        primal=1.0,
+        dual=1.0,
+        gap=0.0,
+        violation=0.0,
+        spent=0,
+        remaining=10**14,
+        sample_rows=accounts,
+        model_version=MODEL,
+        solved_at=now,
+        expires_at=now + timedelta(days=1),
+    )
+    PriceStore(deployment.prices_dir).publish(record.sealed())
+    return deployment
+
+
+@contextmanager
+def serving(folder: Path, accounts: int, settings: Mapping[str, str] | None = None) -> Iterator[Running]:
+    """Everything, ready, with Redis as the online store; gone when the context ends."""
+    with ExitStack() as stack:
+        port = free_port()
+        stack.callback(_stop, _redis(port, folder))
+        stack.enter_context(environment(**{REDIS: f"127.0.0.1:{port}", **(settings or {})}))
+        deployment = prepare(folder, accounts)
+        ledger = start_ledger(deployment, free_port())
+        stack.callback(ledger.stop)
+        ledger.wait_ready(60.0)
+        started = time.perf_counter()
+        predictor = start_predictor(deployment, free_port(), ledger.url)
+        stack.callback(predictor.stop)
+        predictor.wait_ready(120.0)
+        seconds = time.perf_counter() - started
+        http, grpc = free_port(), free_port()
+        command = ["benchmarks.service.trivial", str(http), str(grpc)]
+        trivial = Service("trivial predictor", command, http, "/v2/health/ready", deployment.logs_dir / "trivial.log")
+        stack.callback(trivial.stop)
+        trivial.wait_ready(60.0)
+        yield Running(predictor, ledger, trivial, grpc, seconds)
+
+
+def cpu_seconds(service: Service) -> float:
+    """Processor time a service has used so far."""
+    fields = Path(f"/proc/{service.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def port_of(service: Service) -> int:
+    """The port in a service's address."""
+    return int(service.url.rsplit(":", 1)[1])
+
+
+def _redis(port: int, folder: Path) -> subprocess.Popen[bytes]:
+    binary = shutil.which("redis-server")
+    if binary is None:
+        raise SystemExit("redis-server is not installed")
+    process = subprocess.Popen(
+        [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)],
+        stdout=subprocess.DEVNULL,
+    )
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return process
+    _stop(process)
+    raise SystemExit("redis-server does not start")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    process.wait()
