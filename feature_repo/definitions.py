@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from feature_repo.columns import FeatureColumns, feast_name, read_columns
+from feature_repo.names import computed_field, embedding_view, entity_key, model_field, vector_field
 from feature_repo.sdk import Array, FileSource, Float32, Float64, Int64, String, feast
 from shadowprice.campaign import SIDES, Side
 
@@ -37,33 +38,9 @@ PRICE_FIELDS: dict[str, Any] = {
 }
 
 
-def entity_key(subject: str) -> str:
-    """The join key of an entity: customer_id, merchant_id or campaign_id."""
-    return f"{subject}_id"
-
-
 def snapshot_field(side: Side) -> str:
     """Feature that says when a profile was taken, int64 unix seconds."""
     return f"{side}_snapshot_at"
-
-
-def vector_field(side: Side) -> str:
-    """Feature that holds the embedding, a list of float32."""
-    return f"{side}_embedding_vector"
-
-
-def computed_field(side: Side) -> str:
-    """Feature that says when the embedding was computed, float64 unix seconds.
-
-    The event time that the online store keeps beside a row is not used for this: the sqlite store
-    rounds it to seconds and passes it through the local time zone of the process.
-    """
-    return f"{side}_embedding_computed_at"
-
-
-def model_field(side: Side) -> str:
-    """Feature that names the model that computed the embedding."""
-    return f"{side}_embedding_model"
 
 
 def training_service(side: Side) -> str:
@@ -122,7 +99,7 @@ def build(columns: FeatureColumns, folder: Path) -> list[Any]:
                 )
             )
         embedding = _view(
-            f"{side}_embedding",
+            embedding_view(side),
             entity,
             {vector_field(side): Array(Float32), computed_field(side): Float64, model_field(side): String},
             folder,

@@ -14,19 +14,16 @@ from typing import Any, Literal, get_args
 
 from feature_repo.columns import FEATURES_FILE, FeatureColumns, read_columns
 from feature_repo.definitions import PRICE_VIEW, build, source_file
+from feature_repo.names import CONFIG_FILE, REDIS_VARIABLE
 from feature_repo.sdk import RegistryConfig, feast, load_repo_config
 from shadowprice.errors import InvalidInput, Unavailable
 from shadowprice.files import write_whole
 
 Online = Literal["sqlite", "redis"]
 
-CONFIG_FILE = "feature_store.yaml"
 REGISTRY_FILE = "registry.db"
 ONLINE_FILE = "online.db"
 DEFINITIONS_FILE = "feature_definitions.py"
-
-REDIS_VARIABLE = "SHADOWPRICE_REDIS"
-"""Environment variable with Feast's connection string, such as ``redis:6379,db=0,password=...``."""
 
 _ONLINE: dict[Online, str] = {
     "sqlite": f"""\

@@ -14,7 +14,7 @@ import os
 from kfp import kubernetes
 from kfp.dsl import PipelineTask
 
-from feature_repo.store import REDIS_VARIABLE
+from feature_repo.names import REDIS_VARIABLE
 
 CLAIM = "SHADOWPRICE_WORKSPACE_CLAIM"
 SECRET = "SHADOWPRICE_REDIS_SECRET"

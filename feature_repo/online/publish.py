@@ -13,16 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from feature_repo.definitions import (
-    EVENT_TIME,
-    PRICE_RECORD,
-    PRICE_VIEW,
-    computed_field,
-    entity_key,
-    model_field,
-    source_file,
-    vector_field,
-)
+from feature_repo.definitions import EVENT_TIME, PRICE_RECORD, PRICE_VIEW, source_file
+from feature_repo.names import computed_field, embedding_view, entity_key, model_field, vector_field
 from feature_repo.offline import replace_parquet
 from feature_repo.online.lookup import BATCH, STORE_FAILURES, look_up, numbers, require_file, texts
 from feature_repo.store import store_columns
@@ -82,13 +74,13 @@ def publish_embeddings(
     written = 0
     with tqdm(total=len(frame), desc="publish embeddings", unit="row", disable=not progress) as bar:
         for side, rows in prepared.items():
-            path = source_file(Path(store.repo_path), f"{side}_embedding")
+            path = source_file(Path(store.repo_path), embedding_view(side))
             replace_parquet(path, pa.Table.from_pandas(rows, _embedding_schema(side), preserve_index=False))
             for start in range(0, len(rows), batch):
                 part = rows.iloc[start : start + batch]
                 due = part[_is_due(store, side, part, version)]
                 if len(due):
-                    _write(store, f"{side}_embedding", due)
+                    _write(store, embedding_view(side), due)
                 written += len(due)
                 bar.update(len(part))
     return written
@@ -189,7 +181,7 @@ def _embedding_schema(side: Side) -> pa.Schema:
 
 def _is_due(store: Any, side: Side, rows: pd.DataFrame, version: str) -> NDArray[np.bool_]:
     """bool (n,): what the store lacks, holds of another model, or holds of an earlier time."""
-    references = [f"{side}_embedding:{name}" for name in (computed_field(side), model_field(side))]
+    references = [f"{embedding_view(side)}:{name}" for name in (computed_field(side), model_field(side))]
     held = look_up(store, references, entity_key(side), rows[entity_key(side)].tolist())
     same_model = np.array([model == version for model in texts(held[model_field(side)])], dtype=bool)
     return ~(same_model & (numbers(held[computed_field(side)]) >= rows[computed_field(side)].to_numpy()))

@@ -12,15 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feature_repo.definitions import (
-    PRICE_RECORD,
-    PRICE_VIEW,
-    computed_field,
-    decision_service,
-    entity_key,
-    model_field,
-    vector_field,
-)
+from feature_repo.definitions import PRICE_RECORD, PRICE_VIEW, decision_service
+from feature_repo.names import computed_field, entity_key, model_field, vector_field
 from feature_repo.online.lookup import BATCH, STORE_FAILURES, look_up, numbers, require_file, texts
 from feature_repo.store import open_store, store_columns
 from shadowprice.campaign import Side

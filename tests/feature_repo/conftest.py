@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 from feature_repo.columns import FeatureColumns, describe
-from feature_repo.store import REDIS_VARIABLE, create
+from feature_repo.names import REDIS_VARIABLE
+from feature_repo.store import create
 
 NOON = pd.Timestamp("2026-03-02T12:00:00.123457Z")
 WIDTH = 8

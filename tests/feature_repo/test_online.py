@@ -19,8 +19,9 @@ import pandas as pd
 import pytest
 
 from feature_repo.columns import FeatureColumns
+from feature_repo.names import REDIS_VARIABLE
 from feature_repo.online import OnlineReader, publish_embeddings, publish_price
-from feature_repo.store import REDIS_VARIABLE, create
+from feature_repo.store import create
 from shadowprice.errors import Conflict, InvalidInput, NotFound, PriceRejected, Unavailable
 from shadowprice.price import PriceRecord
 

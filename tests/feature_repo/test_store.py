@@ -13,8 +13,9 @@ import pytest
 
 from feature_repo import store as store_module
 from feature_repo.columns import FeatureColumns, describe
+from feature_repo.names import REDIS_VARIABLE
 from feature_repo.offline import training_frame, write_profiles
-from feature_repo.store import REDIS_VARIABLE, configured_online, create, open_store, store_columns
+from feature_repo.store import configured_online, create, open_store, store_columns
 from shadowprice.errors import InvalidInput, Unavailable
 
 

@@ -1,0 +1,38 @@
+"""What a data set's features are called in Feast, and what the files of a repository are called; imports nothing."""
+
+from __future__ import annotations
+
+from shadowprice.campaign import Side
+
+CONFIG_FILE = "feature_store.yaml"
+REDIS_VARIABLE = "SHADOWPRICE_REDIS"
+"""Environment variable with Feast's connection string, such as ``redis:6379,db=0,password=...``."""
+
+
+def entity_key(subject: str) -> str:
+    """The join key of an entity: customer_id, merchant_id or campaign_id."""
+    return f"{subject}_id"
+
+
+def embedding_view(side: Side) -> str:
+    """The view that holds embeddings of a side."""
+    return f"{side}_embedding"
+
+
+def vector_field(side: Side) -> str:
+    """Feature that holds the embedding, a list of float32."""
+    return f"{side}_embedding_vector"
+
+
+def computed_field(side: Side) -> str:
+    """Feature that says when the embedding was computed, float64 unix seconds.
+
+    The event time that the online store keeps beside a row is not used for this: the sqlite store
+    rounds it to seconds and passes it through the local time zone of the process.
+    """
+    return f"{side}_embedding_computed_at"
+
+
+def model_field(side: Side) -> str:
+    """Feature that names the model that computed the embedding."""
+    return f"{side}_embedding_model"
