@@ -34,8 +34,10 @@ class Solver:
 
     def __init__(self, workspace: Path) -> None:
         self.campaign = read_campaign(workspace)
-        self.model_version = str(read_meta(workspace / MODEL)["model_version"])
-        self.heads: Mapping[Side, Head] = load_heads(workspace / MODEL)
+        # Resolved once, so that version and heads belong together even if the link moves meanwhile.
+        model = (workspace / MODEL).resolve()
+        self.model_version = str(read_meta(model)["model_version"])
+        self.heads: Mapping[Side, Head] = load_heads(model)
         self.prices = PriceStore(workspace / PRICES)
         self._folder = workspace / FEATURES
         self._reader = OnlineReader(self._folder, self.model_version)

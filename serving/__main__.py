@@ -12,11 +12,12 @@ from threading import Thread
 from serving.bundle import Bundle, load_bundle
 from serving.config import Config, read_campaign
 from serving.features import Features, open_reader
-from serving.ledger.guard import ledger_token
+from serving.ledger.guard import ledger_token, read_secret
 from serving.ledger_client import Authoriser
 from serving.logs import quiet_logs
 from serving.metrics import PredictorMetrics
 from serving.model import CampaignModel
+from serving.models import Models
 from serving.predictor import Predictor
 from serving.price_watcher import PriceWatcher
 from serving.rest import PredictorServer
@@ -26,57 +27,69 @@ from shadowprice.pacing.price_store import PriceStore
 
 logger = logging.getLogger("serving")
 RETRY_SECONDS = 0.5
+SWITCH_SECONDS = 0.001
+"""How long a thread may keep the interpreter from the others; the default of 5 ms would be a request's whole time."""
 
 
 def main() -> int:
     """Serve until told to stop; 2 when the configuration is wrong."""
     quiet_logs()
+    sys.setswitchinterval(SWITCH_SECONDS)
     config = Config.parse(sys.argv[1:], os.environ)
     try:
         campaign = read_campaign(config.campaign_file)
-        bundle = load_bundle(config.model_dir, campaign)
+        token = read_secret(config.token_file)
+        load_bundle(config.model_dir, campaign)
         ledger = Authoriser(config.ledger_url, campaign.name, ledger_token(os.environ))
     except ShadowpriceError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     model = CampaignModel(campaign.name, config.max_instances)
-    server = PredictorServer(model, config.host, config.http_port)
-    warm_up = Thread(target=_warm_up, args=(config, campaign, bundle, ledger, model), name="warm-up", daemon=True)
-    warm_up.start()
+    server = PredictorServer(
+        model, config.host, config.http_port, config.grpc_port or None, token=token, seconds=config.request_seconds
+    )
+    Thread(target=_warm_up, args=(config, campaign, ledger, model), name="warm-up", daemon=True).start()
     server.run()
     return 0
 
 
-def _warm_up(config: Config, campaign: Campaign, bundle: Bundle, ledger: Authoriser, model: CampaignModel) -> None:
+def _warm_up(config: Config, campaign: Campaign, ledger: Authoriser, model: CampaignModel) -> None:
     """Wait for everything the model needs, run it once, and declare it ready."""
     metrics = PredictorMetrics(campaign)
+
+    def open_features(bundle: Bundle) -> Features:
+        return Features(
+            open_reader(config.features_dir, bundle.model_version, config.feature_reader),
+            {side: head.default_embedding for side, head in bundle.heads.items()},
+            cache_seconds=config.cache_seconds,
+            max_age_seconds=config.feature_max_age_seconds,
+        )
+
+    models = Models(config.model_dir, campaign, open_features)
     watcher = PriceWatcher(
         PriceStore(config.prices_dir),
         campaign.name,
         campaign.budget.name,
+        load_model=models.load,
         on_swap=metrics.price_in_force,
         on_rejected=metrics.price_rejected,
         poll_seconds=config.poll_seconds,
     )
-    watcher.start()
-    predictor: Predictor | None = None
+    predictor = Predictor(
+        campaign=campaign,
+        source=watcher,
+        ledger=ledger,
+        metrics=metrics,
+        authorisation_required=config.authorise == "required",
+    )
+    watching = False
     complaint = ""
     while not model.ready:
         try:
-            if predictor is None:
-                reader = open_reader(config.features_dir, bundle.model_version)
-                features = Features(reader, {side: head.default_embedding for side, head in bundle.heads.items()})
-                predictor = Predictor(
-                    campaign=campaign,
-                    heads=bundle.heads,
-                    model_version=bundle.model_version,
-                    features=features,
-                    prices=watcher,
-                    ledger=ledger,
-                    metrics=metrics,
-                    authorisation_required=config.authorise == "required",
-                )
-            predictor.warm_up()
+            if not watching:
+                models.newest()  # so that the first price finds its model warm
+                watcher.start()
+                watching = True
             if watcher.current is None:
                 raise Unavailable(f"there is no price of {campaign.name!r} in {config.prices_dir} yet")
             if predictor.authorisation_required:
@@ -91,7 +104,7 @@ def _warm_up(config: Config, campaign: Campaign, bundle: Bundle, ledger: Authori
         gc.collect()
         gc.freeze()
         model.become_ready(predictor)
-        logger.info("ready to decide for campaign %s with model %s", campaign.name, bundle.model_version)
+        logger.info("ready to decide for campaign %s", campaign.name)
 
 
 if __name__ == "__main__":

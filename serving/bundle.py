@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from serving.limits import IDENTIFIER_RULE, is_identifier
 from shadowprice.campaign import Campaign, Side
 from shadowprice.errors import InvalidInput
 from shadowprice.responses.heads import Head, load_heads
+from shadowprice.responses.integrity import check_files
 
 
 @dataclass(frozen=True)
@@ -23,25 +25,42 @@ class Bundle:
     model_version: str
 
 
-def load_bundle(folder: Path, campaign: Campaign) -> Bundle:
-    """Read ``model.json`` and ``heads.safetensors`` and make sure that they fit the campaign.
+def read_version(folder: Path) -> str:
+    """The version that ``model.json`` of a bundle names.
 
     Raises:
-        InvalidInput: a file is missing or damaged, or the heads do not fit (:func:`check_heads`).
+        InvalidInput: the file is missing, damaged, or names none.
+    """
+    return _read_meta(folder)[0]
+
+
+def load_bundle(folder: Path, campaign: Campaign) -> Bundle:
+    """Read ``model.json`` and ``heads.safetensors`` and make sure that they are whole and fit the campaign.
+
+    Raises:
+        InvalidInput: a file is missing or damaged, the heads are not those that ``model.json`` was
+            written with, or they do not fit (:func:`check_heads`).
         NotFound: there are no heads.
     """
+    version, files = _read_meta(folder)
+    check_files(folder, files)
+    heads = load_heads(folder)
+    check_heads(campaign, heads)
+    return Bundle(heads, version)
+
+
+def _read_meta(folder: Path) -> tuple[str, Any]:
     path = folder / "model.json"
     try:
-        version = json.loads(path.read_bytes())["model_version"]
+        meta = json.loads(path.read_bytes())
+        version = meta["model_version"]
     except OSError as error:
         raise InvalidInput(f"cannot be read: {error}", field=str(path)) from error
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidInput(f"holds no model_version: {error!r}", field=str(path)) from error
     if not is_identifier(version):
         raise InvalidInput(IDENTIFIER_RULE, field=f"{path}: model_version")
-    heads = load_heads(folder)
-    check_heads(campaign, heads)
-    return Bundle(heads, version)
+    return version, meta.get("files")
 
 
 def check_heads(campaign: Campaign, heads: Mapping[Side, Head]) -> None:

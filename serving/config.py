@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from serving.features import ReaderName
 from serving.limits import MAX_ITEMS
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput
@@ -21,12 +23,19 @@ class Config:
     """Configuration of the predictor.
 
     campaign_file   JSON of :meth:`shadowprice.campaign.Campaign.to_dict`
-    model_dir       model bundle: model.json and heads.safetensors
+    model_dir       model bundle, or a link to the newest: model.json and heads.safetensors; earlier ones are
+                    found in models/<version> beside it
     features_dir    Feast repository with the online store's configuration
     prices_dir      root of the price store
     ledger_url      address of the ledger
     authorise       ``required``: no answer without the ledger; ``optional``: answer without it, degraded
     host, http_port where to listen
+    grpc_port       where to listen for gRPC; 0: nowhere
+    feature_reader  ``sdk``: through Feast, any online store; ``packed``: Redis, without Feast in the process
+    cache_seconds   how long an embedding that was read is used without asking the store
+    feature_max_age_seconds  an embedding computed longer ago counts as unknown
+    request_seconds for a body to arrive, and for an answer
+    token_file      file with the bearer token that callers must present; none: callers need none
     max_instances   most requests in one call
     poll_seconds    how often the price store is looked at
     """
@@ -41,6 +50,12 @@ class Config:
     http_port: int = 8080
     max_instances: int = MAX_ITEMS
     poll_seconds: float = 0.5
+    grpc_port: int = 0
+    feature_reader: ReaderName = "sdk"
+    cache_seconds: float = 5.0
+    feature_max_age_seconds: float = math.inf
+    request_seconds: float = 10.0
+    token_file: Path | None = None
 
     @classmethod
     def parse(cls, arguments: Sequence[str], environment: Mapping[str, str]) -> Config:
@@ -65,9 +80,22 @@ class Config:
         add("http-port", "port to listen on", type=int, default="8080")
         add("max-instances", "most requests in one call", type=int, default=str(MAX_ITEMS))
         add("poll-seconds", "how often the price store is looked at", type=float, default="0.5")
+        add("grpc-port", "port to listen on for gRPC; 0: none", type=int, default="0")
+        add(
+            "feature-reader",
+            "sdk: any online store, through Feast; packed: Redis, without Feast in the process",
+            choices=list(get_args(ReaderName)),
+            default="sdk",
+        )
+        add("cache-seconds", "how long an embedding is used without asking the store", type=float, default="5")
+        add("feature-max-age-seconds", "an older embedding counts as unknown", type=float, default="inf")
+        add("request-seconds", "for a body to arrive, and for an answer", type=float, default="10")
+        add("token-file", "file with the bearer token callers must present; empty: none is needed", default="")
         values = vars(parser.parse_args(arguments))
-        if values["max_instances"] < 1 or values["poll_seconds"] <= 0:
-            parser.error("--max-instances and --poll-seconds must be positive")
+        for name in ("max_instances", "poll_seconds", "feature_max_age_seconds", "request_seconds"):
+            if not values[name] > 0:
+                parser.error(f"--{name.replace('_', '-')} must be positive")
+        values["token_file"] = Path(values["token_file"]) if values["token_file"] else None
         return cls(**values)
 
 

@@ -18,6 +18,7 @@ from shadowprice.price import PriceRecord
 
 STAGES = ("decode", "features", "curve", "decide", "authorise", "encode", "total")
 DEGRADED = ("features", "stale_price", "unauthorised")
+REJECTED = ("unsound", "older", "model")
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5)
 
 
@@ -55,9 +56,13 @@ class PredictorMetrics:
             registry=registry,
         )
         self._degraded = {reason: degraded.labels(name, reason) for reason in DEGRADED}
-        self._rejected = Counter(
-            "shadowprice_price_rejected_total", "Prices found unsound and ignored", ["campaign"], registry=registry
-        ).labels(name)
+        rejected = Counter(
+            "shadowprice_price_rejected_total",
+            "Prices ignored: unsound, older than the one in force, or without a model to go with",
+            ["campaign", "reason"],
+            registry=registry,
+        )
+        self._rejected = {reason: rejected.labels(name, reason) for reason in REJECTED}
         self._price = Gauge(
             "shadowprice_price",
             "Price of money in force, response per minor unit",
@@ -99,9 +104,9 @@ class PredictorMetrics:
         self._violation.set(record.violation)
         self._age.set_function(lambda: time.time() - solved_at)
 
-    def price_rejected(self) -> None:
-        """Count a price that was ignored."""
-        self._rejected.inc()
+    def price_rejected(self, reason: str) -> None:
+        """Count a price that was ignored, by one of :data:`REJECTED`."""
+        self._rejected[reason].inc()
 
     def features_used(self, side: Side, cold: int, oldest_seconds: float | None) -> None:
         """Count unknown accounts of a call and show the age of its oldest embedding."""
@@ -109,6 +114,6 @@ class PredictorMetrics:
         if oldest_seconds is not None:
             self._feature_age[side].set(oldest_seconds)
 
-    def degraded(self, reason: str) -> None:
-        """Count a call answered degraded."""
-        self._degraded[reason].inc()
+    def degraded(self, reason: str, calls: int = 1) -> None:
+        """Count calls answered degraded."""
+        self._degraded[reason].inc(calls)

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import kserve
 
+from serving.gathering import Gatherer
+from serving.limits import MAX_ITEMS
 from serving.predictor import Predictor
 from serving.protocol import INPUTS, OUTPUTS, Answers, Requests
-
-THREADS = 8
-"""Calls in flight at once; while one waits for the ledger, another decides."""
+from shadowprice.errors import Unavailable
 
 
 class CampaignModel(kserve.Model):  # type: ignore[misc]
     """One campaign under KServe. It becomes ready when everything it depends on is warm, not before."""
 
     predictor: Predictor
+    gatherer: Gatherer
 
     def __init__(self, campaign: str, max_instances: int) -> None:
         super().__init__(campaign)
         self.max_instances = max_instances
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="decide")
 
     def become_ready(self, predictor: Predictor) -> None:
         """Answer with this predictor from now on."""
         self.predictor = predictor
+        self.gatherer = Gatherer(predictor.answer_all, MAX_ITEMS)
         self.ready = True
+
+    def when_ready(self) -> Predictor:
+        """The predictor, or :class:`Unavailable` while everything it depends on is still being read."""
+        if not self.ready:
+            raise Unavailable(f"model {self.name!r} is not ready: model, price and stores are still being read")
+        return self.predictor
 
     def load(self) -> bool:
         """Nothing: the warm-up alone makes the model ready."""
@@ -45,7 +50,7 @@ class CampaignModel(kserve.Model):  # type: ignore[misc]
         response_headers: dict[str, str] | None = None,  # noqa: ARG002
     ) -> Answers:
         """Answer on a thread, so that health and metrics are served while the ledger writes."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self.predictor.answer, payload)
+        return await self.gatherer.answer(payload)
 
     def get_input_types(self) -> list[dict[str, Any]]:
         """Inputs for the V2 metadata."""

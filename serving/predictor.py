@@ -6,23 +6,21 @@ The curve is the head's, worth and cost are the campaign's, the choice is made b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from serving.features import Features
+from serving.in_force import InForce
 from serving.ledger_client import Authorised, Proposal
 from serving.metrics import PredictorMetrics
-from serving.protocol import Answers, Requests
+from serving.protocol import INPUTS, OUTPUTS, Answers, Requests
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import decide
-from shadowprice.errors import Conflict, Unavailable
-from shadowprice.price import PriceRecord
-from shadowprice.responses.heads import Head
+from shadowprice.errors import Conflict, ShadowpriceError, Unavailable
 
 
 class Ledger(Protocol):
@@ -32,32 +30,52 @@ class Ledger(Protocol):
         """Record the proposals, all or none, and return what stands for each, in order."""
 
 
-class CurrentPrice(Protocol):
-    """Where the price in force is found; :class:`serving.price_watcher.PriceWatcher` is the real one."""
+class Current(Protocol):
+    """Where price and model in force are found; :class:`serving.price_watcher.PriceWatcher` is the real one."""
 
     @property
-    def current(self) -> PriceRecord | None:
-        """The price in force, if any was found yet."""
+    def current(self) -> InForce | None:
+        """The pair in force, if any was found yet."""
 
 
 @dataclass(frozen=True)
 class Predictor:
     """Decides for one campaign. Safe to call from several threads.
 
-    features, prices, ledger   the three things it depends on
+    source                     price and model in force
+    ledger                     what promises are authorised by
     authorisation_required     refuse to answer while the ledger does not (decision record 0003)
     """
 
     campaign: Campaign
-    heads: Mapping[Side, Head]
-    model_version: str
-    features: Features
-    prices: CurrentPrice
+    source: Current
     ledger: Ledger
     metrics: PredictorMetrics
     authorisation_required: bool = True
 
-    def answer(self, requests: Requests) -> Answers:
+    def answer_all(self, calls: Sequence[Requests]) -> list[Answers | Exception]:
+        """What :meth:`answer` gives each of several calls, found together; or the error it refuses one with.
+
+        A request id that stands in two of the calls is answered in the first and repeated in the second.
+        """
+        if len(calls) == 1:
+            return [self._outcome(calls[0])]
+        together = Requests(*([item for call in calls for item in getattr(call, name)] for name in INPUTS))
+        found = self._outcome(together, len(calls))
+        if isinstance(found, Answers):
+            return list(_parts(found, [len(call) for call in calls]))
+        if isinstance(found, Unavailable):
+            return [found] * len(calls)
+        # One of the calls is refused; the others have nothing to do with it.
+        return [self._outcome(call) for call in calls]
+
+    def _outcome(self, requests: Requests, calls: int = 1) -> Answers | ShadowpriceError:
+        try:
+            return self.answer(requests, calls)
+        except ShadowpriceError as error:
+            return error
+
+    def answer(self, requests: Requests, calls: int = 1) -> Answers:
         """Answer n requests of any sides; what is unknown or stale degrades the answer, as ``reason`` says.
 
         Of several reasons the first of repeat, budget_exhausted, stale_price, cold_start, explored,
@@ -68,9 +86,10 @@ class Predictor:
             InvalidInput: a side the campaign does not have.
             Unavailable: there is no price yet, or no authorisation.
         """
-        price = self.prices.current
-        if price is None:
+        in_force = self.source.current
+        if in_force is None:
             raise Unavailable(f"campaign {self.campaign.name!r} has no price yet")
+        price = in_force.price
         first = _first_occurrences(requests)
         now = datetime.now(UTC)
         stale = price.stale(now)
@@ -78,50 +97,40 @@ class Predictor:
         failed = False
         for side in dict.fromkeys(requests.side):
             rows = [row for row in first.values() if requests.side[row] == side]
-            failed |= self._propose(side, rows, requests, price, stale, now, proposals)
+            failed |= self._propose(side, rows, requests, in_force, stale, now, proposals)
         wanted = [proposal for proposal in (proposals[row] for row in first.values()) if proposal is not None]
-        stored, unauthorised = self._authorise(wanted, price)
+        stored, unauthorised = self._authorise(wanted, in_force)
         for happened, reason in ((failed, "features"), (stale, "stale_price"), (unauthorised, "unauthorised")):
             if happened:
-                self.metrics.degraded(reason)
+                self.metrics.degraded(reason, calls)
         place = {decision.request_id: decision for decision in stored}
         return _answers(
             requests,
             first,
             place,
             price_version=price.version,
-            model_version=self.model_version,
+            model_version=in_force.model.version,
             price_age_seconds=(now - price.solved_at).total_seconds(),
             degraded=failed or stale or unauthorised,
         )
-
-    def warm_up(self) -> None:
-        """Run everything but the ledger once for each side, so that the first caller does not wait for it."""
-        for side in self.campaign.sides:
-            embeddings = self.features.read(side, ["warm-up"])
-            if embeddings.failed:
-                raise Unavailable("the feature store does not answer")
-            response = self.heads[side].response(embeddings.matrix)
-            value, cost = self.campaign.terms(side).value(response), self.campaign.net_cost(side, response)
-            decide(value, cost, [0.0], 0.0, ["warm-up"])
 
     def _propose(
         self,
         side: Side,
         rows: list[int],
         requests: Requests,
-        price: PriceRecord,
+        in_force: InForce,
         stale: bool,
         now: datetime,
         proposals: list[Proposal | None],
     ) -> bool:
         """Fill in the proposals of one side; returns whether the feature store failed."""
-        terms = self.campaign.terms(side)
+        terms, price, model = self.campaign.terms(side), in_force.price, in_force.model
         request_ids = [requests.request_id[row] for row in rows]
         with self.metrics.stage("features"):
-            embeddings = self.features.read(side, [requests.account_id[row] for row in rows])
+            embeddings = model.features.read(side, [requests.account_id[row] for row in rows])
         with self.metrics.stage("curve"):
-            response = self.heads[side].response(embeddings.matrix)
+            response = model.heads[side].response(embeddings.matrix)
         with self.metrics.stage("decide"):
             cost = self.campaign.net_cost(side, response)
             prices = [price.prices[self.campaign.budget.name]]
@@ -139,31 +148,44 @@ class Predictor:
         reasons[~embeddings.known] = "cold_start"
         if stale:
             reasons[:] = "stale_price"
-        vectors = decision.policy.propensities().T.tolist()
-        for column, row in enumerate(rows):
-            level = int(decision.level[column])
+        columns = np.arange(len(rows))
+        for row, request_id, level, chosen, paid, propensity, reason, otherwise, vector, computed_at in zip(
+            rows,
+            request_ids,
+            decision.level.tolist(),
+            response[decision.level, columns].tolist(),
+            expected_cost[decision.level, columns].tolist(),
+            decision.propensity.tolist(),
+            reasons.tolist(),
+            unpaid.tolist(),
+            decision.policy.propensities().T.tolist(),
+            np.where(embeddings.known, embeddings.computed_at, None).tolist(),
+            strict=True,
+        ):
             proposals[row] = Proposal(
-                request_id=request_ids[column],
+                request_id=request_id,
                 account_id=requests.account_id[row],
                 side=side,
                 level=level,
                 incentive=terms.levels[level],
-                response=float(response[level, column]),
-                expected_cost=float(expected_cost[level, column]),
-                propensity=float(decision.propensity[column]),
-                reason=str(reasons[column]),
-                response_unpaid=float(unpaid[column]),
-                propensities=vectors[column],
-                features_at=float(embeddings.computed_at[column]) if embeddings.known[column] else None,
+                response=chosen,
+                expected_cost=paid,
+                propensity=propensity,
+                reason=reason,
+                response_unpaid=otherwise,
+                propensities=vector,
+                features_at=computed_at,
             )
         self.metrics.features_used(side, int((~embeddings.known).sum()), _oldest(embeddings.computed_at, now))
         return embeddings.failed
 
-    def _authorise(self, proposals: list[Proposal], price: PriceRecord) -> tuple[list[Authorised], bool]:
+    def _authorise(self, proposals: list[Proposal], in_force: InForce) -> tuple[list[Authorised], bool]:
         """What stands for each proposal, and whether it stands without the ledger's word."""
         try:
             with self.metrics.stage("authorise"):
-                stored = self.ledger.authorise(proposals, model_version=self.model_version, price_version=price.version)
+                stored = self.ledger.authorise(
+                    proposals, model_version=in_force.model.version, price_version=in_force.price.version
+                )
             return stored, False
         except Unavailable as error:
             if self.authorisation_required:
@@ -181,6 +203,14 @@ def _first_occurrences(requests: Requests) -> dict[str, int]:
         if (requests.account_id[other], requests.side[other]) != (requests.account_id[row], requests.side[row]):
             raise Conflict(f"request_id: {request_id!r} is used in rows {other} and {row} for two accounts or sides")
     return first
+
+
+def _parts(answers: Answers, sizes: Sequence[int]) -> Iterator[Answers]:
+    """The answers of consecutive calls of these sizes."""
+    start = 0
+    for size in sizes:
+        part = slice(start, start := start + size)
+        yield replace(answers, **{name: getattr(answers, name)[part] for name in OUTPUTS})
 
 
 def _oldest(computed_at: NDArray[np.float64], now: datetime) -> float | None:

@@ -1,4 +1,4 @@
-"""The price in force: read from the store, verified, swapped without a restart."""
+"""Price and model in force: read from their stores, verified, swapped together without a restart."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable
 from threading import Event, Thread
 
-from shadowprice.errors import PriceRejected, ShadowpriceError
+from serving.in_force import InForce, ServedModel
+from shadowprice.errors import InvalidInput, NotFound, PriceRejected, ShadowpriceError
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 
@@ -14,16 +15,20 @@ logger = logging.getLogger("serving")
 
 
 class PriceWatcher:
-    """Follows the newest sound price of a campaign.
+    """Follows the newest sound price of a campaign, and the model it was solved for.
 
-    A version is never gone back on. A record that fails its checksum, belongs to another campaign
-    or version, or lacks the campaign's budget is ignored; ``on_rejected`` hears of each such version
-    once. The price in force is one reference: a reader takes :attr:`current` once per call.
+    The price says which model decides: a newly registered model comes into force with the first price
+    solved for it, in one step (:class:`serving.in_force.InForce`). A version is never gone back on. A
+    record that fails its checksum, belongs to another campaign or version, lacks the campaign's budget,
+    or names a model that is missing, damaged or unfit is ignored, and the pair in force stays;
+    ``on_rejected`` hears of each such version once. A reader takes :attr:`current` once per call.
 
     Args:
         store, campaign, budget: where to look, and the name of the budget a price must hold.
+        load_model: gives the model of a version, loaded and warm; NotFound or InvalidInput when there
+            is none that may be used, Unavailable when it is worth asking again.
         on_swap: called with every price that comes into force.
-        on_rejected: called once for each version that may not be used.
+        on_rejected: called once for each version that may not be used, with one of ``metrics.REJECTED``.
         poll_seconds: how often the store is looked at.
     """
 
@@ -33,14 +38,16 @@ class PriceWatcher:
         campaign: str,
         budget: str,
         *,
+        load_model: Callable[[str], ServedModel],
         on_swap: Callable[[PriceRecord], None],
-        on_rejected: Callable[[], None],
+        on_rejected: Callable[[str], None],
         poll_seconds: float,
     ) -> None:
-        self.current: PriceRecord | None = None
+        self.current: InForce | None = None
         self._store = store
         self._campaign = campaign
         self._budget = budget
+        self._load_model = load_model
         self._on_swap = on_swap
         self._on_rejected = on_rejected
         self._poll_seconds = poll_seconds
@@ -65,28 +72,43 @@ class PriceWatcher:
         except (ShadowpriceError, OSError) as error:
             self._complain(str(error))
             return
-        in_force = 0 if self.current is None else self.current.version
+        in_force = 0 if self.current is None else self.current.price.version
         if versions and versions[-1] < in_force:
-            self._reject(versions[-1], f"the store went back to version {versions[-1]}; {in_force} stays in force")
+            self._reject(
+                versions[-1], "older", f"the store went back to version {versions[-1]}; {in_force} stays in force"
+            )
         for version in reversed([version for version in versions if version > in_force]):
             try:
                 record = self._store.read(self._campaign, version)
                 if self._budget not in record.prices:
                     raise PriceRejected(f"version {version} holds no price of budget {self._budget!r}")
+                found = InForce(record, self._model_of(record))
             except PriceRejected as error:
-                self._reject(version, str(error))
+                self._reject(version, "unsound", str(error))
+            except (NotFound, InvalidInput) as error:
+                self._reject(version, "model", f"version {version} is of model {record.model_version!r}: {error}")
             except ShadowpriceError as error:
                 self._complain(str(error))
             else:
-                self.current = record
+                self.current = found
                 self._on_swap(record)
-                logger.info("price version %d of slot %d is in force", record.version, record.slot)
+                logger.info(
+                    "price version %d of slot %d is in force, with model %s",
+                    record.version,
+                    record.slot,
+                    found.model.version,
+                )
                 return
 
-    def _reject(self, version: int, reason: str) -> None:
+    def _model_of(self, record: PriceRecord) -> ServedModel:
+        if self.current is not None and self.current.model.version == record.model_version:
+            return self.current.model
+        return self._load_model(record.model_version)
+
+    def _reject(self, version: int, kind: str, reason: str) -> None:
         if version not in self._rejected:
             self._rejected.add(version)
-            self._on_rejected()
+            self._on_rejected(kind)
             logger.error("price rejected: %s", reason)
 
     def _complain(self, reason: str) -> None:

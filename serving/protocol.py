@@ -66,7 +66,7 @@ def decode_v1(body: Any, max_items: int) -> Requests:
         InvalidRequest: anything else; names the field and the first offending instances.
     """
     instances = _member(body, "instances", "an object with the list 'instances'")
-    _check_count(instances, max_items, "instances")
+    check_count(instances, max_items, "instances")
     wrong = [row for row, item in enumerate(instances) if not isinstance(item, dict) or set(item) != set(INPUTS)]
     if wrong:
         raise InvalidRequest(f"each needs exactly the fields {list(INPUTS)}", field="instances", rows=wrong[:5])
@@ -91,6 +91,15 @@ def decode_v2(body: Any, max_items: int) -> Requests:
         if name in columns:
             raise InvalidRequest(f"{name!r} is given twice", field=f"{where}.name")
         columns[name] = _tensor(tensor, name, max_items)
+    return checked_columns(columns)
+
+
+def checked_columns(columns: Mapping[str, list[Any]]) -> Requests:
+    """Requests of the inputs of :data:`INPUTS`, by name.
+
+    Raises:
+        InvalidRequest: one is missing, they differ in length, or values are not what they should be.
+    """
     missing = [name for name in INPUTS if name not in columns]
     if missing:
         raise InvalidRequest(f"is missing {missing}", field="inputs")
@@ -157,11 +166,12 @@ def _tensor(tensor: Mapping[str, Any], name: str, max_items: int) -> list[Any]:
         raise InvalidRequest("must be [n]", field=f"{field}.shape")
     if shape[0] != len(data):
         raise InvalidRequest(f"says {shape[0]} but there are {len(data)} values", field=f"{field}.shape")
-    _check_count(data, max_items, f"{field}.data")
+    check_count(data, max_items, f"{field}.data")
     return data
 
 
-def _check_count(items: Sequence[Any], max_items: int, field: str) -> None:
+def check_count(items: Sequence[Any], max_items: int, field: str) -> None:
+    """Refuse an empty call, or one of more requests than are taken."""
     if not 1 <= len(items) <= max_items:
         raise InvalidRequest(f"must hold 1 to {max_items} requests, got {len(items)}", field=field)
 

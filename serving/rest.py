@@ -2,14 +2,16 @@
 
 KServe's own handlers for prediction parse a body twice, answer some malformed bodies with 500, and
 stand beside endpoints that let any caller unload the model. So the two prediction endpoints are
-written here, on KServe's application, data plane and health endpoints.
+written here, ahead of KServe's application with its data plane and health endpoints.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+import orjson
 from fastapi import APIRouter, FastAPI
 from kserve import ModelServer
 from kserve.errors import (
@@ -26,11 +28,14 @@ from kserve.protocol.rest.v1_endpoints import V1Endpoints
 from kserve.protocol.rest.v2_endpoints import V2Endpoints
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from uvicorn.importer import import_from_string
 
+from serving.front import REQUEST_SECONDS, Front, Handler
+from serving.grpc_api import GrpcServer
+from serving.openapi import V1_BODY, V2_BODY
 from serving.protocol import decode_v1, decode_v2, encode_v1, encode_v2, request_name
-from serving.web import answering, json_response, parse_json, read_body
-from shadowprice.errors import NotFound, Unavailable
+from serving.web import answering, parse_json
+from shadowprice.errors import NotFound
 
 if TYPE_CHECKING:
     from serving.model import CampaignModel
@@ -45,12 +50,19 @@ class ReadyDataPlane(DataPlane):  # type: ignore[misc]
 
 
 class ContractServer(RESTServer):  # type: ignore[misc]
-    """KServe's REST server with the endpoints of the contract, without timing and access logs."""
+    """KServe's REST server with the endpoints of the contract, without timing and access logs.
 
-    def listen_on(self, host: str) -> None:
-        """Listen on one address instead of all."""
+    host     the one address to listen on
+    token    what callers of the prediction endpoints must present; None: nothing
+    seconds  for a body to arrive, and for an answer
+    """
+
+    def __init__(self, *arguments: Any, host: str, token: str | None, seconds: float, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self.config.host = host
         self.config.access_log = False
+        self._token = token
+        self._seconds = seconds
 
     def _register_endpoints(self, app: FastAPI) -> None:
         v1, v2 = V1Endpoints(self.dataplane), V2Endpoints(self.dataplane)
@@ -65,11 +77,23 @@ class ContractServer(RESTServer):  # type: ignore[misc]
         router.add_api_route("/v2/models", v2.models)
         router.add_api_route("/v2/models/{model_name}", v2.model_metadata)
         router.add_api_route("/v2/models/{model_name}/ready", v2.model_ready)
+        # Described here; a model of this name is answered by the front, so whoever gets here asks for another.
+        for path, body in (("/v1/models/{model_name}:predict", V1_BODY), ("/v2/models/{model_name}/infer", V2_BODY)):
+            router.add_api_route(path, answering(self._unknown), methods=["POST"], openapi_extra=body)
         app.include_router(router)
-        app.router.routes[:0] = [
-            Route("/v1/models/{model_name}:predict", answering(self._predict_v1), methods=["POST"]),
-            Route("/v2/models/{model_name}/infer", answering(self._infer_v2), methods=["POST"]),
-        ]
+
+    async def _unknown(self, request: Request) -> Response:
+        known = sorted(self.dataplane.model_registry.get_models())
+        raise NotFound(f"model {request.path_params['model_name']!r} does not exist; this service decides for {known}")
+
+    def create_application(self) -> None:
+        """KServe's application, with the prediction endpoints of every model ahead of it."""
+        super().create_application()
+        handlers: dict[str, Handler] = {}
+        for model in self.dataplane.model_registry.get_models().values():
+            handlers[f"/v1/models/{model.name}:predict"] = partial(predict_v1, model)
+            handlers[f"/v2/models/{model.name}/infer"] = partial(infer_v2, model)
+        self.config.app = Front(import_from_string(self.config.app), handlers, self._token, self._seconds)
 
     def _add_exception_handlers(self, app: FastAPI) -> None:
         app.add_exception_handler(ModelNotFound, model_not_found_handler)
@@ -79,45 +103,48 @@ class ContractServer(RESTServer):  # type: ignore[misc]
     def _add_middlewares(self, app: FastAPI) -> None:
         """None: KServe's would log three lines a request."""
 
-    async def _predict_v1(self, request: Request) -> Response:
-        model = self._model(request)
-        metrics = model.predictor.metrics
-        with metrics.stage("total"):
-            body = await read_body(request)
-            with metrics.stage("decode"):
-                requests = decode_v1(parse_json(body), model.max_instances)
-            answers, _ = await self.dataplane.infer(model.name, requests)
-            with metrics.stage("encode"):
-                return json_response(encode_v1(answers))
 
-    async def _infer_v2(self, request: Request) -> Response:
-        model = self._model(request)
-        metrics = model.predictor.metrics
-        with metrics.stage("total"):
-            body = await read_body(request)
-            with metrics.stage("decode"):
-                content = parse_json(body)
-                requests = decode_v2(content, model.max_instances)
-                name = request_name(content)
-            answers, _ = await self.dataplane.infer(model.name, requests)
-            with metrics.stage("encode"):
-                return json_response(encode_v2(answers, model.name, name))
+async def predict_v1(model: CampaignModel, body: bytes) -> bytes:
+    """``POST /v1/models/{name}:predict``."""
+    metrics = model.when_ready().metrics
+    with metrics.stage("total"):
+        with metrics.stage("decode"):
+            requests = decode_v1(parse_json(body), model.max_instances)
+        answers = await model.predict(requests)
+        with metrics.stage("encode"):
+            return orjson.dumps(encode_v1(answers))
 
-    def _model(self, request: Request) -> CampaignModel:
-        name = request.path_params["model_name"]
-        model: CampaignModel | None = self.dataplane.model_registry.get_model(name)
-        if model is None:
-            known = sorted(self.dataplane.model_registry.get_models())
-            raise NotFound(f"model {name!r} does not exist; this service decides for {known}")
-        if not model.ready:
-            raise Unavailable(f"model {name!r} is not ready: model, price and stores are still being read")
-        return model
+
+async def infer_v2(model: CampaignModel, body: bytes) -> bytes:
+    """``POST /v2/models/{name}/infer``."""
+    metrics = model.when_ready().metrics
+    with metrics.stage("total"):
+        with metrics.stage("decode"):
+            content = parse_json(body)
+            requests = decode_v2(content, model.max_instances)
+            name = request_name(content)
+        answers = await model.predict(requests)
+        with metrics.stage("encode"):
+            return orjson.dumps(encode_v2(answers, model.name, name), option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 class PredictorServer(ModelServer):  # type: ignore[misc]
-    """KServe's model server for one campaign, in one process, that serves before its model is ready."""
+    """KServe's model server for one campaign, in one process, that serves before its model is ready.
 
-    def __init__(self, model: CampaignModel, host: str, http_port: int) -> None:
+    grpc_port  None: no gRPC
+    token      what callers of the prediction endpoints must present; None: nothing
+    """
+
+    def __init__(
+        self,
+        model: CampaignModel,
+        host: str,
+        http_port: int,
+        grpc_port: int | None = None,
+        *,
+        token: str | None = None,
+        seconds: float = REQUEST_SECONDS,
+    ) -> None:
         super().__init__(http_port=http_port, workers=1, enable_grpc=False, enable_latency_logging=False)
         self.register_model(model)
         self.dataplane = ReadyDataPlane(model_registry=self.registered_models)
@@ -127,10 +154,26 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
             self.model_repository_extension,
             http_port,
             grace_period=5,
+            host=host,
+            token=token,
+            seconds=seconds,
         )
-        self._rest_server.listen_on(host)
+        self._grpc = None
+        if grpc_port is not None:
+            self._grpc = GrpcServer(
+                self.dataplane, self.model_repository_extension, f"{host}:{grpc_port}", token=token, seconds=seconds
+            )
 
     def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
         with asyncio.Runner(loop_factory=self._rest_server.config.get_loop_factory()) as runner:
-            runner.run(self._rest_server.start())
+            runner.run(self._serve_both())
+
+    async def _serve_both(self) -> None:
+        if self._grpc is not None:
+            await self._grpc.start()
+        try:
+            await self._rest_server.start()
+        finally:
+            if self._grpc is not None:
+                await self._grpc.stop()

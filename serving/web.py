@@ -51,12 +51,17 @@ def json_response(content: Any, status: int = 200) -> Response:
     return Response(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), status, media_type="application/json")
 
 
-def error_response(error: ShadowpriceError) -> Response:
-    """``{"error", "field", "rows"}`` with the status of the error's class."""
+def refusal(error: ShadowpriceError) -> dict[str, Any]:
+    """What a caller is told: ``{"error"}``, and ``field`` and ``rows`` where his input is wrong."""
     content: dict[str, Any] = {"error": str(error)}
     if isinstance(error, InvalidInput):
         content |= {"field": error.field, "rows": list(error.rows)}
-    return json_response(content, error.status)
+    return content
+
+
+def error_response(error: ShadowpriceError) -> Response:
+    """:func:`refusal` with the status of the error's class."""
+    return json_response(refusal(error), error.status)
 
 
 Handler = Callable[[Request], Awaitable[Response]]

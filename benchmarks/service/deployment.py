@@ -22,6 +22,7 @@ from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 from shadowprice.responses.heads import HazardHead, save_heads
+from shadowprice.responses.integrity import file_digests
 
 LEVELS = (0, 20, 40, 60, 80, 100, 120, 140, 160, 180)
 WIDTH = 64
@@ -35,7 +36,7 @@ class Running:
 
     predictor: Service
     ledger: Service
-    trivial: Service
+    trivial: Service | None
     trivial_grpc: int
     start_seconds: float
 
@@ -82,7 +83,8 @@ def prepare(folder: Path, accounts: int) -> Deployment:
         base_bias=-2.0,
     )
     save_heads({"customer": head}, deployment.model_dir)
-    (deployment.model_dir / "model.json").write_text(json.dumps({"model_version": MODEL}))
+    meta = {"model_version": MODEL, "files": file_digests(deployment.model_dir)}
+    (deployment.model_dir / "model.json").write_text(json.dumps(meta))
     frame = pd.DataFrame(
         {
             "account_id": [f"c{number}" for number in range(accounts)],
@@ -118,12 +120,15 @@ def prepare(folder: Path, accounts: int) -> Deployment:
 
 
 @contextmanager
-def serving(folder: Path, accounts: int, settings: Mapping[str, str] | None = None) -> Iterator[Running]:
+def serving(
+    folder: Path, accounts: int, settings: Mapping[str, str] | None = None, *, with_trivial: bool = True
+) -> Iterator[Running]:
     """Everything, ready, with Redis as the online store; gone when the context ends."""
     with ExitStack() as stack:
         port = free_port()
         stack.callback(_stop, _redis(port, folder))
-        stack.enter_context(environment(**{REDIS: f"127.0.0.1:{port}", **(settings or {})}))
+        address = {REDIS: f"127.0.0.1:{port}", "SHADOWPRICE_FEATURE_READER": "packed"}
+        stack.enter_context(environment(**{**address, **(settings or {})}))
         deployment = prepare(folder, accounts)
         ledger = start_ledger(deployment, free_port())
         stack.callback(ledger.stop)
@@ -134,10 +139,13 @@ def serving(folder: Path, accounts: int, settings: Mapping[str, str] | None = No
         predictor.wait_ready(120.0)
         seconds = time.perf_counter() - started
         http, grpc = free_port(), free_port()
-        command = ["benchmarks.service.trivial", str(http), str(grpc)]
-        trivial = Service("trivial predictor", command, http, "/v2/health/ready", deployment.logs_dir / "trivial.log")
-        stack.callback(trivial.stop)
-        trivial.wait_ready(60.0)
+        trivial = None
+        if with_trivial:
+            command = ["benchmarks.service.trivial", str(http), str(grpc)]
+            log = deployment.logs_dir / "trivial.log"
+            trivial = Service("trivial predictor", command, http, "/v2/health/ready", log)
+            stack.callback(trivial.stop)
+            trivial.wait_ready(120.0)
         yield Running(predictor, ledger, trivial, grpc, seconds)
 
 

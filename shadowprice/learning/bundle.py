@@ -17,6 +17,7 @@ from shadowprice.files import write_whole
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.heads import FILE as HEADS_FILE
 from shadowprice.responses.heads import save_heads
+from shadowprice.responses.integrity import file_digests
 from shadowprice.responses.sided import SidedModel
 
 EMBEDDINGS = "embeddings.parquet"
@@ -61,6 +62,7 @@ def write_bundle(
     version = f"{recipe}-{digest.hexdigest()[:12]}"
     meta = {
         "model_version": version,
+        "files": file_digests(folder),
         "recipe": recipe,
         **model.describe(),
         "trained_at": computed_at.isoformat(),

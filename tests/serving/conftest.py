@@ -20,6 +20,7 @@ from shadowprice.campaign import SIDES, Budget, Campaign, Terms
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 from shadowprice.responses.heads import HazardHead, Head, LinearHead, save_heads
+from shadowprice.responses.integrity import file_digests
 
 WIDTH = 6
 ACCOUNTS = 120
@@ -110,9 +111,9 @@ def write_campaign(campaign: Campaign, path: Path) -> Path:
     return path
 
 
-def write_model(heads: dict[str, Head], folder: Path) -> Path:
+def write_model(heads: dict[str, Head], folder: Path, version: str = MODEL) -> Path:
     save_heads(heads, folder)
-    (folder / "model.json").write_text(json.dumps({"model_version": MODEL}))
+    (folder / "model.json").write_text(json.dumps({"model_version": version, "files": file_digests(folder)}))
     return folder
 
 
@@ -138,8 +139,13 @@ class World:
         write_features(self.embeddings, self.deployment.features_dir)
         self.prices = PriceStore(self.deployment.prices_dir)
         self._ledger_port = free_port()
+        self.grpc_port = free_port()
         self.ledger = start_ledger(self.deployment, self._ledger_port)
-        self.predictor = start_predictor(self.deployment, free_port(), self.ledger.url)
+        os.environ["SHADOWPRICE_GRPC_PORT"] = str(self.grpc_port)
+        try:
+            self.predictor = start_predictor(self.deployment, free_port(), self.ledger.url)
+        finally:
+            del os.environ["SHADOWPRICE_GRPC_PORT"]
         self.price: PriceRecord | None = None
 
     def publish(self, **changes) -> PriceRecord:
@@ -173,7 +179,7 @@ def world(tmp_path_factory, unready_answers) -> Iterator[World]:
     os.environ["SHADOWPRICE_POLL_SECONDS"] = "0.02"
     world = World(tmp_path_factory.mktemp("run"))
     try:
-        world.ledger.wait_ready(30.0)
+        world.ledger.wait_ready(120.0)
         wait_until_waiting_for_a_price(world.predictor)
         body = {"instances": [{"request_id": "early", "account_id": "c1", "side": "customer"}]}
         for name, method, path, content in (
@@ -185,7 +191,7 @@ def world(tmp_path_factory, unready_answers) -> Iterator[World]:
             answer = httpx.request(method, world.predictor.url + path, json=content)
             unready_answers[name] = (answer.status_code, answer.json())
         world.publish()
-        world.predictor.wait_ready(30.0)
+        world.predictor.wait_ready(120.0)
         yield world
     finally:
         world.stop()
@@ -194,7 +200,7 @@ def world(tmp_path_factory, unready_answers) -> Iterator[World]:
 
 def wait_until_waiting_for_a_price(predictor: Service) -> None:
     """Everything else is warm by then."""
-    for _ in range(600):
+    for _ in range(1800):
         if "there is no price" in predictor.tail():
             return
         assert predictor.process.poll() is None, predictor.tail()

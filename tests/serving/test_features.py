@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from serving.features import Features, open_reader
+from serving.recent import Recent
 from shadowprice.errors import NotFound, Unavailable
 
 
@@ -31,3 +32,60 @@ def test_a_store_that_is_not_there_or_does_not_know_the_model_says_so(kit, tmp_p
     folder = kit.write_features(kit.embeddings(), tmp_path / "features")
     with pytest.raises(NotFound, match="another-model"):
         open_reader(folder, "another-model")
+
+
+class Counted:
+    """Every account has its number as embedding, computed at its number; counts who is asked for."""
+
+    def __init__(self):
+        self.asked = []
+        self.down = False
+
+    def embeddings(self, side, account_ids):
+        if self.down:
+            raise OSError("no route to the store")
+        self.asked += account_ids
+        numbers = np.array([float(name) if name.isdigit() else np.nan for name in account_ids])
+        return np.repeat(numbers[:, None], 2, axis=1).astype(np.float32), numbers
+
+
+DEFAULT = {"customer": np.array([-1.0, -2.0], np.float32), "merchant": np.zeros(2, np.float32)}
+
+
+def test_what_was_read_is_remembered_for_its_time_by_side_and_what_is_unknown_is_not():
+    now, reader = [1000.0], Counted()
+    features = Features(reader, DEFAULT, cache_seconds=5, clock=lambda: now[0])
+    names = ["3", "nobody", "4"]
+    first = features.read("customer", names)
+    now[0] += 4.9
+    reader.down = True
+    again = features.read("customer", names)
+    np.testing.assert_array_equal(again.matrix, first.matrix)
+    np.testing.assert_array_equal(again.computed_at, first.computed_at)
+    assert again.failed  # somebody had to be asked for
+    assert not features.read("customer", ["4", "3"]).failed
+    reader.down = False
+    features.read("merchant", ["3"])
+    now[0] += 0.2
+    features.read("customer", names)
+    assert reader.asked == ["3", "nobody", "4", "3", "3", "nobody", "4"]
+
+
+def test_an_embedding_past_its_age_is_unknown_remembered_or_not():
+    now, reader = [100.0], Counted()
+    features = Features(reader, DEFAULT, cache_seconds=1000, max_age_seconds=50, clock=lambda: now[0])
+    read = features.read("customer", ["49", "50", "99"])
+    assert read.known.tolist() == [False, True, True]
+    np.testing.assert_array_equal(read.matrix, [[-1, -2], [50, 50], [99, 99]])
+    assert np.isnan(read.computed_at[0])
+    now[0] = 149.5
+    assert features.read("customer", ["50", "99"]).known.tolist() == [False, False]
+
+
+def test_the_memory_is_bounded():
+    memory = Recent(seconds=10, size=100)
+    for number in range(1000):
+        memory.put(number, number, 0.0)
+    assert sum(memory.get(number, 1.0) is not None for number in range(1000)) == 200
+    assert [memory.get(number, 1.0) for number in (899, 900, 999)] == [899, 900, 999]
+    assert memory.get(999, 10.0) is None

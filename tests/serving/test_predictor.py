@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from serving.features import Features
+from serving.in_force import InForce, ServedModel
 from serving.ledger.authorise import ceiling, entries
 from serving.ledger.messages import Authorizations, Item
 from serving.ledger.sqlite.database import TABLES
@@ -17,11 +18,10 @@ from serving.ledger.store import microseconds
 from serving.ledger_client import Authorised
 from serving.metrics import PredictorMetrics
 from serving.predictor import Predictor
-from serving.protocol import Requests
+from serving.protocol import OUTPUTS, Requests
 from shadowprice.campaign import SIDES, Budget, Terms
 from shadowprice.decision import decide
 from shadowprice.errors import Conflict, InvalidInput, Unavailable
-from shadowprice.price import PriceRecord
 
 
 class TableReader:
@@ -75,8 +75,8 @@ class NoLedger:
 
 
 @dataclass
-class FixedPrice:
-    current: PriceRecord | None
+class Fixed:
+    current: InForce | None
 
 
 @pytest.fixture
@@ -86,12 +86,19 @@ def build(campaign, heads, kit):
         registry = CollectorRegistry()
         predictor = Predictor(
             campaign=own,
-            heads=heads,
-            model_version="test-model-1",
-            features=Features(
-                reader or TableReader(kit.embeddings()), {side: heads[side].default_embedding for side in SIDES}
+            source=Fixed(
+                InForce(
+                    price or kit.price(),
+                    ServedModel(
+                        "test-model-1",
+                        heads,
+                        Features(
+                            reader or TableReader(kit.embeddings()),
+                            {side: heads[side].default_embedding for side in SIDES},
+                        ),
+                    ),
+                )
             ),
-            prices=FixedPrice(price or kit.price()),
             ledger=ledger or LocalLedger(own),
             metrics=PredictorMetrics(own, registry),
             **options,
@@ -277,6 +284,60 @@ def test_a_side_the_campaign_does_not_have_is_refused(build, kit):
 
 def test_without_a_price_there_is_no_answer(build):
     predictor, _ = build()
-    predictor.prices.current = None
+    predictor.source.current = None
     with pytest.raises(Unavailable, match="no price"):
         predictor.answer(customers("c1"))
+
+
+def test_calls_answered_together_are_answered_as_each_alone(build, kit):
+    terms = kit.campaign()
+    calls = [
+        customers("c1", "c2", prefix="a"),
+        Requests(["m"], ["m3"], ["merchant"]),
+        customers("nobody", "c1", "c9", prefix="b"),
+    ]
+    together, registry = build(terms=terms, ledger=LocalLedger(terms))
+    for call, found in zip(calls, together.answer_all(calls), strict=True):
+        alone = build(terms=terms, ledger=LocalLedger(terms))[0].answer(call)
+        for name in OUTPUTS:
+            np.testing.assert_array_equal(getattr(found, name), getattr(alone, name))
+    stages = {"campaign": "spring", "stage": "authorise"}
+    assert registry.get_sample_value("shadowprice_decision_seconds_count", stages) == 1
+
+
+def test_of_calls_answered_together_only_those_at_fault_are_refused(build):
+    ledger = LocalLedger(build()[0].campaign)
+    predictor, _ = build(ledger=ledger)
+    first, theft, other = predictor.answer_all(
+        [Requests(["r"], ["c1"], ["customer"]), Requests(["r"], ["c2"], ["customer"]), customers("c3")]
+    )
+    assert isinstance(theft, Conflict)
+    assert (first.reason, other.reason) == (["optimal"], ["optimal"])
+    again, beside = predictor.answer_all([Requests(["r"], ["c1"], ["customer"]), customers("c4", prefix="q")])
+    assert again.reason == ["repeat"]
+    assert again.level == first.level
+    assert beside.reason == ["optimal"]
+
+
+def test_one_request_in_two_calls_at_once_is_promised_once(build):
+    ledger = LocalLedger(build()[0].campaign)
+    same = Requests(["r"], ["c1"], ["customer"])
+    one, two = build(ledger=ledger)[0].answer_all([same, same])
+    assert (one.reason, two.reason) == (["optimal"], ["repeat"])
+    assert one.level == two.level
+    (count,) = ledger.database.execute("SELECT COUNT(*) FROM decision").fetchone()
+    assert count == 1
+
+
+def test_a_ledger_that_is_away_is_asked_once_for_calls_answered_together(build):
+    class Counting(NoLedger):
+        asked = 0
+
+        def authorise(self, proposals, **versions):
+            self.asked += 1
+            return super().authorise(proposals, **versions)
+
+    ledger = Counting()
+    found = build(ledger=ledger)[0].answer_all([customers("c1", prefix=name) for name in "abc"])
+    assert [type(each) for each in found] == [Unavailable] * 3
+    assert ledger.asked == 1

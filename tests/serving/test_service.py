@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from serving.client import DecisionClient, LedgerClient, Outcome
 from serving.launch import free_port, start_ledger
 from serving.ledger.sqlite.database import open_for_reading
+from serving.protocol import REASONS
 from shadowprice.decision import decide
 from shadowprice.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from shadowprice.pacing.spend import MetricsSpend
@@ -185,7 +186,7 @@ def test_a_stale_price_degrades_and_a_fresh_one_heals(world, client):
 
 def test_a_poisoned_or_rolled_back_price_is_ignored_and_counted(world, client):
     good = world.publish()
-    key = ("shadowprice_price_rejected_total", (("campaign", "spring"),))
+    key = ("shadowprice_price_rejected_total", (("campaign", "spring"), ("reason", "unsound")))
     before = samples(world.predictor.url)[key]
     folder = world.deployment.prices_dir / "spring"
     rolled_back = folder / f"{good.version + 1:010d}.json"
@@ -330,7 +331,7 @@ def test_every_metric_of_the_contract_is_there_with_bounded_labels(world):
         for name, pairs in ours
         if name == "shadowprice_decisions_total"
     }
-    assert len(decisions) == (5 + 4) * 8
+    assert len(decisions) == (5 + 4) * len(REASONS)
     stages = {dict(pairs).get("stage") for name, pairs in ours if name == "shadowprice_decision_seconds_count"}
     assert stages == {"decode", "features", "curve", "decide", "authorise", "encode", "total"}
     assert ours["shadowprice_overspend_minor_units", (("budget", "budget"), ("campaign", "spring"))] == 0

@@ -1,0 +1,177 @@
+"""Open Inference V2 over gRPC, with KServe's own client."""
+
+from __future__ import annotations
+
+import struct
+
+import grpc
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kserve import InferInput, InferRequest
+from kserve.protocol.grpc import grpc_predict_v2_pb2 as messages
+from kserve.protocol.grpc import grpc_predict_v2_pb2_grpc as service
+
+from serving.client import DecisionClient
+from serving.grpc_api import decode
+from serving.protocol import INPUTS, OUTPUTS, Requests
+from shadowprice.errors import InvalidRequest
+
+NAMES = ("request_id", "account_id", "side")
+
+
+@pytest.fixture(scope="module")
+def stub(world):
+    with grpc.insecure_channel(f"127.0.0.1:{world.grpc_port}") as channel:
+        yield service.GRPCInferenceServiceStub(channel)
+
+
+def message(columns, name="spring", **changes):
+    request = messages.ModelInferRequest(model_name=name, **changes)
+    for column, values in columns.items():
+        tensor = request.inputs.add(name=column, datatype="BYTES", shape=[len(values)])
+        tensor.contents.bytes_contents.extend([value.encode() for value in values])
+    return request
+
+
+def refused(stub, request):
+    with pytest.raises(grpc.RpcError) as caught:
+        stub.ModelInfer(request, timeout=20)
+    return caught.value.code(), caught.value.details()
+
+
+def test_it_gives_the_answers_that_http_gives(world, stub):
+    columns = {
+        "request_id": ["grpc-1", "grpc-2", "grpc-ü"],
+        "account_id": ["c1", "m2", "nobody"],
+        "side": ["customer", "merchant", "customer"],
+    }
+    answer = stub.ModelInfer(message(columns, id="call-7"))
+    with DecisionClient(world.predictor.url, "spring") as client:
+        again = client.decide(*columns.values())
+    assert (answer.id, answer.model_name, answer.model_version) == ("call-7", "spring", again.model_version)
+    assert again.reason.tolist() == ["repeat"] * 3
+    found = {output.name: output for output in answer.outputs}
+    assert {name: output.datatype for name, output in found.items()} == OUTPUTS
+    for name, contents in (
+        ("incentive", "int64_contents"),
+        ("level", "int_contents"),
+        ("response", "fp64_contents"),
+        ("expected_cost", "fp64_contents"),
+        ("propensity", "fp64_contents"),
+    ):
+        np.testing.assert_array_equal(getattr(found[name].contents, contents), getattr(again, name))
+    assert list(found["reason"].contents.bytes_contents) == [b"optimal", b"optimal", b"cold_start"]
+    assert answer.parameters["price_version"].int64_param == again.price_version
+    assert answer.parameters["degraded"].bool_param is False
+    assert answer.parameters["price_age_seconds"].int64_param <= again.price_age_seconds
+
+
+def test_kserves_client_is_understood_with_contents_and_raw(stub):
+    for raw in (False, True):
+        inputs = []
+        for name, value in zip(NAMES, (f"kserve-{raw}", "c5", "customer"), strict=True):
+            tensor = InferInput(name=name, shape=[1], datatype="BYTES", data=None if raw else [value])
+            if raw:
+                tensor.set_data_from_numpy(np.array([value.encode()], dtype=object), binary_data=True)
+            inputs.append(tensor)
+        answer = stub.ModelInfer(InferRequest("spring", inputs).to_grpc())
+        assert list(answer.outputs[-1].contents.bytes_contents) == [b"optimal"]
+
+
+def test_health_and_metadata_are_kserves_and_models_are_not_managed_from_outside(stub):
+    assert stub.ServerLive(messages.ServerLiveRequest()).live
+    assert stub.ServerReady(messages.ServerReadyRequest()).ready
+    assert stub.ModelReady(messages.ModelReadyRequest(name="spring")).ready
+    metadata = stub.ModelMetadata(messages.ModelMetadataRequest(name="spring"))
+    assert tuple(tensor.name for tensor in metadata.inputs) == NAMES
+    for call, request in (
+        (stub.RepositoryModelUnload, messages.RepositoryModelUnloadRequest(model_name="spring")),
+        (stub.RepositoryModelLoad, messages.RepositoryModelLoadRequest(model_name="spring")),
+    ):
+        with pytest.raises(grpc.RpcError) as caught:
+            call(request)
+        assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    for call, request in (
+        (stub.ModelReady, messages.ModelReadyRequest(name="autumn")),
+        (stub.ModelMetadata, messages.ModelMetadataRequest(name="autumn")),
+    ):
+        with pytest.raises(grpc.RpcError) as caught:
+            call(request)
+        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_what_is_wrong_is_said_with_the_name_of_the_field(stub):
+    good = {"request_id": ["x"], "account_id": ["c1"], "side": ["customer"]}
+    invalid = grpc.StatusCode.INVALID_ARGUMENT
+    assert refused(stub, message({**good, "side": ["nobody"]}))[0] is invalid
+    assert "side" in refused(stub, message({**good, "side": ["nobody"]}))[1]
+    assert "account_id" in refused(stub, message({**good, "account_id": ["\x00"]}))[1]
+    assert "missing" in refused(stub, message({"request_id": ["x"]}))[1]
+    assert "one shape" in refused(stub, message({**good, "side": ["customer", "merchant"]}))[1]
+    many = {name: values * 1001 for name, values in good.items()}
+    assert refused(stub, message(many))[0] is invalid
+    assert refused(stub, message(good, name="autumn"))[0] is grpc.StatusCode.NOT_FOUND
+    stub.ModelInfer(message(good))
+    taken = message({**good, "account_id": ["c2"]})
+    assert refused(stub, taken)[0] is grpc.StatusCode.ALREADY_EXISTS
+    big = message({**good, "account_id": ["a" * 5_000_000]})
+    assert refused(stub, big)[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+tensors = st.builds(
+    lambda **fields: messages.ModelInferRequest.InferInputTensor(**fields),
+    name=st.sampled_from([*NAMES, "", "other"]),
+    datatype=st.sampled_from(["BYTES", "BYTES", "BYTES", "INT64", ""]),
+    shape=st.lists(st.integers(-2, 3), max_size=2),
+    contents=st.builds(
+        lambda values, numbers: messages.InferTensorContents(bytes_contents=values, int64_contents=numbers),
+        st.lists(st.one_of(st.binary(max_size=6), st.sampled_from([b"customer", b"c1"])), max_size=3),
+        st.lists(st.integers(0, 9), max_size=1),
+    ),
+)
+requests = st.builds(
+    lambda **fields: messages.ModelInferRequest(model_name="spring", **fields),
+    id=st.text(max_size=4),
+    inputs=st.lists(tensors, max_size=4),
+    raw_input_contents=st.lists(st.binary(max_size=12), max_size=4),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(request=requests)
+def test_no_message_makes_the_service_fail(stub, request):
+    expected = (grpc.StatusCode.OK, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS)
+    call = stub.ModelInfer.future(request, timeout=20)
+    assert call.code() in expected, call.details()
+
+
+@settings(max_examples=300, deadline=None)
+@given(request=requests)
+def test_decoding_gives_requests_or_says_which_field_is_wrong(request):
+    try:
+        found = decode(request, 2)
+    except InvalidRequest as error:
+        field = error.field
+    else:
+        assert isinstance(found, Requests)
+        return
+    assert field
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    names=st.lists(
+        st.text(st.characters(codec="utf-8", categories=["L", "N", "P"]), min_size=1, max_size=9), min_size=1
+    )
+)
+def test_raw_and_plain_contents_mean_the_same(names):
+    columns = dict(zip(INPUTS, (names, names[::-1], ["merchant"] * len(names)), strict=True))
+    plain = message(columns)
+    raw = messages.ModelInferRequest(model_name="spring")
+    for column, values in columns.items():
+        raw.inputs.add(name=column, datatype="BYTES", shape=[len(values)])
+        packed = [struct.pack("<I", len(value.encode())) + value.encode() for value in values]
+        raw.raw_input_contents.append(b"".join(packed))
+    assert decode(raw, 1000) == decode(plain, 1000) == Requests(*columns.values())
