@@ -6,6 +6,7 @@ The curve is the head's, worth and cost are the campaign's, the choice is made b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -159,7 +160,7 @@ class Predictor:
             reasons.tolist(),
             unpaid.tolist(),
             decision.policy.propensities().T.tolist(),
-            np.where(embeddings.known, embeddings.computed_at, None).tolist(),
+            embeddings.computed_at.tolist(),
             strict=True,
         ):
             proposals[row] = Proposal(
@@ -174,7 +175,7 @@ class Predictor:
                 reason=reason,
                 response_unpaid=otherwise,
                 propensities=vector,
-                features_at=computed_at,
+                features_at=None if math.isnan(computed_at) else computed_at,
             )
         self.metrics.features_used(side, int((~embeddings.known).sum()), _oldest(embeddings.computed_at, now))
         return embeddings.failed
