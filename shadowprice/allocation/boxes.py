@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from shadowprice.allocation.certificate import Located
 from shadowprice.allocation.core import Core
 from shadowprice.allocation.kernel import Tile
-from shadowprice.allocation.kernel.arguments import Matrix
+from shadowprice.allocation.kernel.arguments import Levels, Matrix, level_type
 from shadowprice.allocation.mapped import assign
 from shadowprice.allocation.population import InMemory, Population
 from shadowprice.allocation.rows import Rows
@@ -51,7 +51,7 @@ class Found:
     account: NDArray[np.int64]
     core: Core
     vertex: Vertex
-    level: NDArray[np.int32] | None
+    level: Levels | None
     passes: int
 
 
@@ -125,4 +125,4 @@ def _everyone(population: Population, rows: Rows, sums: Matrix, start: NDArray[n
     tile = population.sample(np.zeros(1, dtype=np.int64), n)
     core = Core.of(tile, rows)
     vertex = optimum(core, rows.capacity, rows.lower, rows.upper, rows.slack(sums), start)
-    return Found(sums, tile, np.arange(n), core, vertex, np.zeros(n, dtype=np.int32), 1)
+    return Found(sums, tile, np.arange(n), core, vertex, np.zeros(n, dtype=level_type(tile.value.shape[0])), 1)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation.core import Core
 from shadowprice.allocation.kernel import Tile
-from shadowprice.allocation.kernel.arguments import Matrix
+from shadowprice.allocation.kernel.arguments import Levels, Matrix
 from shadowprice.allocation.problem import Resource
 from shadowprice.allocation.rounding import whole_levels
 from shadowprice.allocation.rows import Rows
@@ -30,7 +30,7 @@ class Located:
     account  int64 (n_last,), their positions
     core     the same accounts in float64
     vertex   the optimum on them
-    level    int32 (N,), best levels at the prices of all others
+    level    (N,), best levels at the prices of all others
     passes   reads of the whole population
     """
 
@@ -40,7 +40,7 @@ class Located:
     account: NDArray[np.int64]
     core: Core
     vertex: Vertex
-    level: NDArray[np.int32]
+    level: Levels
     passes: int
 
     @cached_property

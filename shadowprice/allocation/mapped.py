@@ -72,7 +72,9 @@ def fetch(array: NDArray[Any], starts: NDArray[np.int64], width: int) -> None:
         memory.madvise(mmap.MADV_WILLNEED, at, size)
 
 
-def assign(array: NDArray[np.int32], place: NDArray[np.int64], entries: NDArray[np.int32]) -> None:
+def assign(
+    array: NDArray[np.signedinteger[Any]], place: NDArray[np.int64], entries: NDArray[np.signedinteger[Any]]
+) -> None:
     """``array[place] = entries`` for ascending places; a mapped array never holds more than a part in memory."""
     if _mapping(array) is None:
         array[place] = entries

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation.kernel import Scored, Tile
+from shadowprice.allocation.kernel.arguments import Levels
 from shadowprice.allocation.population import Cheapest
 
 Piece = tuple[NDArray[np.int64], int]
@@ -34,7 +35,7 @@ def join(tiles: Sequence[Tile]) -> Tile:
     )
 
 
-def merge(parts: Sequence[Scored], starts: Sequence[int], level: NDArray[np.int32] | None) -> Scored:
+def merge(parts: Sequence[Scored], starts: Sequence[int], level: Levels | None) -> Scored:
     """One pass from those over parts that begin at ``starts``; sums are added in that order."""
     sums = np.array(parts[0].sums)
     for part in parts[1:]:
@@ -51,7 +52,7 @@ def compact(scored: Scored) -> Scored:
     return Scored(scored.sums, replace(tile, value=value, planes=planes), np.array(scored.account), None)
 
 
-def merge_cheapest(parts: Sequence[Cheapest], level: NDArray[np.int32]) -> Cheapest:
+def merge_cheapest(parts: Sequence[Cheapest], level: Levels) -> Cheapest:
     """One answer from those of parts."""
     return Cheapest(
         sum(part.spend for part in parts), sum(part.measure for part in parts), sum(part.value for part in parts), level

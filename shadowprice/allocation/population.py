@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation import kernel
 from shadowprice.allocation.kernel import NetCost, Scored, Tile
-from shadowprice.allocation.kernel.arguments import Matrix, Real
+from shadowprice.allocation.kernel.arguments import Levels, Matrix, Real, level_type
 from shadowprice.allocation.sampling import WIDTH
 from shadowprice.allocation.solution import pick
 from shadowprice.allocation.spend_curve import Points
@@ -31,13 +31,13 @@ class Cheapest:
     spend    net cost of the accounts that count
     measure  what a mean per response is taken over
     value    worth of those levels
-    level    int32 (N,)
+    level    (N,)
     """
 
     spend: float
     measure: float
     value: float
-    level: NDArray[np.int32]
+    level: Levels
 
 
 class Population(Protocol):
@@ -144,7 +144,7 @@ class InMemory:
     def cheapest(self, cost: NetCost, member: NDArray[np.float64]) -> Cheapest:
         """One read, in numpy: only asked when a limit looks impossible."""
         spend = measure = value = 0.0
-        level = np.empty(self.accounts, dtype=np.int32)
+        level = np.empty(self.accounts, dtype=level_type(self.levels))
         for start in range(0, self.accounts, CHUNK):
             part = slice(start, min(self.accounts, start + CHUNK))
             points = Points.of(self.tile.take(part), cost, member)

@@ -8,6 +8,8 @@ does not blame a trend along the file on chance.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,8 +31,14 @@ def strata(accounts: int, size: int, seed: int = 0, width: int = WIDTH) -> NDArr
     width = min(width, accounts)
     blocks = max(1, min(size, accounts) // width)
     room = accounts // blocks
-    place = np.random.default_rng(seed).random(blocks) * (room - width + 1)
+    place = _places(blocks, seed) * (room - width + 1)
     return np.arange(blocks, dtype=np.int64) * room + place.astype(np.int64)
+
+
+@lru_cache(maxsize=16)
+def _places(blocks: int, seed: int) -> NDArray[np.float64]:
+    """(blocks,) in [0, 1), the same for the same numbers."""
+    return np.random.default_rng(seed).random(blocks)
 
 
 def error_of_mean(values: NDArray[np.float64], width: int = WIDTH) -> float:

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation import kernel
 from shadowprice.allocation.kernel import NetCost, Scored, Tile
+from shadowprice.allocation.kernel.arguments import Levels, level_type
 from shadowprice.allocation.mapped import assign
 from shadowprice.allocation.population import InMemory, Population
 from shadowprice.allocation.sampling import WIDTH, block_width, error_of_mean, strata
-from shadowprice.allocation.spend_curve import Points, SpendCurve
+from shadowprice.allocation.spend_curve import SpendCurve
 
 EXACT = 768
 """So many accounts are climbed one by one; more are narrowed down first."""
@@ -31,8 +32,14 @@ CONFIDENCE = 3.0
 CONFIDENCE_INSIDE = 2.5
 """The same among the unsettled, where a miss costs next to nothing."""
 
+SHARE = 1.5
+"""Accounts of a sample over N^(2/3), at which its cost and that of the unsettled are about the same."""
+
 FEW = 64
 """So many accounts are not worth another look to find those that tie."""
+
+WIDE = 4.0
+"""Standard errors within which a part of a sample looks for the price of the rest."""
 
 THINNING = 8
 """Each nested sample keeps one block in so many."""
@@ -79,7 +86,7 @@ class Located:
     sums     (patterns, 4): value, net cost, measure and number of the accounts that do not matter any more
     last     the accounts that remain, any of which may be tied at the price
     account  int64 (n_last,), their positions
-    level    int32 (N,): best levels at the price of all others, or None
+    level    (N,): best levels at the price of all others, or None
     passes   reads of the whole population
     """
 
@@ -88,7 +95,7 @@ class Located:
     sums: NDArray[np.float64]
     last: Tile
     account: NDArray[np.int64]
-    level: NDArray[np.int32] | None
+    level: Levels | None
     passes: int
 
 
@@ -162,8 +169,8 @@ def locate(
 
 
 def sample_size(accounts: int) -> int:
-    """How many accounts to look at first: a pass costs N, the unsettled it leaves N/√sample."""
-    return max(EXACT, int(accounts**0.75)) if accounts > 100 * EXACT else EXACT
+    """How many accounts to look at first: what a sample costs against the N/√sample that it leaves unsettled."""
+    return max(EXACT, int(SHARE * accounts ** (2 / 3)))
 
 
 def interval(
@@ -177,9 +184,8 @@ def interval(
     """
     n = tile.accounts
     if n <= 2 * EXACT:
-        points = Points.of(tile, goal.cost, goal.member)
-        curve = SpendCurve.of(points, low, high)
-        centre = min(curve.price(mean * n), _steepest(curve))
+        curve = _around(tile, goal, mean, low, high, width)
+        centre = min(curve.price(mean * n), curve.steepest)
         spread = error_of_mean(curve.each(centre), width)
     else:
         # A part of every block where blocks are wide, and some of the blocks where they are not.
@@ -191,17 +197,35 @@ def interval(
         scored = InMemory(tile).score(goal.cost, goal.prices(left), goal.prices(right), levels=wide)
         # Of the unsettled a part is enough: what it leaves out is a small share of the sample's own error.
         every = max(1, scored.open.accounts // (2 * EXACT))
-        points = Points.of(scored.open.copied(np.arange(0, scored.open.accounts, every)), goal.cost, goal.member)
-        curve = SpendCurve.of(points, left, right, float(goal.member @ scored.sums[:, 1]), float(every))
+        few = scored.open.copied(np.arange(0, scored.open.accounts, every)) if every > 1 else scored.open
+        settled = float(goal.member @ scored.sums[:, 1])
+        curve = SpendCurve.of(few, goal.cost, goal.member, left, right, settled, float(every))
         # More of the same blocks says less than more blocks, and how much less has to be looked at.
         spread = error_of_mean(_spends(tile, goal, scored), width) if wide else spread / THINNING**0.5
     reach = confidence * spread * n
     left, right = curve.price(mean * n + reach), curve.price(mean * n - reach)
     # A sample that cannot meet the limit at any price says no more than "steep".
-    left = min(left, _steepest(curve))
-    right = right if np.isfinite(right) else 4.0 * _steepest(curve)
+    left = min(left, curve.steepest)
+    right = right if np.isfinite(right) else 4.0 * curve.steepest
     # A hair of room on both sides: the price itself is a slope, and must lie inside.
     return max(left * (1 - 1e-6), low), min(max(right * (1 + 1e-6), np.finfo(float).tiny), high), spread
+
+
+def _around(tile: Tile, goal: Goal, mean: float, low: float, high: float, width: int) -> SpendCurve:
+    """The curve of a small sample for prices that a part of its blocks makes likely, or for all."""
+    n = tile.accounts
+    blocks = np.arange(0, n // width, THINNING, dtype=np.int64) * width
+    if blocks.size > 1 and not np.isfinite(high):
+        part = SpendCurve.of(InMemory(tile).sample(blocks, width), goal.cost, goal.member, low, high)
+        few = part.edges.base.size
+        reach = WIDE * error_of_mean(part.each(min(part.price(mean * few), part.steepest)), width) * few
+        left, right = part.price(mean * few + reach), part.price(mean * few - reach)
+        if np.isfinite(right) and left < right:
+            curve = SpendCurve.of(tile, goal.cost, goal.member, left, right)
+            inside = reach / THINNING**0.5 * (n / few)
+            if curve.start < mean * n - inside and (left == low or mean * n + inside < curve.end):
+                return curve
+    return SpendCurve.of(tile, goal.cost, goal.member, low, high)
 
 
 def _spends(tile: Tile, goal: Goal, scored: Scored) -> NDArray[np.float64]:
@@ -216,17 +240,14 @@ def _spends(tile: Tile, goal: Goal, scored: Scored) -> NDArray[np.float64]:
 
 def _exact(tile: Tile, goal: Goal, low: float, high: float, levels: bool) -> Located:
     """Climb every account's hull and walk down to the budget."""
-    points = Points.of(tile, goal.cost, goal.member)
-    curve = SpendCurve.of(points, low, high)
-    most = max(abs(curve.start), float(np.abs(curve.spend).max(initial=0.0)), points.terms)
-    slack = max(goal.slack, ROUNDING * max(abs(goal.capacity), most))
-    over = int(np.searchsorted(curve.spend, goal.capacity + slack, side="right"))
-    price: float | None
+    curve = SpendCurve.of(tile, goal.cost, goal.member, low, high)
+    slack = max(goal.slack, ROUNDING * max(abs(goal.capacity), curve.terms))
     above = curve.start > goal.capacity + slack
+    price: float | None
     if above:
         price = None
-    elif over < curve.slope.size:
-        price = float(curve.slope[over])
+    elif curve.end > goal.capacity + slack:
+        price = curve.price(goal.capacity + slack)
     else:
         price = 0.0 if low == 0.0 else None
     n = tile.accounts
@@ -241,7 +262,7 @@ def _exact(tile: Tile, goal: Goal, low: float, high: float, levels: bool) -> Loc
         np.zeros((goal.member.size, 4)),
         tile,
         np.arange(n, dtype=np.int64),
-        np.zeros(n, dtype=np.int32) if levels else None,
+        np.zeros(n, dtype=level_type(tile.value.shape[0])) if levels else None,
         1,
     )
 
@@ -250,7 +271,3 @@ def _shifted(left: float, right: float, low: float, high: float, above: bool, ti
     """The next interval on the side where the price is, so many times as wide."""
     width = times * (right - left)
     return (right, min(high, right + width)) if above else (max(low, left - width), left)
-
-
-def _steepest(curve: SpendCurve) -> float:
-    return float(curve.slope[0]) if curve.slope.size else max(curve.low, np.finfo(float).tiny)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ class Allocation:
                 cheapest levels)
     prices      (K,), λ of each resource in value per unit of cost: ≥ 0 of a cap, ≤ 0 of a floor, any of an equality
     tie_share   share of tied accounts that take the dearer level
-    level       int32 (N,), one level per account
+    level       (N,), one level per account: int8 for up to 127 levels in memory, int32 otherwise
     primal      value of the optimum of the linear programme
     dual        upper bound on every feasible value: λ·capacity + Σ_i max_j (value − λ·cost)
     gap         (dual − primal) / |dual|
@@ -73,7 +73,7 @@ class Allocation:
     status: Status
     prices: NDArray[np.float64]
     tie_share: float
-    level: NDArray[np.int32]
+    level: NDArray[np.signedinteger[Any]]
     primal: float
     dual: float
     gap: float

@@ -41,55 +41,59 @@ class Points:
             net, measure = net * member[tile.pattern], measure * member[tile.pattern]
         return cls(tile.value.astype(np.float64), net, measure, tile.allowed)
 
-    @property
-    def terms(self) -> float:
-        """A bound on the size of the sums that spends are made of."""
-        return float(np.abs(self.cost[0]).sum())
-
 
 @dataclass(frozen=True, eq=False)
 class SpendCurve:
-    """Spend of some accounts for prices in [low, high].
+    """Spend of some accounts for prices in [low, high], each counted so many ``times``, plus a constant.
 
     start  spend at prices just above ``high``
-    slope  (m,) falling, the prices at which spend jumps as the price falls
-    spend  (m,), spend just below each of them
-    edges  what the curve was made of
-    base   (n,), what each account takes at prices just above ``high``
+    end    spend at prices just below ``low``, or without a price where ``low`` is zero
+    terms  a bound on the size of the sums that spends are made of
+    edges  what the curve is made of, in no order of prices
     """
 
     low: float
     high: float
     start: float
-    slope: NDArray[np.float64]
-    spend: NDArray[np.float64]
+    end: float
+    terms: float
+    times: float
     edges: Edges
-    base: NDArray[np.float64]
 
     @classmethod
-    def of(cls, points: Points, low: float, high: float, settled: float = 0.0, times: float = 1.0) -> SpendCurve:
-        """The curve of ``points``, each counted so many ``times``, plus a constant. O(J·edges + m·log m)."""
-        edges = kernel.climb(points.value, points.cost, points.allowed, low, high)
-        base = points.cost[edges.first, np.arange(edges.first.size)]
-        start = settled + times * float(base.sum())
-        order = np.argsort(-edges.slope)
-        slope, spend = edges.slope[order], start + times * np.cumsum(edges.step[order])
-        return cls(low, high, start, slope, spend, edges, base)
+    def of(
+        cls,
+        tile: Tile,
+        cost: NetCost,
+        member: NDArray[np.float64],
+        low: float,
+        high: float,
+        settled: float = 0.0,
+        times: float = 1.0,
+    ) -> SpendCurve:
+        """The curve of a tile; ``member`` (patterns,) is 1 for patterns that the limit counts. O(J·edges)."""
+        edges = kernel.climb(tile, cost, member, low, high)
+        start = settled + times * float(edges.base.sum())
+        rise = times * float(edges.step.sum())
+        terms = abs(settled) + times * float(np.abs(edges.base).sum()) + rise
+        return cls(low, high, start, start + rise, terms, times, edges)
 
     def each(self, price: float) -> NDArray[np.float64]:
         """(n,): what each account takes just below a price in [low, high]."""
         bought = self.edges.slope >= price
-        climbed = np.bincount(self.edges.account[bought], weights=self.edges.step[bought], minlength=self.base.size)
-        return np.asarray(self.base + climbed, dtype=np.float64)
+        base = self.edges.base
+        climbed = np.bincount(self.edges.account[bought], weights=self.edges.step[bought], minlength=base.size)
+        return np.asarray(base + climbed, dtype=np.float64)
 
     def price(self, budget: float) -> float:
         """Highest price in [low, high] below which the budget would be exceeded; ``low`` where it never is."""
         if budget < self.start:
             return self.high
-        index = int(np.searchsorted(self.spend, budget, side="right"))
-        return self.low if index == self.slope.size else float(self.slope[index])
+        left = (budget - self.start) / self.times
+        return kernel.select(self.edges.slope, self.edges.step, left, self.low)
 
     @property
-    def end(self) -> float:
-        """Spend at prices just below ``low``, or without a price where ``low`` is zero."""
-        return float(self.spend[-1]) if self.spend.size else self.start
+    def steepest(self) -> float:
+        """The highest price at which spend jumps; where it never does, ``low``, or next to nothing."""
+        slope = self.edges.slope
+        return float(slope.max()) if slope.size else max(self.low, float(np.finfo(float).tiny))

@@ -166,7 +166,7 @@ class _located:
             raise InvalidProblem(error.reason, field=f"{self.name}: {error.field}", rows=rows) from None
 
 
-def _put(level: NDArray[Any], start: int, part: NDArray[np.int32]) -> None:
+def _put(level: NDArray[Any], start: int, part: NDArray[np.signedinteger[Any]]) -> None:
     level[start : start + part.size] = part
     advise(level, start, start + part.size, "DONTNEED")
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation import kernel
 from shadowprice.allocation.core import Core, Levels, power_of_two
+from shadowprice.allocation.kernel import NetCost, Tile
 from shadowprice.allocation.kernel.arguments import Matrix
 from shadowprice.errors import NotCertified
 
@@ -46,6 +47,9 @@ NEARBY = 0.02
 
 FARTHER = 16.0
 """Then so many times as far, and then all the way."""
+
+ALL = np.ones(1)
+"""Every account counts."""
 
 PATIENCE = 60
 """Steps allowed per limit, and 10 limits more, before a descent counts as stalled."""
@@ -134,6 +138,7 @@ class Descent:
         self.held: list[int] = list(range(capacity.size))
         self.ties: dict[int, list[int]] = {}
         self.mask = core.allowed.copy()
+        self.net = NetCost(np.zeros(core.value.shape[0]), (np.ones(core.value.shape[0]),))
         self.score = core.value
         self.steps = 0
 
@@ -250,7 +255,7 @@ class Descent:
         enough = -float(np.abs(direction) @ self.tolerance)
         near = max(NEARBY * float(np.abs(self.prices).max()), NEARBY**2) / float(np.abs(direction).max())
         for reach in (near, FARTHER * near, limit):
-            edges = kernel.climb(self.score, fall, self.mask, 0.0, min(reach, limit))
+            edges = kernel.climb(Tile(self.score, (fall,), None, self.mask), self.net, ALL, 0.0, min(reach, limit))
             real = np.flatnonzero(edges.step > PIVOT * float(np.abs(direction).max()))
             order = real[np.argsort(edges.slope[real], kind="stable")]
             passed = slope + np.cumsum((edges.step * self.core.times[edges.account])[order])

@@ -24,10 +24,12 @@ IS_COMPILED = compiled.LIBRARY is not None and os.environ.get("SHADOWPRICE_KERNE
 settle = plain.settle
 
 if IS_COMPILED:
-    score, climb, scan, gather = compiled.score, compiled.climb, compiled.scan, compiled.gather
+    score, climb, select = compiled.score, compiled.climb, compiled.select
+    scan, gather = compiled.scan, compiled.gather
     place, exact_sizes, exact_sizes_of_samples = place_compiled, exact_sizes_compiled, exact_sizes_of_samples_compiled
 else:
-    score, climb, scan, gather = plain.score, plain.climb, plain.scan, plain.gather
+    score, climb, select = plain.score, plain.climb, plain.select
+    scan, gather = plain.scan, plain.gather
     place, exact_sizes, exact_sizes_of_samples = place_plain, exact_sizes_plain, exact_sizes_of_samples_plain
 
 __all__ = [
@@ -46,5 +48,6 @@ __all__ = [
     "place",
     "scan",
     "score",
+    "select",
     "settle",
 ]

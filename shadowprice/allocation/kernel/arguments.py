@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
 Real = NDArray[np.floating[Any]]
+Levels = NDArray[np.signedinteger[Any]]
 Entry = TypeVar("Entry", bound=np.generic)
+
+
+def level_type(depth: int) -> type[np.signedinteger[Any]]:
+    """Of indices of so many levels: one byte each where that does, since an answer of N levels is memory as well."""
+    return np.int8 if depth <= 127 else np.int32
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +113,7 @@ class Scored:
              M is 1 for ``score``
     open     the unsettled accounts
     account  int64 (n_open,), their positions, ascending
-    level    int32 (n,): best level of the settled accounts (arbitrary elsewhere), or None
+    level    int8 or int32 (n,): best level of the settled accounts (arbitrary elsewhere), or None
     suspect  whether an entry of the value is not finite, or one of a plane not finite or negative; may be a
              false alarm, and is never a missed one
     """
@@ -115,7 +121,7 @@ class Scored:
     sums: Matrix
     open: Tile
     account: NDArray[np.int64]
-    level: NDArray[np.int32] | None
+    level: Levels | None
     suspect: bool = False
 
 
@@ -123,12 +129,14 @@ class Edges(NamedTuple):
     """Hull edges of accounts inside a price interval.
 
     first    int32 (n,), level just above the high price
+    base     float64 (n,), what it costs
     slope    float64 (m,), critical price of each edge
     step     float64 (m,), what the edge costs
     account  int64 (m,), whose edge it is; slopes of one account fall
     """
 
     first: NDArray[np.int32]
+    base: NDArray[np.float64]
     slope: NDArray[np.float64]
     step: NDArray[np.float64]
     account: NDArray[np.int64]

@@ -14,6 +14,8 @@
 #define V_LOAD(at) _mm256_loadu_ps(at)
 #define V_FETCH(at) _mm_prefetch((const char *)(at), _MM_HINT_T0)
 #define V_ISTORE(to, x) _mm256_storeu_si256((__m256i *)(to), x)
+#define V_NSTORE(to, x) _mm_storel_epi64((__m128i *)(to), pair_narrow(x))
+#define V_STORE(to, x) _mm256_storeu_ps(to, x)
 #define V_LOOKUP(table, pattern) \
     _mm256_i32gather_ps(table, _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(pattern))), 4)
 #define V_OPEN(at) \
@@ -60,6 +62,12 @@
 struct pair_sum {
     __m256d low, high;
 };
+
+INLINE __m128i pair_narrow(__m256i x)
+{
+    const __m128i half = _mm_packs_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+    return _mm_packs_epi16(half, half);
+}
 
 INLINE struct pair_sum pair_from(__m256 x)
 {

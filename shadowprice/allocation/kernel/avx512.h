@@ -14,6 +14,8 @@
 #define V_LOAD(at) _mm512_loadu_ps(at)
 #define V_FETCH(at) _mm_prefetch((const char *)(at), _MM_HINT_T0)
 #define V_ISTORE(to, x) _mm512_storeu_si512(to, x)
+#define V_NSTORE(to, x) _mm_storeu_si128((__m128i *)(to), _mm512_cvtepi32_epi8(x))
+#define V_STORE(to, x) _mm512_storeu_ps(to, x)
 #define V_LOOKUP(table, pattern) \
     _mm512_i32gather_ps(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(pattern))), table, 4)
 #define V_OPEN(at) _mm512_test_epi32_mask(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(at))), V_ISET(255))

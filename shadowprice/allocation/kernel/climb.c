@@ -5,6 +5,24 @@
 
 #define DEEPEST 256
 
+/* Accounts with their levels' points. Entry (j, i) of a matrix lies at j * stride + i; planes may be null. What a level
+ * takes is offset_j + weight0_j * cost0_ij + weight1_j * cost1_ij, times the member of the account's pattern. */
+struct points {
+    int64_t levels, accounts, stride, allowed_stride;
+    const void *value, *cost[2];
+    const double *offset, *weight[2], *member;
+    const uint16_t *pattern; /* or null: every account has pattern 0 */
+    const uint8_t *allowed;  /* or null */
+};
+
+/* What is found: edges in order of falling slope for each account, at most accounts * (levels - 1). */
+struct climbed {
+    int32_t *first; /* (accounts,) the level each starts from */
+    double *base;   /* (accounts,) what that level takes */
+    double *slope, *step;
+    int64_t *account;
+};
+
 /* The level that is best at a finite price, or the cheapest at an infinite one; ties go to the cheaper, then to the
  * more valuable. Points of one account lie side by side. */
 static int64_t best_at(int64_t levels, const double *value, const double *cost, double price)
@@ -21,50 +39,106 @@ static int64_t best_at(int64_t levels, const double *value, const double *cost, 
     return best;
 }
 
-/* Every account starts from its best level at the price `high` and climbs by the steepest edge while the slope is at
- * least `low`. Edges are written in order of falling slope for each account.
- *
- * value, cost: (levels, accounts), at most DEEPEST levels; allowed: the same of bytes, or null.
- * first: (accounts,) the level each starts from. Returns the number of edges; at most accounts * (levels - 1).
- */
-int64_t climb(int64_t levels, int64_t accounts, const double *value, const double *cost, const uint8_t *allowed,
-              double low, double high, int32_t *first, double *slope, double *step, int64_t *account)
+/* An account starts from its best level at the price `high` and climbs by the steepest edge while the slope is at
+ * least `low`. */
+static int64_t climb_one(int64_t size, const double *v, const double *g, const int32_t *level, double low, double high,
+                         int64_t i, int64_t edges, const struct climbed *out)
 {
-    int64_t edges = 0;
-    for (int64_t i = 0; i < accounts; i++) {
-        double v[DEEPEST], g[DEEPEST];
-        int32_t level[DEEPEST];
-        int64_t size = 0;
-        for (int64_t j = 0; j < levels; j++) {
-            v[size] = value[j * accounts + i];
-            g[size] = cost[j * accounts + i];
-            level[size] = (int32_t)j;
-            size += !allowed || allowed[j * accounts + i];
-        }
-        int64_t at = best_at(size, v, g, high);
-        first[i] = level[at];
-        for (;;) {
-            double steepest = 0.0, rise = 0.0, bar = low * (1.0 - 1e-15);
-            int64_t next = -1;
-            for (int64_t j = 0; j < size; j++) {
-                const double extra = g[j] - g[at], gain = v[j] - v[at];
-                /* Most levels are ruled out without a division. */
-                if (!(extra > 0.0 && gain > 0.0 && gain >= bar * extra)) continue;
-                const double ratio = gain / extra;
-                /* Of points on one edge the farthest is taken: one edge, not several of the same slope. */
-                if (ratio > steepest || (ratio == steepest && extra > rise)) {
-                    steepest = ratio;
-                    bar = (ratio > low ? ratio : low) * (1.0 - 1e-15);
-                    rise = extra;
-                    next = j;
-                }
+    int64_t at = best_at(size, v, g, high);
+    out->first[i] = level[at];
+    out->base[i] = g[at];
+    for (;;) {
+        double steepest = 0.0, rise = 0.0, bar = low * (1.0 - 1e-15);
+        int64_t next = -1;
+        for (int64_t j = 0; j < size; j++) {
+            const double extra = g[j] - g[at], gain = v[j] - v[at];
+            /* Most levels are ruled out without a division. */
+            if (!(extra > 0.0 && gain > 0.0 && gain >= bar * extra)) continue;
+            const double ratio = gain / extra;
+            /* Of points on one edge the farthest is taken: one edge, not several of the same slope. */
+            if (ratio > steepest || (ratio == steepest && extra > rise)) {
+                steepest = ratio;
+                bar = (ratio > low ? ratio : low) * (1.0 - 1e-15);
+                rise = extra;
+                next = j;
             }
-            if (next < 0 || steepest < low) break;
-            at = next;
-            slope[edges] = steepest;
-            step[edges] = rise;
-            account[edges++] = i;
         }
+        if (next < 0 || steepest < low) return edges;
+        at = next;
+        out->slope[edges] = steepest;
+        out->step[edges] = rise;
+        out->account[edges++] = i;
     }
-    return edges;
+}
+
+/* Returns the number of edges. */
+#define CLIMB(NAME, REAL)                                                                                         \
+    int64_t NAME(const struct points *p, double low, double high, const struct climbed *out)                      \
+    {                                                                                                             \
+        const REAL *value = (const REAL *)p->value;                                                               \
+        const REAL *cost0 = (const REAL *)p->cost[0], *cost1 = (const REAL *)p->cost[1];                          \
+        int64_t edges = 0;                                                                                        \
+        for (int64_t i = 0; i < p->accounts; i++) {                                                               \
+            const double counted = p->pattern ? p->member[p->pattern[i]] : 1.0;                                   \
+            double v[DEEPEST], g[DEEPEST];                                                                        \
+            int32_t level[DEEPEST];                                                                               \
+            int64_t size = 0;                                                                                     \
+            for (int64_t j = 0; j < p->levels; j++) {                                                             \
+                const int64_t at = j * p->stride + i;                                                             \
+                double net = p->offset ? p->offset[j] : 0.0;                                                      \
+                if (cost0) net += (p->weight[0] ? p->weight[0][j] : 1.0) * (double)cost0[at];                     \
+                if (cost1) net += p->weight[1][j] * (double)cost1[at];                                            \
+                v[size] = (double)value[at];                                                                      \
+                g[size] = counted * net;                                                                          \
+                level[size] = (int32_t)j;                                                                         \
+                size += !p->allowed || p->allowed[j * p->allowed_stride + i];                                     \
+            }                                                                                                     \
+            edges = climb_one(size, v, g, level, low, high, i, edges, out);                                       \
+        }                                                                                                         \
+        return edges;                                                                                             \
+    }
+
+CLIMB(climb_f32, float)
+CLIMB(climb_f64, double)
+
+/* Weighted selection: of edges in order of falling slope, the slope of the first at which the sum of steps exceeds
+ * `budget`; `none` where no sum does. The steps of one slope count together. room: 4 * edges numbers. About O(edges). */
+double select_edge(int64_t edges, const double *slope, const double *step, double budget, double none, double *room)
+{
+    const double *s = slope, *w = step;
+    const int64_t all = edges;
+    int64_t side = 0;
+    while (edges > 0) {
+        const double a = s[0], b = s[edges / 2], c = s[edges - 1];
+        const double pivot = a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);
+        /* The two ways out take turns in the room: what is read is never written. */
+        double *to_s = room + side * 2 * all, *to_w = to_s + all;
+        double above = 0.0, equal = 0.0;
+        int64_t more = 0, less = 0;
+        for (int64_t k = 0; k < edges; k++) {
+            const double x = s[k], y = w[k];
+            above += x > pivot ? y : 0.0;
+            equal += x == pivot ? y : 0.0;
+            to_s[more] = x;
+            to_w[more] = y;
+            more += x > pivot;
+        }
+        if (above > budget) {
+            edges = more;
+        } else {
+            budget -= above + equal;
+            if (budget < 0.0) return pivot;
+            for (int64_t k = 0; k < edges; k++) {
+                const double x = s[k], y = w[k];
+                to_s[less] = x;
+                to_w[less] = y;
+                less += x < pivot;
+            }
+            edges = less;
+        }
+        s = to_s;
+        w = to_w;
+        side ^= 1;
+    }
+    return none;
 }

@@ -1,18 +1,4 @@
-/* Adding one settled account to its pattern's sums, and copying one unsettled account out. */
-
-static inline void NAME(add)(const struct pass *p, struct collected *out, int64_t i, int32_t level, int planes)
-{
-    const int64_t at = level * p->stride + i;
-    double *sums = out->sums + 4 * (p->pattern ? p->pattern[i] : 0);
-    double cost = p->table[0][level], measure = 0.0;
-    if (planes > 0) cost += p->table[1][level] * (double)((const REAL *)p->cost[0])[at];
-    if (planes > 1) cost += p->table[2][level] * (double)((const REAL *)p->cost[1])[at];
-    if (p->measured) measure = (double)((const REAL *)p->cost[p->measured - 1])[at];
-    sums[0] += (double)((const REAL *)p->value)[at];
-    sums[1] += cost;
-    sums[2] += measure;
-    sums[3] += 1.0;
-}
+/* Copying one unsettled account out. */
 
 static inline void NAME(collect)(const struct pass *p, struct collected *out, int64_t i, int planes)
 {

@@ -6,16 +6,19 @@ import ctypes
 import os
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation.kernel import plain
-from shadowprice.allocation.kernel.arguments import Bounds, Edges, Entry, Matrix, NetCost, Real, Scored, Tile
+from shadowprice.allocation.kernel.arguments import Bounds, Edges, Entry, NetCost, Real, Scored, Tile, level_type
 
-VERSION = 2
+VERSION = 3
 """Of the structures and functions below; fused.c has it in the name of a function."""
 
 STEP = 2048
@@ -40,6 +43,11 @@ PIECE = 1 << 18
 THREADED = 1 << 22
 """Entries of a matrix from which a second thread is worth its start."""
 
+LARGEST = 1 << 21
+"""Entries of a room that is kept for the next pass: 8 or 16 MB for each thread."""
+
+_GUARD = threading.Lock()
+
 
 class _Pass(ctypes.Structure):
     _fields_ = (
@@ -60,6 +68,7 @@ class _Pass(ctypes.Structure):
         ("margin", ctypes.c_double),
         ("packing", ctypes.c_int64),
         ("level", Pointer),
+        ("narrow", Pointer),
         ("small", Pointer),
     )
 
@@ -72,6 +81,32 @@ class _Collected(ctypes.Structure):
         ("capacity", ctypes.c_int64),
         ("count", ctypes.c_int64),
         ("suspect", ctypes.c_int64),
+    )
+
+
+class _Points(ctypes.Structure):
+    _fields_ = (
+        ("levels", ctypes.c_int64),
+        ("accounts", ctypes.c_int64),
+        ("stride", ctypes.c_int64),
+        ("allowed_stride", ctypes.c_int64),
+        ("value", Pointer),
+        ("cost", Pointer * 2),
+        ("offset", Pointer),
+        ("weight", Pointer * 2),
+        ("member", Pointer),
+        ("pattern", Pointer),
+        ("allowed", Pointer),
+    )
+
+
+class _Climbed(ctypes.Structure):
+    _fields_ = (
+        ("first", Pointer),
+        ("base", Pointer),
+        ("slope", Pointer),
+        ("step", Pointer),
+        ("account", Pointer),
     )
 
 
@@ -96,13 +131,11 @@ def _load() -> ctypes.CDLL | None:
             library.fused_pass.argtypes = [Pointer, Pointer, ctypes.c_int64, ctypes.c_int64, ctypes.c_int, ctypes.c_int]
             library.fused_prepare.restype = None
             library.fused_prepare.argtypes = [Pointer, ctypes.c_int]
-            library.climb.restype = ctypes.c_int64
-            library.climb.argtypes = [
-                *[ctypes.c_int64] * 2,
-                *[Pointer] * 3,
-                *[ctypes.c_double] * 2,
-                *[Pointer] * 4,
-            ]
+            for climber in (library.climb_f32, library.climb_f64):
+                climber.restype = ctypes.c_int64
+                climber.argtypes = [Pointer, ctypes.c_double, ctypes.c_double, Pointer]
+            library.select_edge.restype = ctypes.c_double
+            library.select_edge.argtypes = [ctypes.c_int64, Pointer, Pointer, ctypes.c_double, ctypes.c_double, Pointer]
             library.gather_blocks.restype = None
             library.gather_blocks.argtypes = [*[ctypes.c_int64] * 3, Pointer, Pointer, *[ctypes.c_int64] * 2, Pointer]
             for scanner in (library.scan_f32, library.scan_f64):
@@ -117,43 +150,97 @@ INSTRUCTIONS = LIBRARY.fused_best_instructions() if LIBRARY is not None else 0
 """0 plain C, 1 AVX2, 2 AVX-512."""
 
 
+class _Room:
+    """Where a thread puts the unsettled accounts of one piece after another; kept, as fresh memory must be cleared."""
+
+    def __init__(self, depth: int, planes: int, dtype: np.dtype[Any], capacity: int) -> None:
+        self.account: NDArray[np.int64] = np.empty(capacity, dtype=np.int64)
+        self.matrices: list[Real] = [np.empty((depth, capacity), dtype=dtype) for _ in range(planes)]
+        self.capacity = capacity
+
+    def fits(self, depth: int, planes: int, dtype: np.dtype[Any], capacity: int) -> bool:
+        """Whether it has the form, and at least the room."""
+        first = self.matrices[0]
+        return (
+            len(self.matrices) == planes
+            and first.shape[0] == depth
+            and first.dtype == dtype
+            and self.capacity >= capacity
+        )
+
+
+_ROOMS: list[_Room] = []
+"""Rooms that no thread uses, at most ``THREADS``; the longest unused first."""
+
+
 class _Piece:
-    """Accounts [start, stop) on their way through the pass, and growing room for the unsettled ones."""
+    """Accounts [start, stop) on their way through the pass."""
 
     def __init__(self, tile: Tile, start: int, stop: int, patterns: int) -> None:
         self.tile, self.start, self.stop = tile, start, stop
         self.sums = np.zeros((patterns, 4))
-        self.out = _Collected(sums=self.sums.ctypes.data)
-        self._make_room(min(stop - start, max((stop - start) // 24, 2 * STEP)) + STEP)
+        self.suspect = False
+        self.account: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.matrices: list[Real] = []
 
-    def run(self, given: _Pass) -> None:
-        """Score the accounts; returns when all are done."""
+    def run(self, given: _Pass, room: _Room) -> _Room:
+        """Score the accounts; returns the room, a larger one where the unsettled needed it."""
         assert LIBRARY is not None
         is_double = self.tile.value.dtype == np.float64
-        done, given_at, out_at = self.start, ctypes.byref(given), ctypes.byref(self.out)
+        out = _Collected(sums=self.sums.ctypes.data)
+        _point(out, room, self.tile)
+        done, given_at, out_at = self.start, ctypes.byref(given), ctypes.byref(out)
         while True:
             done = LIBRARY.fused_pass(given_at, out_at, done, self.stop, is_double, INSTRUCTIONS)
+            count = out.count
             if done == self.stop:
-                return
-            account, value, planes = self.account, self.value, self.planes
-            count = self.out.count
-            self._make_room(self.out.capacity * 4)
-            self.account[:count] = account[:count]
-            self.value[:, :count] = value[:, :count]
-            for new, old in zip(self.planes, planes, strict=True):
-                if old is not value:
-                    new[:, :count] = old[:, :count]
+                break
+            first = room.matrices[0]
+            larger = _Room(first.shape[0], len(room.matrices), first.dtype, 4 * room.capacity)
+            larger.account[:count] = room.account[:count]
+            for new, old in zip(larger.matrices, room.matrices, strict=True):
+                new[:, :count] = old[:, :count]
+            room = larger
+            _point(out, room, self.tile)
+        self.account = room.account[:count].copy()
+        self.matrices = [matrix[:, :count].copy() for matrix in room.matrices]
+        self.suspect = bool(out.suspect)
+        return room
 
-    def _make_room(self, capacity: int) -> None:
-        tile = self.tile
-        shape, dtype = (tile.value.shape[0], capacity), tile.value.dtype
-        self.account: NDArray[np.int64] = np.empty(capacity, dtype=np.int64)
-        self.value: Real = np.empty(shape, dtype=dtype)
-        self.planes = [self.value if plane is tile.value else np.empty(shape, dtype=dtype) for plane in tile.planes]
-        self.out.capacity = capacity
-        self.out.account = self.account.ctypes.data
-        for index, matrix in enumerate((self.value, *self.planes)):
-            self.out.point[index] = matrix.ctypes.data
+
+def _kinds(tile: Tile) -> list[int]:
+    """For each plane which of the distinct matrices it is; 0 is the value."""
+    kinds: list[int] = []
+    for plane in tile.planes:
+        kinds.append(0 if plane is tile.value else max(kinds, default=0) + 1)
+    return kinds
+
+
+def _point(out: _Collected, room: _Room, tile: Tile) -> None:
+    """Let the kernel write into the room."""
+    out.capacity, out.account = room.capacity, room.account.ctypes.data
+    for index, kind in enumerate((0, *_kinds(tile))):
+        out.point[index] = room.matrices[kind].ctypes.data
+
+
+@contextmanager
+def _room(tile: Tile, accounts: int) -> Iterator[list[_Room]]:
+    """A room for pieces of so many accounts, in a list so that a larger one can take its place."""
+    planes, dtype = 1 + max(_kinds(tile), default=0), tile.value.dtype
+    depth = tile.value.shape[0]
+    capacity = min(accounts, max(accounts // 24, 2 * STEP)) + STEP
+    with _GUARD:
+        at = next((k for k, room in enumerate(_ROOMS) if room.fits(depth, planes, dtype, capacity)), None)
+        kept = None if at is None else _ROOMS.pop(at)
+    held = [kept or _Room(depth, planes, dtype, capacity)]
+    try:
+        yield held
+    finally:
+        room = held[0]
+        if room.capacity * depth * planes <= LARGEST:
+            with _GUARD:
+                _ROOMS.append(room)
+                del _ROOMS[:-THREADS]
 
 
 def score(
@@ -168,7 +255,7 @@ def score(
         tile = tile.doubled()
     depth, n = tile.value.shape
     dtype = tile.value.dtype
-    level = np.empty(n, dtype=np.int32) if levels else None
+    level = np.empty(n, dtype=level_type(depth)) if levels else None
     allowed = None if tile.allowed is None else tile.allowed.view(np.uint8)
     low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
     tables = cost.tables
@@ -187,7 +274,8 @@ def score(
         allowed=None if allowed is None else allowed.ctypes.data,
         margin=MARGINS[dtype],
         packing=1 << max(depth - 1, 1).bit_length(),
-        level=None if level is None else level.ctypes.data,
+        level=None if level is None or level.itemsize == 1 else level.ctypes.data,
+        narrow=None if level is None or level.itemsize > 1 else level.ctypes.data,
         small=small.ctypes.data,
     )
     for index, (table, reach) in enumerate(tables):
@@ -198,15 +286,15 @@ def score(
     LIBRARY.fused_prepare(ctypes.byref(given), dtype == np.float64)
 
     if tile.value.size < THREADED:
-        piece = _Piece(tile, 0, n, low.size)
-        piece.run(given)
-        account = piece.account[: piece.out.count]
-        return Scored(piece.sums, _joined(tile, [piece], account), account, level, bool(piece.out.suspect))
-    pieces = [_Piece(tile, start, min(n, start + PIECE), low.size) for start in range(0, n, PIECE)]
-    _share(pieces, given)
-    account = np.concatenate([piece.account[: piece.out.count] for piece in pieces])
+        pieces = [_Piece(tile, 0, n, low.size)]
+        with _room(tile, n) as held:
+            held[0] = pieces[0].run(given, held[0])
+    else:
+        pieces = [_Piece(tile, start, min(n, start + PIECE), low.size) for start in range(0, n, PIECE)]
+        _share(pieces, given)
+    account = _together([piece.account for piece in pieces])
     sums = np.add.reduce([piece.sums for piece in pieces])
-    return Scored(sums, _joined(tile, pieces, account), account, level, any(piece.out.suspect for piece in pieces))
+    return Scored(sums, _joined(tile, pieces, account), account, level, any(piece.suspect for piece in pieces))
 
 
 def _share(pieces: list[_Piece], given: _Pass) -> None:
@@ -215,12 +303,13 @@ def _share(pieces: list[_Piece], given: _Pass) -> None:
     lock = threading.Lock()
 
     def work() -> None:
-        while True:
-            with lock:
-                piece = next(waiting, None)
-            if piece is None:
-                return
-            piece.run(given)
+        with _room(pieces[0].tile, PIECE) as held:
+            while True:
+                with lock:
+                    piece = next(waiting, None)
+                if piece is None:
+                    return
+                held[0] = piece.run(given, held[0])
 
     helpers = [threading.Thread(target=work, daemon=True) for _ in range(min(THREADS, len(pieces)) - 1)]
     for helper in helpers:
@@ -235,53 +324,67 @@ def _share(pieces: list[_Piece], given: _Pass) -> None:
             helper.join()
 
 
+def _together(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
 def _joined(tile: Tile, pieces: list[_Piece], account: NDArray[np.int64]) -> Tile:
     """The unsettled accounts of all pieces."""
-    counts = [piece.out.count for piece in pieces]
-
-    def side_by_side(matrices: list[Real]) -> Real:
-        if len(matrices) == 1:
-            return matrices[0][:, : counts[0]]
-        return np.concatenate([matrix[:, :count] for matrix, count in zip(matrices, counts, strict=True)], axis=1)
-
-    value = side_by_side([piece.value for piece in pieces])
-    planes = tuple(
-        value if plane is tile.value else side_by_side([piece.planes[index] for piece in pieces])
-        for index, plane in enumerate(tile.planes)
-    )
+    kinds = _kinds(tile)
+    matrices = [
+        pieces[0].matrices[kind]
+        if len(pieces) == 1
+        else np.concatenate([piece.matrices[kind] for piece in pieces], axis=1)
+        for kind in range(1 + max(kinds, default=0))
+    ]
     return Tile(
-        value,
-        planes,
+        matrices[0],
+        tuple(matrices[kind] for kind in kinds),
         None if tile.pattern is None else tile.pattern[account],
         None if tile.allowed is None else np.ascontiguousarray(tile.allowed[:, account]),
     )
 
 
-def climb(value: Matrix, cost: Matrix, allowed: NDArray[np.bool_] | None, low: float, high: float) -> Edges:
-    """Hull edges with slopes in [low, high] and the level above them. O(J·(edges + n))."""
+def climb(tile: Tile, cost: NetCost, member: NDArray[np.float64], low: float, high: float) -> Edges:
+    """Hull edges with slopes in [low, high] and the level above them; see :class:`Edges`. O(J·(edges + n))."""
     assert LIBRARY is not None
-    depth, n = value.shape
+    depth, n = tile.value.shape
     if depth > DEEPEST:
-        return plain.climb(value, cost, allowed, low, high)
-    value, cost = np.ascontiguousarray(value), np.ascontiguousarray(cost)
-    mask = None if allowed is None else np.ascontiguousarray(allowed)
-    most = max(1, n * (depth - 1))
-    first = np.empty(n, dtype=np.int32)
-    slope, step, account = np.empty(most), np.empty(most), np.empty(most, dtype=np.int64)
-    count = LIBRARY.climb(
-        depth,
-        n,
-        value.ctypes.data,
-        cost.ctypes.data,
-        None if mask is None else mask.ctypes.data,
-        low,
-        high,
-        first.ctypes.data,
-        slope.ctypes.data,
-        step.ctypes.data,
-        account.ctypes.data,
+        return plain.climb(tile, cost, member, low, high)
+    size = tile.value.itemsize
+    allowed = None if tile.allowed is None else tile.allowed.view(np.uint8)
+    given = _Points(
+        levels=depth,
+        accounts=n,
+        stride=tile.value.strides[0] // size if depth > 1 else max(n, 1),
+        allowed_stride=0 if allowed is None else allowed.strides[0],
+        value=tile.value.ctypes.data,
+        offset=cost.tables[0][0].ctypes.data,
+        member=member.ctypes.data,
+        pattern=None if tile.pattern is None else tile.pattern.ctypes.data,
+        allowed=None if allowed is None else allowed.ctypes.data,
     )
-    return Edges(first, slope[:count], step[:count], account[:count])
+    for index, plane in enumerate(tile.planes):
+        given.cost[index] = plane.ctypes.data
+        given.weight[index] = cost.tables[index + 1][0].ctypes.data
+    most = max(1, n * (depth - 1))
+    first, account, numbers = np.empty(n, dtype=np.int32), np.empty(most, dtype=np.int64), np.empty(n + 2 * most)
+    at = numbers.ctypes.data
+    found = _Climbed(
+        first=first.ctypes.data, base=at, slope=at + 8 * n, step=at + 8 * (n + most), account=account.ctypes.data
+    )
+    climber = LIBRARY.climb_f32 if tile.value.dtype == np.float32 else LIBRARY.climb_f64
+    count = climber(ctypes.byref(given), low, high, ctypes.byref(found))
+    slope, step = numbers[n : n + count], numbers[n + most : n + most + count]
+    return Edges(first, numbers[:n], slope, step, account[:count])
+
+
+def select(slope: NDArray[np.float64], step: NDArray[np.float64], budget: float, none: float) -> float:
+    """Of edges by falling slope, the slope of the first at which the steps sum to more than ``budget``. About O(m)."""
+    assert LIBRARY is not None
+    room = np.empty(4 * slope.size)
+    found: float = LIBRARY.select_edge(slope.size, slope.ctypes.data, step.ctypes.data, budget, none, room.ctypes.data)
+    return found
 
 
 def scan(array: Real) -> Bounds:

@@ -10,6 +10,8 @@
 #undef V_ISET
 #undef V_LOAD
 #undef V_ISTORE
+#undef V_NSTORE
+#undef V_STORE
 #undef V_LOOKUP
 #undef V_OPEN
 #undef V_FMA

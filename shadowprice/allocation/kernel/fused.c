@@ -26,6 +26,7 @@ struct pass {
     double margin;             /* lead that settles, as a share of the terms of a score */
     int64_t packing;           /* power of two, at least `levels` */
     int32_t *level;            /* (accounts,) best level at the low price, or null */
+    int8_t *narrow;            /* the same for at most 127 levels, or null */
     void *small;               /* room for 7 * levels + 2 * patterns numbers of the matrices' type */
 };
 
@@ -40,6 +41,14 @@ struct collected {
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define HAS_X86 1
 #include <immintrin.h>
+#endif
+
+#if defined(__GNUC__) || defined(__clang__)
+/* A pattern's four sums, added in one instruction where there is one. */
+typedef double quad __attribute__((vector_size(32), aligned(8)));
+#define QUAD_ADD(to, a, b, c) (*(quad *)(to) += (quad){a, b, c, 1.0})
+#else
+#define QUAD_ADD(to, a, b, c) ((to)[0] += (a), (to)[1] += (b), (to)[2] += (c), (to)[3] += 1.0)
 #endif
 
 /* Accounts between two looks at the room that is left for unsettled ones. */
@@ -68,7 +77,6 @@ struct collected {
 
 #ifdef HAS_X86
 #define NAME(x) x##_f32_avx512
-#define add_f32_avx512 add_f32
 #define collect_f32_avx512 collect_f32
 #include "avx512.h"
 #include "fused.h"
@@ -76,7 +84,6 @@ struct collected {
 #undef NAME
 
 #define NAME(x) x##_f32_avx2
-#define add_f32_avx2 add_f32
 #define collect_f32_avx2 collect_f32
 #include "avx2.h"
 #include "fused.h"
@@ -104,7 +111,7 @@ struct collected {
 #undef NAME
 
 /* A library without this function was built from other sources than the Python beside it. */
-void fused_version_2(void) {}
+void fused_version_3(void) {}
 
 enum { SCALAR, AVX2, AVX512 };
 

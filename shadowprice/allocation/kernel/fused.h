@@ -30,6 +30,9 @@ TARGET static inline __attribute__((always_inline)) int64_t NAME(block)(
     const uint16_t *const pattern = p->pattern;
     const uint8_t *const allowed = p->allowed;
     int32_t *const to_level = p->level;
+    int8_t *const to_narrow = p->narrow;
+    const double *const exact_offset = p->table[0], *const exact0 = p->table[1], *const exact1 = p->table[2];
+    double *const sums = out->sums;
     const int64_t measured = p->measured;
     const VF reach = V_SET((REAL)p->reach[0]), reach0 = V_SET((REAL)p->reach[1]), reach1 = V_SET((REAL)p->reach[2]);
     const VF share = V_SET((REAL)p->margin), tiny = V_SET((REAL)TINY), never = V_SET((REAL)-NEVER);
@@ -153,12 +156,23 @@ TARGET static inline __attribute__((always_inline)) int64_t NAME(block)(
                 sound &= V_BITS(good);
             }
             if (to_level) V_ISTORE(to_level + first, level[u]);
+            if (to_narrow) V_NSTORE(to_narrow + first, level[u]);
             if (patterned) {
-                int32_t levels_here[LANES];
-                V_ISTORE(levels_here, level[u]);
+                int32_t level_of[LANES];
+                REAL value_of[LANES], plane0_of[LANES], plane1_of[LANES];
+                V_ISTORE(level_of, level[u]);
+                V_STORE(value_of, chosen[u]);
+                if (planes > 0) V_STORE(plane0_of, own0);
+                if (planes > 1) V_STORE(plane1_of, chosen1[u]);
                 for (uint32_t lanes = V_BITS(settled); lanes; lanes &= lanes - 1) {
                     const int lane = __builtin_ctz(lanes);
-                    NAME(add)(p, out, first + lane, levels_here[lane], planes);
+                    const int32_t own = level_of[lane];
+                    double cost = exact_offset[own], measure = 0.0;
+                    if (planes > 0) cost += exact0[own] * (double)plane0_of[lane];
+                    if (planes > 1) cost += exact1[own] * (double)plane1_of[lane];
+                    if (planes > 0 && measured == 1) measure = (double)plane0_of[lane];
+                    if (planes > 1 && measured == 2) measure = (double)plane1_of[lane];
+                    QUAD_ADD(sums + 4 * pattern[first + lane], (double)value_of[lane], cost, measure);
                 }
             } else {
                 count += __builtin_popcount(V_BITS(settled));

@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.allocation.kernel.arguments import Bounds, Edges, Entry, Matrix, NetCost, Real, Scored, Tile
+from shadowprice.allocation.kernel.arguments import (
+    Bounds,
+    Edges,
+    Entry,
+    Matrix,
+    NetCost,
+    Real,
+    Scored,
+    Tile,
+    level_type,
+)
 
 MARGIN = 4e-9
 """Lead that settles an account, as a share of its scores' terms: above the tie tolerance of the decision."""
@@ -19,7 +29,7 @@ def score(
     """Score every account at both ends of its pattern's price interval; see :class:`Scored`. O(J·n)."""
     n = tile.accounts
     sums = np.zeros((low.size, 4))
-    level = np.empty(n, dtype=np.int32) if levels else None
+    level = np.empty(n, dtype=level_type(tile.value.shape[0])) if levels else None
     unsettled: list[NDArray[np.int64]] = []
     suspect = False
     for start in range(0, n, CHUNK):
@@ -85,7 +95,7 @@ def settle(
     """
     n, kinds = tile.accounts, len(costs)
     sums = np.zeros((low.shape[1], 2 + 2 * kinds))
-    level = np.empty(n, dtype=np.int32) if levels else None
+    level = np.empty(n, dtype=level_type(tile.value.shape[0])) if levels else None
     unsettled: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
     for start in range(0, n, CHUNK):
         part = slice(start, min(n, start + CHUNK))
@@ -118,20 +128,24 @@ def settle(
     return Scored(sums, tile.copied(account), account, level)
 
 
-def climb(value: Matrix, cost: Matrix, allowed: NDArray[np.bool_] | None, low: float, high: float) -> Edges:
-    """Hull edges with slopes in [low, high] and the level above them. O(J²·n)."""
+def climb(tile: Tile, cost: NetCost, member: NDArray[np.float64], low: float, high: float) -> Edges:
+    """Hull edges with slopes in [low, high] and the level above them; see :class:`Edges`. O(J²·n)."""
+    value, allowed = tile.value.astype(np.float64), tile.allowed
+    net = np.broadcast_to(cost.of(tile.planes), value.shape)
+    if tile.pattern is not None:
+        net = net * member[tile.pattern]
     n = value.shape[1]
     accounts = np.arange(n)
     permitted = np.ones(value.shape, dtype=bool) if allowed is None else allowed
-    lowest = np.where(permitted, cost, np.inf).min(axis=0)
-    first = np.where(permitted & (cost == lowest), value, -np.inf).argmax(axis=0)
+    lowest = np.where(permitted, net, np.inf).min(axis=0)
+    first = np.where(permitted & (net == lowest), value, -np.inf).argmax(axis=0)
     current = first.copy()
     slopes: list[NDArray[np.float64]] = [np.empty(0)]
     steps: list[NDArray[np.float64]] = [np.empty(0)]
     owners: list[NDArray[np.intp]] = [np.empty(0, dtype=np.intp)]
     while accounts.size:
         gain = value[:, accounts] - value[current, accounts]
-        extra = cost[:, accounts] - cost[current, accounts]
+        extra = net[:, accounts] - net[current, accounts]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             steep = np.where(permitted[:, accounts] & (extra > 0) & (gain > 0), gain / extra, -np.inf)
         best = steep.max(axis=0)
@@ -148,10 +162,18 @@ def climb(value: Matrix, cost: Matrix, allowed: NDArray[np.bool_] | None, low: f
     order = np.argsort(owner, kind="stable")
     return Edges(
         first.astype(np.int32),
+        net[first, np.arange(n)],
         np.concatenate(slopes)[order],
         np.concatenate(steps)[order],
         owner[order].astype(np.int64),
     )
+
+
+def select(slope: NDArray[np.float64], step: NDArray[np.float64], budget: float, none: float) -> float:
+    """Of edges by falling slope, the slope of the first at which the steps sum to more than ``budget``."""
+    order = np.argsort(-slope, kind="stable")
+    at = int(np.searchsorted(np.cumsum(step[order]), budget, side="right"))
+    return none if at == slope.size else float(slope[order[at]])
 
 
 def scan(array: Real) -> Bounds:

@@ -14,6 +14,8 @@
 #define V_LOAD(at) (*(at))
 #define V_FETCH(at) ((void)(at))
 #define V_ISTORE(to, x) (*(to) = (x))
+#define V_NSTORE(to, x) (*(to) = (int8_t)(x))
+#define V_STORE(to, x) (*(to) = (x))
 #define V_LOOKUP(table, pattern) ((table)[*(pattern)])
 #define V_OPEN(at) (*(at) != 0)
 #define V_FMA(a, b, c) ((a) * (b) + (c))

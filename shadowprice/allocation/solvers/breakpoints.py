@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from shadowprice.allocation.kernel import NetCost, Tile
 from shadowprice.allocation.kernel.plain import climb
 from shadowprice.allocation.problem import Matrix, Problem
 from shadowprice.allocation.solution import ROUNDING, Allocation, fill, pick, relative_excess, relative_gap
@@ -63,7 +64,8 @@ def solve_breakpoints(problem: Problem) -> Allocation:
             ),
         )
 
-    edges = climb(value, cost, allowed, 0.0, np.inf)
+    one = NetCost(np.zeros(value.shape[0]), (np.ones(value.shape[0]),))
+    edges = climb(Tile(value, (cost,), None, allowed), one, np.ones(1), 0.0, np.inf)
     cheapest, slope, step = edges.first.astype(np.intp), edges.slope, edges.step
     start = float(pick(cost, cheapest).sum())
     scale = max(abs(capacity), float(np.abs(pick(cost, cheapest)).sum()))
