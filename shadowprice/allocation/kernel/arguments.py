@@ -33,11 +33,20 @@ class NetCost:
     weights: tuple[NDArray[np.float64], ...] = ()
     measured: int = 0
 
+    def __reduce__(self) -> tuple[type[NetCost], tuple[object, ...]]:
+        """What another process gets: addresses mean nothing there."""
+        return NetCost, (self.offset, self.weights, self.measured)
+
     @cached_property
     def tables(self) -> list[tuple[NDArray[np.float64], float]]:
         """Offset and weights as contiguous float64 (J,), each with its largest size."""
         tables = [np.ascontiguousarray(table, dtype=np.float64) for table in (self.offset, *self.weights)]
         return [(table, float(np.abs(table).max())) for table in tables]
+
+    @cached_property
+    def addresses(self) -> list[int]:
+        """Where the tables are, for the compiled kernel."""
+        return [table.ctypes.data for table, _ in self.tables]
 
     def of(self, planes: tuple[Real, ...]) -> Matrix:
         """(J, n): the net cost in float64, rounded as the kernel's sums are; (J, 1) where no plane takes part."""

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #define DEEPEST 256
 
@@ -71,27 +72,39 @@ static int64_t climb_one(int64_t size, const double *v, const double *g, const i
     }
 }
 
-/* Returns the number of edges. */
+/* Returns the number of edges. A plane that is missing is the value with a weight of nothing. */
 #define CLIMB(NAME, REAL)                                                                                         \
     int64_t NAME(const struct points *p, double low, double high, const struct climbed *out)                      \
     {                                                                                                             \
+        const int64_t levels = p->levels, stride = p->stride;                                                     \
         const REAL *value = (const REAL *)p->value;                                                               \
-        const REAL *cost0 = (const REAL *)p->cost[0], *cost1 = (const REAL *)p->cost[1];                          \
+        const REAL *cost0 = p->cost[0] ? (const REAL *)p->cost[0] : value;                                        \
+        const REAL *cost1 = (const REAL *)p->cost[1];                                                             \
+        const double *offset = p->offset;                                                                         \
+        double weight0[DEEPEST];                                                                                  \
         int64_t edges = 0;                                                                                        \
+        for (int64_t j = 0; j < levels; j++) weight0[j] = p->cost[0] ? p->weight[0][j] : 0.0;                     \
         for (int64_t i = 0; i < p->accounts; i++) {                                                               \
-            const double counted = p->pattern ? p->member[p->pattern[i]] : 1.0;                                   \
             double v[DEEPEST], g[DEEPEST];                                                                        \
             int32_t level[DEEPEST];                                                                               \
-            int64_t size = 0;                                                                                     \
-            for (int64_t j = 0; j < p->levels; j++) {                                                             \
-                const int64_t at = j * p->stride + i;                                                             \
-                double net = p->offset ? p->offset[j] : 0.0;                                                      \
-                if (cost0) net += (p->weight[0] ? p->weight[0][j] : 1.0) * (double)cost0[at];                     \
-                if (cost1) net += p->weight[1][j] * (double)cost1[at];                                            \
-                v[size] = (double)value[at];                                                                      \
-                g[size] = counted * net;                                                                          \
-                level[size] = (int32_t)j;                                                                         \
-                size += !p->allowed || p->allowed[j * p->allowed_stride + i];                                     \
+            int64_t size = levels;                                                                                \
+            for (int64_t j = 0, at = i; j < levels; j++, at += stride) {                                          \
+                v[j] = (double)value[at];                                                                         \
+                g[j] = offset[j] + weight0[j] * (double)cost0[at];                                                \
+                level[j] = (int32_t)j;                                                                            \
+            }                                                                                                     \
+            if (cost1)                                                                                            \
+                for (int64_t j = 0; j < levels; j++) g[j] += p->weight[1][j] * (double)cost1[j * stride + i];     \
+            if (p->pattern)                                                                                       \
+                for (int64_t j = 0; j < levels; j++) g[j] *= p->member[p->pattern[i]];                            \
+            if (p->allowed) {                                                                                     \
+                size = 0;                                                                                         \
+                for (int64_t j = 0; j < levels; j++) {                                                            \
+                    v[size] = v[j];                                                                               \
+                    g[size] = g[j];                                                                               \
+                    level[size] = (int32_t)j;                                                                     \
+                    size += p->allowed[j * p->allowed_stride + i];                                                \
+                }                                                                                                 \
             }                                                                                                     \
             edges = climb_one(size, v, g, level, low, high, i, edges, out);                                       \
         }                                                                                                         \
@@ -102,9 +115,11 @@ CLIMB(climb_f32, float)
 CLIMB(climb_f64, double)
 
 /* Weighted selection: of edges in order of falling slope, the slope of the first at which the sum of steps exceeds
- * `budget`; `none` where no sum does. The steps of one slope count together. room: 4 * edges numbers. About O(edges). */
-double select_edge(int64_t edges, const double *slope, const double *step, double budget, double none, double *room)
+ * `budget`; `none` where no sum does, -1 without memory. The steps of one slope count together. About O(edges). */
+double select_edge(int64_t edges, const double *slope, const double *step, double budget, double none)
 {
+    double *const room = edges > 0 ? malloc(4 * (size_t)edges * sizeof *room) : NULL;
+    if (edges > 0 && !room) return -1.0;
     const double *s = slope, *w = step;
     const int64_t all = edges;
     int64_t side = 0;
@@ -127,7 +142,10 @@ double select_edge(int64_t edges, const double *slope, const double *step, doubl
             edges = more;
         } else {
             budget -= above + equal;
-            if (budget < 0.0) return pivot;
+            if (budget < 0.0) {
+                none = pivot;
+                break;
+            }
             for (int64_t k = 0; k < edges; k++) {
                 const double x = s[k], y = w[k];
                 to_s[less] = x;
@@ -140,5 +158,6 @@ double select_edge(int64_t edges, const double *slope, const double *step, doubl
         w = to_w;
         side ^= 1;
     }
+    free(room);
     return none;
 }

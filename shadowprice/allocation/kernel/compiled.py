@@ -135,7 +135,7 @@ def _load() -> ctypes.CDLL | None:
                 climber.restype = ctypes.c_int64
                 climber.argtypes = [Pointer, ctypes.c_double, ctypes.c_double, Pointer]
             library.select_edge.restype = ctypes.c_double
-            library.select_edge.argtypes = [ctypes.c_int64, Pointer, Pointer, ctypes.c_double, ctypes.c_double, Pointer]
+            library.select_edge.argtypes = [ctypes.c_int64, Pointer, Pointer, ctypes.c_double, ctypes.c_double]
             library.gather_blocks.restype = None
             library.gather_blocks.argtypes = [*[ctypes.c_int64] * 3, Pointer, Pointer, *[ctypes.c_int64] * 2, Pointer]
             for scanner in (library.scan_f32, library.scan_f64):
@@ -157,6 +157,7 @@ class _Room:
         self.account: NDArray[np.int64] = np.empty(capacity, dtype=np.int64)
         self.matrices: list[Real] = [np.empty((depth, capacity), dtype=dtype) for _ in range(planes)]
         self.capacity = capacity
+        self.addresses = [array.ctypes.data for array in (self.account, *self.matrices)]
 
     def fits(self, depth: int, planes: int, dtype: np.dtype[Any], capacity: int) -> bool:
         """Whether it has the form, and at least the room."""
@@ -218,9 +219,9 @@ def _kinds(tile: Tile) -> list[int]:
 
 def _point(out: _Collected, room: _Room, tile: Tile) -> None:
     """Let the kernel write into the room."""
-    out.capacity, out.account = room.capacity, room.account.ctypes.data
+    out.capacity, out.account = room.capacity, room.addresses[0]
     for index, kind in enumerate((0, *_kinds(tile))):
-        out.point[index] = room.matrices[kind].ctypes.data
+        out.point[index] = room.addresses[1 + kind]
 
 
 @contextmanager
@@ -258,7 +259,6 @@ def score(
     level = np.empty(n, dtype=level_type(depth)) if levels else None
     allowed = None if tile.allowed is None else tile.allowed.view(np.uint8)
     low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
-    tables = cost.tables
     small = np.empty(7 * depth + 2 * low.size)
     given = _Pass(
         levels=depth,
@@ -278,8 +278,8 @@ def score(
         narrow=None if level is None or level.itemsize > 1 else level.ctypes.data,
         small=small.ctypes.data,
     )
-    for index, (table, reach) in enumerate(tables):
-        given.table[index] = table.ctypes.data
+    for index, (address, (_, reach)) in enumerate(zip(cost.addresses, cost.tables, strict=True)):
+        given.table[index] = address
         given.reach[index] = reach
     for index, plane in enumerate(tile.planes):
         given.cost[index] = plane.ctypes.data
@@ -359,14 +359,14 @@ def climb(tile: Tile, cost: NetCost, member: NDArray[np.float64], low: float, hi
         stride=tile.value.strides[0] // size if depth > 1 else max(n, 1),
         allowed_stride=0 if allowed is None else allowed.strides[0],
         value=tile.value.ctypes.data,
-        offset=cost.tables[0][0].ctypes.data,
+        offset=cost.addresses[0],
         member=member.ctypes.data,
         pattern=None if tile.pattern is None else tile.pattern.ctypes.data,
         allowed=None if allowed is None else allowed.ctypes.data,
     )
     for index, plane in enumerate(tile.planes):
         given.cost[index] = plane.ctypes.data
-        given.weight[index] = cost.tables[index + 1][0].ctypes.data
+        given.weight[index] = cost.addresses[index + 1]
     most = max(1, n * (depth - 1))
     first, account, numbers = np.empty(n, dtype=np.int32), np.empty(most, dtype=np.int64), np.empty(n + 2 * most)
     at = numbers.ctypes.data
@@ -382,8 +382,9 @@ def climb(tile: Tile, cost: NetCost, member: NDArray[np.float64], low: float, hi
 def select(slope: NDArray[np.float64], step: NDArray[np.float64], budget: float, none: float) -> float:
     """Of edges by falling slope, the slope of the first at which the steps sum to more than ``budget``. About O(m)."""
     assert LIBRARY is not None
-    room = np.empty(4 * slope.size)
-    found: float = LIBRARY.select_edge(slope.size, slope.ctypes.data, step.ctypes.data, budget, none, room.ctypes.data)
+    found: float = LIBRARY.select_edge(slope.size, slope.ctypes.data, step.ctypes.data, budget, none)
+    if found == -1.0:
+        raise MemoryError(f"selection among {slope.size} edges")
     return found
 
 
