@@ -1,6 +1,7 @@
-"""Where the prices of several limits probably are: a small sample solved exactly, a larger one by Newton steps.
+"""Where the prices of several limits probably are: a small sample solved, a larger one by Newton steps.
 
-At the optimum of a sample the spread of its rows' spends, V, and the slope of spend in the prices, −H, give the
+The sample's prices are those of its dual with a soft maximum that cools, found by Newton steps, and by the simplex
+method where they fail. The spread of its rows' spends there, V, and the slope of spend in the prices, −H, give the
 covariance of the sample's prices, H⁻¹ V H⁻¹. H is that of the dual smoothed by a soft maximum whose temperature
 is a typical lead of an account's best level (Nesterov 2005), so it needs no second sample. Newton steps with it need
 spends only, which the kernel adds up at the speed of memory.
@@ -32,6 +33,15 @@ SOFT = 0.1
 
 SURELY = 5.0
 """Standard errors by which a row must be slack in the sample to be left out of account."""
+
+WARMEST, COLDEST, COOLING = 0.1, 0.005, 0.25
+"""The first and the last temperature of the soft maximum, as shares of the spread of values, and each over the last."""
+
+CLOSE = 0.02
+"""Temperatures by which one more step may lower the dual of an account where the next temperature is due."""
+
+COOLINGS = 40
+"""Newton steps in all while it cools."""
 
 STEPS = 4
 """Newton steps on a sample."""
@@ -92,7 +102,39 @@ def _sampled(core: Core, rows: Rows, share: float) -> NDArray[np.float64]:
     most = STEEPEST * core.worth / core.unit
     zero = np.zeros(rows.count)
     lower, upper = np.maximum(rows.lower, -most), np.minimum(rows.upper, most)
-    return optimum(core, rows.capacity * share, lower, upper, zero, zero).prices
+    smooth = _smoothed(core, rows.capacity * share, lower, upper)
+    return optimum(core, rows.capacity * share, lower, upper, zero, zero).prices if smooth is None else smooth
+
+
+def _smoothed(
+    core: Core, capacity: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
+) -> NDArray[np.float64] | None:
+    """The prices (K,) at which the dual with a soft maximum is lowest, as its temperature falls; None where Newton
+    steps do not get there.
+
+    Their distance from the sample's own prices is small against that of the sample's from the truth.
+    """
+    prices = np.clip(np.zeros(capacity.size), lower, upper)
+    spread, mean = float(np.ptp(core.value)) or 1.0, capacity / core.accounts
+    warmth, highest, move = WARMEST * spread, np.inf, np.zeros(capacity.size)
+    for _ in range(COOLINGS):
+        score = np.where(core.allowed, core.value - core.charge(prices * core.unit / core.worth), -np.inf)
+        soft, taken, slope = _soft(core, score, warmth)
+        dual = core.worth * soft + float(prices @ mean)
+        if not dual <= highest:
+            # The step went too far: half of it back.
+            move = 0.5 * move
+            prices = np.clip(prices - move, lower, upper)
+            continue
+        move = step(slope, taken - mean, lower - prices, upper - prices)
+        if not np.isfinite(move).all():
+            return None
+        close = float(np.abs(move @ (taken - mean))) < CLOSE * warmth * core.worth
+        prices = np.clip(prices + move, lower, upper)
+        if close and warmth <= COLDEST * spread:
+            return prices
+        warmth, highest = (COOLING * warmth, np.inf) if close else (warmth, dual)
+    return None
 
 
 def approach(
@@ -187,18 +229,29 @@ def _slope(core: Core, score: Matrix) -> Matrix:
     lead = (top - rest)[np.isfinite(rest)]
     if not lead.size:
         return np.zeros((core.unit.size, core.unit.size))
-    warmth = max(float(np.quantile(lead, SOFT)), 1e-12)
+    return _soft(core, score, max(float(np.quantile(lead, SOFT)), 1e-12))[2]
+
+
+def _soft(core: Core, score: Matrix, warmth: float) -> tuple[float, NDArray[np.float64], Matrix]:
+    """The mean soft maximum of that temperature, what the mean account then takes of each row (K,), and how much less
+    as each row's price rises (K, K); the last two in the problem's units."""
+    top = score.max(axis=0)
     weight = np.exp((score - top) / warmth)
-    weight /= weight.sum(axis=0)
-    mean = np.einsum("jn,mjn->mn", weight, core.cost)
-    slope = np.zeros((core.unit.size, core.unit.size))
+    total = weight.sum(axis=0)
+    weight /= total
+    each = weight * core.cost
+    mean = each.sum(axis=1)
+    taken, slope = np.zeros(core.unit.size), np.zeros((core.unit.size, core.unit.size))
     kinds, patterns = core.loads.shape[:2]
     for m in range(kinds):
-        for other in range(kinds):
-            both = (weight * core.cost[m] * core.cost[other]).sum(axis=0) - mean[m] * mean[other]
+        taken += np.bincount(core.pattern, mean[m], minlength=patterns) @ core.loads[m]
+        for other in range(m + 1):
+            both = (each[m] * core.cost[other]).sum(axis=0) - mean[m] * mean[other]
             density = np.bincount(core.pattern, both, minlength=patterns) / (warmth * core.accounts)
-            slope += core.loads[m].T @ (density[:, None] * core.loads[other])
-    return np.asarray(slope * np.outer(core.unit, core.unit) / core.worth)
+            part = core.loads[m].T @ (density[:, None] * core.loads[other])
+            slope += part if other == m else part + part.T
+    soft = float((top + warmth * np.log(total)).mean())
+    return soft, taken * core.unit / core.accounts, np.asarray(slope * np.outer(core.unit, core.unit) / core.worth)
 
 
 def inverted(slope: Matrix) -> Matrix:

@@ -424,4 +424,5 @@ def gather(matrix: NDArray[Entry], starts: NDArray[np.int64], width: int) -> NDA
 
 def _ordinary(prices: NDArray[np.float64]) -> bool:
     """Whether float32 holds the prices with all its digits and room for products."""
-    return all(price == 0.0 or 1e-30 < abs(price) < 1e30 for price in prices.tolist())
+    size = np.abs(prices)
+    return bool(((prices == 0.0) | ((size > 1e-30) & (size < 1e30))).all())
