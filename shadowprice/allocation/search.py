@@ -32,6 +32,9 @@ CONFIDENCE = 3.0
 CONFIDENCE_INSIDE = 2.5
 """The same among the unsettled, where a miss costs next to nothing."""
 
+WARM = 300_000
+"""Accounts in memory up to which a price that is expected to be close takes the place of a sample."""
+
 SHARE = 1.5
 """Accounts of a sample over N^(2/3), at which its cost and that of the unsettled are about the same."""
 
@@ -115,7 +118,7 @@ def locate(
         population: the accounts.
         goal: the limit.
         low, high: where to look.
-        near: a price that is expected to be close, in place of a sample (warm start).
+        near: a price that is expected to be close, in place of a sample where that saves time (warm start).
         levels: whether the best levels are wanted as well.
         inside: the population is what a pass left unsettled.
 
@@ -127,7 +130,8 @@ def locate(
     if n <= EXACT or (n <= NARROW * EXACT and high < np.inf):
         everyone = population.sample(np.zeros(1, dtype=np.int64), n)
         return _exact(everyone, goal, low, high, levels)
-    if near is not None and low < near < high:
+    # Beyond that a sample costs less than what the wider interval of a guess leaves open, unless it has to be fetched.
+    if near is not None and low < near < high and (n <= WARM or population.grain > WIDTH):
         left, right = max(low, near * 0.98), min(high, near * 1.02)
     else:
         size = sample_size(n)

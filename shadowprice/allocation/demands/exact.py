@@ -166,7 +166,7 @@ def _certified(seats: Seats, found: Found, closed: NDArray[np.bool_]) -> Plan:
     terms = abs(found.worth) + float(np.abs(own).sum()) + 2.0 * float(demand @ np.abs(prices))
     return Plan(
         status="optimal",
-        segment=found.segment.astype(np.int32),
+        segment=found.segment,
         prices=prices,
         objective=primal,
         dual=dual,

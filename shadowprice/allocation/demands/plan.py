@@ -58,7 +58,7 @@ class Plan:
 
     status     ``optimal`` (certified); ``feasible``: sizes and eligibility hold; ``violated``: they do not (the literal
                heuristic); ``infeasible``: no plan exists, see ``shortage``, and nobody is placed
-    segment    int32 (N,); ``NOBODY`` where an account has none
+    segment    (N,), signed integers, of one byte where that does; ``NOBODY`` where an account has none
     prices     (J,), what a seat of each segment is worth, the cheapest 0, in units of value: every account's segment is
                the best at value − price, up to ties. NaN where the method has none.
     objective  Σ value of the plan
@@ -71,7 +71,7 @@ class Plan:
     """
 
     status: Status
-    segment: NDArray[np.int32]
+    segment: NDArray[np.signedinteger[Any]]
     prices: NDArray[np.float64]
     objective: float
     dual: float
