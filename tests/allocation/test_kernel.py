@@ -102,11 +102,11 @@ def test_an_interrupted_pass_leaves_no_thread_behind(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(compiled, "THREADS", 3)
     run, me = compiled._Piece.run, threading.get_ident()
 
-    def interrupted(piece: compiled._Piece, given: object, room: compiled._Room) -> compiled._Room:
+    def interrupted(piece: compiled._Piece, given: object, room: compiled._Room) -> None:
         if threading.get_ident() == me:
             raise KeyboardInterrupt
         time.sleep(0.001)  # so that something is left for this thread
-        return run(piece, given, room)  # type: ignore[arg-type]
+        run(piece, given, room)  # type: ignore[arg-type]
 
     monkeypatch.setattr(compiled._Piece, "run", interrupted)
     before = threading.active_count()

@@ -6,7 +6,7 @@ import ctypes
 import os
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -151,62 +151,96 @@ INSTRUCTIONS = LIBRARY.fused_best_instructions() if LIBRARY is not None else 0
 
 
 class _Room:
-    """Where a thread puts the unsettled accounts of one piece after another; kept, as fresh memory must be cleared."""
+    """Where a thread puts the unsettled accounts of its pieces, one after another; kept from pass to pass, as fresh
+    memory must be cleared."""
 
     def __init__(self, depth: int, planes: int, dtype: np.dtype[Any], capacity: int) -> None:
+        self.form = (depth, planes, dtype)
+        self.used = 0
+        self._make(capacity)
+
+    def _make(self, capacity: int) -> None:
+        depth, planes, dtype = self.form
+        self.capacity = capacity
         self.account: NDArray[np.int64] = np.empty(capacity, dtype=np.int64)
         self.matrices: list[Real] = [np.empty((depth, capacity), dtype=dtype) for _ in range(planes)]
-        self.capacity = capacity
         self.addresses = [array.ctypes.data for array in (self.account, *self.matrices)]
 
-    def fits(self, depth: int, planes: int, dtype: np.dtype[Any], capacity: int) -> bool:
-        """Whether it has the form, and at least the room."""
-        first = self.matrices[0]
-        return (
-            len(self.matrices) == planes
-            and first.shape[0] == depth
-            and first.dtype == dtype
-            and self.capacity >= capacity
-        )
+    def grow(self, kept: int) -> None:
+        """Four times the capacity, with what is in the first places."""
+        account, matrices = self.account, self.matrices
+        self._make(4 * self.capacity)
+        self.account[:kept] = account[:kept]
+        for new, old in zip(self.matrices, matrices, strict=True):
+            new[:, :kept] = old[:, :kept]
 
 
 _ROOMS: list[_Room] = []
-"""Rooms that no thread uses, at most ``THREADS``; the longest unused first."""
+"""Rooms that no thread uses, the longest unused first."""
+
+
+@contextmanager
+def _rooms(tile: Tile, accounts: int) -> Iterator[Callable[[], _Room]]:
+    """Hands out rooms for pieces of so many accounts and takes them back."""
+    form = (tile.value.shape[0], 1 + max(_kinds(tile), default=0), tile.value.dtype)
+    taken: list[_Room] = []
+
+    def hire() -> _Room:
+        with _GUARD:
+            at = next((k for k, room in enumerate(_ROOMS) if room.form == form), None)
+            room = None if at is None else _ROOMS.pop(at)
+            if room is None:
+                room = _Room(*form, min(accounts, max(accounts // 24, 2 * STEP)) + STEP)
+            room.used = 0
+            taken.append(room)
+            return room
+
+    try:
+        yield hire
+    finally:
+        with _GUARD:
+            _ROOMS.extend(room for room in taken if room.capacity * room.form[0] * room.form[1] <= LARGEST)
+            del _ROOMS[: -4 * THREADS]
 
 
 class _Piece:
-    """Accounts [start, stop) on their way through the pass."""
+    """Accounts [start, stop) on their way through the pass; the unsettled are at ``slots`` of ``room``."""
 
     def __init__(self, tile: Tile, start: int, stop: int, patterns: int) -> None:
         self.tile, self.start, self.stop = tile, start, stop
         self.sums = np.zeros((patterns, 4))
         self.suspect = False
-        self.account: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self.matrices: list[Real] = []
+        self.room: _Room | None = None
+        self.slots = slice(0, 0)
 
-    def run(self, given: _Pass, room: _Room) -> _Room:
-        """Score the accounts; returns the room, a larger one where the unsettled needed it."""
+    def run(self, given: _Pass, room: _Room) -> None:
+        """Score the accounts; the room grows where the unsettled need it."""
         assert LIBRARY is not None
         is_double = self.tile.value.dtype == np.float64
-        out = _Collected(sums=self.sums.ctypes.data)
-        _point(out, room, self.tile)
+        out = _Collected(sums=self.sums.ctypes.data, count=room.used)
         done, given_at, out_at = self.start, ctypes.byref(given), ctypes.byref(out)
         while True:
+            out.capacity, out.account = room.capacity, room.addresses[0]
+            for index, kind in enumerate((0, *_kinds(self.tile))):
+                out.point[index] = room.addresses[1 + kind]
             done = LIBRARY.fused_pass(given_at, out_at, done, self.stop, is_double, INSTRUCTIONS)
-            count = out.count
             if done == self.stop:
                 break
-            first = room.matrices[0]
-            larger = _Room(first.shape[0], len(room.matrices), first.dtype, 4 * room.capacity)
-            larger.account[:count] = room.account[:count]
-            for new, old in zip(larger.matrices, room.matrices, strict=True):
-                new[:, :count] = old[:, :count]
-            room = larger
-            _point(out, room, self.tile)
-        self.account = room.account[:count].copy()
-        self.matrices = [matrix[:, :count].copy() for matrix in room.matrices]
+            room.grow(out.count)
+        self.room, self.slots = room, slice(room.used, out.count)
+        room.used = out.count
         self.suspect = bool(out.suspect)
-        return room
+
+    @property
+    def account(self) -> NDArray[np.int64]:
+        """Positions of the unsettled."""
+        assert self.room is not None
+        return self.room.account[self.slots]
+
+    def points(self, kind: int) -> Real:
+        """(J, n): one of the unsettled accounts' distinct matrices."""
+        assert self.room is not None
+        return self.room.matrices[kind][:, self.slots]
 
 
 def _kinds(tile: Tile) -> list[int]:
@@ -215,33 +249,6 @@ def _kinds(tile: Tile) -> list[int]:
     for plane in tile.planes:
         kinds.append(0 if plane is tile.value else max(kinds, default=0) + 1)
     return kinds
-
-
-def _point(out: _Collected, room: _Room, tile: Tile) -> None:
-    """Let the kernel write into the room."""
-    out.capacity, out.account = room.capacity, room.addresses[0]
-    for index, kind in enumerate((0, *_kinds(tile))):
-        out.point[index] = room.addresses[1 + kind]
-
-
-@contextmanager
-def _room(tile: Tile, accounts: int) -> Iterator[list[_Room]]:
-    """A room for pieces of so many accounts, in a list so that a larger one can take its place."""
-    planes, dtype = 1 + max(_kinds(tile), default=0), tile.value.dtype
-    depth = tile.value.shape[0]
-    capacity = min(accounts, max(accounts // 24, 2 * STEP)) + STEP
-    with _GUARD:
-        at = next((k for k, room in enumerate(_ROOMS) if room.fits(depth, planes, dtype, capacity)), None)
-        kept = None if at is None else _ROOMS.pop(at)
-    held = [kept or _Room(depth, planes, dtype, capacity)]
-    try:
-        yield held
-    finally:
-        room = held[0]
-        if room.capacity * depth * planes <= LARGEST:
-            with _GUARD:
-                _ROOMS.append(room)
-                del _ROOMS[:-THREADS]
 
 
 def score(
@@ -285,31 +292,33 @@ def score(
         given.cost[index] = plane.ctypes.data
     LIBRARY.fused_prepare(ctypes.byref(given), dtype == np.float64)
 
-    if tile.value.size < THREADED:
-        pieces = [_Piece(tile, 0, n, low.size)]
-        with _room(tile, n) as held:
-            held[0] = pieces[0].run(given, held[0])
-    else:
-        pieces = [_Piece(tile, start, min(n, start + PIECE), low.size) for start in range(0, n, PIECE)]
-        _share(pieces, given)
-    account = _together([piece.account for piece in pieces])
+    threaded = tile.value.size >= THREADED
+    size = PIECE if threaded else max(n, 1)
+    pieces = [_Piece(tile, start, min(n, start + size), low.size) for start in range(0, max(n, 1), size)]
+    with _rooms(tile, size) as hire:
+        if threaded:
+            _share(pieces, given, hire)
+        else:
+            pieces[0].run(given, hire())
+        account = np.concatenate([piece.account for piece in pieces])
+        open_ = _joined(tile, pieces, account)
     sums = np.add.reduce([piece.sums for piece in pieces])
-    return Scored(sums, _joined(tile, pieces, account), account, level, any(piece.suspect for piece in pieces))
+    return Scored(sums, open_, account, level, any(piece.suspect for piece in pieces))
 
 
-def _share(pieces: list[_Piece], given: _Pass) -> None:
+def _share(pieces: list[_Piece], given: _Pass, hire: Callable[[], _Room]) -> None:
     """Run all pieces, on several threads where there are several."""
     waiting = iter(pieces)
     lock = threading.Lock()
 
     def work() -> None:
-        with _room(pieces[0].tile, PIECE) as held:
-            while True:
-                with lock:
-                    piece = next(waiting, None)
-                if piece is None:
-                    return
-                held[0] = piece.run(given, held[0])
+        room = hire()
+        while True:
+            with lock:
+                piece = next(waiting, None)
+            if piece is None:
+                return
+            piece.run(given, room)
 
     helpers = [threading.Thread(target=work, daemon=True) for _ in range(min(THREADS, len(pieces)) - 1)]
     for helper in helpers:
@@ -324,18 +333,11 @@ def _share(pieces: list[_Piece], given: _Pass) -> None:
             helper.join()
 
 
-def _together(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
 def _joined(tile: Tile, pieces: list[_Piece], account: NDArray[np.int64]) -> Tile:
-    """The unsettled accounts of all pieces."""
+    """Copies of the unsettled accounts of all pieces."""
     kinds = _kinds(tile)
     matrices = [
-        pieces[0].matrices[kind]
-        if len(pieces) == 1
-        else np.concatenate([piece.matrices[kind] for piece in pieces], axis=1)
-        for kind in range(1 + max(kinds, default=0))
+        np.concatenate([piece.points(kind) for piece in pieces], axis=1) for kind in range(1 + max(kinds, default=0))
     ]
     return Tile(
         matrices[0],
