@@ -26,7 +26,7 @@ EXACT = 768
 NARROW = 6
 """So many times more are where the price is known to lie in an interval."""
 
-CONFIDENCE = 3.0
+CONFIDENCE = 3.5
 """Standard errors between the sample's price and the ends of its interval: a miss costs a pass over everyone."""
 
 CONFIDENCE_INSIDE = 2.5
@@ -35,7 +35,7 @@ CONFIDENCE_INSIDE = 2.5
 WARM = 300_000
 """Accounts in memory up to which a price that is expected to be close takes the place of a sample."""
 
-SHARE = 1.5
+SHARE = 2.0
 """Accounts of a sample over N^(2/3), at which its cost and that of the unsettled are about the same."""
 
 FEW = 64

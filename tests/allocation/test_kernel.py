@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import time
 from collections.abc import Callable
@@ -45,7 +46,9 @@ def test_settled_accounts_and_their_sums_are_right_in_every_variant(
     planes: str, patterned: bool, masked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     best_here = compiled.INSTRUCTIONS
-    for seed, (depth, dtype) in enumerate([(1, np.float32), (4, np.float32), (19, np.float32), (5, np.float64)]):
+    for seed, (depth, dtype) in enumerate(
+        [(1, np.float32), (4, np.float32), (19, np.float32), (130, np.float32), (5, np.float64)]
+    ):
         points, cost = tile(planes, patterned=patterned, masked=masked, depth=depth, dtype=dtype, seed=seed)
         low, high = np.array([0.2, 0.0, 0.5]), np.array([0.25, 0.01, 0.5])
         if not patterned:
@@ -160,3 +163,39 @@ def test_a_negative_zero_is_a_zero() -> None:
     negative_zero = solve(Problem(value, [Resource.per_account("money", on_response(LEVELS), 8.0)]))
     assert negative_zero.prices[0] == plain_zero.prices[0]
     assert negative_zero.primal == pytest.approx(plain_zero.primal, rel=1e-14)
+
+
+@needs_compiled
+def test_addresses_of_tables_do_not_leave_the_process() -> None:
+    _, cost = tile("own", patterned=False, masked=False, depth=6, dtype=np.float32, seed=0)
+    assert cost.addresses == [table.ctypes.data for table, _ in cost.tables]
+    again = pickle.loads(pickle.dumps(cost))
+    assert again.addresses == [table.ctypes.data for table, _ in again.tables]
+    np.testing.assert_array_equal(again.offset, cost.offset)
+
+
+@needs_compiled
+@pytest.mark.parametrize("seed", range(20))
+def test_selection_agrees_with_sorting(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    size = int(random.integers(0, 200))
+    slope = random.integers(1, 40, size) / 8.0 if seed % 2 else random.random(size)
+    step = random.integers(1, 9, size).astype(float)  # whole numbers: sums do not depend on their order
+    for budget in (0.0, *random.uniform(0, 5.0 * size + 1, 20), float(step.sum())):
+        assert compiled.select(slope, step, budget, 0.5) == plain.select(slope, step, budget, 0.5)
+
+
+@needs_compiled
+@pytest.mark.parametrize("kind", ["none", "same, own", "two"])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("patterned", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_hulls_agree_with_the_readable_kernel(kind: str, masked: bool, patterned: bool, dtype: type) -> None:
+    points, cost = tile(kind, patterned=patterned, masked=masked, depth=7, dtype=dtype, seed=3)
+    member = np.array([0.0, 1.0, 1.0]) if patterned else np.ones(1)
+    for low, high in ((0.0, np.inf), (0.1, 0.4), (0.2, 0.2)):
+        mine, theirs = (each.climb(points, cost, member, low, high) for each in (compiled, plain))
+        np.testing.assert_array_equal(mine.account, theirs.account)
+        np.testing.assert_allclose(mine.slope, theirs.slope, rtol=1e-12)
+        np.testing.assert_allclose(mine.step, theirs.step, rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(mine.base, theirs.base, rtol=1e-12, atol=1e-15)

@@ -89,7 +89,7 @@ def test_more_money_never_buys_less_and_each_unit_buys_less_than_the_one_before(
 
 
 @LAWS
-@given(instances(), st.lists(st.floats(0.0, 0.1), min_size=2, max_size=6), st.floats(0.0, 1.0))
+@given(instances(), st.lists(st.floats(1e-6, 0.1), min_size=2, max_size=6), st.floats(0.0, 1.0))
 def test_spend_falls_as_the_price_rises(
     instance: tuple[np.ndarray, np.ndarray, float], prices: list[float], share: float
 ) -> None:
