@@ -6,6 +6,7 @@ import csv
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -17,8 +18,8 @@ import pyarrow.parquet
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
 from shadowprice.errors import Conflict, InvalidInput, InvalidTable, NotFound, TableProblem
-from shadowprice.tables import Tables, validate_tables
-from shadowprice.tables.schema import FLAG, KEYS, OPTIONAL, REAL, SCHEMAS, TEXT, TIME, WHOLE, kind_of
+from shadowprice.tables import SESSION_TABLES, SessionTables, Tables, validate_sessions, validate_tables
+from shadowprice.tables.schema import CAMPAIGN_TABLES, EVENTS, FLAG, KEYS, OPTIONAL, REAL, TEXT, TIME, WHOLE, kind_of
 
 _ARROW = {
     TEXT: pa.string(),
@@ -65,12 +66,20 @@ def read_tables(path: str | os.PathLike[str]) -> Tables:
         NotFound: the folder does not exist.
         InvalidTable: a table is missing, a file cannot be read, or the content breaks the schema.
     """
-    folder = Path(path)
+    return validate_tables(_frames(Path(path), CAMPAIGN_TABLES))
+
+
+def read_sessions(path: str | os.PathLike[str]) -> SessionTables:
+    """Read and check ``session`` and ``behaviour``; files and errors as for :func:`read_tables`."""
+    return validate_sessions(_frames(Path(path), SESSION_TABLES))
+
+
+def _frames(folder: Path, tables: Sequence[str]) -> dict[str, pd.DataFrame]:
     if not folder.is_dir():
         raise NotFound(f"{folder}: there is no such folder; it should hold one parquet or CSV file per table")
     frames: dict[str, pd.DataFrame] = {}
     problems = []
-    for name in SCHEMAS:
+    for name in tables:
         sources = [folder / f"{name}.parquet", folder / f"{name}.csv"]
         source = next((file for file in sources if file.is_file()), None)
         if source is None and name in OPTIONAL:
@@ -85,10 +94,10 @@ def read_tables(path: str | os.PathLike[str]) -> Tables:
     if problems:
         listed = "\n".join(f"  {problem}" for problem in problems)
         raise InvalidTable(f"the tables in {folder} cannot be used:\n{listed}", problems=problems)
-    return validate_tables(frames)
+    return frames
 
 
-def write_tables(tables: Tables, path: str | os.PathLike[str]) -> Path:
+def write_tables(tables: Tables | SessionTables, path: str | os.PathLike[str]) -> Path:
     """Write one parquet file per table, all or nothing, rows sorted by key: the same tables give the same rows.
 
     The folder appears complete or not at all: it is written beside its place and renamed into it. A folder
@@ -98,7 +107,7 @@ def write_tables(tables: Tables, path: str | os.PathLike[str]) -> Path:
         Conflict: ``path`` exists and is not a folder of tables.
     """
     folder = Path(path)
-    _check_replaceable(folder)
+    _check_replaceable(folder, SESSION_TABLES if isinstance(tables, SessionTables) else CAMPAIGN_TABLES)
     folder.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
@@ -128,7 +137,7 @@ def _read(source: Path) -> pd.DataFrame:
 
 def _arrow(name: str, frame: pd.DataFrame) -> pa.Table:
     key = list(KEYS[name])
-    if name in ("edge", "action"):  # tables whose key may repeat
+    if name in EVENTS:
         key += [column for column in frame.columns if column not in key]
     ordered = frame.sort_values(key)
     schema = pa.schema([(column, _ARROW[kind_of(name, column) or TEXT]) for column in frame.columns])
@@ -147,10 +156,10 @@ def _swap(fresh: Path, folder: Path, aside: Path) -> None:
         raise
 
 
-def _check_replaceable(folder: Path) -> None:
+def _check_replaceable(folder: Path, tables: Sequence[str]) -> None:
     if not folder.exists():
         return
-    ours = {f"{name}.parquet" for name in SCHEMAS}
+    ours = {f"{name}.parquet" for name in tables}
     if not folder.is_dir() or any(entry.name not in ours for entry in folder.iterdir()):
         raise Conflict(f"{folder} exists and is not a folder of tables; choose another place or empty it")
 

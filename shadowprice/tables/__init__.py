@@ -3,16 +3,19 @@
 Identifiers are text, times are UTC, money is whole minor units. ``docs/tables.md`` describes every column.
 """
 
-from shadowprice.tables.schema import TABLES
-from shadowprice.tables.validation import Tables, validate_some, validate_tables
+from shadowprice.tables.schema import SESSION_TABLES, TABLES
+from shadowprice.tables.validation import SessionTables, Tables, validate_sessions, validate_some, validate_tables
 from shadowprice.tables.views import campaign_from_tables, labelled, response_of
 
 __all__ = [
+    "SESSION_TABLES",
     "TABLES",
+    "SessionTables",
     "Tables",
     "campaign_from_tables",
     "labelled",
     "response_of",
+    "validate_sessions",
     "validate_some",
     "validate_tables",
 ]

@@ -233,5 +233,45 @@ def _whole_total(frames: Frames) -> Iterator[Fault]:
     yield "campaign", "budget_limit", _mask(wrong), "a total is a whole number of minor units"
 
 
+@_rule("session.label", "session.redeemed_at")
+def _redeemed(frames: Frames) -> Iterator[Fault]:
+    session = frames["session"]
+    label, at = session["label"], session["redeemed_at"]
+    yield "session", "redeemed_at", _mask((label == 1) & at.isna()), "is missing; a session with label 1 needs it"
+    yield "session", "redeemed_at", _mask((label == 0) & at.notna()), "must be empty where the label is 0"
+
+
+@_rule("session.collected_at", "session.redeemed_at")
+def _collected_first(frames: Frames) -> Iterator[Fault]:
+    session = frames["session"]
+    yield "session", "redeemed_at", _mask(session["redeemed_at"] < session["collected_at"]), "is before collected_at"
+
+
+@_rule("session.voucher_id", "session.min_spend", "session.discount")
+def _voucher_terms(frames: Frames) -> Iterator[Fault]:
+    session = frames["session"]
+    terms = session[["voucher_id", "min_spend", "discount"]].dropna()
+    for column in ("min_spend", "discount"):
+        first = session["voucher_id"].map(terms.drop_duplicates("voucher_id").set_index("voucher_id")[column])
+        yield "session", column, _mask(session[column] != first), "differs from that of the same voucher above"
+
+
+@_rule("behaviour.session_id", "session.session_id")
+def _behaved_in(frames: Frames) -> Iterator[Fault]:
+    wrong = _unknown(frames["behaviour"]["session_id"], frames["session"]["session_id"])
+    yield "behaviour", "session_id", wrong, "is not in the session table"
+
+
+@_rule("behaviour.session_id", "behaviour.ts", "behaviour.phase", "session.session_id", "session.collected_at")
+def _phase(frames: Frames) -> Iterator[Fault]:
+    behaviour, session = frames["behaviour"], frames["session"]
+    known = session.dropna(subset=["session_id"]).drop_duplicates("session_id").set_index("session_id")
+    collected = behaviour["session_id"].map(known["collected_at"])
+    late = (behaviour["phase"] == "before") & (behaviour["ts"] > collected)
+    early = (behaviour["phase"] == "after") & (behaviour["ts"] <= collected)
+    yield "behaviour", "phase", _mask(late), "is not that of its ts, which is after the session's collected_at"
+    yield "behaviour", "phase", _mask(early), "is not that of its ts, which is not after the session's collected_at"
+
+
 def _by_request(exposure: pd.DataFrame, column: str) -> pd.Series[Any]:
     return exposure.dropna(subset=["request_id"]).drop_duplicates("request_id").set_index("request_id")[column]

@@ -22,6 +22,10 @@ ACTIONS = ("click", "purchase", "sell", "favourite")
 BUDGET_FORMS = ("total", "per_account", "per_response")
 COST_BASES = ("on_response", "on_grant")
 
+SESSION_ACTIONS = ("cart", "order")
+PHASES = ("before", "after")
+PRICE_LEVELS = (1, 7)
+
 HOURS_LIMIT = 24 * 366
 
 
@@ -152,11 +156,45 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
         {"account_id": _id(), "offer_id": _id(), "action": _column(TEXT, _one_of(ACTIONS)), "ts": _column(TIME)},
         strict=True,
     ),
+    "session": pa.DataFrameSchema(
+        {
+            "session_id": _id(unique=True),
+            "user_id": _id(),
+            "voucher_id": _id(),
+            "campaign": _id(optional=True),
+            "min_spend": _MONEY,
+            "discount": _MONEY,
+            "collected_at": _column(TIME),
+            "redeemed_at": _column(TIME, optional=True),
+            "label": _YES_NO,
+            **_FEATURES,
+        },
+        strict=True,
+    ),
+    "behaviour": pa.DataFrameSchema(
+        {
+            "session_id": _id(),
+            "item_id": _id(),
+            "action": _column(TEXT, _one_of(SESSION_ACTIONS)),
+            "phase": _column(TEXT, _one_of(PHASES)),
+            "ts": _column(TIME),
+            "category": _id(optional=True),
+            "brand": _id(optional=True),
+            "price_level": _column(
+                WHOLE, pa.Check.in_range(*PRICE_LEVELS, error="must be a price level, 1 to 7"), optional=True
+            ),
+        },
+        strict=True,
+    ),
 }
 
 OPTIONAL = frozenset({"action"})
 """Tables that a data set may do without."""
-TABLES: Final[tuple[str, ...]] = tuple(name for name in SCHEMAS if name not in OPTIONAL)
+SESSION_TABLES: Final[tuple[str, ...]] = ("session", "behaviour")
+"""What vouchers are learned from (S3); the other tables do not refer to them."""
+CAMPAIGN_TABLES: Final[tuple[str, ...]] = tuple(name for name in SCHEMAS if name not in SESSION_TABLES)
+"""What a campaign is described by."""
+TABLES: Final[tuple[str, ...]] = tuple(name for name in CAMPAIGN_TABLES if name not in OPTIONAL)
 
 KEYS: dict[str, tuple[str, ...]] = {
     "account": ("account_id", "side", "snapshot_ts"),
@@ -166,8 +204,12 @@ KEYS: dict[str, tuple[str, ...]] = {
     "outcome": ("request_id",),
     "campaign": ("campaign_id",),
     "action": ("account_id", "ts", "offer_id", "action"),
+    "session": ("collected_at", "session_id"),
+    "behaviour": ("session_id", "ts", "action", "item_id"),
 }
-"""What a table is sorted by when it is written; unique for every table but ``edge`` and ``action``."""
+"""What a table is sorted by when it is written; unique but for :data:`EVENTS`."""
+EVENTS: Final[tuple[str, ...]] = ("edge", "action", "behaviour")
+"""Tables whose rows are events: they may repeat, and there may be none."""
 
 
 def named_columns(table: str) -> dict[str, pa.Column]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, cast
 
@@ -15,11 +15,22 @@ from pandera.errors import SchemaError, SchemaErrorReason, SchemaErrors
 from shadowprice.errors import InvalidTable, TableProblem
 from shadowprice.tables.coercion import coerce
 from shadowprice.tables.rules import broken_rules, problem
-from shadowprice.tables.schema import FLAG, REAL, SCHEMAS, TABLES, TEXT, WHOLE, kind_of, named_columns
+from shadowprice.tables.schema import (
+    CAMPAIGN_TABLES,
+    EVENTS,
+    FLAG,
+    OPTIONAL,
+    REAL,
+    SCHEMAS,
+    SESSION_TABLES,
+    TEXT,
+    WHOLE,
+    kind_of,
+    named_columns,
+)
 
 SHOWN_PROBLEMS = 25
 
-MAY_BE_EMPTY = frozenset({"edge", "action"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +51,18 @@ class Tables:
         return {name: frame for name, frame in found.items() if frame is not None}
 
 
+@dataclass(frozen=True, eq=False)
+class SessionTables:
+    """Who collected which voucher, and what was done around it (S3), checked; see ``docs/tables.md``."""
+
+    session: pd.DataFrame
+    behaviour: pd.DataFrame
+
+    def as_dict(self) -> dict[str, pd.DataFrame]:
+        """Table name → table, in canonical order."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
 def validate_tables(frames: Mapping[str, pd.DataFrame]) -> Tables:
     """Check and canonicalise the tables.
 
@@ -56,27 +79,43 @@ def validate_tables(frames: Mapping[str, pd.DataFrame]) -> Tables:
 
     O(rows); 300,000 exposures with outcomes take a few seconds.
     """
-    missing = [TableProblem(name, None, "the table is missing") for name in TABLES if name not in frames]
-    checked, problems = _check(frames)
-    _refuse([*missing, *problems])
-    return Tables(**checked)
+    return Tables(**_whole(frames, CAMPAIGN_TABLES))
+
+
+def validate_sessions(frames: Mapping[str, pd.DataFrame]) -> SessionTables:
+    """Check and canonicalise ``session`` and ``behaviour`` as :func:`validate_tables` does the others."""
+    return SessionTables(**_whole(frames, SESSION_TABLES))
 
 
 def validate_some(frames: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     """Like :func:`validate_tables` for some of the tables: rules that need an absent one are not applied."""
-    checked, problems = _check(frames)
+    checked, problems = _check(frames, CAMPAIGN_TABLES)
     _refuse(problems)
     return checked
 
 
-def _check(frames: Mapping[str, pd.DataFrame]) -> tuple[dict[str, pd.DataFrame], list[TableProblem]]:
+def _whole(frames: Mapping[str, pd.DataFrame], tables: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """All of ``tables`` but the optional ones, checked, or a refusal."""
+    missing = [
+        TableProblem(name, None, "the table is missing")
+        for name in tables
+        if name not in frames and name not in OPTIONAL
+    ]
+    checked, problems = _check(frames, tables)
+    _refuse([*missing, *problems])
+    return checked
+
+
+def _check(
+    frames: Mapping[str, pd.DataFrame], tables: Sequence[str]
+) -> tuple[dict[str, pd.DataFrame], list[TableProblem]]:
     problems = [
-        TableProblem(str(name), None, f"is not a table; the tables are {', '.join(SCHEMAS)}")
+        TableProblem(str(name), None, f"is not a table; the tables are {', '.join(tables)}")
         for name in frames
-        if name not in SCHEMAS
+        if name not in tables
     ]
     coerced = {}
-    for name in SCHEMAS:
+    for name in tables:
         if name in frames:
             frame, misfits = _coerce(name, frames[name].reset_index(drop=True))
             coerced[name] = frame
@@ -90,7 +129,7 @@ def _check(frames: Mapping[str, pd.DataFrame]) -> tuple[dict[str, pd.DataFrame],
 def _coerce(table: str, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[TableProblem]]:
     twice = frame.columns[frame.columns.duplicated()].unique()
     problems = [TableProblem(table, str(name), "stands more than once in the header") for name in twice]
-    if not len(frame) and table not in MAY_BE_EMPTY:
+    if not len(frame) and table not in EVENTS:
         problems.append(TableProblem(table, None, "has no rows"))
     columns: dict[Any, pd.Series[Any]] = {}
     for name in frame.columns.difference(twice, sort=False):

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from shadowprice.tables import TABLES
+from shadowprice.tables import SESSION_TABLES, TABLES
 from shadowprice.tables.schema import named_columns
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", [*TABLES, *SESSION_TABLES])
 def test_every_column_of_a_table_is_described_under_its_name(table: str, examples: Path) -> None:
     text = (examples.parents[1] / "tables.md").read_text()
     section = re.search(rf"^## `{table}` .*?(?=^## )", text, re.DOTALL | re.MULTILINE)

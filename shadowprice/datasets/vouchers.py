@@ -1,0 +1,349 @@
+"""``vouchers``: who collects which voucher, what is done around it, and who redeems it (after S3), with the truth.
+
+A person has lasting tastes over categories of items, θ_u ~ Dirichlet(½). Around a voucher most items come from one
+category, drawn from θ_u. Every voucher is good for one category, which no column shows: it has to be learned from
+who redeems. Redemption is logistic in
+
+    activity_u + depth_v + match · (share of the items before collection in the voucher's category − mean)
+               + habit · (θ_u[category of v] − mean)
+
+so that the match is seen in the graph of the session alone, and the habit in what was redeemed before. After the
+collection, those who redeem put items of the voucher's category into the cart: behaviour that gives the label away.
+
+``history="destroyed"`` gives every session a user drawn at random, its own profile and items kept: what is found
+under a user is then somebody else's past. Everything here is simulated; the regions are S3's in proportion (sessions a
+user, vouchers, share of sessions with a redeemed one before), scaled down to ``sessions``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from shadowprice.datasets.folder import read_sessions
+from shadowprice.errors import InvalidInput
+from shadowprice.tables import SessionTables, validate_sessions
+
+Region = Literal["A", "B", "C"]
+History = Literal["kept", "destroyed"]
+
+STARTS = datetime(2026, 1, 5, tzinfo=UTC)
+DAYS = 60
+LABEL_DAYS = 7
+"""A voucher expires so many days after it was collected: its label is known then."""
+TEST_DAYS = 12
+CATEGORIES = 8
+BRANDS_PER_CATEGORY = 3
+
+
+@dataclass(frozen=True)
+class _Region:
+    """sessions_per_user and vouchers as in S3, the latter scaled; rate of redemption chosen for its share of
+    sessions with history; items per session, and how many sessions share an item."""
+
+    sessions_per_user: float
+    vouchers: int
+    rate: float
+    before: float
+    after: float
+    sessions_per_item: float
+
+
+REGIONS: dict[str, _Region] = {
+    "A": _Region(4.7, 24, 0.20, 8.0, 9.0, 2.0),
+    "B": _Region(2.2, 12, 0.07, 8.0, 9.0, 2.0),
+    "C": _Region(3.4, 24, 0.15, 8.0, 9.0, 2.0),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class VoucherOptions:
+    """What can be varied.
+
+    region    whose proportions: A, B or C
+    sessions  how many
+    match     strength of the match of voucher and items of the session, 0 for none
+    habit     strength of the match of voucher and lasting taste, 0 for none
+    history   ``kept``, or ``destroyed``: users of the sessions drawn at random
+    """
+
+    region: Region = "A"
+    sessions: int = 12_000
+    match: float = 4.0
+    habit: float = 2.0
+    history: History = "kept"
+
+    def __post_init__(self) -> None:
+        if self.region not in get_args(Region):
+            raise InvalidInput(f"must be one of {get_args(Region)}, got {self.region!r}", field="region")
+        if self.history not in get_args(History):
+            raise InvalidInput(f"must be one of {get_args(History)}, got {self.history!r}", field="history")
+        if self.sessions < 1:
+            raise InvalidInput("must be at least 1", field="sessions")
+        if min(self.match, self.habit) < 0:
+            raise InvalidInput("must not be negative", field="match" if self.match < 0 else "habit")
+
+
+@dataclass(frozen=True, eq=False)
+class VoucherData:
+    """Sessions with their behaviour.
+
+    tables      ``session`` and ``behaviour``
+    test_from   first instant of the test
+    label_days  days from a collection until its label is known
+    truth       float64 (S, V): probability that the session's voucher is redeemed, had it been the v-th in order of
+                (discount, voucher_id); None where nobody knows
+    notes       what a reader must know
+    """
+
+    tables: SessionTables
+    test_from: datetime
+    label_days: float
+    truth: NDArray[np.float64] | None
+    notes: dict[str, str]
+
+    def part(self) -> NDArray[np.str_]:
+        """``train``, ``test`` or ``purged`` for each session: by time, and nobody learns from a label that was not
+        known when the test began."""
+        collected = self.tables.session["collected_at"]
+        test_from = pd.Timestamp(self.test_from)
+        known = collected + pd.Timedelta(days=self.label_days) <= test_from
+        labelled = self.tables.session["label"].notna()
+        part = np.where(collected >= test_from, "test", np.where(known, "train", "purged"))
+        return np.where(labelled, part, "purged")
+
+
+def generate(*, seed: int = 0, **options: object) -> VoucherData:
+    """Draw sessions. ``options`` are the fields of :class:`VoucherOptions`. O(behaviours log behaviours)."""
+    chosen = VoucherOptions(**options)  # type: ignore[arg-type]
+    region = REGIONS[chosen.region]
+    random = np.random.default_rng([seed, 0xD8])
+    users = max(2, round(chosen.sessions / region.sessions_per_user))
+    taste = random.dirichlet(np.full(CATEGORIES, 0.5), users)
+    activity = 0.7 * random.normal(size=users)
+    voucher = _vouchers(region.vouchers, random)
+
+    collected = np.sort(random.random(chosen.sessions)) * DAYS * 86_400
+    user = random.choice(users, chosen.sessions, p=_uneven(users, random))
+    which = random.integers(0, region.vouchers, chosen.sessions)
+    interest = _draw(taste[user], random)
+
+    before = _behaviours(region.before, taste[user], interest, random)
+    share = _shares(before, chosen.sessions)
+    score = (
+        activity[user][:, None]
+        + voucher.depth[None]
+        + chosen.match * (share[:, voucher.category] - 1 / CATEGORIES)
+        + chosen.habit * (taste[user][:, voucher.category] - 1 / CATEGORIES)
+    )
+    truth = 1 / (1 + np.exp(-(score + _intercept(score, region.rate))))
+    label = (random.random(chosen.sessions) < truth[np.arange(chosen.sessions), which]).astype(np.int64)
+    # Those who redeem go on to what the voucher is good for.
+    goal = np.where(label == 1, voucher.category[which], interest)
+    after = _behaviours(region.after, taste[user], goal, random)
+
+    shown = random.integers(0, users, chosen.sessions) if chosen.history == "destroyed" else user
+    ids = np.array([f"s{k:07d}" for k in range(chosen.sessions)])
+    taken = random.exponential(1.5, chosen.sessions).clip(0.01, LABEL_DAYS) * 86_400
+    session = pd.DataFrame(
+        {
+            "session_id": ids,
+            "user_id": np.array([f"u{k:06d}" for k in range(users)])[shown],
+            "voucher_id": voucher.ids[which],
+            "campaign": np.array([f"week-{k}" for k in range(DAYS // 7 + 1)])[(collected // (7 * 86_400)).astype(int)],
+            "min_spend": voucher.min_spend[which],
+            "discount": voucher.discount[which],
+            "collected_at": _time(collected),
+            "redeemed_at": _time(collected + taken).where(label == 1),
+            "label": label,
+            **_profile(activity, user, random),
+        }
+    )
+    catalogue = _Catalogue.draw(max(CATEGORIES * 2, round(chosen.sessions / region.sessions_per_item)), random)
+    parts = [
+        catalogue.table(before, "before", ids, collected, random),
+        catalogue.table(after, "after", ids, collected, random),
+    ]
+    tables = validate_sessions({"session": session, "behaviour": pd.concat(parts, ignore_index=True)})
+    notes = {
+        "source": f"simulated: generated after S3, region {chosen.region}, with known truth",
+        "history": chosen.history,
+        "strength": f"match {chosen.match:g}, habit {chosen.habit:g}",
+    }
+    order = np.lexsort((voucher.ids, voucher.discount))
+    test_from = STARTS + timedelta(days=DAYS - TEST_DAYS)
+    return VoucherData(tables, test_from, LABEL_DAYS, truth[:, order], notes)
+
+
+def read(data: str, *, test_from: datetime | str, label_days: float = LABEL_DAYS) -> VoucherData:
+    """Sessions from a folder with ``session`` and ``behaviour``, parquet or CSV; ``docs/vouchers.md`` says how the
+    public sample of S3, which is a pickle, is converted. No pickle is loaded here.
+
+    Raises:
+        NotFound: there is no such folder.
+        InvalidTable: a table is missing or breaks its schema.
+        InvalidInput: ``test_from`` is no time with a zone.
+    """
+    try:
+        instant = datetime.fromisoformat(test_from) if isinstance(test_from, str) else test_from
+    except ValueError:
+        raise InvalidInput(f"is not a time: {test_from!r}", field="test_from") from None
+    if instant.tzinfo is None:
+        raise InvalidInput("must have a time zone", field="test_from")
+    return VoucherData(read_sessions(data), instant, label_days, None, {"source": "a folder of session tables"})
+
+
+@dataclass(frozen=True, eq=False)
+class _Vouchers:
+    ids: NDArray[np.str_]
+    category: NDArray[np.int64]
+    discount: NDArray[np.int64]
+    min_spend: NDArray[np.int64]
+    depth: NDArray[np.float64]
+
+
+def _vouchers(count: int, random: np.random.Generator) -> _Vouchers:
+    """Several vouchers may have one discount; how deep it is counts, whatever the category."""
+    discount = 100 * random.integers(2, 8, count)
+    times = random.choice([3, 5, 8], count)
+    return _Vouchers(
+        ids=np.array([f"v{k:03d}" for k in random.permutation(count)]),
+        category=random.permutation(np.arange(count) % CATEGORIES),
+        discount=discount,
+        min_spend=discount * times,
+        depth=2.0 * (1 / times - 0.2) + 0.0015 * (discount - discount.mean()),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Behaviours:
+    """n events: the session each belongs to, its category, and whether it is an order."""
+
+    session: NDArray[np.int64]
+    category: NDArray[np.int64]
+    order: NDArray[np.bool_]
+
+
+def _behaviours(
+    mean: float, taste: NDArray[np.float64], interest: NDArray[np.int64], random: np.random.Generator
+) -> _Behaviours:
+    count = random.geometric(1 / (1 + mean), interest.size) - 1
+    session = np.repeat(np.arange(interest.size), count)
+    drawn = random.random(session.size)
+    category = np.where(
+        drawn < 0.6,
+        interest[session],
+        np.where(drawn < 0.8, _draw(taste[session], random), random.integers(0, CATEGORIES, session.size)),
+    )
+    return _Behaviours(session, category, random.random(session.size) < 0.2)
+
+
+def _shares(events: _Behaviours, sessions: int) -> NDArray[np.float64]:
+    """(S, categories): shares of the session's events; none where there are none."""
+    count = np.bincount(events.session * CATEGORIES + events.category, minlength=sessions * CATEGORIES)
+    table = count.reshape(sessions, CATEGORIES).astype(np.float64)
+    return np.asarray(table / np.maximum(table.sum(axis=1, keepdims=True), 1))
+
+
+@dataclass(frozen=True, eq=False)
+class _Catalogue:
+    """Items sorted by category; popular ones first within it."""
+
+    first: NDArray[np.int64]
+    count: NDArray[np.int64]
+    brand: NDArray[np.int64]
+    price: NDArray[np.int64]
+
+    @classmethod
+    def draw(cls, items: int, random: np.random.Generator) -> _Catalogue:
+        category = np.arange(items) * CATEGORIES // items
+        count = np.bincount(category, minlength=CATEGORIES)
+        return cls(
+            first=np.cumsum(count) - count,
+            count=count,
+            brand=category * BRANDS_PER_CATEGORY + random.integers(0, BRANDS_PER_CATEGORY, items),
+            price=random.integers(1, 8, items),
+        )
+
+    def table(
+        self,
+        events: _Behaviours,
+        phase: str,
+        ids: NDArray[np.str_],
+        collected: NDArray[np.float64],
+        random: np.random.Generator,
+    ) -> pd.DataFrame:
+        size = events.session.size
+        # The square makes some items much more popular than others.
+        item = self.first[events.category] + (random.random(size) ** 2 * self.count[events.category]).astype(np.int64)
+        away = random.exponential(86_400.0, size).clip(1, 5 * 86_400)
+        category = np.array([f"category-{k}" for k in range(CATEGORIES)])
+        brand = np.array([f"brand-{k}" for k in range(CATEGORIES * BRANDS_PER_CATEGORY)])
+        return pd.DataFrame(
+            {
+                "session_id": ids[events.session],
+                "item_id": np.array([f"i{k:06d}" for k in range(self.price.size)])[item],
+                "action": np.where(events.order, "order", "cart"),
+                "phase": phase,
+                "ts": _time(collected[events.session] + (-away if phase == "before" else away)),
+                "category": category[events.category],
+                "brand": brand[self.brand[item]],
+                "price_level": self.price[item],
+            }
+        )
+
+
+def _profile(activity: NDArray[np.float64], user: NDArray[np.int64], random: np.random.Generator) -> dict[str, object]:
+    """The columns of S3's user profile: they say how active a person is, and nothing of his tastes."""
+    users = activity.size
+
+    def shown(noise: float) -> NDArray[np.float64]:
+        return activity + noise * random.normal(size=users)
+
+    orders = random.poisson(np.exp(1.5 + 0.6 * shown(0.5)))
+    mean = np.exp(3.0 + 0.3 * shown(1.0))
+    columns = {
+        "x_age_level": random.integers(0, 9, users).astype(np.float64),
+        "x_purchase_level": np.clip(np.rint(5 + 2 * shown(0.7)), 0, 10),
+        "x_orders": orders.astype(np.float64),
+        "x_orders_with_voucher": random.binomial(orders, 0.4).astype(np.float64),
+        "x_gmv_sum": orders * mean,
+        "x_gmv_max": mean * 1.8,
+        "x_gmv_mean": mean,
+        "x_gmv_min": mean * 0.4,
+    }
+    gender = random.choice(["f", "m", "unknown"], users, p=[0.5, 0.4, 0.1])
+    return {**{name: values[user] for name, values in columns.items()}, "c_gender": gender[user]}
+
+
+def _draw(chance: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.int64]:
+    """One column for each row of probabilities (n, K)."""
+    point = random.random(chance.shape[0])
+    return np.asarray((point[:, None] > np.cumsum(chance, axis=1)).sum(axis=1).clip(max=chance.shape[1] - 1))
+
+
+def _uneven(users: int, random: np.random.Generator) -> NDArray[np.float64]:
+    """Some people collect more vouchers than others."""
+    weight = random.gamma(1.0, size=users)
+    return np.asarray(weight / weight.sum())
+
+
+def _intercept(score: NDArray[np.float64], rate: float) -> float:
+    """What is added to the scores so that the mean probability is ``rate``, by bisection."""
+    low, high = -30.0, 30.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if float((1 / (1 + np.exp(-(score + middle)))).mean()) < rate:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
+
+
+def _time(seconds: NDArray[np.float64]) -> pd.Series:
+    return pd.Series(pd.Timestamp(STARTS) + pd.to_timedelta(np.rint(seconds), unit="s")).astype("datetime64[ns, UTC]")

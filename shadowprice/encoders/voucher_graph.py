@@ -1,0 +1,162 @@
+"""S3's encoder of user-behaviour voucher graphs: two graph convolutions with top-K pooling, four readouts, one vector.
+
+    h'(v) = relu(W₁·Σ_{w ∈ N(v) ∪ {v}} h(w) + b + W₂·h(v))       Morris et al. (2019), higher-order GraphConv
+    y = h·p / ‖p‖,   keep the ⌈ratio·n⌉ greatest y,   h ← h·tanh(y)     top-K pooling, Gao and Ji (2019)
+    readout of a graph: max ‖ mean over the nodes kept, added up over the two layers; zeros for an empty graph
+    e_b = linear(readouts of the four groups)
+
+Groups share their weights. Nodes that pooling drops are masked and not cut out: a node at zero adds nothing to its
+neighbours' sums, so the edges need not be built again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from torch import Tensor, nn
+
+from shadowprice.errors import InvalidInput
+from shadowprice.graphs.voucher_graphs import GROUPS, GraphBatch
+
+WIDTH = 16
+RATIO = 0.9
+
+
+class _SparseProduct(torch.autograd.Function):
+    """matrix @ x for a constant sparse matrix: on a processor, twenty times as fast as ``index_add``."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, matrix: csr_matrix) -> Tensor:
+        ctx.matrix = matrix
+        return torch.from_numpy(matrix @ x.detach().numpy())
+
+    @staticmethod
+    def backward(ctx: Any, *gradient: Tensor) -> tuple[Tensor, None]:
+        return torch.from_numpy(ctx.matrix.T @ gradient[0].contiguous().numpy()), None
+
+
+class _LargestOfEach(torch.autograd.Function):
+    """Greatest value of each graph and column among the nodes kept; equal ones share the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, batch: GraphBatch, kept: NDArray[np.bool_]) -> Tensor:
+        values = x.detach().numpy()
+        if not kept.all():
+            values = np.where(kept[:, None], values, -np.inf)
+        most = np.maximum.reduceat(values, batch.start, axis=0)
+        ctx.where, ctx.batch = values == most[batch.graph], batch
+        return torch.from_numpy(most)
+
+    @staticmethod
+    def backward(ctx: Any, *gradient: Tensor) -> tuple[Tensor, None, None]:
+        batch: GraphBatch = ctx.batch
+        share = gradient[0].numpy() / (batch.members @ ctx.where.astype(np.float32))
+        return torch.from_numpy(ctx.where * share[batch.graph]), None, None
+
+
+def largest_of_each(x: Tensor, batch: GraphBatch, kept: NDArray[np.bool_]) -> Tensor:
+    """(G, D): the maximum over each graph's nodes that are ``kept`` (N,), of which every graph has one."""
+    found: Tensor = _LargestOfEach.apply(x, batch, kept)  # type: ignore[no-untyped-call]
+    return found
+
+
+def sparse_product(matrix: csr_matrix, x: Tensor) -> Tensor:
+    """(M, D): ``matrix`` (M, N) @ ``x`` (N, D), with the gradient of ``x``. O(entries · D)."""
+    found: Tensor = _SparseProduct.apply(x, matrix)  # type: ignore[no-untyped-call]
+    return found
+
+
+def gather(x: Tensor, index: NDArray[np.int64]) -> Tensor:
+    """(n, D): the rows ``index`` of x, zeros where it is negative."""
+    known = index >= 0
+    pointer = np.concatenate([[0], np.cumsum(known)])
+    return sparse_product(
+        csr_matrix((np.ones(pointer[-1], dtype=np.float32), index[known], pointer), shape=(index.size, x.shape[0])), x
+    )
+
+
+class GraphConv(nn.Module):
+    """One convolution; weights named as those of torch_geometric's ``GraphConv``."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.lin_rel = nn.Linear(inputs, outputs)
+        self.lin_root = nn.Linear(inputs, outputs, bias=False)
+
+    def forward(self, x: Tensor, neighbours: csr_matrix) -> Tensor:
+        """(N, outputs), before the activation; ``neighbours`` (N, N) says which rows are summed for each node."""
+        found: Tensor = self.lin_rel(sparse_product(neighbours, x)) + self.lin_root(x)
+        return found
+
+
+class TopKPooling(nn.Module):
+    """Keeps the ⌈ratio·n⌉ nodes of each graph that score highest, and gates them by their scores."""
+
+    def __init__(self, width: int, ratio: float = RATIO) -> None:
+        super().__init__()
+        if not 0 < ratio <= 1:
+            raise InvalidInput("must be above 0 and at most 1", field="ratio")
+        self.ratio = ratio
+        self.weight = nn.Parameter(torch.empty(1, width))
+        nn.init.uniform_(self.weight, -(width**-0.5), width**-0.5)
+
+    def forward(self, x: Tensor, batch: GraphBatch, kept: NDArray[np.bool_] | None) -> tuple[Tensor, NDArray[np.bool_]]:
+        """Gated (N, D), zeros at nodes dropped, and which are kept (N,); ``kept`` are those there still are."""
+        gate = torch.tanh(x @ (self.weight[0] / self.weight.norm()))
+        keep = self._keep(gate.detach().numpy(), batch, kept)
+        if not keep.all():
+            gate = gate * torch.from_numpy(keep)
+        return x * gate[:, None], keep
+
+    def _keep(
+        self, score: NDArray[np.floating[Any]], batch: GraphBatch, kept: NDArray[np.bool_] | None
+    ) -> NDArray[np.bool_]:
+        keep = np.ones(batch.nodes, dtype=bool) if kept is None else kept.copy()
+        alive = batch.length if kept is None else np.add.reduceat(kept.astype(np.int64), batch.start)
+        # 0.9 is not a binary fraction: without the slack, 0.9 · 10 might ask for a tenth node.
+        drop = alive - np.ceil(self.ratio * alive - 1e-6).astype(np.int64)
+        shrinks = np.flatnonzero((drop > 0)[batch.graph] & keep)
+        graph = batch.graph[shrinks]
+        order = np.lexsort((score[shrinks], graph))
+        graph = graph[order]
+        rank = np.arange(graph.size) - np.searchsorted(graph, graph)
+        keep[shrinks[order[rank < drop[graph]]]] = False
+        return keep
+
+
+class VoucherGraphEncoder(nn.Module):
+    """Node features (N, inputs) of a batch of B sessions → e_b (B, outputs).
+
+    A session without behaviour gets the bias of the last layer.
+    """
+
+    def __init__(self, inputs: int, outputs: int = WIDTH, *, width: int = WIDTH, ratio: float = RATIO) -> None:
+        super().__init__()
+        self.width = width
+        self.convolutions = nn.ModuleList([GraphConv(inputs, width), GraphConv(width, width)])
+        self.pools = nn.ModuleList([TopKPooling(width, ratio), TopKPooling(width, ratio)])
+        self.out = nn.Linear(2 * width * len(GROUPS), outputs)
+
+    def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
+        """(B, outputs). O(N · width²)."""
+        found: Tensor = self.out(self.readout(x, batch))
+        return found
+
+    def readout(self, x: Tensor, batch: GraphBatch) -> Tensor:
+        """(B, 4 · 2 · width): the readouts of the four groups side by side."""
+        size = batch.size * len(GROUPS)
+        if not batch.nodes:
+            return x.new_zeros(batch.size, len(GROUPS) * 2 * self.width)
+        total = x.new_zeros(batch.length.size, 2 * self.width)
+        kept: NDArray[np.bool_] | None = None
+        for convolution, pool in zip(self.convolutions, self.pools, strict=True):
+            x, kept = pool(torch.relu(convolution(x, batch.neighbours)), batch, kept)
+            count = torch.from_numpy(np.add.reduceat(kept.astype(np.int64), batch.start)).to(x.dtype)
+            mean = sparse_product(batch.members, x) / count[:, None]
+            total = total + torch.cat([largest_of_each(x, batch, kept), mean], dim=1)
+        spread = total.new_zeros(size, 2 * self.width).index_copy(0, torch.from_numpy(batch.slot), total)
+        return spread.view(batch.size, -1)

@@ -1,0 +1,222 @@
+"""User-behaviour voucher graphs (S3, section 3.2): what a person did around a voucher, as one small graph a session.
+
+    behaviours before the collection    … → item → item → voucher      the Z nearest point at the voucher
+    behaviours after it                 voucher → item → item → …      the voucher points at the Z nearest
+
+Cart and order are chains of their own, each with its own copy of the voucher, so a session has up to four graphs (a
+*group* each: before-cart, before-order, after-cart, after-order) and an empty group has none. A node stands for one row
+of the behaviour table, so that an item seen at two prices is two nodes and node and row cannot fall apart. Within equal
+times rows are in order of item, price and brand: the order of the table does not matter.
+
+All sessions are built at once by one sort, and a batch of them is one block-diagonal graph: no loop over sessions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+
+from shadowprice.errors import InvalidInput
+from shadowprice.tables.schema import PHASES, SESSION_ACTIONS
+
+GROUPS = tuple(f"{phase}-{action}" for phase in PHASES for action in SESSION_ACTIONS)
+BEFORE_GROUPS = len(SESSION_ACTIONS)
+"""The first so many groups are those before the collection."""
+NEAREST = 6
+KEPT = (45, 20)
+VOUCHER = -1
+"""In place of a behaviour row: the node of the voucher."""
+
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class VoucherGraphs:
+    """The graphs of S sessions.
+
+    start    (4S + 1,): the nodes of group g of session s are ``start[4s + g]`` up to ``start[4s + g + 1]``: none, or
+             the voucher and then the items in order of time
+    row      (N,): row of the behaviour table of each node, :data:`VOUCHER` for a voucher
+    nearest  Z
+    """
+
+    start: Index
+    row: Index
+    nearest: int = NEAREST
+
+    @property
+    def sessions(self) -> int:
+        """S."""
+        return (self.start.size - 1) // len(GROUPS)
+
+    def past(self, session: Index) -> GraphBatch:
+        """Whole graphs of ``session`` (B,), positions that may repeat and −1 for none, as one block-diagonal graph.
+
+        For sessions that are over. O(nodes of the batch).
+        """
+        return GraphBatch(*self._take(session, len(GROUPS)))
+
+    def targets(self, session: Index) -> TargetBatch:
+        """What was known when the vouchers of ``session`` were collected, else as :meth:`past`."""
+        return TargetBatch(*self._take(session, BEFORE_GROUPS))
+
+    def _take(self, session: Index, groups: int) -> tuple[int, Index, Index, Index, int]:
+        known = np.flatnonzero(session >= 0)
+        graph = (session[known, None] * len(GROUPS) + np.arange(groups)).ravel()
+        slot = (known[:, None] * len(GROUPS) + np.arange(groups)).ravel()
+        length = self.start[graph + 1] - self.start[graph]
+        full = length > 0
+        graph, slot, length = graph[full], slot[full], length[full]
+        rows = self.row[_spans(self.start[graph], length)]
+        return session.size, slot, length, rows, self.nearest
+
+
+@dataclass(frozen=True, eq=False)
+class GraphBatch:
+    """The block-diagonal graph of B sessions.
+
+    size     B
+    slot     (G,): 4 · position in the batch + group of each graph that is not empty, ascending
+    length   (G,): its nodes
+    row      (N,): as in :class:`VoucherGraphs`
+    nearest  Z
+    """
+
+    size: int
+    slot: Index
+    length: Index
+    row: Index
+    nearest: int
+
+    @property
+    def nodes(self) -> int:
+        """N."""
+        return int(self.row.size)
+
+    @cached_property
+    def start(self) -> Index:
+        """(G,): first node of each graph, which is its voucher."""
+        return np.asarray(np.cumsum(self.length) - self.length)
+
+    @cached_property
+    def graph(self) -> Index:
+        """(N,): graph of each node."""
+        return np.repeat(np.arange(self.length.size), self.length)
+
+    @property
+    def member(self) -> Index:
+        """(N,): position in the batch of each node."""
+        return self.slot[self.graph] // len(GROUPS)
+
+    @property
+    def group(self) -> Index:
+        """(N,): group of each node."""
+        return self.slot[self.graph] % len(GROUPS)
+
+    @cached_property
+    def neighbours(self) -> csr_matrix:
+        """(N, N) float32: row i holds a 1 for every node that sends to node i, itself among them.
+
+        Rows are written as they will be read: node, then the one before it, then what the voucher adds. O(N + edges).
+        """
+        count = self.nodes
+        place = np.arange(count) - np.repeat(self.start, self.length)
+        before = np.repeat(self.slot % len(GROUPS) < BEFORE_GROUPS, self.length)
+        voucher, chained = place == 0, place >= 2
+        told = ~before & ~voucher & (place <= self.nearest)
+        # A voucher hears the last Z items of its graph; only graphs before the collection have any to hear.
+        near = np.minimum(self.length - 1, self.nearest) * (self.slot % len(GROUPS) < BEFORE_GROUPS)
+        degree = 1 + chained.astype(np.int64) + told
+        degree[self.start] += near
+        pointer = np.concatenate([[0], np.cumsum(degree)])
+        source = np.empty(pointer[-1], dtype=np.int64)
+        source[pointer[:-1]] = np.arange(count)
+        source[pointer[:-1][chained] + 1] = np.flatnonzero(chained) - 1
+        source[pointer[1:][told] - 1] = np.repeat(self.start, self.length)[told]
+        source[_spans(pointer[self.start] + 1, near)] = _spans(self.start + self.length - near, near)
+        return csr_matrix((np.ones(source.size, dtype=np.float32), source, pointer), shape=(count, count))
+
+    @cached_property
+    def members(self) -> csr_matrix:
+        """(G, N) float32: row g holds a 1 for every node of graph g."""
+        pointer = np.append(self.start, self.nodes)
+        ones = np.ones(self.nodes, dtype=np.float32)
+        return csr_matrix((ones, np.arange(self.nodes), pointer), shape=(self.length.size, self.nodes))
+
+    def edge_index(self) -> Index:
+        """(2, E): source, target, loops included, as graph libraries write it."""
+        found = self.neighbours.tocoo()
+        return np.stack([found.col, found.row]).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class TargetBatch(GraphBatch):
+    """A batch without behaviour after the collection: all that a prediction may read of its own session.
+
+    Raises:
+        InvalidInput: a graph of a group after the collection is in it.
+    """
+
+    def __post_init__(self) -> None:
+        later = np.flatnonzero(self.slot % len(GROUPS) >= BEFORE_GROUPS)
+        if later.size:
+            raise InvalidInput(
+                "holds behaviour after the collection, which is not known when a voucher is to be chosen",
+                field="target",
+                rows=(self.slot[later[:5]] // len(GROUPS)).tolist(),
+            )
+
+
+def build_graphs(
+    behaviour: pd.DataFrame, session: Index, sessions: int, *, nearest: int = NEAREST, kept: tuple[int, int] = KEPT
+) -> VoucherGraphs:
+    """The graphs of all sessions.
+
+    Args:
+        behaviour: the behaviour table: item_id, action, phase, ts and, as they are there, price_level and brand.
+        session: (rows,): session of each row, a position from 0, −1 where it has none.
+        sessions: S.
+        nearest: Z, how many items are tied to the voucher.
+        kept: most cart and order items of a phase, those nearest to the collection.
+
+    O(rows log rows).
+    """
+    if nearest < 1 or min(kept) < 1:
+        raise InvalidInput("must be at least 1", field="nearest" if nearest < 1 else "kept")
+    ts = behaviour["ts"].to_numpy(dtype="datetime64[ns]").astype(np.int64)
+    after = (behaviour["phase"] == PHASES[1]).to_numpy()
+    order = (behaviour["action"] == SESSION_ACTIONS[1]).to_numpy()
+    graph = session * len(GROUPS) + 2 * after + order
+    tie = behaviour["item_id"].factorize(sort=True)[0]
+    keys: list[NDArray[np.int64]] = [tie, ts, graph]
+    for column in ("price_level", "brand"):
+        if column in behaviour:
+            keys.insert(0, behaviour[column].factorize(sort=True)[0])
+    row = np.lexsort(keys)
+    row = row[np.searchsorted(session[row], 0) :]  # sessions ascend, so that those without one come first
+    graph = graph[row]
+    count = np.bincount(graph, minlength=len(GROUPS) * sessions)
+    first = np.cumsum(count) - count
+    place = np.arange(row.size) - first[graph]
+    most = np.asarray(kept)[graph % 2]
+    is_after = graph % len(GROUPS) >= BEFORE_GROUPS
+    stays = np.where(is_after, place < most, place >= count[graph] - most)
+    row, graph = row[stays], graph[stays]
+    count = np.bincount(graph, minlength=len(GROUPS) * sessions)
+    length = count + (count > 0)
+    start = np.concatenate([[0], np.cumsum(length)])
+    nodes = np.full(start[-1], VOUCHER, dtype=np.int64)
+    shift = np.cumsum(count > 0)
+    nodes[np.arange(row.size) + shift[graph]] = row
+    return VoucherGraphs(start, nodes, nearest)
+
+
+def _spans(first: Index, length: Index) -> Index:
+    """first[0], first[0] + 1, … (length[0] of them), first[1], …"""
+    ends = np.cumsum(length)
+    return np.arange(ends[-1] if ends.size else 0) + np.repeat(first - ends + length, length)
