@@ -29,7 +29,7 @@ BudgetForm = Literal["total", "per_account", "per_response"]
 class Terms:
     """What one side of the market is offered.
 
-    levels      incentive values in minor units, strictly ascending
+    levels      incentive values in minor units, ascending; equal ones are different offers of one amount
     cost_basis  ``on_response``: the incentive is paid only on response (g = r·f, m = f);
                 ``on_grant``: it is paid for certain (g = r, m = 1). S0 charges both ways:
                 eq. 16 the first, eq. 17–20 the second.
@@ -41,7 +41,7 @@ class Terms:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "levels", tuple(int(level) for level in check_levels(self.levels)))
+        object.__setattr__(self, "levels", tuple(int(level) for level in check_levels(self.levels, ordered=False)))
         if self.cost_basis not in get_args(CostBasis):
             raise InvalidInput(f"must be one of {get_args(CostBasis)}, got {self.cost_basis!r}", field="cost_basis")
         if not (np.isfinite(self.weight) and self.weight > 0):

@@ -11,8 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from shadowprice.errors import InvalidInput
 
 
-def check_levels(levels: ArrayLike) -> NDArray[np.int64]:
-    """Incentive levels as int64 minor units, refused unless non-negative and strictly ascending."""
+def check_levels(levels: ArrayLike, *, ordered: bool = True) -> NDArray[np.int64]:
+    """Incentive levels as int64 minor units, refused unless non-negative and ascending.
+
+    ``ordered`` levels are amounts of one thing and ascend strictly; offers without an order, such as vouchers for
+    different goods, may have the same amount.
+    """
     array = np.asarray(levels)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iuf":
         raise InvalidInput("must be a non-empty list of amounts in minor units", field="levels")
@@ -22,7 +26,9 @@ def check_levels(levels: ArrayLike) -> NDArray[np.int64]:
         raise InvalidInput("must be below 2^53 minor units", field="levels")
     if array[0] < 0:
         raise InvalidInput("must not be negative", field="levels")
-    if np.any(np.diff(array) <= 0):
+    if not ordered and np.any(np.diff(array) < 0):
+        raise InvalidInput("must be ascending; sort the offers by amount", field="levels")
+    if ordered and np.any(np.diff(array) <= 0):
         raise InvalidInput("must be strictly ascending; sort them and drop duplicates", field="levels")
     return array.astype(np.int64)
 
@@ -31,7 +37,7 @@ def check_levels(levels: ArrayLike) -> NDArray[np.int64]:
 class Curves:
     """Expected response of N accounts at J incentive levels.
 
-    levels    int64 (J,), minor units, strictly ascending
+    levels    int64 (J,), minor units, ascending; equal ones are different offers of one amount
     response  float32 (J, N), level-major and C-contiguous: probability of redemption for a
               customer, expected ratio of shares for a merchant
     """
@@ -40,7 +46,7 @@ class Curves:
     response: NDArray[np.float32]
 
     def __post_init__(self) -> None:
-        levels = check_levels(self.levels)
+        levels = check_levels(self.levels, ordered=False)
         response = np.ascontiguousarray(self.response, dtype=np.float32)
         if response.ndim != 2 or response.shape[0] != levels.size:
             raise InvalidInput(

@@ -41,7 +41,7 @@ def on_response(levels: ArrayLike, response: ArrayLike | None = None) -> Respons
 
     ``response`` defaults to the problem's value.
     """
-    return ResponseCost(check_levels(levels), None if response is None else np.asarray(response))
+    return ResponseCost(check_levels(levels, ordered=False), None if response is None else np.asarray(response))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -323,8 +323,9 @@ def _profile(activity: NDArray[np.float64], user: NDArray[np.int64], random: np.
 
 def _draw(chance: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.int64]:
     """One column for each row of probabilities (n, K)."""
-    point = random.random(chance.shape[0])
-    return np.asarray((point[:, None] > np.cumsum(chance, axis=1)).sum(axis=1).clip(max=chance.shape[1] - 1))
+    point = random.random(len(chance))
+    above = np.less(np.cumsum(chance, axis=1), point[:, None]).astype(np.int64)
+    return np.asarray(np.minimum(above.sum(axis=1), chance.shape[1] - 1))
 
 
 def _uneven(users: int, random: np.random.Generator) -> NDArray[np.float64]:

@@ -55,7 +55,9 @@ class ItemEmbedding:
 
 
 def embed_items(log: SessionLog, until: int, *, width: int = WIDTH, window: int = WINDOW) -> ItemEmbedding:
-    """Embed the items of all behaviour before ``until`` (nanoseconds since 1970); labels are not looked at.
+    """Embed the items of all behaviour before ``until`` (nanoseconds since 1970); no label is looked at.
+
+    Vectors of behaviours have unit deviation.
 
     O(behaviours · window + tokens · width²).
     """
@@ -71,7 +73,10 @@ def embed_items(log: SessionLog, until: int, *, width: int = WIDTH, window: int 
     for action in range(len(SESSION_ACTIONS)):
         own = order[first] == bool(action)
         vectors[action] = _factorise(_counts(index[first[own]], index[second[own]], size), width)
-    return ItemEmbedding(tokens, vectors)
+    found = ItemEmbedding(tokens, vectors)
+    deviation = found.rows(past).std(axis=0)
+    scale = np.where(deviation > 1e-6, deviation, np.float32(1.0))
+    return ItemEmbedding(tokens, np.asarray(vectors / scale, dtype=np.float32))
 
 
 def _tokens(behaviour: pd.DataFrame, tokens: Mapping[str, tuple[str, ...]]) -> Index:
@@ -118,7 +123,7 @@ def _incidence(tokens: Index, size: int) -> csr_matrix:
 
 
 def _factorise(counts: csr_matrix, width: int) -> NDArray[np.float32]:
-    """(T, width): left factor of the positive mutual information, columns of unit deviation over the tokens seen."""
+    """(T, width): left factor of the positive mutual information, zeros for tokens not seen."""
     size = counts.shape[0]
     vectors = np.zeros((size, width), dtype=np.float32)
     total = np.asarray(counts.sum(axis=1)).ravel()
@@ -136,6 +141,5 @@ def _factorise(counts: csr_matrix, width: int) -> NDArray[np.float32]:
     left = left * np.sqrt(strength)
     # A singular vector's sign is arbitrary: its largest entry is made positive.
     left *= np.sign(left[np.abs(left).argmax(axis=0), np.arange(rank)])
-    deviation = left.std(axis=0)
-    vectors[seen, :rank] = left / np.where(deviation > 1e-9, deviation, 1.0)
+    vectors[seen, :rank] = left
     return vectors

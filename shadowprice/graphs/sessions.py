@@ -142,7 +142,7 @@ def _positions(session: NDArray[Any]) -> Index:
     return np.flatnonzero(session) if session.dtype == np.bool_ else session.astype(np.int64)
 
 
-class _last_before:  # noqa: N801 - reads as the function it is
+class _last_before:
     """The events of each wanted owner that are before an instant: called with k, positions (n, k), latest first."""
 
     def __init__(self, owner: pd.Series[Any], when: Index, wanted: pd.Series[Any], at: Index) -> None:

@@ -32,6 +32,7 @@ RESERVED = (
     "exploration",
     "partner_id",
     "snapshot_at",
+    "session_id",
 )
 """Columns of a training frame that are not features.
 
@@ -39,6 +40,7 @@ RESERVED = (
 conversion; ``exploration`` says whether the level was drawn at random.
 ``weight`` is the row's own; ``balancing_weight`` is the stabilised inverse of its propensity, which replaces the
 propensity (:func:`shadowprice.responses.weights.row_weights`).
+``session_id`` names a session of the log that models of vouchers read.
 """
 FILE = "response.safetensors"
 
@@ -48,7 +50,7 @@ class ResponseModel(ABC):
 
     monotone    the curve never falls as the incentive rises, for any weights
     calibrated  the response is a probability or an expectation, not only a score
-    ordered     the levels have an order the model uses
+    ordered     the levels have an order the model uses; without one, several offers may have the same amount
     binary      a customer's response is 0 or 1; a merchant's is a ratio in any case
     sides       the sides of the market whose response it can learn
 
@@ -64,7 +66,7 @@ class ResponseModel(ABC):
     sides: ClassVar[tuple[Side, ...]] = ("customer",)
 
     def __init__(self, levels: Sequence[int], seed: int = 0) -> None:
-        self.levels = check_levels(levels)
+        self.levels = check_levels(levels, ordered=type(self).ordered)
         self.seed = seed
         self.side: Side = self.sides[0]
         self.name = ""

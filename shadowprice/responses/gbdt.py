@@ -45,6 +45,8 @@ class GbdtModel(ResponseModel):
     """
 
     monotone: ClassVar[bool] = True
+    # Trees read the amount as a number: offers of one amount are one to them.
+    ordered: ClassVar[bool] = False
     sides: ClassVar[tuple[Side, ...]] = ("customer", "merchant")
 
     def __init__(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import count
+from typing import Self, TypeVar
 
 import numpy as np
 import torch
@@ -35,9 +36,12 @@ class TabularRows:
     def __len__(self) -> int:
         return int(self.level.shape[0])
 
-    def take(self, index: Tensor) -> TabularRows:
+    def take(self, index: Tensor) -> Self:
         """The rows at ``index`` (positions or a mask)."""
-        return TabularRows(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+        return type(self)(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+
+
+Rows = TypeVar("Rows", bound=TabularRows)
 
 
 def weighted_mean(losses: Tensor, weight: Tensor) -> Tensor:
@@ -53,10 +57,10 @@ def steps_per_epoch(rows: int, config: TrainingConfig) -> int:
 def fit_module(
     module: nn.Module,
     parameters: Sequence[nn.Parameter],
-    loss: Callable[[TabularRows, int], Tensor],
-    judge: Callable[[TabularRows], Tensor],
-    train: TabularRows,
-    validation: TabularRows,
+    loss: Callable[[Rows, int], Tensor],
+    judge: Callable[[Rows], Tensor],
+    train: Rows,
+    validation: Rows,
     config: TrainingConfig,
     progress: Progress | None = None,
     *,

@@ -32,6 +32,7 @@ import torch
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.monotonicity import rpr
+from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
 from shadowprice.responses import load, make, names
 from shadowprice.responses.base import ResponseModel
@@ -39,6 +40,7 @@ from shadowprice.responses.layers import LAYERS, make_layer
 from shadowprice.responses.registry import model_class, wants
 from shadowprice.responses.state import State
 from shadowprice.responses.training import TrainingConfig
+from shadowprice.tables import validate_sessions
 
 LEVELS = (20, 50, 100)
 LABELS = ["level", "response", "clicked", "amount", "propensity"]
@@ -125,12 +127,51 @@ def delivered(graph: bool = False) -> dict[str, Any]:
     return {**quick, "graph": [snapshot("customer")]} if graph else quick
 
 
+@cache
+def sessions() -> SessionLog:
+    """Of everyone in the frames above: two vouchers a person would collect, and carts that tell the trait."""
+    everyone = pd.concat([frame("customer", ROWS, seed) for seed in (TRAIN_SEED, HELD_OUT_SEED)], ignore_index=True)
+    at = pd.Timestamp("2026-01-01", tz="UTC")
+    level = np.arange(2 * len(everyone)) % len(LEVELS)
+    label = np.arange(level.size) % 2  # the second is redeemed before the request
+    session = pd.DataFrame(
+        {
+            "session_id": [f"s{i}" for i in range(level.size)],
+            "user_id": np.tile(everyone["account_id"], 2),
+            "voucher_id": np.array([f"v{level}" for level in LEVELS])[level],
+            "min_spend": 5 * np.array(LEVELS)[level],
+            "discount": np.array(LEVELS)[level],
+            "collected_at": at + pd.to_timedelta(np.arange(level.size), unit="s"),
+            "redeemed_at": pd.Series(at + pd.to_timedelta(np.arange(level.size) + 60, unit="s")).where(label == 1),
+            "label": label,
+        }
+    )
+    own = np.repeat(np.arange(0, level.size, 4), 3)
+    kind = np.where(np.tile(everyone["x_trait"], 2)[own] > 0, "rich", "plain")
+    behaviour = pd.DataFrame(
+        {
+            "session_id": session["session_id"].to_numpy()[own],
+            "item_id": [f"{k}-{i % 7}" for i, k in enumerate(kind)],
+            "action": "cart",
+            "phase": np.where(np.arange(own.size) % 3 < 2, "before", "after"),
+            "ts": session["collected_at"].iloc[own].reset_index(drop=True)
+            + pd.to_timedelta(np.arange(own.size) % 3 * 20 - 30, unit="s"),
+            "category": kind,
+        }
+    )
+    return SessionLog.build(validate_sessions({"session": session, "behaviour": behaviour}))
+
+
 SIDE: dict[str, Side] = {"linear": "merchant"}
 """Models whose rows are not customers'."""
 OPTIONS: dict[str, Callable[[Side], dict[str, Any]]] = {
     "dnn_h": lambda side: {"graph": [snapshot(side)]},
     **dict.fromkeys(("end_to_end", "dfcl_policy", "dfcl_entropy", "dfcl_difference"), lambda side: short(20)),
     "bi_dfcl": lambda side: short(4),
+    **dict.fromkeys(
+        ("din", "dmbgn", "dmbgn_avg_pooling", "dmbgn_pretrained", "dmbgn_before_only"),
+        lambda side: {"sessions": sessions(), "training": TrainingConfig(epochs=6, learning_rate=1e-2, batch_rows=512)},
+    ),
     "cfrnet": lambda side: {"hidden": 8},
     "esdpm": lambda side: delivered(graph=True),
     **dict.fromkeys(

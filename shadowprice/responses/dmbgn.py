@@ -1,0 +1,430 @@
+"""DMBGN: a voucher's redemption from the graph of what a person did around it (S3, KDD 2021).
+
+Every session's graph becomes e = e_b ‖ e_o, what was done and the voucher, with the score s = σ(e_b·e_o). Past
+redeemed sessions and the target, of which only what came before the collection is known, meet in DIN's attention:
+
+    logit = MLP(profile ‖ Σ_r w_r·e_r ‖ e_T ‖ scores of the past, raw and their max, mean, min ‖ terms of the voucher)
+    loss  = log loss + α · mean_n mean_r −log s_r
+
+Training has three steps. Items are embedded from the behaviour before the last training row; vouchers and the graph
+network learn to score the training sessions alone (S3's code takes the test period too, which tells it the answers);
+then everything but the items is tuned together. Where paper and code differ, see ``docs/vouchers.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import pad, softplus
+
+from shadowprice.encoders.item_embedding import WIDTH as ITEM_WIDTH
+from shadowprice.encoders.item_embedding import ItemEmbedding, embed_items
+from shadowprice.encoders.voucher_graph import RATIO, WIDTH, VoucherGraphEncoder, gather
+from shadowprice.errors import InvalidInput
+from shadowprice.graphs.sessions import SessionLog, nanoseconds
+from shadowprice.graphs.voucher_graphs import VOUCHER, GraphBatch, VoucherGraphs
+from shadowprice.responses.minibatch import TabularRows, fit_module, weighted_mean
+from shadowprice.responses.sessions import (
+    Index,
+    Past,
+    SessionModel,
+    SessionNetwork,
+    SessionRows,
+    TargetAttention,
+    Vouchers,
+    logloss,
+    start_intercept,
+)
+from shadowprice.responses.state import State
+from shadowprice.responses.tabular import TabularInputs
+from shadowprice.responses.tabular_network import FeatureEmbedding, LevelNetwork
+from shadowprice.responses.training import FitResult
+from shadowprice.responses.wdl import mlp
+
+NODE = ITEM_WIDTH + 2
+"""A node's numbers: an item's vector, category and price level; a voucher's vector, minimum spend and discount."""
+ITEMS = "items.vectors"
+
+
+@dataclass(frozen=True, eq=False)
+class NodeInputs:
+    """What the graphs of a log are made of.
+
+    graphs    of the sessions
+    items     float32 (rows, NODE): of every behaviour, the place of its category at zero
+    category  (rows,): code of its category, 0 where training did not know it
+    vouchers  of the sessions and levels
+    """
+
+    graphs: VoucherGraphs
+    items: NDArray[np.float32]
+    category: Index
+    vouchers: Vouchers
+
+    @classmethod
+    def of(cls, log: SessionLog, items: ItemEmbedding, vouchers: Vouchers) -> NodeInputs:
+        """Of a log, as training knew its items and vouchers."""
+        behaviour = log.tables.behaviour
+        table = np.zeros((len(behaviour), NODE), dtype=np.float32)
+        table[:, :ITEM_WIDTH] = items.rows(behaviour)
+        price = behaviour["price_level"].to_numpy(dtype=np.float32, na_value=4.0)
+        table[:, -1] = (price - 4.0) / 2.0  # price levels are 1 to 7
+        known = pd.Index(items.tokens["category"])
+        category = known.get_indexer(pd.Index(behaviour["category"])).astype(np.int64) + 1
+        return cls(log.graphs, table, category, vouchers)
+
+
+class Encoded(NamedTuple):
+    """Embeddings of n sessions: e_b, e_o (n, WIDTH) and the logits of their scores (n,)."""
+
+    behaviour: Tensor
+    voucher: Tensor
+    score: Tensor
+
+    @property
+    def both(self) -> Tensor:
+        """(n, 2 · WIDTH)."""
+        return torch.cat([self.behaviour, self.voucher], dim=1)
+
+
+class _Memory(NamedTuple):
+    past: Past
+    encoded: Encoded
+
+
+class DmbgnNetwork(SessionNetwork):
+    """The network of the module's docstring."""
+
+    def __init__(
+        self,
+        inputs: TabularInputs,
+        nodes: NodeInputs,
+        vouchers: int,
+        categories: int,
+        *,
+        embedding: int,
+        hidden: Sequence[int],
+        history: int,
+        average: bool,
+        before_only: bool,
+        ratio: float,
+    ) -> None:
+        super().__init__()
+        self.nodes = nodes
+        self.before_only = before_only
+        self.features = FeatureEmbedding(inputs, embedding)
+        self.voucher = nn.Embedding(vouchers + 1, WIDTH)
+        self.category = nn.Embedding(categories + 1, 1)
+        self.graph = VoucherGraphEncoder(NODE, ratio=ratio)
+        self.attention = TargetAttention(2 * WIDTH, average=average)
+        self.head = mlp(self.features.width + 4 * WIDTH + history + 3 + 2, hidden)
+        nn.init.normal_(self.voucher.weight, std=1.0)
+        nn.init.normal_(self.category.weight, std=0.3)
+        with torch.no_grad():
+            self.voucher.weight[0], self.category.weight[0] = 0.0, 0.0
+
+    def graph_parameters(self) -> list[nn.Parameter]:
+        """What pre-training learns: vouchers, categories and the graph network."""
+        return [*self.voucher.parameters(), *self.category.parameters(), *self.graph.parameters()]
+
+    def remember(self, rows: SessionRows) -> _Memory:
+        """Embeddings of the past sessions; those of several rows are computed once."""
+        past = Past.of(rows.past)
+        session, place = np.unique(past.session, return_inverse=True)
+        return _Memory(past, self.repeat(self.past(session), place))
+
+    def past(self, session: Index) -> Encoded:
+        """Sessions that are over, at positions (n,)."""
+        graphs, own = self.nodes.graphs, self.nodes.vouchers
+        batch = graphs.targets(session) if self.before_only else graphs.past(session)
+        return self._encode(batch, own.of_session[session], own.session_terms[session])
+
+    def target(self, session: Index, level: Index) -> Encoded:
+        """Sessions to be predicted with the vouchers at ``level``: what came before the collection and nothing else."""
+        own = self.nodes.vouchers
+        return self._encode(self.nodes.graphs.targets(session), own.of_level[level], own.level_terms[level])
+
+    def scored(self, session: Index, level: Index) -> Encoded:
+        """Whole graphs of sessions that are over with the vouchers at ``level``: what pre-training learns from."""
+        own = self.nodes.vouchers
+        return self._encode(self.nodes.graphs.past(session), own.of_level[level], own.level_terms[level])
+
+    def logits(self, rows: SessionRows, level: Tensor, memory: _Memory) -> Tensor:
+        """(n,)."""
+        return self.decide(rows, level, memory, self.target(rows.session.numpy(), level.numpy()))
+
+    def decide(self, rows: SessionRows, level: Tensor, memory: _Memory, target: Encoded) -> Tensor:
+        """(n,) logits from what the graphs gave."""
+        past, encoded = memory
+        concerned = self.attention(encoded.both, target.both, past)
+        terms = torch.from_numpy(self.nodes.vouchers.level_terms[level.numpy()]).to(concerned.dtype)
+        read = [
+            self.features(rows.numeric, rows.category),
+            concerned,
+            target.both,
+            score_features(torch.sigmoid(encoded.score), past),
+            terms,
+        ]
+        found: Tensor = self.head(torch.cat(read, dim=1)).squeeze(1)
+        return found
+
+    def auxiliary(self, memory: _Memory, weight: Tensor) -> Tensor:
+        """mean_n mean_r −log s_r: every session in a history was redeemed, and should score so."""
+        if not memory.past.row.size:
+            return weight.new_zeros(())
+        by_row = memory.past.sum(softplus(-memory.encoded.score)[:, None]).squeeze(1)
+        count = torch.from_numpy(np.maximum(memory.past.count, 1)).to(by_row.dtype)
+        return weighted_mean(by_row / count, weight)
+
+    def start(self, share: NDArray[np.float64]) -> None:
+        """Start at the overall mean."""
+        start_intercept(self.head[-1], share)
+
+    @staticmethod
+    def repeat(encoded: Encoded, place: Index) -> Encoded:
+        """Of distinct sessions, those at ``place`` (P,)."""
+        table = torch.cat([encoded.behaviour, encoded.voucher, encoded.score[:, None]], dim=1)
+        found = gather(table, place.ravel().astype(np.int64))
+        return Encoded(found[:, :WIDTH], found[:, WIDTH:-1], found[:, -1])
+
+    def _encode(self, batch: GraphBatch, code: Index, terms: NDArray[np.float32]) -> Encoded:
+        voucher = gather(self.voucher.weight, code)
+        behaviour = self.graph(self._inputs(batch, code, terms), batch)
+        return Encoded(behaviour, voucher, (behaviour * voucher).sum(dim=1))
+
+    def _inputs(self, batch: GraphBatch, code: Index, terms: NDArray[np.float32]) -> Tensor:
+        """(N, NODE): what is fixed, and what is learned of categories and vouchers."""
+        is_voucher = batch.row == VOUCHER
+        row, member = np.maximum(batch.row, 0), batch.member
+        if self.nodes.items.size:
+            fixed, learned = self.nodes.items[row], self.nodes.category[row]
+        else:
+            fixed, learned = np.zeros((batch.nodes, NODE), dtype=np.float32), np.zeros(batch.nodes, dtype=np.int64)
+        fixed[is_voucher, :ITEM_WIDTH] = 0.0
+        fixed[is_voucher, ITEM_WIDTH:] = terms[member[is_voucher]]
+        categories = self.category.weight.shape[0]
+        learned = np.where(is_voucher, categories + code[member], learned)
+        table = torch.cat([pad(self.category.weight, (ITEM_WIDTH, 1)), pad(self.voucher.weight, (0, 2))])
+        return gather(table, learned) + torch.from_numpy(fixed).to(table.dtype)
+
+
+def score_features(score: Tensor, past: Past) -> Tensor:
+    """(n, R + 3): scores (P,) of each history, latest first, zeros where it is shorter; then their max, mean, min."""
+    raw = past.spread(score)
+    there = past.spread(torch.ones_like(score))
+    count = there.sum(dim=1)
+    most = raw.max(dim=1).values
+    mean = raw.sum(dim=1) / count.clamp(min=1)
+    least = torch.where(count > 0, (raw + (1 - there)).min(dim=1).values, torch.zeros_like(most))
+    return torch.cat([raw, torch.stack([most, mean, least], dim=1)], dim=1)
+
+
+class DmbgnModel(SessionModel):
+    """S3's model.
+
+    Options beside those of :class:`SessionModel`:
+        alpha: weight of the auxiliary loss (S3: 1).
+        pretraining: epochs of vouchers and graph network on the training sessions, 0 for none.
+        fine_tuning: share of the gradient steps that compute the graphs anew; the others take the embeddings as they
+            were last computed. 1 in the paper, 0.4 in its code; 0 leaves them as pre-trained.
+        ratio: of the top-K pooling.
+
+    O(epochs · nodes of the graphs); the graphs of a step are one block-diagonal product.
+    """
+
+    average: ClassVar[bool] = False
+    before_only: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        levels: Sequence[int],
+        seed: int = 0,
+        *,
+        alpha: float = 1.0,
+        pretraining: int = 8,
+        fine_tuning: float = 1.0,
+        ratio: float = RATIO,
+        **options: Any,
+    ) -> None:
+        super().__init__(levels, seed, **options)
+        if alpha < 0 or pretraining < 0:
+            raise InvalidInput("must not be negative", field="alpha" if alpha < 0 else "pretraining")
+        if not 0 <= fine_tuning <= 1:
+            raise InvalidInput("must lie between 0 and 1", field="fine_tuning")
+        self.alpha = alpha
+        self.pretraining = pretraining
+        self.fine_tuning = fine_tuning
+        self.ratio = ratio
+        self.items: ItemEmbedding | None = None
+
+    def prepare(self, log: SessionLog, frame: pd.DataFrame, place: Index, at: Index) -> None:
+        """Embed the items of the behaviour up to the last training row."""
+        del frame
+        collected = nanoseconds(log.tables.session["collected_at"])
+        now = np.where(place >= 0, collected[place], at) if collected.size else at
+        self.items = embed_items(log, int(now.max()) + 1 if now.size else 0)
+
+    def build(self, inputs: TabularInputs) -> LevelNetwork:
+        """The untrained network."""
+        assert self.items is not None
+        return DmbgnNetwork(
+            inputs,
+            NodeInputs.of(self.log(), self.items, self.vouchers()),
+            len(self.known),
+            len(self.items.tokens["category"]),
+            embedding=self.embedding,
+            hidden=self.hidden,
+            history=self.history,
+            average=self.average,
+            before_only=self.before_only,
+            ratio=self.ratio,
+        )
+
+    def train(self, network: LevelNetwork, train: TabularRows, validation: TabularRows) -> list[FitResult]:
+        """Pre-train on the training sessions, then tune."""
+        assert isinstance(network, DmbgnNetwork)
+        assert isinstance(train, SessionRows)
+        assert isinstance(validation, SessionRows)
+        results = []
+        if self.pretraining:
+            results.append(self._pretrain(network, train, validation))
+        results.append(self._tune(network, train, validation))
+        # A voucher that training never saw is taken for the mean of those it saw.
+        with torch.no_grad():
+            network.voucher.weight[0] = network.voucher.weight[1:].mean(dim=0)
+        return results
+
+    def state(self) -> State:
+        """Weights, features, vouchers and items."""
+        found = super().state()
+        assert self.items is not None
+        tokens = {column: list(values) for column, values in self.items.tokens.items()}
+        return State({**found.arrays, ITEMS: self.items.vectors}, {**found.meta, "items": tokens})
+
+    def restore(self, state: State) -> None:
+        """Become the model that gave ``state``."""
+        tokens = {column: tuple(values) for column, values in state.meta["items"].items()}
+        self.items = ItemEmbedding(tokens, np.asarray(state.arrays[ITEMS]))
+        super().restore(State({key: value for key, value in state.arrays.items() if key != ITEMS}, state.meta))
+
+    @torch.no_grad()
+    def embed(self, session: Index) -> Encoded:
+        """e_b, e_o and the score of sessions that are over, at positions of the log."""
+        _, network = self._fitted()
+        assert isinstance(network, DmbgnNetwork)
+        return network.past(session)
+
+    def _pretrain(self, network: DmbgnNetwork, train: SessionRows, validation: SessionRows) -> FitResult:
+        """Learn to score: whole graphs, as a past session is seen, and those of a target."""
+
+        def loss(rows: SessionRows, step: int = 0) -> Tensor:
+            del step
+            session, level = rows.session.numpy(), rows.level.numpy()
+            total = logloss(network.target(session, level).score, rows)
+            if not self.before_only:
+                total = total + logloss(network.scored(session, level).score, rows)
+            return total
+
+        config = replace(self.training, epochs=self.pretraining)
+        return fit_module(network, network.graph_parameters(), loss, loss, train, validation, config, self.progress)
+
+    def _tune(self, network: DmbgnNetwork, train: SessionRows, validation: SessionRows) -> FitResult:
+        """The log loss and the auxiliary loss, graphs computed anew in a share of the steps."""
+        random = np.random.default_rng([self.seed, 1])
+        frozen = self.fine_tuning == 0
+        memo = _Memo(network, train, validation) if self.fine_tuning < 1 else None
+
+        def loss(rows: SessionRows, step: int = 0) -> Tensor:
+            del step
+            anew = memo is None or random.random() < self.fine_tuning
+            if memo is None or anew:
+                memory, target = network.remember(rows), network.target(rows.session.numpy(), rows.level.numpy())
+                if memo is not None:
+                    memo.keep(rows, memory, target)
+            else:
+                memory, target = memo.recall(rows)
+            found = logloss(network.decide(rows, rows.level, memory, target), rows)
+            if anew and self.alpha:
+                found = found + self.alpha * network.auxiliary(memory, rows.weight)
+            return found
+
+        def judge(rows: SessionRows) -> Tensor:
+            if frozen and memo is not None:
+                memory, target = memo.recall(rows)
+                return logloss(network.decide(rows, rows.level, memory, target), rows)
+            return logloss(network.logits(rows, rows.level, network.remember(rows)), rows)
+
+        fixed = set(network.graph_parameters()) if frozen else set()
+        parameters = [each for each in network.parameters() if each not in fixed]
+        return fit_module(network, parameters, loss, judge, train, validation, self.training, self.progress)
+
+
+class _Memo:
+    """Embeddings as they were last computed: of every session as a past one, and of every row as a target."""
+
+    @torch.no_grad()
+    def __init__(self, network: DmbgnNetwork, *parts: SessionRows) -> None:
+        self.network = network
+        session = np.unique(np.concatenate([Past.of(rows.past).session for rows in parts]))
+        self.place = np.full(network.nodes.graphs.sessions, -1, dtype=np.int64)
+        self.place[session] = np.arange(session.size)
+        self.past = self._blank(session.size)
+        size = 1 + max(int(rows.position.max()) for rows in parts)
+        self.target = self._blank(size)
+        for first in range(0, session.size, 4096):
+            some = session[first : first + 4096]
+            self._put(self.past, self.place[some], network.past(some))
+        for rows in parts:
+            for first in range(0, len(rows), 4096):
+                part = rows.take(torch.arange(first, min(first + 4096, len(rows))))
+                found = network.target(part.session.numpy(), part.level.numpy())
+                self._put(self.target, part.position.numpy(), found)
+
+    def keep(self, rows: SessionRows, memory: _Memory, target: Encoded) -> None:
+        """Take over what a step has computed."""
+        self._put(self.past, self.place[memory.past.session], memory.encoded)
+        self._put(self.target, rows.position.numpy(), target)
+
+    def recall(self, rows: SessionRows) -> tuple[_Memory, Encoded]:
+        """What :meth:`keep` kept, without gradient."""
+        past = Past.of(rows.past)
+        return _Memory(past, self._get(self.past, self.place[past.session])), self._get(
+            self.target, rows.position.numpy()
+        )
+
+    def _blank(self, size: int) -> Tensor:
+        return torch.zeros(size, 2 * WIDTH + 1)
+
+    def _put(self, table: Tensor, place: Index, found: Encoded) -> None:
+        columns = [found.behaviour, found.voucher, found.score[:, None]]
+        table[torch.from_numpy(place)] = torch.cat(columns, dim=1).detach()
+
+    def _get(self, table: Tensor, place: Index) -> Encoded:
+        found = table[torch.from_numpy(place)]
+        return Encoded(found[:, :WIDTH], found[:, WIDTH:-1], found[:, -1])
+
+
+class DmbgnAveragePoolingModel(DmbgnModel):
+    """S3's DMBGN-AvgPooling: the mean of the past sessions in place of attention."""
+
+    average = True
+
+
+class DmbgnBeforeOnlyModel(DmbgnModel):
+    """S3's variant whose past sessions, too, are seen only up to their collection."""
+
+    before_only = True
+
+
+class DmbgnPretrainedModel(DmbgnModel):
+    """S3's DMBGN-Pretrained: embeddings of graphs and vouchers stay as pre-trained."""
+
+    def __init__(self, levels: Sequence[int], seed: int = 0, *, fine_tuning: float = 0.0, **options: Any) -> None:
+        super().__init__(levels, seed, fine_tuning=fine_tuning, **options)
