@@ -1,6 +1,6 @@
 """``vouchers``: who collects which voucher, what is done around it, and who redeems it (after S3), with the truth.
 
-A person has lasting tastes over categories of items, θ_u ~ Dirichlet(½). Around a voucher most items come from one
+A person has lasting tastes over categories of items, θ_u ~ Dirichlet(0.3). Around a voucher most items come from one
 category, drawn from θ_u. Every voucher is good for one category, which no column shows: it has to be learned from
 who redeems. Redemption is logistic in
 
@@ -55,9 +55,9 @@ class _Region:
 
 
 REGIONS: dict[str, _Region] = {
-    "A": _Region(4.7, 24, 0.20, 8.0, 9.0, 2.0),
-    "B": _Region(2.2, 12, 0.07, 8.0, 9.0, 2.0),
-    "C": _Region(3.4, 24, 0.15, 8.0, 9.0, 2.0),
+    "A": _Region(4.7, 12, 0.20, 8.0, 9.0, 2.0),
+    "B": _Region(2.2, 8, 0.07, 8.0, 9.0, 2.0),
+    "C": _Region(3.4, 12, 0.15, 8.0, 9.0, 2.0),
 }
 
 
@@ -75,7 +75,7 @@ class VoucherOptions:
     region: Region = "A"
     sessions: int = 12_000
     match: float = 4.0
-    habit: float = 2.0
+    habit: float = 4.0
     history: History = "kept"
 
     def __post_init__(self) -> None:
@@ -124,7 +124,7 @@ def generate(*, seed: int = 0, **options: object) -> VoucherData:
     region = REGIONS[chosen.region]
     random = np.random.default_rng([seed, 0xD8])
     users = max(2, round(chosen.sessions / region.sessions_per_user))
-    taste = random.dirichlet(np.full(CATEGORIES, 0.5), users)
+    taste = random.dirichlet(np.full(CATEGORIES, 0.3), users)
     activity = 0.7 * random.normal(size=users)
     voucher = _vouchers(region.vouchers, random)
 

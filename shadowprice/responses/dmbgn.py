@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import pad, softplus
 
+from shadowprice.encoders.item_embedding import SIDE, ItemEmbedding, embed_items
 from shadowprice.encoders.item_embedding import WIDTH as ITEM_WIDTH
-from shadowprice.encoders.item_embedding import ItemEmbedding, embed_items
 from shadowprice.encoders.voucher_graph import RATIO, WIDTH, VoucherGraphEncoder, gather
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.sessions import SessionLog, nanoseconds
@@ -248,7 +248,7 @@ class DmbgnModel(SessionModel):
         seed: int = 0,
         *,
         alpha: float = 1.0,
-        pretraining: int = 8,
+        pretraining: int = 20,
         fine_tuning: float = 1.0,
         ratio: float = RATIO,
         **options: Any,
@@ -310,7 +310,7 @@ class DmbgnModel(SessionModel):
 
     def restore(self, state: State) -> None:
         """Become the model that gave ``state``."""
-        tokens = {column: tuple(values) for column, values in state.meta["items"].items()}
+        tokens = {column: tuple(state.meta["items"][column]) for column in SIDE}  # JSON keeps no order
         self.items = ItemEmbedding(tokens, np.asarray(state.arrays[ITEMS]))
         super().restore(State({key: value for key, value in state.arrays.items() if key != ITEMS}, state.meta))
 

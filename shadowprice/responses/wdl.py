@@ -23,7 +23,7 @@ from shadowprice.responses.training import TrainingConfig
 HIDDEN = (128, 64)
 """S3's MLP."""
 EMBEDDING = 16
-DEFAULT = TrainingConfig(learning_rate=2e-3, decay=0.95, epochs=40, patience=5, weight_decay=1e-3, batch_rows=1024)
+DEFAULT = TrainingConfig(learning_rate=5e-3, decay=0.93, epochs=30, patience=4, weight_decay=0.1, batch_rows=256)
 
 
 def mlp(inputs: int, hidden: Sequence[int]) -> nn.Sequential:
