@@ -89,7 +89,6 @@ def test_a_campaign_survives_json() -> None:
     [
         ("levels", lambda: Terms(levels=())),
         ("levels", lambda: Terms(levels=(2, 1))),
-        ("levels", lambda: Terms(levels=(1, 1))),
         ("levels", lambda: Terms(levels=(-1, 1))),
         ("levels", lambda: Terms(levels=(0.5, 1))),  # type: ignore[arg-type]
         ("cost_basis", lambda: Terms(levels=(1,), cost_basis="later")),  # type: ignore[arg-type]

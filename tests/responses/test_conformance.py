@@ -170,7 +170,10 @@ OPTIONS: dict[str, Callable[[Side], dict[str, Any]]] = {
     "bi_dfcl": lambda side: short(4),
     **dict.fromkeys(
         ("din", "dmbgn", "dmbgn_avg_pooling", "dmbgn_pretrained", "dmbgn_before_only"),
-        lambda side: {"sessions": sessions(), "training": TrainingConfig(epochs=6, learning_rate=1e-2, batch_rows=512)},
+        lambda side: {
+            "sessions": sessions(),
+            "training": TrainingConfig(epochs=20, learning_rate=5e-3, batch_rows=256),
+        },
     ),
     "cfrnet": lambda side: {"hidden": 8},
     "esdpm": lambda side: delivered(graph=True),
