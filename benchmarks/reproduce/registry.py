@@ -16,6 +16,8 @@ TABLES: dict[str, str] = {
     "bi_level": "benchmarks.reproduce.tables.bi_level",
     "s1_table2": "benchmarks.reproduce.tables.s1_table2",
     "s1_table3": "benchmarks.reproduce.tables.s1_table3",
+    "s3_table3": "benchmarks.reproduce.tables.s3_table3",
+    "s3_figure4": "benchmarks.reproduce.tables.s3_figure4",
     "s1_lowest_level": "benchmarks.reproduce.tables.s1_lowest_level",
 }
 """Name → module with a ``TABLE``."""

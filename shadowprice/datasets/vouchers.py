@@ -37,7 +37,7 @@ DAYS = 60
 LABEL_DAYS = 7
 """A voucher expires so many days after it was collected: its label is known then."""
 TEST_DAYS = 12
-CATEGORIES = 8
+CATEGORIES = 4
 BRANDS_PER_CATEGORY = 3
 
 
@@ -55,9 +55,9 @@ class _Region:
 
 
 REGIONS: dict[str, _Region] = {
-    "A": _Region(4.7, 12, 0.20, 8.0, 9.0, 2.0),
+    "A": _Region(4.7, 8, 0.20, 8.0, 9.0, 2.0),
     "B": _Region(2.2, 8, 0.07, 8.0, 9.0, 2.0),
-    "C": _Region(3.4, 12, 0.15, 8.0, 9.0, 2.0),
+    "C": _Region(3.4, 8, 0.15, 8.0, 9.0, 2.0),
 }
 
 

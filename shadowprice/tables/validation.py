@@ -32,7 +32,6 @@ from shadowprice.tables.schema import (
 SHOWN_PROBLEMS = 25
 
 
-
 @dataclass(frozen=True, eq=False)
 class Tables:
     """The canonical tables of one data set, checked; ``docs/tables.md`` describes their columns."""

@@ -1,0 +1,56 @@
+"""Voucher graphs built a second, and sessions trained on a second by DMBGN and by a plain network on the same rows."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from benchmarks.timing import best
+from shadowprice.datasets.vouchers import generate
+from shadowprice.graphs.sessions import SessionLog
+from shadowprice.graphs.voucher_graphs import build_graphs
+from shadowprice.responses import make
+from shadowprice.responses.training import TrainingConfig
+
+BATCH = 1024
+
+
+def run(*, quick: bool = False) -> dict[str, Any]:
+    """Sizes in sessions; processor time of this process, on one thread, so that a shared machine matters less."""
+    torch.set_num_threads(1)
+    sessions = 10_000 if quick else 100_000
+    data = generate(seed=0, sessions=sessions)
+    place = pd.Index(data.tables.session["session_id"]).get_indexer(pd.Index(data.tables.behaviour["session_id"]))
+    seconds, graphs = best(
+        lambda: build_graphs(data.tables.behaviour, place.astype(np.int64), sessions), clock=time.process_time
+    )
+    built = {"sessions": sessions, "behaviours": len(data.tables.behaviour), "sessions_per_second": sessions / seconds}
+    print(f"graphs of {sessions:,} sessions, {graphs.row.size:,} nodes: {sessions / seconds:,.0f} sessions a second")
+    log = SessionLog.build(data.tables)
+    frame = log.requests()
+    trained: dict[str, float] = {}
+    for label, name, options in (
+        ("DNN", "dnn_offer", {}),
+        ("DIN", "din", {"sessions": log}),
+        ("DMBGN, every step", "dmbgn", {"sessions": log, "pretraining": 0}),
+        ("DMBGN, 40 % of the steps", "dmbgn", {"sessions": log, "pretraining": 0, "fine_tuning": 0.4}),
+        ("DMBGN, as pre-trained", "dmbgn_pretrained", {"sessions": log, "pretraining": 0}),
+    ):
+        epochs = _seconds_of_an_epoch(name, log.levels, frame, options)
+        trained[label] = 0.85 * sessions / epochs
+        print(f"{label:26} {trained[label]:12,.0f} sessions a second, {trained['DNN'] / trained[label]:5.1f} × the DNN")
+    return {"graphs": built, "sessions_per_second_of_training": trained}
+
+
+def _seconds_of_an_epoch(name: str, levels: Any, frame: pd.DataFrame, options: dict[str, Any]) -> float:
+    """Processor time between the ends of two epochs, the least of three: what is done once is not counted."""
+    ends: list[float] = []
+    training = TrainingConfig(epochs=4, patience=9, batch_rows=BATCH, learning_rate=1e-3)
+    make(name, levels=levels, training=training, progress=lambda _: ends.append(time.process_time()), **options).fit(
+        frame
+    )
+    return float(np.diff(ends).min())
