@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
+from benchmarks.cells import Cells
 from benchmarks.timing import best
 from shadowprice.datasets.vouchers import generate
 from shadowprice.graphs.sessions import SessionLog
@@ -19,31 +21,39 @@ from shadowprice.responses.training import TrainingConfig
 BATCH = 1024
 
 
-def run(*, quick: bool = False) -> dict[str, Any]:
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "DNN": ("dnn_offer", {}),
+    "DIN": ("din", {}),
+    "DMBGN, every step": ("dmbgn", {"pretraining": 0}),
+    "DMBGN, 40 % of the steps": ("dmbgn", {"pretraining": 0, "fine_tuning": 0.4}),
+    "DMBGN, as pre-trained": ("dmbgn_pretrained", {"pretraining": 0}),
+}
+
+
+def run(cells: Cells, *, quick: bool = False) -> dict[str, Any]:
     """Sizes in sessions; processor time of this process, on one thread, so that a shared machine matters less."""
     torch.set_num_threads(1)
     sessions = 10_000 if quick else 100_000
     data = generate(seed=0, sessions=sessions)
-    place = pd.Index(data.tables.session["session_id"]).get_indexer(pd.Index(data.tables.behaviour["session_id"]))
-    seconds, graphs = best(
-        lambda: build_graphs(data.tables.behaviour, place.astype(np.int64), sessions), clock=time.process_time
-    )
-    built = {"sessions": sessions, "behaviours": len(data.tables.behaviour), "sessions_per_second": sessions / seconds}
-    print(f"graphs of {sessions:,} sessions, {graphs.row.size:,} nodes: {sessions / seconds:,.0f} sessions a second")
     log = SessionLog.build(data.tables)
+    place = pd.Index(data.tables.session["session_id"]).get_indexer(pd.Index(data.tables.behaviour["session_id"]))
+
+    def build() -> float:
+        codes = place.astype(np.int64)
+        seconds, _ = best(lambda: build_graphs(data.tables.behaviour, codes, sessions), clock=time.process_time)
+        return sessions / seconds
+
+    built = cells.of(f"graphs of {sessions} sessions", build)
+    print(f"graphs of {sessions:,} sessions, {log.graphs.row.size:,} nodes: {built:,.0f} sessions a second")
     frame = log.requests()
     trained: dict[str, float] = {}
-    for label, name, options in (
-        ("DNN", "dnn_offer", {}),
-        ("DIN", "din", {"sessions": log}),
-        ("DMBGN, every step", "dmbgn", {"sessions": log, "pretraining": 0}),
-        ("DMBGN, 40 % of the steps", "dmbgn", {"sessions": log, "pretraining": 0, "fine_tuning": 0.4}),
-        ("DMBGN, as pre-trained", "dmbgn_pretrained", {"sessions": log, "pretraining": 0}),
-    ):
-        epochs = _seconds_of_an_epoch(name, log.levels, frame, options)
-        trained[label] = 0.85 * sessions / epochs
+    for label, (name, options) in MODELS.items():
+        given = {"sessions": log, **options} if name != "dnn_offer" else options
+        seconds = cells.of(label, partial(_seconds_of_an_epoch, name, log.levels, frame, given))
+        trained[label] = 0.85 * sessions / seconds
         print(f"{label:26} {trained[label]:12,.0f} sessions a second, {trained['DNN'] / trained[label]:5.1f} × the DNN")
-    return {"graphs": built, "sessions_per_second_of_training": trained}
+    sizes = {"sessions": sessions, "nodes": int(log.graphs.row.size), "batch": BATCH}
+    return {**sizes, "graphs_per_second": built, "trained_per_second": trained}
 
 
 def _seconds_of_an_epoch(name: str, levels: Any, frame: pd.DataFrame, options: dict[str, Any]) -> float:
