@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from benchmarks.reproduce.tables.s0_comparison import at_equal_cost
+from benchmarks.reproduce.summary import Summary
+from benchmarks.reproduce.tables.s0_comparison import OURS, against, at_equal_cost
 from benchmarks.reproduce.tables.s0_trials import proportional_error
 from shadowprice.allocation import Problem, Resource, on_response, solve
-from shadowprice.datasets.world import CUSTOMER_LEVELS, customer_response
+from shadowprice.datasets.world import CUSTOMER_LEVELS, customer_response, own_change_point_response
 
 LEVELS = np.array(CUSTOMER_LEVELS)
 
@@ -39,3 +40,23 @@ def test_proportional_curves_are_met_exactly_and_the_worlds_are_not() -> None:
     proportional = 1 - np.exp(-np.cumsum(random.uniform(0.05, 0.4, 8))[:, None] * np.exp(random.normal(size=300)))
     assert proportional_error(proportional) < 1e-4
     assert proportional_error(truth(300)) > 0.01
+
+
+def test_methods_of_one_verdict_are_named_together() -> None:
+    values = [
+        {
+            OURS: {"error": 1.0 + n},
+            "a": {"error": 2.0 + n + e},
+            "b": {"error": 3.0 + n},
+            "c": {"error": 1.0 + n - 9 * e},
+        }
+        for n, e in ((0.0, 0.1), (5.0, -0.1), (2.0, 0.05))
+    ]
+    found = Summary(values, ["error"])
+    assert against(found, "error", ["a", "b", "c"]) == "on error better than a, b; not told apart from c"
+
+
+def test_proportional_curves_follow_customers_who_move_alike_and_not_those_who_do_not() -> None:
+    strength = np.random.default_rng(0).normal(size=(400, 2))
+    alike, apart = (proportional_error(truth(strength)) for truth in (customer_response, own_change_point_response))
+    assert apart > 2 * alike
