@@ -11,6 +11,9 @@ DATASET ?= world
 DATA ?=
 OPTIONS ?= {}
 SEED ?= 0
+RECIPE ?= joint_gnn
+CURVE_REPAIR ?= none
+WEIGHTING ?= none
 PORT ?= 8080
 RUN ?= runs/latest
 TESTS ?= tests
@@ -34,8 +37,9 @@ $(STAMP): pyproject.toml constraints.txt $(wildcard shadowprice/allocation/kerne
 install: $(STAMP) ## One .venv with everything that tests and benchmarks need
 
 .PHONY: quickstart
-quickstart: install ## The whole main job on one machine [DATASET=world|tables|o2o|thornton|promotion] [DATA=path] [OPTIONS=json]
-	$(BIN)/python -W ignore -m pipelines.quickstart --dataset $(DATASET) --data '$(DATA)' --options '$(OPTIONS)' --seed $(SEED)
+quickstart: install ## The whole main job on one machine [DATASET=world|tables|o2o|thornton|promotion] [DATA=path] [OPTIONS=json] [RECIPE=name] [CURVE_REPAIR=effect+monotone] [WEIGHTING=none|known|fitted]
+	$(BIN)/python -W ignore -m pipelines.quickstart --dataset $(DATASET) --data '$(DATA)' --options '$(OPTIONS)' --seed $(SEED) \
+		--recipe $(RECIPE) --curve-repair $(CURVE_REPAIR) --weighting $(WEIGHTING)
 
 .PHONY: serve
 serve: install ## The services of the last run (predictor on PORT=8080, ledger on the next port) [RUN=runs/latest]
