@@ -1,8 +1,8 @@
 """Bad requests by the hundred thousand, and memory over a long load: ``python -m benchmarks serving_abuse``.
 
 ``SHADOWPRICE_ABUSE_REQUESTS`` (100,000) bad requests to the predictor, none of which may be answered 5xx or leave it
-unready; then ``SHADOWPRICE_ABUSE_MINUTES`` (30) of good and bad calls together, during which the resident memory of
-predictor and ledger is read every second. The slope is that of a line through the second half, when caches are full.
+unready; then ``SHADOWPRICE_ABUSE_MINUTES`` (30) of good and bad calls together, at most ``SHADOWPRICE_ABUSE_RATE``
+(200) a second, during which the resident memory of predictor and ledger is read every second. The slope is that of a line through the second half, when caches are full.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from serving.launch import Service
 
 ACCOUNTS = 2000
 GOOD_EVERY = 2
+FIRST = 10**9
 
 
 def run(cells: Cells, quick: bool) -> dict[str, Any]:
@@ -81,13 +82,15 @@ def soak(running: Running, minutes: float) -> dict[str, dict[str, float]]:
     watched = {"predictor": running.predictor, "ledger": running.ledger}
     times: list[float] = []
     sizes: dict[str, list[float]] = {name: [] for name in watched}
+    rate = float(os.environ.get("SHADOWPRICE_ABUSE_RATE", "200"))
     started = time.perf_counter()
-    serial = 10**9
+    serial = FIRST
     while (now := time.perf_counter() - started) < 60 * minutes:
         if not times or now - times[-1] >= 1.0:
             times.append(now)
             for name, service in watched.items():
                 sizes[name].append(resident_mb(service))
+        time.sleep(max(0.0, (serial - FIRST) / rate - now))
         serial += 1
         if serial % GOOD_EVERY:
             caller.send("POST", "/v1/models/spring:predict", b"", body("v1", 1, serial, ACCOUNTS))
@@ -101,7 +104,7 @@ def soak(running: Running, minutes: float) -> dict[str, dict[str, float]]:
             "half_mb": values[half],
             "end_mb": values[-1],
             "slope_mb_per_hour": 3600 * float(np.polyfit(times[half:], values[half:], 1)[0]),
-            "calls": float(serial - 10**9),
+            "calls": float(serial - FIRST),
         }
         for name, values in sizes.items()
     }
