@@ -2,7 +2,8 @@
 
 ``SHADOWPRICE_ABUSE_REQUESTS`` (100,000) bad requests to the predictor, none of which may be answered 5xx or leave it
 unready; then ``SHADOWPRICE_ABUSE_MINUTES`` (30) of good and bad calls together, at most ``SHADOWPRICE_ABUSE_RATE``
-(200) a second, during which the resident memory of predictor and ledger is read every second. The slope is that of a line through the second half, when caches are full.
+(200) a second, during which the resident memory of predictor and ledger is read every second. The slope is that of
+a line through the second half, when caches are full.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ from serving.front import REQUEST_SECONDS, Front, Handler
 from serving.grpc_api import GrpcServer
 from serving.openapi import V1_BODY, V2_BODY
 from serving.protocol import decode_v1, decode_v2, encode_v1, encode_v2, request_name
-from serving.web import answering, parse_json
-from shadowprice.errors import NotFound
+from serving.web import answering, error_response, parse_json
+from shadowprice.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from serving.model import CampaignModel
@@ -78,8 +78,11 @@ class ContractServer(RESTServer):  # type: ignore[misc]
         router.add_api_route("/v2/models/{model_name}", v2.model_metadata)
         router.add_api_route("/v2/models/{model_name}/ready", v2.model_ready)
         # Described here; a model of this name is answered by the front, so whoever gets here asks for another.
+        names = sorted(self.dataplane.model_registry.get_models())
+        parameter = {"name": "model_name", "in": "path", "required": True, "schema": {"type": "string", "enum": names}}
         for path, body in (("/v1/models/{model_name}:predict", V1_BODY), ("/v2/models/{model_name}/infer", V2_BODY)):
-            router.add_api_route(path, answering(self._unknown), methods=["POST"], openapi_extra=body)
+            described = {"parameters": [parameter], **body}
+            router.add_api_route(path, answering(self._unknown), methods=["POST"], openapi_extra=described)
         app.include_router(router)
 
     async def _unknown(self, request: Request) -> Response:
@@ -99,9 +102,16 @@ class ContractServer(RESTServer):  # type: ignore[misc]
         app.add_exception_handler(ModelNotFound, model_not_found_handler)
         app.add_exception_handler(ModelNotReady, model_not_ready_handler)
         app.add_exception_handler(ServerNotReady, server_not_ready_handler)
+        # KServe raises it where a caller names a version of a model.
+        app.add_exception_handler(NotImplementedError, _no_versions)
 
     def _add_middlewares(self, app: FastAPI) -> None:
         """None: KServe's would log three lines a request."""
+
+
+async def _no_versions(_: Request, __: Exception) -> Response:
+    error = InvalidRequest("cannot be asked for: the price in force names the model", field="model_version")
+    return error_response(error)
 
 
 async def predict_v1(model: CampaignModel, body: bytes) -> bytes:
