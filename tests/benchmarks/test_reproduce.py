@@ -16,6 +16,7 @@ from benchmarks.reproduce.index import INDEX, write_index
 from benchmarks.reproduce.registry import TABLES
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.took import Took
+from benchmarks.reproduce.write import markdown
 from shadowprice.errors import InvalidInput
 
 MODULE = """
@@ -155,6 +156,19 @@ def test_every_written_page_is_of_a_registered_table_in_full_mode() -> None:
         assert not json.loads(path.read_text())["quick"]
         assert path.with_suffix(".md").exists()
         assert f"]({path.stem}.md)" in (RESULTS / INDEX).read_text()
+
+
+@pytest.mark.parametrize("name", [path.stem for path in sorted(RESULTS.glob("*.json"))])
+def test_every_written_page_says_what_today_s_code_says_of_its_figures(name) -> None:
+    """A text that was edited without writing the page again would tell readers something else than the code."""
+    path = RESULTS / f"{name}.json"
+    record, table = json.loads(path.read_text()), import_module(TABLES[name]).TABLE
+    again = markdown(table, Summary(record["by_seed"], table.fewer_is_better), Took(record["seconds"]), quick=False)
+
+    def without_times(page: str) -> list[str]:
+        return [line for line in page.splitlines() if " seconds" not in line and " in all" not in line]
+
+    assert without_times(path.with_suffix(".md").read_text()) == without_times(again)
 
 
 def test_several_tables_are_timed_one_by_one_and_together(module, tmp_path, capsys) -> None:
