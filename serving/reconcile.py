@@ -13,9 +13,9 @@ from typing import Any
 
 from serving.client import LedgerClient
 from serving.config import add_setting
-from shadowprice.datasets.served import ServedLog, read_log
 from shadowprice.errors import ShadowpriceError
 from shadowprice.pacing.prometheus import PrometheusSpend
+from shadowprice.pacing.served import ServedLog, read_log
 from shadowprice.pacing.spend import MetricsSpend, SpendReport, SpendSource
 
 WAIT_SECONDS = 45.0

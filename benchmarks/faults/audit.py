@@ -12,7 +12,7 @@ from benchmarks.faults.load import Witness
 from serving.ledger.log import LogWriter
 from serving.ledger.store import OutcomeRow, Store
 from shadowprice.campaign import Campaign
-from shadowprice.datasets.served import read_log
+from shadowprice.pacing.served import read_log
 
 PAGE = 10_000
 Row = TypeVar("Row")

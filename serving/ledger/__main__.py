@@ -13,7 +13,6 @@ import uvicorn
 from serving.config import PREFIX, add_setting, read_campaign
 from serving.ledger.app import Background, create_app
 from serving.ledger.guard import read_secret
-from serving.ledger.log import LogWriter, logged
 from serving.ledger.opening import open_store
 from serving.ledger.sweep import sweeping
 from serving.logs import quiet_logs
@@ -33,6 +32,9 @@ def main() -> int:
         return 2
     background: list[Background] = [partial(sweeping, store, settings.sweep_seconds)]
     if settings.log_dir:
+        # Parquet costs a second of the start; a ledger without a log does not need it.
+        from serving.ledger.log import LogWriter, logged
+
         background.append(partial(logged, LogWriter(store, settings.log_dir), settings.log_seconds))
     app = create_app(store, campaign, hard_stop=settings.hard_stop == "on", token=token, background=background)
     uvicorn.run(

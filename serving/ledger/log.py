@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from serving.ledger.store import Store
-from shadowprice.datasets.served import SCHEMAS, Kind, Segment, segments
 from shadowprice.errors import Unavailable
 from shadowprice.files import write_whole
+from shadowprice.pacing.segments import SCHEMAS, Kind, Segment, segments
 
 logger = logging.getLogger("serving")
 ROWS = 50_000

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
+import sys
 
 import httpx
 import pytest
@@ -83,3 +85,12 @@ def test_promises_are_given_back_over_http(client, books, kit):
     name = books.campaign.name
     assert f'shadowprice_released_minor_units_total{{campaign="{name}",reason="returned",side="customer"}} 50.0' in page
     assert f'shadowprice_late_minor_units_total{{campaign="{name}",side="customer"}} 0.0' in page
+
+
+def test_the_ledger_needs_nothing_of_training():
+    """Its image has neither torch nor the checker of tables."""
+    absent = "import sys; sys.modules.update(dict.fromkeys(('torch', 'pandera', 'pandera.pandas', 'feast', 'kserve')));"
+    wanted = (
+        "import serving.ledger.__main__, serving.ledger.log, serving.ledger.redis.store, serving.ledger.sqlite.store"
+    )
+    subprocess.run([sys.executable, "-c", f"{absent} {wanted}"], check=True, timeout=120)

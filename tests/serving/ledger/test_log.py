@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 
 from serving.ledger.log import LogWriter, logged
-from shadowprice.datasets.served import exposure_and_outcome, read_log, segments
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidTable, NotFound, Unavailable
 from shadowprice.evaluation.intervals import Interval
 from shadowprice.evaluation.metrics import effective_rows, ips_value
+from shadowprice.pacing.segments import segments
+from shadowprice.pacing.served import exposure_and_outcome, read_log
 from shadowprice.tables import validate_some
 
 

@@ -16,7 +16,7 @@ import pytest
 from benchmarks.faults.load import Load
 from benchmarks.faults.stage import Stage
 from serving.reconcile import reconcile
-from shadowprice.datasets.served import segments
+from shadowprice.pacing.segments import segments
 from shadowprice.pacing.spend import SpendReport
 
 
