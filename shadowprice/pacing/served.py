@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 import pyarrow as pa
@@ -17,7 +17,8 @@ from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidTable, NotFound
 from shadowprice.pacing.segments import SCHEMAS, Kind, Segment, segments
 
-FLAG, WHOLE = "boolean", "Int64"
+FLAG: Final = "boolean"
+WHOLE: Final = "Int64"
 """Canonical types, as :mod:`shadowprice.tables.schema` has them; the services log without its checker installed."""
 
 
