@@ -401,7 +401,5 @@ def test_killed_under_load_the_services_lose_no_answer_and_contradict_none(world
     assert len(kept) == len(rows)
     assert {name: kept.get(name) for name in answers} == answers
     assert sums == everything
-    overspend = samples(world.ledger.url)[
-        "shadowprice_overspend_minor_units", (("budget", "budget"), ("campaign", "spring"))
-    ]
-    assert overspend == 0
+    budget = (("budget", "budget"), ("campaign", "spring"))
+    assert samples(world.ledger.url)["shadowprice_overspend_minor_units", budget] == 0
