@@ -33,7 +33,7 @@ class RedisServer:
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         deadline = time.monotonic() + START_SECONDS
-        while not self._answers():
+        while not self.answers():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
                 raise RuntimeError(f"redis-server does not start: {self._log.read_text()[-2000:]}")
@@ -55,7 +55,8 @@ class RedisServer:
             self.process.terminate()
             self.process.wait(timeout=20)
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """Whether it says so when it is asked."""
         try:
             with socket.create_connection((HOST, self.port), timeout=1) as connection:
                 connection.sendall(b"PING\r\n")

@@ -149,9 +149,12 @@ class Stage:
         self._revive_redis()
 
     def _revive_redis(self) -> None:
-        # Without its file Redis promises nothing: it ends, and is started again by whoever runs it.
-        if self.redis is not None and self.redis.ended():
-            self.redis.start()
+        # Without its file Redis promises nothing: it ends, and is started again by whoever runs it. One that could not
+        # write ends before it answers anybody else.
+        while self.redis is not None and not self.redis.answers():
+            if self.redis.ended():
+                self.redis.start()
+            time.sleep(0.01)
 
 
 @contextmanager
