@@ -176,7 +176,7 @@ class World:
         self.predictor.process.kill()
         self.predictor.process.wait()
         self.predictor = self._start_predictor()
-        self.predictor.wait_ready(90.0)
+        self.predictor.wait_ready(240.0)
 
     def stop(self) -> None:
         self.predictor.stop()
