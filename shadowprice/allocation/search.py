@@ -41,6 +41,9 @@ SHARE = 2.0
 FEW = 64
 """So many accounts are not worth another look to find those that tie."""
 
+WIDENINGS = 4
+"""So many times a sample is looked at within an interval that is wider each time."""
+
 WIDE = 4.0
 """Standard errors within which a part of a sample looks for the price of the rest."""
 
@@ -197,15 +200,22 @@ def interval(
         narrow = max(WIDTH, width // THINNING)
         kept = np.arange(0, n // width, 1 if wide else THINNING, dtype=np.int64) * width
         part = InMemory(tile).sample(kept, narrow)
-        left, right, spread = interval(part, goal, mean, low, high, confidence, narrow)
-        scored = InMemory(tile).score(goal.cost, goal.prices(left), goal.prices(right), levels=wide)
-        # Of the unsettled a part is enough: what it leaves out is a small share of the sample's own error.
-        every = max(1, scored.open.accounts // (2 * EXACT))
-        few = scored.open.copied(np.arange(0, scored.open.accounts, every)) if every > 1 else scored.open
-        settled = float(goal.member @ scored.sums[:, 1])
-        curve = SpendCurve.of(few, goal.cost, goal.member, left, right, settled, float(every))
-        # More of the same blocks says less than more blocks, and how much less has to be looked at.
-        spread = error_of_mean(_spends(tile, goal, scored), width) if wide else spread / THINNING**0.5
+        left, right, thin = interval(part, goal, mean, low, high, confidence, narrow)
+        for _ in range(WIDENINGS):
+            scored = InMemory(tile).score(goal.cost, goal.prices(left), goal.prices(right), levels=wide)
+            # Of the unsettled a part is enough: what it leaves out is a small share of the sample's own error.
+            every = max(1, scored.open.accounts // (2 * EXACT))
+            few = scored.open.copied(np.arange(0, scored.open.accounts, every)) if every > 1 else scored.open
+            settled = float(goal.member @ scored.sums[:, 1])
+            curve = SpendCurve.of(few, goal.cost, goal.member, left, right, settled, float(every))
+            # More of the same blocks says less than more blocks, and how much less has to be looked at.
+            spread = error_of_mean(_spends(tile, goal, scored), width) if wide else thin / THINNING**0.5
+            reach = confidence * spread * n
+            # Where an end is not inside, the part's interval was off: better seen here than after a pass over everyone.
+            short = left > low and mean * n + reach >= curve.end
+            if not short and (right >= high or mean * n - reach >= curve.start):
+                break
+            left, right = max(low, 2.0 * left - right), min(high, 2.0 * right - left)
     reach = confidence * spread * n
     left, right = curve.price(mean * n + reach), curve.price(mean * n - reach)
     # A sample that cannot meet the limit at any price says no more than "steep".

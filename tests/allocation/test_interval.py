@@ -7,11 +7,12 @@ import sys
 import numpy as np
 import pytest
 
-from shadowprice.allocation import Problem, Resource, on_response, solve
+from shadowprice.allocation import Problem, Resource, on_response, search, solve
 from shadowprice.allocation.kernel import NetCost, Tile
 from shadowprice.allocation.population import InMemory
 from shadowprice.allocation.sampling import strata
 from shadowprice.allocation.search import Goal, interval, locate
+from shadowprice.allocation.spend_curve import SpendCurve
 
 LEVELS = np.arange(1, 11) * 20
 ACCOUNTS = 30_000
@@ -149,3 +150,22 @@ def test_without_the_compiled_kernel_the_answers_are_the_same() -> None:
     assert float(price) == pytest.approx(here.prices[0], rel=1e-12)
     assert float(primal) == pytest.approx(here.primal, rel=1e-12)
     assert int(levels) == int(here.level.sum())
+
+
+@pytest.mark.parametrize("side", [-1.2, 1.2])
+def test_a_part_of_the_sample_that_is_off_is_seen_before_the_pass(side: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A nested interval that lies beside the price must not keep the sample from its own."""
+    random = np.random.default_rng(5)
+    value = np.sort(random.random((6, 12_288)), axis=0)
+    tile = Tile(value, (value,))
+    goal = Goal(NetCost(np.zeros(6), (np.arange(1.0, 7.0),)), np.ones(1), 0.0)
+
+    def beside(part: Tile, *given: object) -> tuple[float, float, float]:
+        left, right, spread = interval(part, *given)  # type: ignore[arg-type]
+        return left + side * (right - left), right + side * (right - left), spread
+
+    monkeypatch.setattr(search, "interval", beside)
+    for mean in (0.9, 1.5, 2.1):
+        left, right, _ = interval(tile, goal, mean, 0.0, np.inf, 3.0)
+        own = SpendCurve.of(tile, goal.cost, goal.member, 0.0, np.inf).price(mean * 12_288)
+        assert left <= own <= right
