@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from feature_repo.columns import describe
 from feature_repo.offline import training_frame, write_interactions, write_profiles
 from feature_repo.store import Online, configured_online, create
+from feature_repo.workspace import CAMPAIGN, FEATURES
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.datasets.package import load_dataset
 from shadowprice.errors import InvalidInput
@@ -26,9 +27,6 @@ from shadowprice.learning.training_set import TrainingSet, snapshot_times
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.responses.inputs import with_features
 from shadowprice.tables import Tables, campaign_from_tables, labelled
-
-FEATURES = "features"
-CAMPAIGN = "campaign.json"
 
 
 def featurize(
@@ -124,11 +122,6 @@ def featurize(
 def project_of(campaign: Campaign) -> str:
     """Feast project of a campaign: the prefix of its rows in a store that campaigns share."""
     return "shadowprice_" + campaign.name.replace("-", "_")
-
-
-def read_campaign(workspace: Path) -> Campaign:
-    """The campaign of a workspace."""
-    return Campaign.from_dict(json.loads((workspace / CAMPAIGN).read_text()))
 
 
 def seconds(times: pd.Series[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -10,15 +10,14 @@ from pathlib import Path
 import pandas as pd
 
 from feature_repo.columns import read_columns
-from feature_repo.featurize import FEATURES, project_of, read_campaign
+from feature_repo.featurize import project_of
 from feature_repo.online import publish_embeddings
 from feature_repo.store import configured_online, create
+from feature_repo.workspace import FEATURES, MODEL, read_campaign
 from shadowprice.errors import Conflict
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
 from shadowprice.responses.integrity import file_digests
 
-MODEL = "model"
-"""The link to the newest model."""
 VERSIONS = "models"
 """The models, one folder per version."""
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from feature_repo.featurize import FEATURES, read_campaign
 from feature_repo.online import OnlineReader, publish_price
-from feature_repo.register import MODEL
 from feature_repo.store import open_store
+from feature_repo.workspace import FEATURES, MODEL, read_campaign
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.files import write_whole

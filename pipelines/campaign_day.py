@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from feature_repo.featurize import CAMPAIGN
 from feature_repo.resolve import Solver
+from feature_repo.workspace import CAMPAIGN
 from serving.launch import Deployment, launch
 from serving.measure import SAMPLE_ROWS
 from serving.replay import ServiceDay

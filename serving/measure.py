@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from feature_repo.featurize import read_campaign
+from feature_repo.workspace import read_campaign
 from serving.client import LedgerClient
 from shadowprice.campaign import Campaign, Side
 from shadowprice.errors import NotCertified

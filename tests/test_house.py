@@ -34,6 +34,9 @@ def test_imports_go_only_downwards() -> None:
         ("import shadowprice.responses.heads", ["torch", "pandas", "ray"]),
         ("import shadowprice.pacing.price_store", ["torch", "ray", "feast", "kfp"]),
         ("import feature_repo", ["feast", "torch"]),
+        # What the images of the services leave out.
+        ("import serving.resolve, serving.check", ["torch", "pandera", "ray", "kfp", "sklearn", "scipy"]),
+        ("import serving.ledger.__main__", ["torch", "pandas", "feast", "kserve", "httpx", "scipy"]),
     ],
 )
 def test_a_room_does_not_load_what_it_does_not_need(statement: str, forbidden: list[str]) -> None:
@@ -51,6 +54,6 @@ def test_the_contract_names_are_there() -> None:
     assert evaluation.__doc__
 
 
-@pytest.mark.parametrize("target", ["quickstart", "test", "bench", "install", "serve", "lint", "reproduce", "help"])
+@pytest.mark.parametrize("target", ["quickstart", "test", "bench", "install", "serve", "lint", "reproduce", "images", "chart", "help"])
 def test_the_makefile_has_the_contract_targets(target: str) -> None:
     assert f"\n{target}:" in (ROOT / "Makefile").read_text()

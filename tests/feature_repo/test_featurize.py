@@ -5,7 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from feature_repo.featurize import featurize, read_campaign
+from feature_repo.featurize import featurize
+from feature_repo.workspace import read_campaign
 from shadowprice.datasets import Dataset, load
 from shadowprice.datasets.package import save_dataset
 from shadowprice.errors import InvalidInput

@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 
 from feature_repo.columns import FeatureColumns
-from feature_repo.featurize import CAMPAIGN, FEATURES, project_of
+from feature_repo.featurize import project_of
 from feature_repo.online import OnlineReader
 from feature_repo.register import register
 from feature_repo.store import create
+from feature_repo.workspace import CAMPAIGN, FEATURES
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import Conflict
 from shadowprice.learning.bundle import EMBEDDINGS

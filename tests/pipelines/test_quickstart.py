@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from feature_repo.featurize import CAMPAIGN, read_campaign
 from feature_repo.resolve import Solver
+from feature_repo.workspace import CAMPAIGN, read_campaign
 from serving.client import DecisionClient, LedgerClient
 from serving.launch import Deployment, launch
 from shadowprice.campaign import SIDES

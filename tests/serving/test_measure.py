@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 import pytest
 
-from feature_repo.featurize import CAMPAIGN
+from feature_repo.workspace import CAMPAIGN
 from serving.launch import Deployment, free_port, start_ledger
 from serving.measure import measure
 from shadowprice.campaign import Budget, Campaign, Terms
