@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -104,6 +105,11 @@ def main() -> None:
     given = parser.parse_args()
 
     from kfp import local
+
+    from pipelines.placement import LOCAL
+
+    # Before the pipeline is imported, which builds it.
+    os.environ[LOCAL] = "1"
 
     local.init(
         runner=local.SubprocessRunner(use_venv=False),

@@ -5,6 +5,8 @@ as its image does:
 
 SHADOWPRICE_WORKSPACE_CLAIM   persistent volume claim of the workspace, mounted at /workspace
 SHADOWPRICE_REDIS_SECRET      secret whose key ``connection`` is Feast's connection string
+SHADOWPRICE_LOCAL             set by a run on one machine: a step that failed is not tried again, as the same machine
+                              would fail the same way
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from feature_repo.names import REDIS_VARIABLE
 
 CLAIM = "SHADOWPRICE_WORKSPACE_CLAIM"
 SECRET = "SHADOWPRICE_REDIS_SECRET"
+LOCAL = "SHADOWPRICE_LOCAL"
 MOUNT = "/workspace"
 RETRIES = 2
 
@@ -32,7 +35,8 @@ def placed(task: PipelineTask, *, cpu: str, memory: str, minutes: int, retries: 
         retries: after a failure; every step may run twice without harm.
     """
     task.set_cpu_request(cpu).set_memory_request(memory).set_memory_limit(memory)
-    task.set_retry(retries, backoff_duration="30s", backoff_factor=2.0)
+    if not os.environ.get(LOCAL):
+        task.set_retry(retries, backoff_duration="30s", backoff_factor=2.0)
     kubernetes.set_timeout(task, 60 * minutes)
     if claim := os.environ.get(CLAIM):
         kubernetes.mount_pvc(task, pvc_name=claim, mount_path=MOUNT)

@@ -19,10 +19,17 @@ TRUTH = "truth.parquet"
 
 
 def prepare(name: str, data: str | None, seed: int, out: Path, **options: Any) -> Dataset:
-    """Load a data set, check it, and write it to ``out``; nothing is written when a table is bad."""
-    dataset = load(name, data or None, seed, **options)
+    """Load a data set, check it, and write it to ``out``; nothing is written when a table is bad.
+
+    Options may come through JSON that knows one kind of number: a whole one is an integer again.
+    """
+    dataset = load(name, data or None, seed, **{option: _whole(value) for option, value in options.items()})
     save_dataset(dataset, out)
     return dataset
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def save_dataset(dataset: Dataset, folder: Path) -> None:
