@@ -8,7 +8,12 @@ from components.image import BASE_IMAGE
 
 @dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
 def solve(
-    state: Input[Artifact], price: Output[Artifact], metrics: Output[Metrics], workspace: str, solver: str = "auto"
+    state: Input[Artifact],
+    price: Output[Artifact],
+    metrics: Output[Metrics],
+    workspace: str,
+    solver: str = "auto",
+    ray_job: str = "",
 ) -> None:
     """Solve the dual on recent traffic; fails when the solve is not certified, and the last good price stays.
 
@@ -18,12 +23,22 @@ def solve(
         metrics: price, tie share, gap, violation.
         workspace: folder with campaign, model and features.
         solver: a solver's name; auto takes the fast exact one.
+        ray_job: ConfigMap with the RayJob to solve in; empty solves in this container.
     """
     from pathlib import Path
 
-    from feature_repo.resolve import solve_state
+    from components.ray_job import run_step
+    from shadowprice.price import PriceRecord
 
-    record = solve_state(Path(state.path), Path(workspace), Path(price.path), solver=solver)
+    run_step(
+        "solve",
+        {"state": state.path, "price": price.path, "workspace": workspace, "solver": solver},
+        reads=["state"],
+        writes=["price"],
+        workspace=workspace,
+        ray_job=ray_job,
+    )
+    record = PriceRecord.from_json(Path(price.path).read_text())
     for name, value in record.prices.items():
         metrics.log_metric(f"price_{name}", value)
     for name in ("tie_share", "gap", "violation", "sample_rows"):

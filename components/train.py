@@ -16,6 +16,8 @@ def train(
     seed: int,
     workers: int,
     curve_repair: str,
+    workspace: str = "",
+    ray_job: str = "",
 ) -> None:
     """Train with early stop; the bundle holds network, response heads and embeddings.
 
@@ -28,17 +30,31 @@ def train(
         seed: of initialisation and dropout.
         workers: Ray workers; 0 trains in the component's own process.
         curve_repair: none, or of effect, pooled, by_level, monotone joined by '+'.
+        workspace: folder that a Ray job's pods mount too.
+        ray_job: ConfigMap with the RayJob to run the training in; empty trains in this container.
     """
     from pathlib import Path
 
-    from shadowprice.learning.fit import fit_bundle
-    from shadowprice.responses.training import TrainingConfig
+    from components.ray_job import run_step
+    from shadowprice.learning.bundle import read_meta
 
-    config = TrainingConfig(epochs=epochs, seed=seed)
-    version, result = fit_bundle(
-        Path(training.path), Path(model.path), recipe, config, workers=workers, curve_repair=curve_repair
+    run_step(
+        "train",
+        {
+            "training": training.path,
+            "model": model.path,
+            "recipe": recipe,
+            "epochs": epochs,
+            "seed": seed,
+            "workers": workers,
+            "curve_repair": curve_repair,
+        },
+        reads=["training"],
+        writes=["model"],
+        workspace=workspace,
+        ray_job=ray_job,
     )
-    model.metadata["model_version"] = version
-    metrics.log_metric("validation_loss", result.validation_loss)
-    metrics.log_metric("epochs", result.epochs)
-    metrics.log_metric("best_epoch", result.best_epoch)
+    meta = read_meta(Path(model.path))
+    model.metadata["model_version"] = meta["model_version"]
+    for name in ("validation_loss", "epochs", "best_epoch"):
+        metrics.log_metric(name, meta["metrics"][name])

@@ -15,6 +15,7 @@ def resolve_pipeline(
     metrics_urls: list = [],  # noqa: B006 - kfp reads the default from the signature
     prometheus_url: str = "",
     solver: str = "auto",
+    ray_job: str = "",
 ) -> None:
     """Solve λ* again and publish it. What now matters is never cached.
 
@@ -24,12 +25,14 @@ def resolve_pipeline(
         metrics_urls: pages to read the spend from when no Prometheus is configured.
         prometheus_url: of Prometheus; empty when there is none.
         solver: name of the allocation's solver.
+        ray_job: ConfigMap with the RayJob that the solve runs in; empty solves in the step's own container.
     """
     measured = measure(
         workspace=workspace, ledger_url=ledger_url, metrics_urls=metrics_urls, prometheus_url=prometheus_url
     ).set_caching_options(False)
     placed(measured, cpu="250m", memory="1Gi", minutes=5)
-    solved = solve(state=measured.outputs["state"], workspace=workspace, solver=solver).set_caching_options(False)
+    solved = solve(state=measured.outputs["state"], workspace=workspace, solver=solver, ray_job=ray_job)
+    solved.set_caching_options(False)
     placed(solved, cpu="1", memory="4Gi", minutes=10)
     published = publish(price=solved.outputs["price"], workspace=workspace).set_caching_options(False)
     placed(published, cpu="250m", memory="1Gi", minutes=5)

@@ -23,6 +23,7 @@ def train_pipeline(
     curve_repair: str = "none",
     weighting: str = "none",
     beat_incumbent: bool = True,
+    ray_job: str = "",
 ) -> None:
     """Train a model and serve it if it passes the gate.
 
@@ -39,6 +40,7 @@ def train_pipeline(
             joined by '+'.
         weighting: none, known or fitted: how rows are weighted where incentives were not assigned at random.
         beat_incumbent: whether a model that is in use in the workspace must be beaten in value at equal spend.
+        ray_job: ConfigMap with the RayJob that the training runs in; empty trains in the step's own container.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
     prepared = prepare(dataset=dataset, data=data, seed=seed, options=options).set_caching_options(False)
@@ -48,7 +50,14 @@ def train_pipeline(
     placed(featurized, cpu="1", memory="16Gi", minutes=120)
     training = featurized.outputs["training"]
     trained = train(
-        training=training, recipe=recipe, epochs=epochs, seed=seed, workers=workers, curve_repair=curve_repair
+        training=training,
+        recipe=recipe,
+        epochs=epochs,
+        seed=seed,
+        workers=workers,
+        curve_repair=curve_repair,
+        workspace=workspace,
+        ray_job=ray_job,
     )
     placed(trained, cpu="2", memory="16Gi", minutes=480)
     model = trained.outputs["model"]

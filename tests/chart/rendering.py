@@ -129,6 +129,8 @@ def pods(entry: dict[str, Any]) -> Objects:
     """The pod specs inside an object, each with its labels under ``metadata``."""
     spec = entry.get("spec", {})
     match entry["kind"]:
+        case "ConfigMap" if text := entry["data"].get("rayjob.yaml"):
+            return pods(yaml.load(text, _Loader))
         case "Pod":
             return [entry]
         case "Deployment" | "Job":

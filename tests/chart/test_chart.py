@@ -166,6 +166,8 @@ def test_secrets_are_named_and_never_written() -> None:
         ("resolve.prometheusUrl", "prometheus:9090"),
         ("training.rayJob.dataset", "mnist"),
         ("training.ray.workers", 0),
+        ("training.steps.serviceAccount", "Not A Name"),
+        ("resolve.kfp.onRay", "yes"),
         ("monitoring.podMonitor.interval", "fast"),
         ("monitoring.rules.gapLimit", 0),
         ("networkPolicy.callers", ["checkout"]),
@@ -213,6 +215,28 @@ def test_a_kubeflow_schedule_has_six_fields_and_no_cron_job_beside_it() -> None:
     [job] = [entry for entry in objects if entry["kind"] == "Job"]
     [cron] = [a for a in job["spec"]["template"]["spec"]["containers"][0]["args"] if a.startswith("--cron=")]
     assert len(cron.removeprefix("--cron=").split()) == 6
+
+
+def test_steps_may_do_what_a_ray_job_takes_and_nothing_else() -> None:
+    objects = render(values_of(CHART / "ci" / "kubeflow-values.yaml"))
+    [role] = [entry for entry in objects if entry["kind"] == "Role"]
+    [template] = [entry for entry in objects if "rayjob.yaml" in entry.get("data", {})]
+    allowed = {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    jobs = {("ray.io", "rayjobs", verb) for verb in ("create", "get", "delete")}
+    assert allowed == {("", "configmaps", "get")} | jobs
+    [named] = [rule["resourceNames"] for rule in role["rules"] if rule["resources"] == ["configmaps"]]
+    assert named == [template["metadata"]["name"]]
+    [job] = [entry for entry in objects if entry["kind"] == "Job"]
+    assert f"--set=ray_job={named[0]}" in job["spec"]["template"]["spec"]["containers"][0]["args"]
+    # Without the template no step could be sent there.
+    with pytest.raises(HelmError, match="onRay"):
+        render(merged(values_of(CHART / "ci" / "kubeflow-values.yaml"), "training.steps.enabled", False))
 
 
 def test_what_cannot_be_made_again_survives_an_uninstall() -> None:

@@ -1,0 +1,126 @@
+"""The few calls to the API server that a Ray job takes: read its template, create it, look at it, delete it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import yaml
+
+from shadowprice.errors import InvalidInput, Unavailable
+
+GROUP, VERSION, PLURAL = "ray.io", "v1", "rayjobs"
+NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+TEMPLATE_KEY = "rayjob.yaml"
+TIMEOUT = 30
+
+
+class RayJobs(Protocol):
+    """Ray jobs of one namespace."""
+
+    def template(self, config_map: str) -> dict[str, Any]:
+        """The RayJob that a ConfigMap holds, without its entrypoint."""
+
+    def create(self, manifest: dict[str, Any]) -> bool:
+        """Create a job; False when there is one of that name already."""
+
+    def get(self, name: str) -> dict[str, Any] | None:
+        """A job with its status; None when there is none."""
+
+    def delete(self, name: str) -> None:
+        """Delete a job and with it its cluster; nothing happens when there is none."""
+
+
+class KubernetesRayJobs:
+    """Ray jobs by the API server this process belongs to, or the one of ``KUBECONFIG``.
+
+    Raises:
+        Unavailable: there is no API server, it does not answer, or it forbids what is asked.
+        InvalidInput: it refuses the object, or has no such template.
+    """
+
+    def __init__(self) -> None:
+        from kubernetes import client, config
+
+        given = os.environ.get("KUBECONFIG")
+        settings = client.Configuration()
+        try:
+            if NAMESPACE_FILE.exists() and not given:
+                config.load_incluster_config(client_configuration=settings)
+                self.namespace = NAMESPACE_FILE.read_text().strip()
+            else:
+                config.load_kube_config(given, client_configuration=settings)
+                _, active = config.list_kube_config_contexts(given)
+                self.namespace = str(active["context"].get("namespace", "default"))
+        except config.ConfigException as error:
+            raise Unavailable(f"a Ray job needs a cluster and there is none: {error}") from error
+        self._refusal = client.ApiException
+        connection = client.ApiClient(settings)
+        self._objects, self._core = client.CustomObjectsApi(connection), client.CoreV1Api(connection)
+
+    def template(self, config_map: str) -> dict[str, Any]:
+        """The RayJob that a ConfigMap holds, without its entrypoint."""
+        found = self._ask(f"read ConfigMap {config_map}", self._core.read_namespaced_config_map, config_map)
+        if found is None:
+            raise InvalidInput(f"no ConfigMap {config_map!r} in namespace {self.namespace}", field="ray_job")
+        text = (found.data or {}).get(TEMPLATE_KEY)
+        if text is None:
+            raise InvalidInput(f"ConfigMap {config_map!r} has no key {TEMPLATE_KEY}", field="ray_job")
+        return cast(dict[str, Any], yaml.safe_load(text))
+
+    def create(self, manifest: dict[str, Any]) -> bool:
+        """Create a job; False when there is one of that name already."""
+        what = f"create RayJob {manifest['metadata']['name']}"
+        try:
+            self._ask(what, self._objects.create_namespaced_custom_object, body=manifest)
+        except _Exists:
+            return False
+        return True
+
+    def get(self, name: str) -> dict[str, Any] | None:
+        """A job with its status; None when there is none."""
+        found = self._ask(f"read RayJob {name}", self._objects.get_namespaced_custom_object, name=name)
+        return cast("dict[str, Any] | None", found)
+
+    def delete(self, name: str) -> None:
+        """Delete a job and with it its cluster; nothing happens when there is none."""
+        self._ask(
+            f"delete RayJob {name}",
+            self._objects.delete_namespaced_custom_object,
+            name=name,
+            propagation_policy="Foreground",
+        )
+
+    def _ask(self, what: str, call: Any, *names: str, **given: Any) -> Any:
+        from urllib3.exceptions import HTTPError
+
+        if getattr(call, "__self__", None) is self._objects:
+            given |= {"group": GROUP, "version": VERSION, "plural": PLURAL}
+        try:
+            return call(*names, namespace=self.namespace, _request_timeout=TIMEOUT, **given)
+        except self._refusal as refusal:
+            reason = _reason(refusal)
+            match refusal.status:
+                case 404 if not what.startswith("create"):
+                    return None
+                case 409:
+                    raise _Exists(reason) from refusal
+                case 400 | 404 | 422:
+                    raise InvalidInput(f"the API server would not {what}: {reason}", field="ray_job") from refusal
+                case _:
+                    raise Unavailable(f"the API server would not {what}: {refusal.status} {reason}") from refusal
+        except (HTTPError, OSError) as error:
+            raise Unavailable(f"the API server did not answer to {what}: {error}") from error
+
+
+class _Exists(Unavailable):
+    """There is an object of that name already."""
+
+
+def _reason(refusal: Any) -> str:
+    try:
+        return str(json.loads(refusal.body)["message"])
+    except (TypeError, ValueError, KeyError):
+        return str(refusal.reason)

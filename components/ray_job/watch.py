@@ -1,0 +1,153 @@
+"""A Ray job from its creation to its end."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from components.ray_job.api import RayJobs
+from shadowprice.errors import ShadowpriceError, Unavailable
+
+SUCCEEDED = "SUCCEEDED"
+OVER = ("Complete", "Failed", "ValidationFailed")
+
+
+class RayJobFailed(ShadowpriceError):
+    """A Ray job ended without success; the message has the operator's reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How long to wait.
+
+    poll_seconds       between looks at the job
+    unseen_seconds     for the operator's first word about a job
+    silence_seconds    for an API server that does not answer; the job goes on meanwhile
+    removal_seconds    for a job of the same name that is being deleted
+    """
+
+    poll_seconds: float = 5.0
+    unseen_seconds: float = 120.0
+    silence_seconds: float = 300.0
+    removal_seconds: float = 120.0
+
+
+PATIENCE = Patience()
+
+
+def run_to_end(
+    jobs: RayJobs, manifest: dict[str, Any], patience: Patience = PATIENCE, say: Callable[[str], None] = print
+) -> None:
+    """Create a job, or join the one of that name, and return when it has succeeded.
+
+    The name says what the job does, so creating twice is one job: one that runs is joined, one that succeeded is
+    taken, one that failed is removed and made again. An interrupt deletes the job and with it its cluster.
+
+    Args:
+        jobs: of the namespace.
+        manifest: the RayJob.
+        patience: how long to wait for what.
+        say: told each change of the job's status.
+
+    Raises:
+        RayJobFailed: the job failed, ran out of time, was refused by the operator or was deleted by another.
+        Unavailable: no operator takes the job, or the API server is away for too long.
+    """
+    name = manifest["metadata"]["name"]
+    with _interrupted_by_termination():
+        try:
+            _start(jobs, manifest, patience, say)
+            _follow(jobs, name, patience, say)
+        except (KeyboardInterrupt, SystemExit, _NobodyCame):
+            say(f"RayJob {name}: deleting it")
+            jobs.delete(name)
+            raise
+
+
+class _NobodyCame(Unavailable):
+    """The operator never spoke."""
+
+
+def _start(jobs: RayJobs, manifest: dict[str, Any], patience: Patience, say: Callable[[str], None]) -> None:
+    name = manifest["metadata"]["name"]
+    until = time.monotonic() + patience.removal_seconds
+    while not jobs.create(manifest):
+        found = jobs.get(name)
+        if found is None:
+            continue
+        leaving = "deletionTimestamp" in found["metadata"]
+        status = found.get("status", {})
+        if not leaving and not _failed(status):
+            say(f"RayJob {name} is there already; following it")
+            return
+        if not leaving:
+            say(f"RayJob {name} failed before; making it again")
+            jobs.delete(name)
+        if time.monotonic() > until:
+            raise Unavailable(f"RayJob {name} of an earlier try is still being deleted; look at its finalizers")
+        time.sleep(min(patience.poll_seconds, 1.0))
+    else:
+        say(f"RayJob {name} is there")
+
+
+def _follow(jobs: RayJobs, name: str, patience: Patience, say: Callable[[str], None]) -> None:
+    seen, told = False, ""
+    started = heard = time.monotonic()
+    while True:
+        try:
+            found = jobs.get(name)
+            heard = time.monotonic()
+        except Unavailable:
+            if time.monotonic() - heard > patience.silence_seconds:
+                raise
+            time.sleep(patience.poll_seconds)
+            continue
+        if found is None or "deletionTimestamp" in found["metadata"]:
+            raise RayJobFailed(f"RayJob {name} was deleted by another before it ended")
+        status = found.get("status", {})
+        if status.get("jobDeploymentStatus"):
+            seen = True
+        elif not seen and time.monotonic() - started > patience.unseen_seconds:
+            raise _NobodyCame(
+                f"no operator took RayJob {name} within {patience.unseen_seconds:g} s; is KubeRay running?"
+            )
+        if (text := _text(status)) != told:
+            told = text
+            say(f"RayJob {name}: {text}")
+        if status.get("jobDeploymentStatus") in OVER:
+            if _failed(status):
+                raise RayJobFailed(f"RayJob {name} failed: {text}")
+            return
+        time.sleep(patience.poll_seconds)
+
+
+def _failed(status: dict[str, Any]) -> bool:
+    return status.get("jobDeploymentStatus") in OVER and status.get("jobStatus") != SUCCEEDED
+
+
+def _text(status: dict[str, Any]) -> str:
+    parts = [status.get(key) for key in ("jobDeploymentStatus", "jobStatus", "reason", "message", "dashboardURL")]
+    return ", ".join(str(part) for part in parts if part) or "waiting for the operator"
+
+
+@contextmanager
+def _interrupted_by_termination() -> Iterator[None]:
+    """SIGTERM, by which a pod is stopped, interrupts like Ctrl-C for as long as this is entered."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a handler
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

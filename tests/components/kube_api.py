@@ -1,0 +1,170 @@
+"""A server that answers as the Kubernetes API does for ConfigMaps and RayJobs, with an operator that runs the jobs.
+
+Objects are held against the CRD's schema and their names are taken once. The operator walks a job through the states
+that KubeRay reports, and runs its entrypoint for real, in a process of this machine.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rendering import faults
+
+RAYJOBS = re.compile(r"/apis/ray\.io/v1/namespaces/([^/]+)/rayjobs(?:/([^/?]+))?$")
+CONFIG_MAPS = re.compile(r"/api/v1/namespaces/([^/]+)/configmaps/([^/?]+)$")
+
+
+class Cluster:
+    """One namespace.
+
+    config_maps   name → data
+    jobs          name → RayJob
+    created       every manifest that was accepted
+    operator      False: nobody takes the jobs
+    fail          how many of the next jobs end with AppFailed instead of running
+    late          whether jobs never end, and are over at their deadline
+    outage        answers 500 for so many requests
+    """
+
+    def __init__(self, crds: Path) -> None:
+        self.crds = crds
+        self.config_maps: dict[str, dict[str, str]] = {}
+        self.jobs: dict[str, dict[str, Any]] = {}
+        self.created: list[dict[str, Any]] = []
+        self.deleted: list[str] = []
+        self.verbs: set[tuple[str, str]] = set()
+        self.operator, self.late = True, False
+        self.fail = self.outage = 0
+        # Instead of ``python -m components.steps``: a script with the same arguments.
+        self.module = ""
+        self.lock = threading.Lock()
+
+    def answer(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
+        with self.lock:
+            if self.outage:
+                self.outage -= 1
+                return refusal(500, "etcdserver: leader changed")
+            if found := CONFIG_MAPS.match(path):
+                self.verbs.add(("configmaps", "get"))
+                data = self.config_maps.get(found[2])
+                return (200, {"data": data}) if data is not None else refusal(404, f'configmaps "{found[2]}" not found')
+            found = RAYJOBS.match(path)
+            if not found:
+                return refusal(403, f"{method} {path} is forbidden")
+            name = found[2]
+            match method:
+                case "POST" if name is None:
+                    self.verbs.add(("rayjobs", "create"))
+                    return self._create(json.loads(body))
+                case "GET" if name:
+                    self.verbs.add(("rayjobs", "get"))
+                    if name not in self.jobs:
+                        return refusal(404, f'rayjobs.ray.io "{name}" not found')
+                    job = json.loads(json.dumps(self.jobs[name]))
+                    self._reconcile(self.jobs[name])
+                    return 200, job
+                case "DELETE" if name:
+                    self.verbs.add(("rayjobs", "delete"))
+                    self.deleted.append(name)
+                    return (
+                        (200, {}) if self.jobs.pop(name, None) else refusal(404, f'rayjobs.ray.io "{name}" not found')
+                    )
+            return refusal(403, f"{method} {path} is forbidden")
+
+    def _create(self, job: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        if problems := faults(job, self.crds):
+            return refusal(422, f"RayJob.ray.io is invalid: {problems}")
+        name = job["metadata"]["name"]
+        if name in self.jobs:
+            return refusal(409, f'rayjobs.ray.io "{name}" already exists')
+        self.created.append(json.loads(json.dumps(job)))
+        self.jobs[name] = job
+        return 201, job
+
+    def _reconcile(self, job: dict[str, Any]) -> None:
+        """The operator's next step; each look at the job is one."""
+        if not self.operator:
+            return
+        status, spec = job.setdefault("status", {}), job["spec"]
+        match status.get("jobDeploymentStatus"):
+            case None:
+                # What the operator refuses and the schema does not.
+                if len(job["metadata"]["name"]) > 47 or (
+                    spec.get("ttlSecondsAfterFinished") and not spec.get("shutdownAfterJobFinishes")
+                ):
+                    status |= {"jobDeploymentStatus": "ValidationFailed", "reason": "ValidationFailed"}
+                else:
+                    status |= {"jobDeploymentStatus": "Initializing", "rayClusterName": f"{job['metadata']['name']}-x"}
+            case "Initializing":
+                status |= {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING", "dashboardURL": "head:8265"}
+            case "Running" if self.late:
+                status |= {"jobDeploymentStatus": "Failed", "jobStatus": "RUNNING", "reason": "DeadlineExceeded"}
+            case "Running" if self.fail:
+                self.fail -= 1
+                status |= {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED", "reason": "AppFailed"}
+            case "Running":
+                _, *words = shlex.split(spec["entrypoint"])
+                assert words[:2] == ["-m", "components.steps"]
+                words = [self.module, *words[2:]] if self.module else words
+                done = subprocess.run([sys.executable, "-W", "ignore", *words], capture_output=True, text=True)
+                if done.returncode:
+                    status |= {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED", "reason": "AppFailed"}
+                    status["message"] = done.stderr.strip().splitlines()[-1]
+                else:
+                    status |= {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}
+
+
+def refusal(code: int, message: str) -> tuple[int, dict[str, Any]]:
+    return code, {"kind": "Status", "status": "Failure", "code": code, "message": message}
+
+
+@contextmanager
+def serving(cluster: Cluster, folder: Path) -> Iterator[Path]:
+    """The server on a free port; gives a kubeconfig that points at it, namespace ``growth``."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def _do(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            status, content = cluster.answer(self.command, self.path.partition("?")[0], body)
+            payload = json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(payload)))
+            self.end_headers()
+            self.wfile.write(payload)
+
+        do_GET = do_POST = do_DELETE = do_PATCH = do_PUT = _do
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "here", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
+        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me", "namespace": "growth"}}],
+        "users": [{"name": "me", "user": {}}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    try:
+        yield path
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

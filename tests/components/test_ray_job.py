@@ -1,0 +1,254 @@
+"""Steps as Ray jobs, against a server that behaves as the API server and the operator do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kube_api import Cluster, refusal, serving
+from rendering import CHART, render, values_of
+
+from components import steps
+from components.ray_job import run_step
+from components.ray_job.api import KubernetesRayJobs
+from components.ray_job.step import EXCHANGE
+from components.ray_job.watch import Patience, RayJobFailed
+from shadowprice.errors import InvalidInput, Unavailable
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICK = Patience(poll_seconds=0.01, unseen_seconds=0.5, silence_seconds=0.5, removal_seconds=2.0)
+TEMPLATE = "spring-ray-job"
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:kubernetes.*")
+
+
+@pytest.fixture(scope="session")
+def crds(shared_data: Path, missing: Callable[[str], Any]) -> Path:
+    folder = Path(os.environ.get("SHADOWPRICE_CRDS", shared_data.parent / "crds"))
+    if not folder.is_dir():
+        missing(f"no schemas of custom resources at {folder}; set SHADOWPRICE_CRDS")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def template() -> dict[str, str]:
+    """The ConfigMap's data as the chart renders it."""
+    objects = render(values_of(CHART / "ci" / "kubeflow-values.yaml"))
+    [found] = [entry for entry in objects if "rayjob.yaml" in entry.get("data", {})]
+    assert found["metadata"]["name"] == TEMPLATE
+    return found["data"]
+
+
+@pytest.fixture
+def cluster(crds: Path, template: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    made = Cluster(crds)
+    made.config_maps[TEMPLATE] = template
+    with serving(made, tmp_path) as config:
+        monkeypatch.setenv("KUBECONFIG", str(config))
+        yield made
+
+
+@pytest.fixture
+def ask(tmp_path: Path, cluster: Cluster) -> Callable[..., str]:
+    """Runs a small solve-like step as a Ray job: ``copy`` writes what it read."""
+    source = tmp_path / "artifacts" / "state"
+    source.parent.mkdir()
+    source.write_text("42")
+
+    def run(**changes: Any) -> str:
+        target = tmp_path / "artifacts" / "price"
+        arguments = {"state": str(source), "price": str(target), "workspace": str(tmp_path / "ws"), "solver": "auto"}
+        given = {"workspace": str(tmp_path / "ws"), "ray_job": TEMPLATE, "patience": QUICK} | changes
+        run_step("solve", arguments, reads=["state"], writes=["price"], **given)
+        return target.read_text()
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def entrypoint(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the pods run: the same command line, with a solve that needs no feature store."""
+    module = tmp_path / "fake_steps.py"
+    module.write_text(
+        "import json, sys; from pathlib import Path\n"
+        "a = json.loads(sys.argv[2]); out = Path(a['price'])\n"
+        "if Path(a['state']).read_text() == 'bad': sys.exit('solve failed: NotCertified: gap')\n"
+        "out.write_text('price of ' + Path(a['state']).read_text())\n"
+    )
+    monkeypatch.setattr(cluster, "module", str(module), raising=False)
+
+
+def test_a_step_runs_in_a_job_and_leaves_its_result_and_nothing_else(ask, cluster: Cluster, tmp_path: Path) -> None:
+    assert ask() == "price of 42"
+    [job] = cluster.created
+    assert job["metadata"]["name"].startswith("spring-solve-")
+    assert job["spec"]["entrypoint"].startswith("python -m components.steps solve ")
+    assert job["spec"]["shutdownAfterJobFinishes"] is True
+    assert job["spec"]["activeDeadlineSeconds"] > 0
+    assert cluster.jobs == {}
+    assert list((tmp_path / "ws" / EXCHANGE).iterdir()) == []
+
+
+def test_it_does_only_what_the_charts_role_allows(ask, cluster: Cluster) -> None:
+    ask()
+    role = next(e for e in render(values_of(CHART / "ci" / "kubeflow-values.yaml")) if e["kind"] == "Role")
+    allowed = {(resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
+    assert cluster.verbs == allowed
+
+
+def test_a_second_try_joins_the_job_that_runs(ask, cluster: Cluster, monkeypatch) -> None:
+    answer = cluster.answer
+
+    def cut_off(method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
+        return refusal(500, "away") if cluster.created else answer(method, path, body)
+
+    monkeypatch.setattr(cluster, "answer", cut_off)
+    with pytest.raises(Unavailable, match="away"):
+        ask()
+    # The job goes on without whoever watched it.
+    assert len(cluster.jobs) == 1
+    monkeypatch.setattr(cluster, "answer", answer)
+    assert ask() == "price of 42"
+    assert len(cluster.created) == 1
+
+
+def test_a_job_that_failed_is_made_again(ask, cluster: Cluster) -> None:
+    cluster.fail = 1
+    with pytest.raises(RayJobFailed, match="AppFailed"):
+        ask()
+    assert ask() == "price of 42"
+    first, second = (job["metadata"]["name"] for job in cluster.created)
+    assert first == second
+
+
+def test_other_inputs_are_another_job(ask, cluster: Cluster, tmp_path: Path) -> None:
+    ask()
+    (tmp_path / "artifacts" / "state").write_text("43")
+    assert ask() == "price of 43"
+    assert len({job["metadata"]["name"] for job in cluster.created}) == 2
+
+
+def test_a_deadline_is_told(ask, cluster: Cluster) -> None:
+    cluster.late = True
+    with pytest.raises(RayJobFailed, match="DeadlineExceeded"):
+        ask()
+
+
+def test_the_reason_of_a_step_that_fails_is_told(ask, tmp_path: Path) -> None:
+    (tmp_path / "artifacts" / "state").write_text("bad")
+    with pytest.raises(RayJobFailed, match="NotCertified: gap"):
+        ask()
+    assert not (tmp_path / "artifacts" / "price").exists()
+
+
+def test_without_an_operator_the_job_is_taken_back(ask, cluster: Cluster) -> None:
+    cluster.operator = False
+    with pytest.raises(Unavailable, match="is KubeRay running"):
+        ask()
+    assert cluster.jobs == {}
+
+
+def test_a_short_outage_of_the_api_server_is_sat_out(ask, cluster: Cluster, monkeypatch) -> None:
+    answer = cluster.answer
+
+    def flaky(method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
+        if method == "GET" and "rayjobs" in path and len(cluster.created) == 1 and not broken:
+            broken.append(1)
+            cluster.outage = 3
+        return answer(method, path, body)
+
+    broken: list[int] = []
+    monkeypatch.setattr(cluster, "answer", flaky)
+    assert ask() == "price of 42"
+    assert broken
+
+
+def test_a_job_deleted_by_another_is_no_success(ask, cluster: Cluster, monkeypatch) -> None:
+    reconcile = cluster._reconcile
+
+    def gone(job: dict[str, Any]) -> None:
+        reconcile(job)
+        if job["status"]["jobDeploymentStatus"] == "Running":
+            cluster.jobs.clear()
+
+    monkeypatch.setattr(cluster, "_reconcile", gone)
+    with pytest.raises(RayJobFailed, match="deleted by another"):
+        ask()
+
+
+@pytest.mark.parametrize(
+    ("break_it", "told"),
+    [
+        (
+            lambda job: job["spec"].pop("rayClusterSpec") and job["spec"].update(shutdownAfterFinish=True),
+            "shutdownAfter",
+        ),
+        (lambda job: job["spec"].update(backoffLimit="two"), "two"),
+    ],
+)
+def test_a_template_that_the_crd_refuses_is_refused_by_name(ask, cluster: Cluster, break_it, told: str) -> None:
+    job = yaml.safe_load(cluster.config_maps[TEMPLATE]["rayjob.yaml"])
+    break_it(job)
+    cluster.config_maps[TEMPLATE] = {"rayjob.yaml": yaml.safe_dump(job)}
+    with pytest.raises(InvalidInput, match=told):
+        ask()
+    assert cluster.created == []
+
+
+def test_a_missing_template_is_named(ask) -> None:
+    with pytest.raises(InvalidInput, match="other-ray-job"):
+        ask(ray_job="other-ray-job")
+
+
+def test_a_job_needs_the_shared_folder(ask) -> None:
+    with pytest.raises(InvalidInput, match="workspace"):
+        ask(workspace="")
+
+
+def test_the_longest_campaign_leaves_room_for_the_operators_services(ask, cluster: Cluster) -> None:
+    text = cluster.config_maps[TEMPLATE]["rayjob.yaml"]
+    cluster.config_maps[TEMPLATE] = {"rayjob.yaml": text.replace("name: spring\n", f"name: {'x' * 40}\n", 1)}
+    assert ask() == "price of 42"
+    [job] = cluster.created
+    assert len(job["metadata"]["name"]) <= 47
+
+
+def test_without_a_template_the_step_runs_here(ask, cluster: Cluster, monkeypatch) -> None:
+    monkeypatch.setitem(steps.STEPS, "solve", lambda **given: Path(given["price"]).write_text("here"))
+    assert ask(ray_job="") == "here"
+    assert cluster.verbs == set()
+
+
+def test_an_interrupt_removes_the_job_and_its_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.late = False
+    cluster._reconcile = lambda job: job.setdefault("status", {}).update(jobDeploymentStatus="Running")  # type: ignore
+    (tmp_path / "state").write_text("42")
+    code = (
+        "from components.ray_job import run_step\n"
+        f"a = dict(state={str(tmp_path / 'state')!r}, price={str(tmp_path / 'price')!r}, workspace='', solver='')\n"
+        f"run_step('solve', a, reads=['state'], writes=['price'], workspace={str(tmp_path)!r}, ray_job={TEMPLATE!r})\n"
+    )
+    child = subprocess.Popen([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 60
+    while not cluster.created and time.monotonic() < until:
+        time.sleep(0.05)
+    child.send_signal(signal.SIGTERM)
+    _, told = child.communicate(timeout=30)
+    assert child.returncode != 0
+    assert "KeyboardInterrupt" in told
+    assert cluster.jobs == {}
+    assert len(cluster.deleted) == 1
+
+
+def test_without_a_cluster_it_says_so(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
+    with pytest.raises(Unavailable, match="needs a cluster"):
+        KubernetesRayJobs()
