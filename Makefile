@@ -20,6 +20,9 @@ TESTS ?= tests
 WORKERS ?= 2
 TABLES ?=
 QUICK ?=
+ROLES ?=
+BASE ?=
+BUILDER ?=
 export UV_FIND_LINKS := $(or $(UV_FIND_LINKS),$(PIP_FIND_LINKS))
 
 .PHONY: help
@@ -77,6 +80,15 @@ clean: ## Remove what the other targets made
 .PHONY: chart
 chart: install ## Lint and render the chart with both generations of Helm, and check every object
 	$(BIN)/python -m pytest tests/chart
+
+.PHONY: images
+images: ## Container images, with buildah or docker [ROLES="serving ledger pipeline" BASE=image BUILDER=image]
+	@command -v $(PYTHON) >/dev/null || { echo "make images: $(PYTHON) is missing; install Python 3.11 or set PYTHON="; exit 1; }
+	$(PYTHON) images/build.py $(ROLES) --base '$(BASE)' --builder '$(BUILDER)'
+
+.PHONY: test-images
+test-images: install ## Build images on a base made here, and run the rendered chart with them; root, minutes [ROLES="serving pipeline"]
+	BASE='$(BASE)' BUILDER='$(BUILDER)' SHADOWPRICE_TEST_IMAGES='$(or $(ROLES),serving)' $(BIN)/python -m pytest tests/images
 
 .PHONY: manifests
 manifests: install ## Render k8s/ and the chart's README again

@@ -54,6 +54,8 @@ def test_the_contract_names_are_there() -> None:
     assert evaluation.__doc__
 
 
-@pytest.mark.parametrize("target", ["quickstart", "test", "bench", "install", "serve", "lint", "reproduce", "images", "chart", "help"])
+@pytest.mark.parametrize(
+    "target", ["quickstart", "test", "bench", "install", "serve", "lint", "reproduce", "images", "chart", "help"]
+)
 def test_the_makefile_has_the_contract_targets(target: str) -> None:
     assert f"\n{target}:" in (ROOT / "Makefile").read_text()
