@@ -32,9 +32,12 @@ def main() -> int:
         return 2
     background: list[Background] = [partial(sweeping, store, settings.sweep_seconds)]
     if settings.log_dir:
-        # Parquet costs a second of the start; a ledger without a log does not need it.
-        from serving.ledger.log import LogWriter, logged
-
+        try:
+            # Parquet costs a second of the start, and the ledger's image does without.
+            from serving.ledger.log import LogWriter, logged
+        except ModuleNotFoundError as error:
+            print(f"error: --log-dir needs {error.name}; install shadowprice[tables]", file=sys.stderr)
+            return 2
         background.append(partial(logged, LogWriter(store, settings.log_dir), settings.log_seconds))
     app = create_app(store, campaign, hard_stop=settings.hard_stop == "on", token=token, background=background)
     uvicorn.run(
