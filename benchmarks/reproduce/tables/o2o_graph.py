@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Rows, Table, needs_file
-from benchmarks.reproduce.tables.o2o import REPAIR, judge, sampled, training_set
+from benchmarks.reproduce.tables.o2o import REPAIR, judge, training_set
 from shadowprice.datasets.o2o import LABELLED_FILE
 from shadowprice.learning.calibrate import calibrate
 from shadowprice.learning.repair import repair
@@ -17,7 +17,7 @@ GRAPH, TREES = "joint_gnn", "gbdt"
 
 def run(seed: int, quick: bool) -> Rows:
     """Each as trained, calibrated on the validation week as the pipeline does, and repaired."""
-    data = sampled(training_set(), quick)
+    data = training_set(quick)
     config = TrainingConfig(seed=seed, epochs=20 if quick else 400)
     graph, _ = train(data, GRAPH, config, report=lambda row: None)  # noqa: ARG005
     trees = SeparateModels.prepare({"customer": TREES}, data.levels, seed=seed)
