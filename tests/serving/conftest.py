@@ -141,12 +141,16 @@ class World:
         self._ledger_port = free_port()
         self.grpc_port = free_port()
         self.ledger = start_ledger(self.deployment, self._ledger_port)
+        self._predictor_port = free_port()
+        self.predictor = self._start_predictor()
+        self.price: PriceRecord | None = None
+
+    def _start_predictor(self) -> Service:
         os.environ["SHADOWPRICE_GRPC_PORT"] = str(self.grpc_port)
         try:
-            self.predictor = start_predictor(self.deployment, free_port(), self.ledger.url)
+            return start_predictor(self.deployment, self._predictor_port, self.ledger.url)
         finally:
             del os.environ["SHADOWPRICE_GRPC_PORT"]
-        self.price: PriceRecord | None = None
 
     def publish(self, **changes) -> PriceRecord:
         """Publish the next price and wait until it is in force."""
@@ -162,6 +166,17 @@ class World:
         self.ledger.stop()
         self.ledger = start_ledger(self.deployment, self._ledger_port)
         self.ledger.wait_ready(30.0)
+
+    def kill_ledger(self) -> None:
+        self.ledger.process.kill()
+        self.ledger.process.wait()
+        self.restart_ledger()
+
+    def kill_predictor(self) -> None:
+        self.predictor.process.kill()
+        self.predictor.process.wait()
+        self.predictor = self._start_predictor()
+        self.predictor.wait_ready(240.0)
 
     def stop(self) -> None:
         self.predictor.stop()
