@@ -12,7 +12,7 @@ from importlib import import_module
 from benchmarks.cells import RESULTS, Cells
 from benchmarks.document import write
 
-BENCHMARKS = ("allocation", "profile", "demands", "decision", "executors", "ledger", "serving", "vouchers")
+BENCHMARKS = ("allocation", "profile", "demands", "decision", "executors", "ledger", "serving", "vouchers", "pacing")
 
 
 def main() -> None:

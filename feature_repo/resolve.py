@@ -14,10 +14,12 @@ from feature_repo.store import open_store
 from feature_repo.workspace import FEATURES, MODEL, read_campaign
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
+from shadowprice.errors import Conflict
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
+from shadowprice.pacing.pacers import BEFORE, Standing, due, make_pacer
 from shadowprice.pacing.price_store import PriceStore
-from shadowprice.pacing.resolve import Resolution, resolve
+from shadowprice.pacing.resolve import Resolution
 from shadowprice.pacing.state import PricingState
 from shadowprice.price import PriceRecord
 from shadowprice.responses.heads import Head, load_heads
@@ -33,6 +35,7 @@ class Solver:
 
     def __init__(self, workspace: Path) -> None:
         self.campaign = read_campaign(workspace)
+        self.pacer = make_pacer(self.campaign.pacer)
         # Resolved once, so that version and heads belong together even if the link moves meanwhile.
         model = (workspace / MODEL).resolve()
         self.model_version = str(read_meta(model)["model_version"])
@@ -51,19 +54,40 @@ class Solver:
         return Curves(head.levels, head.response(complete)).take(place)
 
     def solve(self, state: PricingState, *, solver: str = "auto") -> Resolution:
-        """Price the rest of the window. Raises :class:`NotCertified` when the price may not be published."""
+        """The next price by the campaign's pacer, from the state and the newest price published.
+
+        Raises:
+            NotCertified: there is none that may be published.
+            Conflict: the moment has a price already, or the pacer keeps the newest.
+        """
         newest = self.prices.latest(self.campaign.name, verified_only=True)
-        return resolve(
-            self.campaign,
-            {side: self.curves(side, accounts) for side, accounts in state.accounts.items() if accounts.size},
-            state.remaining,
-            state.spend,
-            slot=state.slot,
-            version=newest.version + 1 if newest else 1,
-            model_version=self.model_version,
-            now=datetime.now(UTC),
-            solver=solver,
+        place = due(self.pacer.moments(self.campaign.hours), state.at)
+        of_window = newest if newest is not None and newest.window == self.campaign.starts_at else None
+        if of_window is not None and place != BEFORE:
+            same_model = of_window.model_version == self.model_version
+            if same_model and place <= (of_window.slot, of_window.step):
+                raise Conflict(f"slot {place[0]}, step {place[1]} has a price already: version {of_window.version}")
+        found = self.pacer.price(
+            Standing(
+                campaign=self.campaign,
+                at=state.at,
+                place=place,
+                spend=state.spend,
+                remaining=state.remaining,
+                curves=lambda: self._sampled(state),
+                newest=of_window,
+                version=newest.version + 1 if newest else 1,
+                model_version=self.model_version,
+                now=datetime.now(UTC),
+                solver=solver,
+            )
         )
+        if found is None:
+            raise Conflict(f"pacer {self.campaign.pacer!r} keeps version {newest.version if newest else 0}")
+        return found
+
+    def _sampled(self, state: PricingState) -> dict[Side, Curves]:
+        return {side: self.curves(side, accounts) for side, accounts in state.accounts.items() if accounts.size}
 
     def publish(self, record: PriceRecord) -> PriceRecord:
         """Add the record to the price store, which settles who was first, and point the feature store at it."""

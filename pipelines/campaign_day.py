@@ -77,12 +77,19 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
         launch(Deployment.of_run(folder, folder / CAMPAIGN, ledger="replay-ledger.db")) as services,
     ):
         service = ServiceDay(services, solver, traffic, MetricsSpend(services.metrics_urls))
-        played = replay(setting.day, campaign, setting.outcomes, service.decide, service.settle, service.resolve)
+        played = replay(
+            setting.day,
+            campaign,
+            setting.outcomes,
+            service.decide,
+            service.settle,
+            service.resolve,
+            moments=service.moments,
+        )
     with timed("compare"):
         runs = {"service": played, **run_policies(setting)}
         shocked = run_policies(replace(setting, day=day({NOON: 2.0})))
 
-    updated = played.slots[played.slots["updated"]]
     found = CampaignDay(
         dataset=dataset,
         training=training,
@@ -91,7 +98,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
         runs=runs,
         shocked=shocked,
         prices=[solver.prices.read(campaign.name, number) for number in solver.prices.versions(campaign.name)],
-        solve_seconds={int(row["version"]): float(row["resolve_seconds"]) for _, row in updated.iterrows()},
+        solve_seconds={found.record.version: found.seconds for _, found in played.prices},
         single_seconds=service.single_seconds,
         call_seconds=service.call_seconds,
         requests=service.requests,

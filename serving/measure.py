@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,8 +27,8 @@ SAMPLE_ROWS = 4000
 def measure(workspace: Path, out: Path, ledger_url: str, metrics_urls: Sequence[str], prometheus_url: str) -> None:
     """Write the state of the workspace's campaign to ``out``.
 
-    Without a ledger nothing was spent yet: the state is that of the window's first hour, with the
-    past as its traffic. Spend is read from Prometheus when it is configured and from the services'
+    Without a ledger nothing was spent yet: the state is that before the window, with the past as its
+    traffic. Spend is read from Prometheus when it is configured and from the services'
     own metrics otherwise.
 
     Raises:
@@ -40,35 +41,36 @@ def measure(workspace: Path, out: Path, ledger_url: str, metrics_urls: Sequence[
         return
     source: SpendSource = PrometheusSpend(prometheus_url) if prometheus_url else MetricsSpend(list(metrics_urls))
     now = datetime.now(UTC)
-    slot = max(campaign.slot(now), 0)
-    if slot >= campaign.hours:
+    at = max((now - campaign.starts_at) / timedelta(hours=1), 0.0)
+    slots = math.ceil(at)
+    if at >= campaign.hours:
         raise NotCertified(f"the window of campaign {campaign.name!r} ended at {campaign.ends_at.isoformat()}")
     with LedgerClient(ledger_url) as ledger:
         seen = ledger.traffic(since=campaign.starts_at, limit=SAMPLE_ROWS)
-    observed: dict[Side, NDArray[np.int64]] = {side: np.zeros(slot, dtype=np.int64) for side in campaign.sides}
+    observed: dict[Side, NDArray[np.int64]] = {side: np.zeros(slots, dtype=np.int64) for side in campaign.sides}
     for hour in seen["hours"]:
         place = int((datetime.fromisoformat(hour["hour"]) - campaign.starts_at) // timedelta(hours=1))
-        if 0 <= place < slot:
+        if 0 <= place < slots:
             observed[hour["side"]][place] += hour["requests"]
     recent = recent_accounts(campaign, seen["sample"])
-    state_of(campaign, traffic, slot, observed, source.read(campaign.name), recent).save(out)
+    state_of(campaign, traffic, at, observed, source.read(campaign.name), recent).save(out)
 
 
 def state_of(
     campaign: Campaign,
     traffic: Traffic,
-    slot: int,
+    at: float,
     observed: Mapping[Side, NDArray[np.int64]],
     spend: SpendReport,
     recent: Mapping[Side, NDArray[np.str_]],
 ) -> PricingState:
     """The state of a running campaign; a side that has asked little is filled up with its past traffic."""
-    past = past_traffic(traffic.accounts, SAMPLE_ROWS, seed=slot)
+    past = past_traffic(traffic.accounts, SAMPLE_ROWS, seed=int(at))
     accounts: dict[Side, NDArray[np.str_]] = {}
     for side in traffic.accounts:
         own = recent.get(side, np.zeros(0, dtype=str))
         accounts[side] = np.concatenate([own, past[side][: max(SAMPLE_ROWS // 4 - own.size, 0)]])
-    return PricingState(slot, spend, traffic.forecast(campaign).remaining(slot, observed), accounts)
+    return PricingState(at, spend, traffic.forecast(campaign).remaining(at, observed), accounts)
 
 
 def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:
@@ -80,7 +82,7 @@ def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:
         observed_at=datetime.now(UTC),
     )
     remaining = traffic.forecast(campaign).remaining(0, {side: [] for side in traffic.profiles})
-    return PricingState(0, nothing, remaining, past_traffic(traffic.accounts, SAMPLE_ROWS, seed=0))
+    return PricingState(-1.0, nothing, remaining, past_traffic(traffic.accounts, SAMPLE_ROWS, seed=0))
 
 
 def recent_accounts(campaign: Campaign, sample: Sequence[Mapping[str, str]]) -> dict[Side, NDArray[np.str_]]:

@@ -81,6 +81,15 @@ class PredictorMetrics:
             ["campaign"],
             registry=registry,
         ).labels(name)
+        self._solve_seconds = Gauge(
+            "shadowprice_solve_seconds", "Time the solve of the price in force took", ["campaign"], registry=registry
+        ).labels(name)
+        self._pacing_error = Gauge(
+            "shadowprice_pacing_error_ratio",
+            "What was paid when the price in force was solved over what had been planned by then, less one",
+            ["campaign"],
+            registry=registry,
+        ).labels(name)
         self._age = Gauge(
             "shadowprice_price_age_seconds", "Time since the price in force was solved", ["campaign"], registry=registry
         ).labels(name)
@@ -102,6 +111,8 @@ class PredictorMetrics:
         self._version.set(record.version)
         self._gap.set(record.gap)
         self._violation.set(record.violation)
+        self._solve_seconds.set(record.seconds)
+        self._pacing_error.set(record.pacing_error)
         self._age.set_function(lambda: time.time() - solved_at)
 
     def price_rejected(self, reason: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -101,11 +101,16 @@ class ServiceDay:
             source=SOURCE,
         )
 
-    def resolve(self, slot: int, observed: Mapping[Side, NDArray[np.int64]]) -> Resolution:
+    @property
+    def moments(self) -> Sequence[float]:
+        """When the campaign's pacer wants a price."""
+        return self.solver.pacer.moments(self.solver.campaign.hours)
+
+    def resolve(self, at: float, observed: Mapping[Side, NDArray[np.int64]]) -> Resolution:
         """Price the rest of the day from what the services report, publish, and wait until it is in force."""
         campaign = self.solver.campaign
         recent = recent_accounts(campaign, self._ledger.traffic(limit=SAMPLE_ROWS)["sample"])
-        state = state_of(campaign, self.traffic, slot, observed, self.spend.read(campaign.name), recent)
+        state = state_of(campaign, self.traffic, at, observed, self.spend.read(campaign.name), recent)
         found = self.solver.solve(state)
         self.solver.publish(found.record)
         wait_for_price(self.services, found.record.version)

@@ -99,7 +99,8 @@ class Campaign:
     price_ttl_hours is how long a price may be used before answers are marked stale;
     authorisation_ttl_hours how long money stays reserved for an incentive of which nothing is heard.
     exploration is the share ε of requests whose level is drawn uniformly, so that every level keeps
-    being tried with a known propensity.
+    being tried with a known propensity. pacer names how the budget is paced
+    (``shadowprice.pacing.pacers``).
     """
 
     name: str
@@ -112,6 +113,7 @@ class Campaign:
     price_ttl_hours: float = 2.0
     exploration: float = 0.0
     authorisation_ttl_hours: float = 72.0
+    pacer: str = "hourly"
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -177,6 +179,7 @@ class Campaign:
             "price_ttl_hours": self.price_ttl_hours,
             "exploration": self.exploration,
             "authorisation_ttl_hours": self.authorisation_ttl_hours,
+            "pacer": self.pacer,
             "labels": dict(self.labels),
         }
 
@@ -198,6 +201,7 @@ class Campaign:
                 price_ttl_hours=float(data.get("price_ttl_hours", 2.0)),
                 exploration=float(data.get("exploration", 0.0)),
                 authorisation_ttl_hours=float(data.get("authorisation_ttl_hours", 72.0)),
+                pacer=str(data.get("pacer", "hourly")),
                 labels=dict(data.get("labels", {})),
             )
         except KeyError as missing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -12,7 +13,10 @@ from typing import Any
 
 from shadowprice.errors import PriceRejected
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+ADDED = ("window", "step", "at", "requests", "expected", "plan", "pacing_error", "seconds")
+"""Fields that records of schema version 1 do not have."""
+TIMES = ("solved_at", "expires_at", "window")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +31,15 @@ class PriceRecord:
     violation     largest relative excess over a budget; ≤ 0 is feasible
     spent, remaining   minor units when the price was solved
     sample_rows   requests the price was solved on
+    window        when the campaign's window opened, or will; slots, totals and plans are comparable within one window
+    step          which price of its slot it is: 0 the first, the hour's own
+    at            hours since the window opened, when it was solved
+    requests      requests decided when it was solved
+    expected      requests expected in the rest of the window
+    plan          minor units paid or expected of what is promised: when it was solved, and as planned at the
+                  end of its slot and of each later one
+    pacing_error  what was paid over what the record before had planned by then, less one
+    seconds       time the solve took
     """
 
     campaign: str
@@ -45,14 +58,25 @@ class PriceRecord:
     model_version: str
     solved_at: datetime
     expires_at: datetime
+    window: datetime | None = None
+    step: int = 0
+    at: float = 0.0
+    requests: int = 0
+    expected: float = 0.0
+    plan: tuple[float, ...] = ()
+    pacing_error: float = 0.0
+    seconds: float = 0.0
     schema_version: int = SCHEMA_VERSION
     sha256: str = field(default="")
 
     def __post_init__(self) -> None:
         if self.version < 1:
             raise PriceRejected("price record: version must be at least 1")
-        for name in ("solved_at", "expires_at"):
-            if getattr(self, name).tzinfo is None:
+        for name in TIMES:
+            moment = getattr(self, name)
+            if name != "window" and moment is None:
+                raise PriceRejected(f"price record: {name} is missing")
+            if moment is not None and moment.tzinfo is None:
                 raise PriceRejected(f"price record: {name} must carry a time zone")
         if not self.prices:
             raise PriceRejected("price record: it holds no price")
@@ -61,6 +85,10 @@ class PriceRecord:
                 raise PriceRejected(f"price record: price of {name!r} is {price}; it must be finite")
         if not 0 <= self.tie_share <= 1:
             raise PriceRejected("price record: tie_share must lie in [0, 1]")
+        object.__setattr__(self, "plan", tuple(float(amount) for amount in self.plan))
+        numbers = (self.at, self.expected, self.pacing_error, self.seconds, *self.plan)
+        if not all(math.isfinite(number) for number in numbers):
+            raise PriceRejected("price record: at, expected, plan, pacing_error and seconds must be finite")
 
     def checksum(self) -> str:
         """SHA-256 over the canonical JSON of everything but the checksum itself."""
@@ -73,11 +101,32 @@ class PriceRecord:
 
     def verify(self) -> PriceRecord:
         """Itself, or :class:`PriceRejected` when the content does not match the checksum."""
-        if self.schema_version != SCHEMA_VERSION:
-            raise PriceRejected(f"price record: schema_version {self.schema_version} is not {SCHEMA_VERSION}")
+        if self.schema_version not in (1, SCHEMA_VERSION):
+            raise PriceRejected(f"price record: schema_version {self.schema_version} is not 1 or {SCHEMA_VERSION}")
         if self.sha256 != self.checksum():
             raise PriceRejected(f"price record: version {self.version} of {self.campaign!r} fails its checksum")
         return self
+
+    def planned(self, at: float) -> float:
+        """Minor units that were to be paid ``at`` hours after the window opened; NaN without a plan. O(log hours)."""
+        if len(self.plan) < 2:
+            return math.nan
+        ends = [self.at, *(max(self.slot, 0) + 1.0 + hour for hour in range(len(self.plan) - 1))]
+        after = min(max(bisect_right(ends, at), 1), len(ends) - 1)
+        share = (at - ends[after - 1]) / (ends[after] - ends[after - 1])
+        return self.plan[after - 1] + min(max(share, 0.0), 1.0) * (self.plan[after] - self.plan[after - 1])
+
+    def priced_before(self, other: PriceRecord | None) -> bool:
+        """Whether ``other`` has priced this record's slot and step, or a later one, of the same window and model.
+
+        Prices for the time before the window (slot −1) may follow each other.
+        """
+        return (
+            other is not None
+            and self.slot >= 0
+            and (self.window, self.model_version) == (other.window, other.model_version)
+            and (self.slot, self.step) <= (other.slot, other.step)
+        )
 
     def stale(self, now: datetime) -> bool:
         """Whether the record is past its expiry."""
@@ -92,11 +141,13 @@ class PriceRecord:
         """Parse and verify. Raises :class:`PriceRejected` for anything that is not a sound record."""
         try:
             data = json.loads(text)
-            names = {f.name for f in fields(cls)}
+            old = data.get("schema_version") == 1
+            names = {f.name for f in fields(cls)} - (set(ADDED) if old else set())
             if set(data) != names:
                 raise PriceRejected(f"price record: fields differ from the schema: {sorted(set(data) ^ names)}")
-            for key in ("solved_at", "expires_at"):
-                data[key] = datetime.fromisoformat(data[key])
+            for key in TIMES:
+                if data.get(key) is not None:
+                    data[key] = datetime.fromisoformat(data[key])
             return cls(**data).verify()
         except (ValueError, TypeError, AttributeError) as error:
             raise PriceRejected(f"price record: not readable: {error}") from error
@@ -104,6 +155,11 @@ class PriceRecord:
     def _plain(self) -> dict[str, Any]:
         data = asdict(self)
         data["prices"] = dict(self.prices)
-        for key in ("solved_at", "expires_at"):
-            data[key] = data[key].astimezone(UTC).isoformat()
+        data["plan"] = list(self.plan)
+        if self.schema_version == 1:
+            for name in ADDED:
+                del data[name]
+        for key in TIMES:
+            if data.get(key) is not None:
+                data[key] = data[key].astimezone(UTC).isoformat()
         return data

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign, Side
+from shadowprice.curves import Curves
+from shadowprice.errors import NotCertified
 from shadowprice.pacing.day import Day
 from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.outcomes import OutcomeModel, Outcomes, Population
-from shadowprice.pacing.policies import Books, PricedPolicy, Pricer
-from shadowprice.pacing.replay import Replay, ResolveSlot, replay, weighted
+from shadowprice.pacing.pacers import Pacer, make_pacer
+from shadowprice.pacing.policies import Books, PricedPolicy, Pricing
+from shadowprice.pacing.replay import Replay, replay, weighted
+from shadowprice.pacing.window import solve_window
 
 
 @dataclass(frozen=True)
@@ -45,24 +49,95 @@ def run_policies(setting: Setting, *, batch: int = 128, progress: bool = False) 
 
     Without the hard stop a policy's overspend shows; :func:`score` counts what lies within the budget.
     """
-    runs: dict[str, Replay] = {}
-    for name in ("hourly", "static", "hindsight_model", "hindsight"):
-        curves = setting.outcomes.truth if name == "hindsight" else setting.model
-        books = Books(setting.campaign, setting.history)
-        policy = PricedPolicy(setting.campaign, curves, books)
-        pricer = Pricer(policy, setting.forecast)
-        methods: dict[str, ResolveSlot] = {"hourly": pricer.hourly, "static": pricer.static}
-        runs[name] = replay(
-            setting.day,
-            setting.campaign,
-            setting.outcomes,
-            policy,
-            books.settle,
-            methods.get(name, pricer.hindsight(setting.day)),
-            batch=batch,
-            progress=progress,
-        )
-    return runs
+    truth = replace(setting, model=setting.outcomes.truth)
+    return {
+        "hourly": run_pacer(setting, make_pacer("hourly"), batch=batch, progress=progress),
+        "static": run_pacer(setting, make_pacer("static"), batch=batch, progress=progress),
+        "hindsight_model": run_pacer(setting, hindsight(setting), batch=batch, progress=progress),
+        "hindsight": run_pacer(truth, hindsight(truth), batch=batch, progress=progress),
+    }
+
+
+def run_pacer(
+    setting: Setting,
+    pacer: Pacer,
+    *,
+    hard_stop: bool = False,
+    feed_down: tuple[float, float] = (0.0, 0.0),
+    store_down: tuple[float, float] = (0.0, 0.0),
+    delay: float = 0.0,
+    batch: int = 128,
+    progress: bool = False,
+) -> Replay:
+    """Replay the day under a pacer, in process; the options are those of the policy, the pricing and the replay."""
+    books = Books(setting.campaign, setting.history)
+    policy = PricedPolicy(setting.campaign, setting.model, books, hard_stop=hard_stop)
+    pricing = Pricing(policy, setting.forecast, pacer, feed_down=feed_down, store_down=store_down)
+    return replay(
+        setting.day,
+        setting.campaign,
+        setting.outcomes,
+        policy,
+        books.settle,
+        pricing,
+        moments=pricing.moments,
+        delay=delay,
+        batch=batch,
+        progress=progress,
+    )
+
+
+def hindsight(setting: Setting) -> Pacer:
+    """The pacer that knows the day's requests and the curves of ``setting.model``."""
+    day = setting.day
+    asked = {side: day.account_id[day.side == side] for side in setting.campaign.sides}
+    return make_pacer(
+        "hindsight", curves={side: setting.model[side].of(who) for side, who in asked.items() if who.size}
+    )
+
+
+def optimum(setting: Setting) -> float:
+    """Expected value of the linear programme over the day's own requests, on true curves: no policy's mean is higher.
+
+    Exploration is not in it: what it costs shows as a loss.
+    """
+    day, campaign = setting.day, replace(setting.campaign, exploration=0.0)
+    budget = campaign.budget
+    curves: dict[Side, Curves] = {}
+    for side in campaign.sides:
+        mine = day.side == side
+        if mine.any():
+            curves[side] = setting.outcomes.curves(side, day.account_id[mine], day.at[mine])
+    ahead = {side: float(those.accounts) for side, those in curves.items()}
+    return solve_window(campaign, curves, ahead, budget.limit if budget.form == "total" else 0.0).primal
+
+
+def best_fixed_price(setting: Setting, *, rounds: int = 14) -> Outcomes:
+    """What the best single price of a total budget leads to, with the model's curves and the day's own luck.
+
+    The lowest price, to 2e-4 of itself, whose outcomes as drawn stay within the budget: what pacing with these
+    curves can be measured against, whatever they are worth and however lucky the day was. O(rounds · requests).
+
+    Raises:
+        NotCertified: no price keeps the day within its budget.
+    """
+    day, campaign = setting.day, replace(setting.campaign, exploration=0.0)
+    solved = run_pacer(replace(setting, campaign=campaign, day=day.take(slice(0, 1))), hindsight(setting)).prices[0][1]
+    books = Books(campaign, {})
+    policy = PricedPolicy(campaign, setting.model, books)
+    name, start = next(iter(solved.record.prices.items()))
+    low, high, best = start / 4, start * 4, None
+    for _ in range(rounds):
+        middle = float(np.sqrt(low * high))
+        policy.price = replace(solved.record, prices={name: middle})
+        found = setting.outcomes.draw(day, policy(day).level)
+        if found.cost.sum() <= campaign.budget.limit:
+            high, best = middle, found
+        else:
+            low = middle
+    if best is None:
+        raise NotCertified("no price within a factor of four of the optimum's keeps the day within its budget")
+    return best
 
 
 def score(campaign: Campaign, runs: Mapping[str, Replay]) -> pd.DataFrame:

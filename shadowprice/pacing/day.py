@@ -52,10 +52,17 @@ class Day:
         """The requests at ``index`` (indices, mask or slice that keep the order of arrival)."""
         return Day(self.request_id[index], self.account_id[index], self.side[index], self.at[index], self.hours)
 
-    def slot(self, slot: int) -> Day:
-        """The requests of one hour of the window."""
-        first, last = np.searchsorted(self.at, [slot, slot + 1])
+    def between(self, since: float, until: float) -> Day:
+        """The requests from ``since`` on and before ``until``, in hours since the window opened."""
+        first, last = np.searchsorted(self.at, [since, until])
         return self.take(slice(int(first), int(last)))
+
+    def arrivals_before(self, at: float) -> dict[Side, NDArray[np.int64]]:
+        """side → (⌈at⌉,), requests in each slot before ``at``, the last one in progress where ``at`` is not whole."""
+        slots = int(np.ceil(at))
+        earlier = self.at[: int(np.searchsorted(self.at, at))].astype(np.intp)
+        sides = self.side[: earlier.size]
+        return {side: np.bincount(earlier[sides == side], minlength=slots) for side in SIDES}
 
     def counts(self) -> dict[Side, NDArray[np.int64]]:
         """side → (hours,), requests in each slot."""

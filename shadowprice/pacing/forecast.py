@@ -76,15 +76,16 @@ class Forecast:
         """The forecast of a campaign's window from each side's ordinary day."""
         return cls({side: profile.expected(campaign) for side, profile in profiles.items()})
 
-    def remaining(self, slot: int, observed: Mapping[Side, ArrayLike]) -> dict[Side, NDArray[np.float64]]:
-        """Requests expected from ``slot`` to the end of the window, given the whole slots before it.
+    def remaining(self, at: float, observed: Mapping[Side, ArrayLike]) -> dict[Side, NDArray[np.float64]]:
+        """Requests expected from ``at`` to the end of the window, given those before it.
 
         Args:
-            slot: the first slot to forecast, 0 … hours.
-            observed: side → (slot,), requests seen in each earlier slot.
+            at: hours since the window opened, 0 … hours.
+            observed: side → (⌈at⌉,), requests seen in each earlier slot, the last of them in progress where
+                ``at`` is not whole.
 
         Returns:
-            side → (hours − slot,).
+            side → (hours − ⌊at⌋,), the first the rest of the slot in progress.
 
         The ratio of observed to expected is tracked by a discounted mean, each hour weighted by
         its precision: with expected count E and extra variation c its ratio has variance
@@ -94,25 +95,33 @@ class Forecast:
         the last hour's surprise (shrunk the same way) is added and fades by ``PERSISTENCE`` per
         hour: about half of a sudden doubling is believed at the very next solve, and hardly
         anything of it for the evening. Both steps are linear: no thresholds, no jumps between regimes.
+        A slot in progress counts by its elapsed share φ: an expectation of φ·E, and weights and
+        surprises that fade by the φ-th power.
         """
-        return {
-            side: expected[slot:] * self._ratio(expected, _counts(observed, side, slot))
-            for side, expected in self.expected.items()
-        }
+        slot, part = int(at), at - int(at)
+        ahead: dict[Side, NDArray[np.float64]] = {}
+        for side, expected in self.expected.items():
+            seen = _counts(observed, side, slot + (part > 0))
+            rest = expected[slot:].copy()
+            rest[:1] *= 1.0 - part
+            ahead[side] = rest * self._ratio(expected, seen, slot, part)
+        return ahead
 
     @staticmethod
-    def _ratio(expected: NDArray[np.float64], seen: NDArray[np.float64]) -> NDArray[np.float64]:
-        slot = seen.size
+    def _ratio(expected: NDArray[np.float64], seen: NDArray[np.float64], slot: int, part: float) -> NDArray[np.float64]:
         prior = 1.0 / DAY_VARIATION**2
         weight, total, surprise = prior, prior, 0.0
-        for count, mean in zip(seen, expected, strict=False):
+        for hour, (count, whole) in enumerate(zip(seen, expected, strict=False)):
+            elapsed = 1.0 if hour < slot else part
+            mean = whole * elapsed
             precision = mean / (1.0 + HOUR_VARIATION**2 * mean)
-            weight, total = MEMORY * weight + precision, MEMORY * total
-            surprise *= PERSISTENCE
+            weight, total = MEMORY**elapsed * weight + precision, MEMORY**elapsed * total
+            surprise *= PERSISTENCE**elapsed
             if mean > 0:
                 total += precision * count / mean
-                surprise = precision / (precision + prior) * (count / mean - total / weight)
-        ahead = np.arange(1, expected.size - slot + 1)
+                seen_now = precision / (precision + prior) * (count / mean - total / weight)
+                surprise = (1.0 - elapsed) * surprise + seen_now
+        ahead = np.maximum(np.arange(1, expected.size - slot + 1) - part, 0.0)
         ratio: NDArray[np.float64] = np.maximum(total / weight + surprise * PERSISTENCE**ahead, 0.0)
         return ratio
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +75,10 @@ class Outcomes:
     def __len__(self) -> int:
         return int(self.at.size)
 
+    def take(self, index: NDArray[Any]) -> Outcomes:
+        """The outcomes at ``index`` (indices or mask)."""
+        return Outcomes(*(getattr(self, field.name)[index] for field in fields(self)))
+
     @classmethod
     def concatenate(cls, parts: list[Outcomes]) -> Outcomes:
         """Outcomes of several batches in a row."""
@@ -91,12 +96,35 @@ class OutcomeModel:
 
     truth          side → curves of every account that may ask
     shares_before  shares of a merchant in the period before, the denominator of its ratio
+    drift          (hours,), factor on every true response in each hour of the window; 1 throughout when None
     """
 
     campaign: Campaign
     truth: Mapping[Side, Population]
     seed: int = 0
     shares_before: int = 4
+    drift: NDArray[np.float64] | None = None
+
+    def curves(self, side: Side, account_id: NDArray[np.str_], at: NDArray[np.float64]) -> Curves:
+        """True curves of requests of one side, by account and hours since the window opened; a customer's stay ≤ 1."""
+        curves = self.truth[side].of(account_id)
+        if self.drift is None:
+            return curves
+        response = curves.response * self.drift[at.astype(np.intp)].astype(np.float32)
+        return Curves(curves.levels, np.minimum(response, np.float32(1)) if side == "customer" else response)
+
+    @cached_property
+    def _luck(self) -> dict[str, float]:
+        return {}
+
+    def _luck_of(self, request_ids: list[str]) -> NDArray[np.float64]:
+        """Kept, as a comparison asks for each request's once per policy."""
+        known, found = self._luck, np.empty(len(request_ids))
+        for row, name in enumerate(request_ids):
+            if name not in known:
+                known[name] = uniform(f"{self.seed}/{name}")
+            found[row] = known[name]
+        return found
 
     def draw(self, batch: Day, level: NDArray[np.integer]) -> Outcomes:
         """Outcomes of a batch given ``level`` (n,), indices into each side's levels or :data:`NOTHING`.
@@ -113,18 +141,18 @@ class OutcomeModel:
         strangers = set(batch.side.tolist()) - set(self.truth)
         if strangers:
             raise NotFound(f"no true response of side {sorted(strangers)}; there is one of {sorted(self.truth)}")
-        for side, population in self.truth.items():
+        for side in self.truth:
             terms = self.campaign.terms(side)
             rows = np.flatnonzero((batch.side == side) & (chosen != NOTHING))
             picked = chosen[rows]
             if np.any((picked < 0) | (picked >= len(terms.levels))):
                 raise InvalidInput(f"side {side!r} has levels 0 to {len(terms.levels) - 1}", field="level")
-            curves = population.of(batch.account_id[rows])
+            curves = self.curves(side, batch.account_id[rows], batch.at[rows])
             at = (picked, np.arange(rows.size))
             mean[rows] = curves.response[at]
             expected_cost[rows] = terms.cost(curves.response)[at]
             incentive[rows] = np.asarray(terms.levels, dtype=np.int64)[picked]
-            luck = np.array([uniform(f"{self.seed}/{name}") for name in batch.request_id[rows].tolist()])
+            luck = self._luck_of(batch.request_id[rows].tolist())
             if side == "customer":
                 response[rows] = luck < mean[rows]
             else:

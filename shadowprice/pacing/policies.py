@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -17,8 +17,9 @@ from shadowprice.errors import NotFound, Unavailable
 from shadowprice.pacing.day import Accounts, Day
 from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.outcomes import NOTHING, Outcomes, Population
-from shadowprice.pacing.replay import Answers, ResolveSlot
-from shadowprice.pacing.resolve import Resolution, resolve
+from shadowprice.pacing.pacers import Pacer, Standing, due
+from shadowprice.pacing.replay import Answers
+from shadowprice.pacing.resolve import Resolution
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.price import PriceRecord
 
@@ -31,18 +32,28 @@ class Books:
         self.spent = 0
         self.responses: dict[Side, float] = dict.fromkeys(history, 0.0)
         self.requests: dict[Side, int] = dict.fromkeys(history, 0)
+        self.outstanding: dict[Side, int] = dict.fromkeys(history, 0)
         self.recent: dict[Side, deque[str]] = {
             side: deque(accounts.tolist(), maxlen=sample_rows) for side, accounts in history.items()
         }
 
-    def settle(self, outcomes: Outcomes) -> None:
-        """Add the outcomes of a batch."""
-        self.spent += int(outcomes.cost.sum())
+    def authorise(self, batch: Day, level: NDArray[np.int32]) -> None:
+        """Promise what each request of a batch is given."""
         for side, recent in self.recent.items():
+            mine = batch.side == side
+            given = level[mine]
+            amounts = np.asarray(self.campaign.terms(side).levels, dtype=np.int64)
+            self.outstanding[side] += int(amounts[given[given != NOTHING]].sum())
+            self.requests[side] += int(np.count_nonzero(mine))
+            recent.extend(batch.account_id[mine].tolist())
+
+    def settle(self, outcomes: Outcomes) -> None:
+        """Pay what was redeemed and release what was promised."""
+        self.spent += int(outcomes.cost.sum())
+        for side in self.recent:
             mine = outcomes.side == side
             self.responses[side] += float(outcomes.response[mine].sum())
-            self.requests[side] += int(np.count_nonzero(mine))
-            recent.extend(outcomes.account_id[mine].tolist())
+            self.outstanding[side] -= int(outcomes.incentive[mine].sum())
 
     def read(self, campaign: str) -> SpendReport:
         """Totals now, or :class:`NotFound` for a campaign these books are not of."""
@@ -52,6 +63,7 @@ class Books:
             spent=self.spent,
             responses=dict(self.responses),
             requests=dict(self.requests),
+            outstanding=dict(self.outstanding),
             observed_at=datetime.now(UTC),
         )
 
@@ -103,63 +115,75 @@ class PricedPolicy:
             reason[rows] = np.where(decision.explored, "explored", np.where(decision.tied, "tie", "optimal"))
         if self.hard_stop and self.campaign.budget.form == "total":
             self._stop(batch, level, reason)
+        self.books.authorise(batch, level)
         return Answers(level, reason, propensity)
 
     def _stop(self, batch: Day, level: NDArray[np.int32], reason: NDArray[np.str_]) -> None:
-        left = self.campaign.budget.limit - self.books.spent
+        left = self.campaign.budget.limit - self.books.spent - sum(self.books.outstanding.values())
+        levels = {side: self.campaign.terms(side).levels for side in self.campaign.sides}
+        wanted = np.zeros(len(batch), dtype=np.int64)
+        for side, amounts in levels.items():
+            mine = batch.side == side
+            wanted[mine] = np.asarray(amounts, dtype=np.int64)[level[mine]]
+        if wanted.sum() <= left:
+            return
         for row, side in enumerate(batch.side.tolist()):
-            levels = self.campaign.terms(side).levels
-            if levels[level[row]] > left:
-                level[row] = 0 if levels[0] <= left else NOTHING
+            if wanted[row] > left:
+                level[row] = 0 if levels[side][0] <= left else NOTHING
                 reason[row] = "budget_exhausted"
             if level[row] != NOTHING:
-                left -= levels[level[row]]
+                left -= levels[side][level[row]]
 
 
 @dataclass
-class Pricer:
-    """Solves prices for a :class:`PricedPolicy` and puts them in force."""
+class Pricing:
+    """Asks a pacer for prices and puts them in force, in process: the hourly job of a simulation.
+
+    feed_down, store_down  hours (from, to) in which the spend cannot be read, or a price not be published
+    prices                 every record published, in order
+    """
 
     policy: PricedPolicy
     forecast: Forecast
+    pacer: Pacer
+    feed_down: tuple[float, float] = (0.0, 0.0)
+    store_down: tuple[float, float] = (0.0, 0.0)
     model_version: str = "in-process"
 
-    def hourly(self, slot: int, observed: Mapping[Side, NDArray[np.int64]]) -> Resolution:
-        """The system: every slot, the money left over the traffic still to come."""
-        return self._solve(slot, self.policy.books.sample(self.policy.model), self.forecast.remaining(slot, observed))
+    @property
+    def moments(self) -> Sequence[float]:
+        """When a price is asked for."""
+        return self.pacer.moments(self.policy.campaign.hours)
 
-    def static(self, slot: int, observed: Mapping[Side, NDArray[np.int64]]) -> Resolution | None:
-        """One price for the whole window, from the forecast alone."""
-        return self.hourly(0, observed) if slot == 0 else None
+    def __call__(self, at: float, observed: Mapping[Side, NDArray[np.int64]]) -> Resolution | None:
+        """The price at a moment, in force; None where the pacer keeps the last one.
 
-    def hindsight(self, day: Day) -> ResolveSlot:
-        """One price for the whole window, from the requests that will really come."""
-
-        def solve(slot: int, _observed: Mapping[Side, NDArray[np.int64]]) -> Resolution | None:
-            if slot:
-                return None
-            counts = {side: count.astype(np.float64) for side, count in day.counts().items() if count.sum()}
-            model = self.policy.model
-            return self._solve(0, {side: model[side].of(day.account_id[day.side == side]) for side in counts}, counts)
-
-        return solve
-
-    def _solve(
-        self, slot: int, samples: Mapping[Side, Curves], remaining: Mapping[Side, NDArray[np.float64]]
-    ) -> Resolution:
+        Raises:
+            NotCertified: there is none that may be published.
+            Unavailable: feed or store are down.
+        """
         policy = self.policy
+        if self.feed_down[0] <= at < self.feed_down[1]:
+            raise Unavailable("the spend cannot be read")
         spend = policy.books.read(policy.campaign.name)
-        found = resolve(
-            policy.campaign,
-            samples,
-            remaining,
-            spend,
-            slot=slot,
-            version=policy.price.version + 1 if policy.price else 1,
-            model_version=self.model_version,
-            now=spend.observed_at,
+        found = self.pacer.price(
+            Standing(
+                campaign=policy.campaign,
+                at=at,
+                place=due(self.moments, at),
+                spend=spend,
+                remaining=self.forecast.remaining(at, observed),
+                curves=lambda: policy.books.sample(policy.model),
+                newest=policy.price,
+                version=policy.price.version + 1 if policy.price else 1,
+                model_version=self.model_version,
+                now=spend.observed_at,
+            )
         )
-        policy.price = found.record
+        if found is not None:
+            if self.store_down[0] <= at < self.store_down[1]:
+                raise Unavailable("the price store cannot be written")
+            policy.price = found.record
         return found
 
 

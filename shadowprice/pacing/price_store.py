@@ -17,7 +17,8 @@ class PriceStore:
 
     A file is written once, whole, and never changed. Publishing creates it exclusively, so of two
     solvers that publish the same version exactly one succeeds and the other gets
-    :class:`Conflict`. The folder must be on a file system with hard links.
+    :class:`Conflict`. A slot (and step within it) of the window takes one price: a solver that comes
+    after is refused too. The folder must be on a file system with hard links.
     """
 
     def __init__(self, root: str | Path) -> None:
@@ -28,7 +29,8 @@ class PriceStore:
 
         Raises:
             PriceRejected: the record is not sealed, or its content does not match its checksum.
-            Conflict: the version exists, or is not the one after the newest.
+            Conflict: the version exists, is not the one after the newest, or its slot and step have a price
+                already. Only a new model may price a slot again; prices before the window may follow each other.
             Unavailable: the folder cannot be written.
         """
         record.verify()
@@ -37,6 +39,12 @@ class PriceStore:
             raise Conflict(
                 f"price version {record.version} of campaign {record.campaign!r}: the next version is {expected}; "
                 "read the newest price and solve again"
+            )
+        newest = self.latest(record.campaign, verified_only=True)
+        if newest is not None and record.priced_before(newest):
+            raise Conflict(
+                f"slot {record.slot}, step {record.step} of campaign {record.campaign!r} has a price already: "
+                f"version {newest.version} is of slot {newest.slot}, step {newest.step}"
             )
         path = self._path(record.campaign, record.version)
         try:

@@ -13,11 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 from shadowprice.allocation import Allocation
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
+from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.pacing.window import solve_window
 from shadowprice.price import PriceRecord
+
+MAX_SPEND_AGE = timedelta(minutes=10)
+"""Oldest spend that may be priced, and the largest difference of two clocks."""
+
+MAX_STEP = 4.0
+"""Largest factor between two prices in a row, whatever a solve finds: one wrong total must not move the price far."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,7 @@ class Resolution:
     """A certified price, not yet published.
 
     record   sealed; its primal and dual are the value expected of the rest of the window
-    planned  minor units expected to be spent in the record's slot at this price
+    planned  minor units expected to be spent in the rest of the record's slot at this price
     seconds  time that building and solving the problem took
     """
 
@@ -44,7 +51,10 @@ def resolve(
     version: int,
     model_version: str,
     now: datetime,
-    max_spend_age: timedelta = timedelta(minutes=10),
+    step: int = 0,
+    at: float | None = None,
+    newest: PriceRecord | None = None,
+    max_spend_age: timedelta = MAX_SPEND_AGE,
     solver: str = "auto",
 ) -> Resolution:
     """Solve the rest of the window on a sample of recent traffic.
@@ -52,70 +62,134 @@ def resolve(
     Args:
         campaign: terms, budget, and the limits on the certificate.
         samples: side → curves of recent requests, the model's view of the traffic to come.
-        remaining: side → (slots,), requests expected in this slot and each later one.
-        spend: what was spent, answered and requested so far.
-        slot: hour of the window the price is for.
+        remaining: side → (slots,), requests expected in the rest of this slot and in each later one.
+        spend: what was promised, spent, answered and requested so far.
+        slot: hour of the window the price is for; negative before the window.
         version: version of the record, one above the newest published.
         model_version: the model that made the curves.
         now: UTC, stamped on the record; its expiry is the campaign's price_ttl_hours later.
+        step: which price of the slot it is.
+        at: hours since the window opened; the start of the slot when None.
+        newest: the price before this one in the same window, if any: totals may not fall behind it, and the new price
+            stays within a factor of :data:`MAX_STEP` of it (status ``bounded`` where that binds; the
+            certificate is that of the solve).
         max_spend_age: oldest spend that may be priced.
         solver: a name of ``shadowprice.allocation.solvers``; what it finds is certified all the same.
 
     Each request of the sample stands for as many as are expected of its side, so the problem is
-    that of the rest of the window. What may be spent on it is
+    that of the rest of the window. What may be spent on it is what follows, less what promises that are
+    still open are expected to cost (:func:`expected_of_promises`):
 
     - for a ``total``: limit − spent;
     - for a mean ``per_account``: limit·(requests so far + requests to come) − spent;
     - for a mean ``per_response``: limit·(measure so far + measure to come) − spent, where the
       measure is the responses of a side paid on response and the requests of one paid on grant.
 
-    What the campaign's exploration will cost is set aside (:mod:`shadowprice.pacing.window`).
+    What the campaign's exploration will cost is set aside (:mod:`shadowprice.pacing.window`). The plan
+    is the expected spend of the chosen levels over the forecast arrivals, hour by hour.
 
     Raises:
         NotCertified: the price may not be published and the last one stays: the spend is stale or
-            from the future, no request is expected, a side expected has no sample, what is left
-            does not even pay for the cheapest levels (infeasible), or gap or violation exceed the
-            campaign's limits.
+            from the future, totals or the clock went back behind the newest price, no request is
+            expected, a side expected has no sample, what is left does not even pay for the cheapest
+            levels (infeasible), or gap or violation exceed the campaign's limits.
         InvalidInput: a forecast that is not a list of numbers ≥ 0, curves of other levels.
     """
     started = time.perf_counter()
-    age = now - spend.observed_at
-    if not -max_spend_age <= age <= max_spend_age:
-        raise NotCertified(f"the spend was observed {age.total_seconds():.0f} s ago: stale, or the clocks disagree")
+    check_progress(spend, newest, now, max_spend_age)
     ahead = {side: _expected(remaining, side) for side in campaign.sides}
+    promised = expected_of_promises(campaign, samples, spend, newest)
     left = money_left(campaign, spend)
     if campaign.budget.form == "total" and left < 0:
         raise NotCertified(f"the budget is overspent by {-left:.0f} minor units: only the hard stop can answer now")
     curves = _sampled(samples, ahead, slot)
     expected = {side: float(ahead[side].sum()) for side in curves}
-    found = solve_window(campaign, curves, expected, left, solver=solver)
-    solved = found.allocation
-    _certify(campaign, solved, left)
-    planned = sum(found.spend[side] * float(ahead[side][0]) for side in curves)
+    in_hand = left - sum(promised.values())
+    found = solve_window(campaign, curves, expected, in_hand, solver=solver)
+    _certify(campaign, found.allocation, in_hand)
+    price = float(found.allocation.prices[0])
+    bounded = within_a_step(price, newest, campaign.budget.name)
+    committed = spend.spent + sum(promised.values())
+    by_slot = sum(found.spend[side] * ahead[side] for side in curves)
     record = PriceRecord(
         campaign=campaign.name,
         version=version,
         slot=slot,
-        prices={campaign.budget.name: float(solved.prices[0])},
-        tie_share=solved.tie_share,
-        status=solved.status,
+        prices={campaign.budget.name: bounded},
+        tie_share=found.allocation.tie_share if bounded == price else 0.0,
+        status=found.allocation.status if bounded == price else "bounded",
         primal=found.primal,
         dual=found.dual,
-        gap=solved.gap,
-        violation=solved.violation,
+        gap=found.allocation.gap,
+        violation=found.allocation.violation,
         spent=spend.spent,
         remaining=round(left),
         sample_rows=sum(mine.accounts for mine in curves.values()),
         model_version=model_version,
         solved_at=now,
         expires_at=now + timedelta(hours=campaign.price_ttl_hours),
+        window=campaign.starts_at,
+        step=step,
+        at=float(max(slot, 0)) if at is None else at,
+        requests=sum(spend.requests.values()),
+        expected=sum(expected.values()),
+        plan=(committed, *(committed + np.cumsum(by_slot)).tolist()),
+        pacing_error=pacing_error(newest, committed, at),
+        seconds=time.perf_counter() - started,
     )
-    return Resolution(record.sealed(), planned, time.perf_counter() - started)
+    return Resolution(record.sealed(), float(np.asarray(by_slot)[0]), record.seconds)
 
 
 def publish(store: PriceStore, resolution: Resolution) -> PriceRecord:
     """Make a certified price the newest. Errors as :meth:`PriceStore.publish`."""
     return store.publish(resolution.record)
+
+
+def within_a_step(price: float, newest: PriceRecord | None, budget: str) -> float:
+    """The price, moved to the nearest that is within a factor of :data:`MAX_STEP` of the newest positive one."""
+    before = newest.prices.get(budget, 0.0) if newest else 0.0
+    return min(max(price, before / MAX_STEP), before * MAX_STEP) if before > 0 else price
+
+
+def pacing_error(newest: PriceRecord | None, committed: float, at: float | None) -> float:
+    """How far ``committed`` minor units are from the newest price's plan, relative to it; 0 without a plan."""
+    planned = newest.planned(at) if newest is not None and at is not None else 0.0
+    return committed / planned - 1.0 if planned > 0 else 0.0
+
+
+def expected_of_promises(
+    campaign: Campaign, samples: Mapping[Side, Curves], spend: SpendReport, newest: PriceRecord | None
+) -> dict[Side, float]:
+    """side → minor units that promises still open are expected to cost.
+
+    The face value is multiplied by the ratio of expected cost to face value of what the newest price gives
+    the sample; 1 without a price or a sample. A side whose response earns its own allowance (a mean per
+    response, paid on response) is left out: its open promises will earn about what they cost.
+    """
+    expected: dict[Side, float] = {}
+    for side, face in spend.outstanding.items():
+        if face <= 0 or side not in campaign.sides:
+            continue
+        terms = campaign.terms(side)
+        if campaign.budget.form == "per_response" and terms.cost_basis == "on_response":
+            continue
+        ratio = 1.0
+        curves = samples.get(side)
+        if newest is not None and curves is not None and curves.accounts:
+            response = curves.response
+            given = decide(
+                terms.value(response),
+                campaign.net_cost(side, response),
+                list(newest.prices.values()),
+                newest.tie_share,
+                range(curves.accounts),
+                exploration=campaign.exploration,
+            ).level
+            promised = float(np.asarray(terms.levels)[given].sum())
+            cost = float(terms.cost(response)[given, np.arange(given.size)].sum())
+            ratio = cost / promised if promised > 0 else 1.0
+        expected[side] = ratio * face
+    return expected
 
 
 def money_left(campaign: Campaign, spend: SpendReport) -> float:
@@ -131,6 +205,28 @@ def money_left(campaign: Campaign, spend: SpendReport) -> float:
         on_response = budget.form == "per_response" and terms.cost_basis == "on_response"
         earned += spend.responses.get(side, 0.0) if on_response else spend.requests.get(side, 0)
     return budget.limit * earned - spend.spent
+
+
+def check_progress(
+    spend: SpendReport, newest: PriceRecord | None, now: datetime, tolerance: timedelta = MAX_SPEND_AGE
+) -> None:
+    """Refuse, with :class:`NotCertified`, totals and clocks that are behind what is known."""
+    age = now - spend.observed_at
+    if not -tolerance <= age <= tolerance:
+        raise NotCertified(f"the spend was observed {age.total_seconds():.0f} s ago: stale, or the clocks disagree")
+    if newest is None:
+        return
+    if now < newest.solved_at - tolerance:
+        raise NotCertified(
+            f"the newest price was solved {(newest.solved_at - now).total_seconds():.0f} s from now: "
+            "the clocks disagree"
+        )
+    requests = sum(spend.requests.values())
+    if spend.spent < newest.spent or requests < newest.requests:
+        raise NotCertified(
+            f"the totals went back, from {newest.spent} minor units and {newest.requests} requests to {spend.spent} "
+            f"and {requests}: a counter was reset or a service is not counted"
+        )
 
 
 def _expected(remaining: Mapping[Side, ArrayLike], side: Side) -> NDArray[np.float64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from shadowprice.errors import Unavailable
 SPEND = "shadowprice_spend_minor_units_total"
 RESPONSES = "shadowprice_redemptions_total"
 REQUESTS = "shadowprice_decisions_total"
+OUTSTANDING = "shadowprice_outstanding_minor_units"
 REPEAT = "repeat"
 """Reason of a decision that was answered before: it is not a new request."""
 
@@ -28,12 +29,14 @@ class SpendReport:
     spent        minor units paid
     responses    side → units of response: redemptions of customers, share ratios of merchants
     requests     side → requests decided
+    outstanding  side → minor units promised, at face value, and neither paid nor released yet
     observed_at  UTC; the totals are at least as new as this
     """
 
     spent: int
     responses: Mapping[Side, float]
     requests: Mapping[Side, int]
+    outstanding: Mapping[Side, int] = field(default_factory=dict)
     observed_at: datetime
 
 
@@ -70,7 +73,7 @@ class MetricsSpend:
         totals: dict[tuple[str, str], float] = {}
         for url in self.urls:
             for name, labels, value in self._samples(url):
-                if name not in (SPEND, RESPONSES, REQUESTS) or labels.get("campaign") != campaign:
+                if name not in (SPEND, RESPONSES, REQUESTS, OUTSTANDING) or labels.get("campaign") != campaign:
                     continue
                 if name == REQUESTS and labels.get("reason") == REPEAT:
                     continue
@@ -105,17 +108,18 @@ def report_of(totals: Mapping[tuple[str, str], float], campaign: str, observed_a
         Unavailable: a metric has no series for the campaign, a side is unknown, or a value is not
             a finite, non-negative number.
     """
-    for name in (SPEND, RESPONSES, REQUESTS):
+    for name in (SPEND, RESPONSES, REQUESTS, OUTSTANDING):
         if not any(metric == name for metric, _ in totals):
             raise Unavailable(f"no series {name}{{campaign={campaign!r}}}; a service must export it from zero on")
     for (name, side), value in totals.items():
         if name != SPEND and side not in SIDES:
             raise Unavailable(f"{name}{{campaign={campaign!r}}} has side {side!r}; it must be one of {SIDES}")
         if not (math.isfinite(value) and value >= 0):
-            raise Unavailable(f"{name}{{campaign={campaign!r}}} is {value}; a counter is finite and not negative")
+            raise Unavailable(f"{name}{{campaign={campaign!r}}} is {value}; it must be finite and not negative")
     return SpendReport(
         spent=round(totals[SPEND, ""]),
         responses={side: totals.get((RESPONSES, side), 0.0) for side in SIDES},
         requests={side: round(totals.get((REQUESTS, side), 0.0)) for side in SIDES},
+        outstanding={side: round(totals.get((OUTSTANDING, side), 0.0)) for side in SIDES},
         observed_at=observed_at,
     )

@@ -16,18 +16,21 @@ from shadowprice.errors import InvalidInput
 from shadowprice.files import write_whole
 from shadowprice.pacing.spend import SpendReport
 
+Remaining = Mapping[Side, NDArray[np.float64]]
+"""side → (slots,), requests expected in the rest of the slot in progress and in each later one."""
+
 
 @dataclass(frozen=True, eq=False)
 class PricingState:
     """Everything a solve needs besides campaign and model.
 
-    slot       hour of the window the price is for
+    at         hours since the window opened; negative before it
     spend      totals so far
-    remaining  side → float64 (slots,), requests expected in this slot and each later one
+    remaining  side → float64 (slots,), requests expected in the rest of this slot and each later one
     accounts   side → str (n,), accounts of recent requests, as often as each asked
     """
 
-    slot: int
+    at: float
     spend: SpendReport
     remaining: Mapping[Side, NDArray[np.float64]]
     accounts: Mapping[Side, NDArray[np.str_]]
@@ -35,11 +38,12 @@ class PricingState:
     def save(self, path: Path) -> None:
         """Write as JSON, atomically; :meth:`load` is the inverse."""
         body = {
-            "slot": self.slot,
+            "at": self.at,
             "spend": {
                 "spent": self.spend.spent,
                 "responses": dict(self.spend.responses),
                 "requests": dict(self.spend.requests),
+                "outstanding": dict(self.spend.outstanding),
                 "observed_at": self.spend.observed_at.isoformat(),
             },
             "remaining": {side: expected.tolist() for side, expected in self.remaining.items()},
@@ -54,11 +58,12 @@ class PricingState:
             body = json.loads(path.read_text())
             spend = body["spend"]
             return cls(
-                slot=int(body["slot"]),
+                at=float(body["at"]),
                 spend=SpendReport(
                     spent=int(spend["spent"]),
                     responses=spend["responses"],
                     requests=spend["requests"],
+                    outstanding=spend["outstanding"],
                     observed_at=datetime.fromisoformat(spend["observed_at"]),
                 ),
                 remaining={

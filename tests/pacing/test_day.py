@@ -54,15 +54,17 @@ def test_a_shock_multiplies_its_slots_and_leaves_every_other_request_as_it_was()
         if slot in (12, 20):
             continue
         for name in ("request_id", "account_id", "side", "at"):
-            np.testing.assert_array_equal(getattr(plain.slot(slot), name), getattr(shocked.slot(slot), name))
-    assert len(shocked.slot(20)) == 0
-    doubled = [len(draw_day(EXPECTED, WHO, seed=seed, shock={12: 2.0}).slot(12)) for seed in range(30)]
+            np.testing.assert_array_equal(
+                getattr(plain.between(slot, slot + 1), name), getattr(shocked.between(slot, slot + 1), name)
+            )
+    assert len(shocked.between(20, 20 + 1)) == 0
+    doubled = [len(draw_day(EXPECTED, WHO, seed=seed, shock={12: 2.0}).between(12, 12 + 1)) for seed in range(30)]
     assert np.mean(doubled) == pytest.approx(2 * (EXPECTED["customer"][12] + 30), rel=0.05)
 
 
 def test_slots_and_batches_cut_the_day_without_losing_a_request() -> None:
     day = draw_day(EXPECTED, WHO, seed=6)
-    slots = [day.slot(slot) for slot in range(24)]
+    slots = [day.between(slot, slot + 1) for slot in range(24)]
     assert np.concatenate([slot.request_id for slot in slots]).tolist() == day.request_id.tolist()
     assert all(((part.at >= slot) & (part.at < slot + 1)).all() for slot, part in enumerate(slots))
     for side in ("customer", "merchant"):

@@ -11,10 +11,10 @@ from scipy.optimize import linprog
 
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
-from shadowprice.pacing.compare import Setting
+from shadowprice.pacing.compare import Setting, run_pacer
 from shadowprice.pacing.exploration import effective_rows_by_level, explored, value_lost
-from shadowprice.pacing.policies import Books, PricedPolicy, Pricer
-from shadowprice.pacing.replay import Replay, replay
+from shadowprice.pacing.pacers import make_pacer
+from shadowprice.pacing.replay import Replay
 from shadowprice.pacing.window import solve_window
 
 SHARE = 0.1
@@ -26,10 +26,7 @@ def exploring(setting: Setting, share: float) -> Setting:
 
 
 def run(setting: Setting) -> Replay:
-    books = Books(setting.campaign, setting.history)
-    policy = PricedPolicy(setting.campaign, setting.model, books)
-    pricer = Pricer(policy, setting.forecast)
-    return replay(setting.day, setting.campaign, setting.outcomes, policy, books.settle, pricer.hourly, progress=False)
+    return run_pacer(setting, make_pacer("hourly"))
 
 
 @pytest.mark.parametrize("form", ["total", "per_account", "per_response"])

@@ -11,8 +11,9 @@ from shadowprice.errors import InvalidInput, NotCertified, NotFound, Unavailable
 from shadowprice.pacing.compare import Setting
 from shadowprice.pacing.day import Day
 from shadowprice.pacing.outcomes import NOTHING, OutcomeModel, Outcomes
-from shadowprice.pacing.policies import Books, PricedPolicy, Pricer
-from shadowprice.pacing.replay import Answers, Replay, ResolveSlot, replay
+from shadowprice.pacing.pacers import make_pacer
+from shadowprice.pacing.policies import Books, PricedPolicy, Pricing
+from shadowprice.pacing.replay import Answers, Replay, Reprice, replay
 
 
 class System:
@@ -22,16 +23,16 @@ class System:
         self.setting = setting
         self.books = Books(setting.campaign, setting.history)
         self.policy = PricedPolicy(setting.campaign, setting.model, self.books, hard_stop=hard_stop)
-        self.pricer = Pricer(self.policy, setting.forecast)
+        self.pricer = Pricing(self.policy, setting.forecast, make_pacer("hourly"))
 
-    def run(self, resolve_slot: ResolveSlot | None = None, batch: int = 128) -> Replay:
+    def run(self, resolve_slot: Reprice | None = None, batch: int = 128) -> Replay:
         return replay(
             self.setting.day,
             self.setting.campaign,
             self.setting.outcomes,
             self.policy,
             self.books.settle,
-            resolve_slot or self.pricer.hourly,
+            resolve_slot or self.pricer,
             batch=batch,
             progress=False,
         )
@@ -80,7 +81,7 @@ def test_a_slot_without_a_new_price_keeps_the_last_one_and_says_why(
     def dead_at_noon(slot: int, observed: object) -> object:
         if 12 <= slot < 15:
             raise error("the feed is dead")
-        return system.pricer.hourly(slot, observed)  # type: ignore[arg-type]
+        return system.pricer(slot, observed)  # type: ignore[arg-type]
 
     slots = system.run(dead_at_noon).slots  # type: ignore[arg-type]
     assert slots.loc[12:14, "price"].tolist() == [slots.loc[11, "price"]] * 3
@@ -98,7 +99,7 @@ def test_a_dead_feed_for_three_hours_still_ends_on_budget(make_setting: MakeSett
     def dead(slot: int, observed: object) -> object:
         if 12 <= slot < 15:
             raise Unavailable("the feed is dead")
-        return system.pricer.hourly(slot, observed)  # type: ignore[arg-type]
+        return system.pricer(slot, observed)  # type: ignore[arg-type]
 
     system.run(dead)  # type: ignore[arg-type]
     assert system.books.spent == pytest.approx(setting.campaign.budget.limit, rel=0.01)
@@ -133,7 +134,7 @@ def test_ctrl_c_ends_the_replay_and_keeps_what_was_settled(make_setting: MakeSet
             setting.outcomes,
             impatient,
             system.books.settle,
-            system.pricer.hourly,
+            system.pricer,
             progress=False,
         )
     assert sum(system.books.requests.values()) == sum(len(batch) for batch in answered)
@@ -223,7 +224,7 @@ def test_the_progress_bar_counts_requests_and_names_the_campaign(
 ) -> None:
     setting = make_setting(requests=100)
     system = System(setting)
-    replay(setting.day, setting.campaign, setting.outcomes, system.policy, system.books.settle, system.pricer.hourly)
+    replay(setting.day, setting.campaign, setting.outcomes, system.policy, system.books.settle, system.pricer)
     shown = capsys.readouterr().err
     assert "replay spring" in shown
     assert f"{len(setting.day)}/{len(setting.day)}" in shown

@@ -1,0 +1,29 @@
+"""Solving the rest of the window again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shadowprice.pacing.pacers.base import Standing, every
+from shadowprice.pacing.resolve import Resolution
+
+
+@dataclass(frozen=True)
+class Resolving:
+    """Model predictive control: every time the optimum of all that is left (S0, section 5).
+
+    steps        solves in every slot
+    last_steps   solves in the window's last slot, where nothing is left to make up for an error
+    """
+
+    steps: int = 1
+    last_steps: int = 1
+
+    def moments(self, hours: int) -> Sequence[float]:
+        """The start of each slot, and as often within it as asked."""
+        return every([self.steps] * (hours - 1) + [self.last_steps])
+
+    def price(self, standing: Standing) -> Resolution | None:
+        """The price of the money that is left."""
+        return standing.solve()

@@ -1,0 +1,20 @@
+"""One price for the whole window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shadowprice.pacing.pacers.base import Standing
+from shadowprice.pacing.resolve import Resolution
+
+
+class Static:
+    """Solves once, from the forecast alone, and keeps that price."""
+
+    def moments(self, hours: int) -> Sequence[float]:  # noqa: ARG002
+        """The opening."""
+        return [0.0]
+
+    def price(self, standing: Standing) -> Resolution | None:
+        """The first price; None once there is one of this window."""
+        return standing.solve() if standing.newest is None else None
