@@ -36,6 +36,14 @@ def record(**changes: Any) -> PriceRecord:
         "model_version": "m1",
         "solved_at": SOLVED,
         "expires_at": SOLVED + timedelta(hours=2),
+        "window": SOLVED - timedelta(hours=12),
+        "step": 1,
+        "at": 12.25,
+        "requests": 300,
+        "expected": 700.5,
+        "plan": (5100.0, 5400.0, 6000.5, 7000.0),
+        "pacing_error": 0.01,
+        "seconds": 0.02,
     }
     return PriceRecord(**(fields | changes))
 
@@ -110,8 +118,8 @@ def test_an_unknown_field_and_an_unknown_schema_are_refused() -> None:
     body = json.loads(record().sealed().to_json())
     with pytest.raises(PriceRejected, match="surprise"):
         PriceRecord.from_json(json.dumps(body | {"surprise": 1}))
-    newer = record(schema_version=2).sealed()
-    with pytest.raises(PriceRejected, match="schema_version 2"):
+    newer = record(schema_version=3).sealed()
+    with pytest.raises(PriceRejected, match="schema_version 3"):
         PriceRecord.from_json(newer.to_json())
 
 
@@ -147,3 +155,25 @@ def test_sealing_again_gives_the_same_seal() -> None:
     sealed = record().sealed()
     assert sealed.sealed() == sealed
     assert replace(sealed, spent=1).sealed().sha256 != sealed.sha256
+
+
+def test_a_record_of_the_first_schema_is_still_read() -> None:
+    old = record(schema_version=1).sealed()
+    body = json.loads(old.to_json())
+    assert set(body).isdisjoint({"window", "step", "at", "requests", "expected", "plan", "pacing_error", "seconds"})
+    text = json.dumps({key: value for key, value in body.items() if key != "sha256"}, sort_keys=True)
+    compact = json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
+    assert old.sha256 == hashlib.sha256(compact.encode()).hexdigest()
+    read = PriceRecord.from_json(old.to_json())
+    assert (read.prices, read.window, read.plan) == (old.prices, None, ())
+    with pytest.raises(PriceRejected, match="checksum"):
+        PriceRecord.from_json(json.dumps(body | {"spent": 1}))
+    with pytest.raises(PriceRejected, match="fields differ"):
+        PriceRecord.from_json(json.dumps(body | {"step": 1}))
+
+
+def test_the_plan_is_read_off_between_the_hours() -> None:
+    one = record()
+    for at, planned in ((12.25, 5100), (12.625, 5250), (13, 5400), (13.5, 5700.25), (15, 7000), (20, 7000), (3, 5100)):
+        assert one.planned(at) == pytest.approx(planned)
+    assert record(plan=()).planned(13) != record(plan=()).planned(13)  # not a number

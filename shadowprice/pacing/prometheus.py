@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from shadowprice.errors import Unavailable
-from shadowprice.pacing.spend import REPEAT, REQUESTS, RESPONSES, SPEND, SpendReport, fetch, report_of
+from shadowprice.pacing.spend import OUTSTANDING, REPEAT, REQUESTS, RESPONSES, SPEND, SpendReport, fetch, report_of
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,9 @@ class PrometheusSpend:
     """Totals read through Prometheus' HTTP API.
 
     The totals are the counters' current values, not increases: the ledger starts its counters from
-    its database, so what happened while nothing was scraped is not lost. All totals are taken at
+    its database, so what happened while nothing was scraped is not lost. Several replicas of a ledger
+    show the same books: the largest of each series counts once. Raw series are read and not the
+    recorded ones, whose time is that of the rule and hides how old a scrape is. All totals are taken at
     one instant of the server's clock, and their age is measured on that clock too.
 
     base_url         address of the server, without ``/api``
@@ -43,10 +45,12 @@ class PrometheusSpend:
                 f"more than {self.max_age_seconds:.0f} s"
             )
         totals: dict[tuple[str, str], float] = {}
+        decided = f'{REQUESTS}{{campaign="{campaign}",reason!="{REPEAT}"}}'
         for name, query in (
-            (SPEND, f"sum({SPEND}{chosen})"),
-            (RESPONSES, f"sum by (side) ({RESPONSES}{chosen})"),
-            (REQUESTS, f'sum by (side) ({REQUESTS}{{campaign="{campaign}",reason!="{REPEAT}"}})'),
+            (SPEND, f"sum(max by (side) ({SPEND}{chosen}))"),
+            (RESPONSES, f"max by (side) ({RESPONSES}{chosen})"),
+            (REQUESTS, f"sum by (side) (max by (side, level, reason) ({decided}))"),
+            (OUTSTANDING, f"max by (side) ({OUTSTANDING}{chosen})"),
         ):
             for series in self._query(query, at=now):
                 totals[name, series["metric"].get("side", "")] = float(series["value"][1])

@@ -40,7 +40,7 @@ while version < until:
         break
     try:
         store.publish(PriceRecord(
-            campaign="spring", version=version, slot=0, prices={"budget": 0.1}, tie_share=0.0, status="optimal",
+            campaign="spring", version=version, slot=version, prices={"budget": 0.1}, tie_share=0.0, status="optimal",
             primal=1.0, dual=1.0, gap=0.0, violation=0.0, spent=me, remaining=0, sample_rows=1, model_version="m",
             solved_at=at, expires_at=at,
         ).sealed())
@@ -229,4 +229,57 @@ def test_published_files_are_plain_json(store: PriceStore) -> None:
     store.publish(record(1))
     body = json.loads((store.root / "spring" / "0000000001.json").read_text())
     assert body["prices"] == {"budget": 0.001}
-    assert body["schema_version"] == 1
+    assert body["schema_version"] == 2
+
+
+RACERS = SOLVER.replace("slot=version", "slot=slot").replace(
+    """version = 0
+while version < until:
+    newest = store.latest("spring")
+    version = newest.version + 1 if newest else 1
+    if version > until:
+        break
+""",
+    """for slot in range(until):
+    newest = store.latest("spring")
+    version = newest.version + 1 if newest else 1
+""",
+)
+
+
+def test_two_processes_that_price_the_same_slots_leave_exactly_one_record_of_each(tmp_path: Path) -> None:
+    slots = 40
+    solvers = [
+        subprocess.Popen(
+            [sys.executable, "-c", RACERS, str(tmp_path), str(me), str(slots)], stdout=subprocess.PIPE, text=True
+        )
+        for me in (1, 2)
+    ]
+    deadline = time.monotonic() + 60
+    while not all((tmp_path / f"ready-{me}").exists() for me in (1, 2)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    (tmp_path / "go").touch()
+    published = [solver.communicate(timeout=120)[0].split() for solver in solvers]
+    assert [solver.returncode for solver in solvers] == [0, 0]
+    store = PriceStore(tmp_path / "store")
+    records = [store.read("spring", version) for version in store.versions("spring")]
+    assert [one.slot for one in records] == list(range(slots))
+    assert len(published[0]) + len(published[1]) == slots
+
+
+def test_a_slot_takes_one_price_but_a_new_model_or_a_new_window_prices_it_again(store: PriceStore) -> None:
+    opened = datetime(2026, 3, 1, tzinfo=UTC)
+
+    def of(version: int, slot: int, step: int = 0, model: str = "m", window: datetime = opened) -> PriceRecord:
+        plain = {**record(version).__dict__, "slot": slot, "step": step, "model_version": model, "window": window}
+        return PriceRecord(**{**plain, "sha256": ""}).sealed()
+
+    for version, slot, step in ((1, -1, 0), (2, -1, 0), (3, 0, 0), (4, 0, 1), (5, 2, 0)):
+        store.publish(of(version, slot, step))
+    for slot, step in ((2, 0), (1, 0), (0, 1), (0, 0)):
+        with pytest.raises(Conflict, match="has a price already"):
+            store.publish(of(6, slot, step))
+    store.publish(of(6, 2, model="better"))
+    store.publish(of(7, 0, model="better", window=opened + timedelta(days=1)))
+    assert store.versions("spring") == [1, 2, 3, 4, 5, 6, 7]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from prometheus_client import CollectorRegistry, Counter, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
 from shadowprice.errors import Unavailable
 from shadowprice.pacing.prometheus import PrometheusSpend
@@ -48,6 +48,8 @@ class Ledger:
         self.decisions = Counter(
             "shadowprice_decisions", "-", ["campaign", "side", "level", "reason"], registry=registry
         )
+        self.outstanding = Gauge("shadowprice_outstanding_minor_units", "-", ["campaign", "side"], registry=registry)
+        self.outstanding.labels("spring", "customer").set(40)
         self.spend.inc(spent)
         self.redemptions.labels("spring", "customer").inc(redeemed)
         self.decisions.labels("spring", "customer", "0", "optimal").inc(decided)
@@ -126,6 +128,7 @@ def test_totals_are_the_counters_of_the_ledger_and_follow_them(prometheus: Serve
     assert report.spent == 500
     assert report.responses == {"customer": 5.0, "merchant": 0.0}
     assert report.requests == {"customer": 20, "merchant": 4}
+    assert report.outstanding == {"customer": 40, "merchant": 0}
     assert timedelta(0) <= datetime.now(UTC) - report.observed_at < timedelta(seconds=10)
     ledger.spend.inc(123)
     eventually(lambda: readable(prometheus, lambda report: report.spent == 623))

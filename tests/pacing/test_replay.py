@@ -33,6 +33,7 @@ class System:
             self.policy,
             self.books.settle,
             resolve_slot or self.pricer,
+            moments=self.pricer.moments,
             batch=batch,
             progress=False,
         )
@@ -187,12 +188,13 @@ def test_a_day_without_requests_and_a_batch_of_none_are_refused(make_setting: Ma
 
 
 @pytest.mark.parametrize("shock", [None, {12: 2.0}, {22: 4.0}])
-@pytest.mark.parametrize("method", ["hourly", "static"])
+@pytest.mark.parametrize("method", ["hourly", "static", "closing", "mirror_descent", "pi"])
 def test_with_the_hard_stop_no_policy_ever_overspends(
     make_setting: MakeSetting, shock: dict[int, float] | None, method: str
 ) -> None:
     system = System(make_setting(seed=3, requests=4000, shock=shock), hard_stop=True)
-    run = system.run(getattr(system.pricer, method))
+    system.pricer.pacer = make_pacer(method)
+    run = system.run()
     limit = system.setting.campaign.budget.limit
     paid = np.cumsum(run.outcomes.cost)
     assert paid[-1] <= limit
@@ -205,7 +207,7 @@ def test_with_the_hard_stop_no_policy_ever_overspends(
 
 def test_the_hard_stop_holds_within_one_batch_whatever_is_redeemed(make_setting: MakeSetting) -> None:
     system = System(make_setting(requests=800), hard_stop=True)
-    system.pricer.static(0, {})
+    system.pricer(0.0, {"customer": np.zeros(0, dtype=int), "merchant": np.zeros(0, dtype=int)})
     limit = system.setting.campaign.budget.limit
     system.books.spent = int(limit) - 5000
     answers = system.policy(system.setting.day)
@@ -241,8 +243,13 @@ def test_the_sample_is_the_most_recent_traffic(make_setting: MakeSetting) -> Non
     setting = make_setting(requests=400)
     books = Books(setting.campaign, setting.history, sample_rows=100)
     model: OutcomeModel = setting.outcomes
-    drawn: Outcomes = model.draw(setting.day, np.zeros(len(setting.day), dtype=np.int32))
+    level = np.zeros(len(setting.day), dtype=np.int32)
+    books.authorise(setting.day, level)
+    promised = sum(books.outstanding.values())
+    assert promised == int((setting.day.side == "customer").sum()) * setting.campaign.terms("customer").levels[0]
+    drawn: Outcomes = model.draw(setting.day, level)
     books.settle(drawn)
+    assert sum(books.outstanding.values()) == 0
     for side in ("customer", "merchant"):
         last = setting.day.account_id[setting.day.side == side][-100:]
         np.testing.assert_array_equal(books.sample(setting.model)[side].response, setting.model[side].of(last).response)

@@ -25,6 +25,9 @@ class Service:
         self.decisions = Counter(
             "shadowprice_decisions", "-", ["campaign", "side", "level", "reason"], registry=self.registry
         )
+        self.outstanding = Gauge(
+            "shadowprice_outstanding_minor_units", "-", ["campaign", "side"], registry=self.registry
+        )
         Gauge("shadowprice_budget_minor_units", "-", ["campaign"], registry=self.registry).labels("spring").set(9e9)
         self.server, self.thread = start_http_server(0, addr="127.0.0.1", registry=self.registry)
         self.url = f"http://127.0.0.1:{self.server.server_port}/metrics"
@@ -52,6 +55,8 @@ def fill(page: Service, spent: int = 700) -> None:
     page.spend.labels("spring", "customer").inc(spent)
     page.spend.labels("spring", "merchant").inc(50)
     page.spend.labels("autumn", "customer").inc(10_000)
+    page.outstanding.labels("spring", "customer").set(300)
+    page.outstanding.labels("autumn", "customer").set(5000)
     page.redemptions.labels("spring", "customer").inc(7)
     page.redemptions.labels("spring", "merchant").inc(2.5)
     page.decisions.labels("spring", "customer", "0", "optimal").inc(20)
@@ -69,6 +74,7 @@ def test_totals_are_summed_over_labels_and_repeats_are_not_requests(service: Cal
     assert report.spent == 750
     assert report.responses == {"customer": 7.0, "merchant": 2.5}
     assert report.requests == {"customer": 23, "merchant": 4}
+    assert report.outstanding == {"customer": 300, "merchant": 0}
     assert before <= report.observed_at <= datetime.now(UTC)
 
 
@@ -76,6 +82,7 @@ def test_totals_of_several_services_add_up(service: Callable[[], Service]) -> No
     ledger, predictor = service(), service()
     ledger.spend.labels("spring", "customer").inc(120)
     ledger.redemptions.labels("spring", "customer").inc(0)
+    ledger.outstanding.labels("spring", "customer").set(0)
     predictor.decisions.labels("spring", "customer", "0", "optimal").inc(2)
     report = MetricsSpend([ledger.url, predictor.url]).read("spring")
     assert (report.spent, report.requests["customer"], report.responses["customer"]) == (120, 2, 0.0)
@@ -103,6 +110,9 @@ def test_each_missing_total_is_named(service: Callable[[], Service]) -> None:
         MetricsSpend([page.url]).read("spring")
     page.redemptions.labels("spring", "customer").inc(0)
     with pytest.raises(Unavailable, match="shadowprice_decisions_total"):
+        MetricsSpend([page.url]).read("spring")
+    page.decisions.labels("spring", "customer", "0", "optimal").inc(0)
+    with pytest.raises(Unavailable, match="shadowprice_outstanding_minor_units"):
         MetricsSpend([page.url]).read("spring")
 
 
@@ -148,13 +158,15 @@ class _Page(http.server.BaseHTTPRequestHandler):
             200,
             b'shadowprice_spend_minor_units_total{campaign="spring"} NaN\n'
             b'shadowprice_redemptions_total{campaign="spring",side="customer"} 1\n'
-            b'shadowprice_decisions_total{campaign="spring",side="customer"} 1\n',
+            b'shadowprice_decisions_total{campaign="spring",side="customer"} 1\n'
+            b'shadowprice_outstanding_minor_units{campaign="spring",side="customer"} 0\n',
         ),
         (
             200,
             b'shadowprice_spend_minor_units_total{campaign="spring"} 5\n'
             b'shadowprice_redemptions_total{campaign="spring",side="customer"} -1\n'
-            b'shadowprice_decisions_total{campaign="spring",side="customer"} 1\n',
+            b'shadowprice_decisions_total{campaign="spring",side="customer"} 1\n'
+            b'shadowprice_outstanding_minor_units{campaign="spring",side="customer"} 0\n',
         ),
     ],
 )

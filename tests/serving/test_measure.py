@@ -42,7 +42,7 @@ def workspace(tmp_path: Path) -> Path:
 def test_before_the_first_request_nothing_is_spent_and_the_past_is_the_traffic(workspace: Path) -> None:
     measure(workspace, workspace / "state.json", "", [], "")
     state = PricingState.load(workspace / "state.json")
-    assert (state.slot, state.spend.spent) == (0, 0)
+    assert (state.at, state.spend.spent) == (-1, 0)
     assert state.remaining["customer"].sum() == pytest.approx(240)
     assert set(state.accounts["customer"]) == {"past1", "past2"}
 
@@ -88,13 +88,15 @@ def test_spend_and_traffic_of_the_running_ledger_are_what_the_solve_sees(workspa
     finally:
         ledger.stop()
     state = PricingState.load(workspace / "state.json")
-    assert state.slot == 2
+    assert 2 <= state.at < 3.1
     assert state.spend.spent == 140
     assert state.spend.requests["customer"] == 30
     assert state.spend.responses["customer"] == 7
     assert (state.accounts["customer"] == "new").sum() == 30
-    # two silent hours where ten requests each were expected: the rest of the day looks thinner
-    assert 0 < state.remaining["customer"].sum() < 220
+    # Two silent hours where ten requests each were expected, then thirty in part of one: the hour in progress counts.
+    ahead = state.remaining["customer"]
+    assert ahead.size == 24 - int(state.at)
+    assert 0 < ahead.sum() < 3 * 10 * ahead.size
 
 
 def test_a_ledger_that_does_not_answer_and_a_window_that_is_over_are_told_apart(workspace: Path) -> None:
