@@ -20,6 +20,7 @@ from shadowprice.learning.outcome_model import truth_of
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.compare import Setting, run_policies
 from shadowprice.pacing.day import Day, draw_day
+from shadowprice.pacing.exploration import explored
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.outcomes import OutcomeModel, Population
 from shadowprice.pacing.policies import past_traffic
@@ -97,6 +98,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
         evaluation=_evaluation(training_run),
         runs=runs,
         shocked=shocked,
+        exploration=explored(campaign, setting.model, played),
         prices=[solver.prices.read(campaign.name, number) for number in solver.prices.versions(campaign.name)],
         solve_seconds={found.record.version: found.seconds for _, found in played.prices},
         single_seconds=service.single_seconds,

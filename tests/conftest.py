@@ -1,8 +1,16 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
-from collections.abc import Callable
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -37,6 +45,79 @@ def missing() -> Callable[[str], NoReturn]:
         pytest.skip(reason)
 
     return stop
+
+
+@dataclass
+class Prometheus:
+    """A running server and the port that it scrapes."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+    target: int
+
+
+@pytest.fixture(scope="session")
+def free_port() -> Callable[[], int]:
+    """Gives a port that nothing listens on."""
+
+    def find() -> int:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return int(probe.getsockname()[1])
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def eventually() -> Callable[..., None]:
+    """Waits for a condition, and fails when it does not come about."""
+
+    def wait(what: Callable[[], bool], seconds: float = 60.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not what():
+            assert time.monotonic() < deadline, "it never happened"
+            time.sleep(0.05)
+
+    return wait
+
+
+@pytest.fixture(scope="session")
+def run_prometheus(
+    missing: Callable[[str], NoReturn], free_port: Callable[[], int], eventually: Callable[..., None]
+) -> Callable[..., AbstractContextManager[Prometheus]]:
+    """A context with a Prometheus in a folder that scrapes one port four times a second, with rules if given."""
+    binary = shutil.which("prometheus")
+    if binary is None:
+        missing("no prometheus binary (Debian: apt-get install prometheus)")
+
+    @contextmanager
+    def run(folder: Path, rules: Path | None = None) -> Iterator[Prometheus]:
+        port, target = free_port(), free_port()
+        job = {"job_name": "ledger", "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}
+        every = {"scrape_interval": "250ms", "scrape_timeout": "250ms", "evaluation_interval": "1s"}
+        config = {"global": every, "scrape_configs": [job], "rule_files": [str(rules)] if rules else []}
+        (folder / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML
+        address = f"--web.listen-address=127.0.0.1:{port}"
+        files = [f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}"]
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen([binary, *files, address], stdout=log, stderr=subprocess.STDOUT)
+        try:
+
+            def ready() -> bool:
+                assert process.poll() is None, (folder / "log").read_text()
+                try:
+                    with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=1) as answer:
+                        return int(answer.status) == 200
+                except OSError:
+                    return False
+
+            eventually(ready)
+            yield Prometheus(f"http://127.0.0.1:{port}", process, target)
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+
+    return run
 
 
 @pytest.fixture(scope="session")

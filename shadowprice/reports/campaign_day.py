@@ -15,6 +15,7 @@ from shadowprice.datasets.registry import Dataset
 from shadowprice.evaluation.intervals import Estimate
 from shadowprice.learning.outcome_model import truth_note
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.pacing.exploration import ExplorationReport
 from shadowprice.pacing.replay import Replay
 from shadowprice.price import PriceRecord
 from shadowprice.reports import run as shown
@@ -31,6 +32,7 @@ class CampaignDay:
     evaluation     the report's part that the evaluate step wrote
     runs           policy → the day; needs ``service``, ``hourly``, ``static``, ``hindsight``, ``hindsight_model``
     shocked        the same in process, with twice the requests at noon
+    exploration    what uniform draws cost and bought
     prices         every price of the day, oldest first
     solve_seconds  price version → how long its solve took
     single_seconds of every call with one request
@@ -45,6 +47,7 @@ class CampaignDay:
     evaluation: ReportData
     runs: Mapping[str, Replay]
     shocked: Mapping[str, Replay]
+    exploration: ExplorationReport
     prices: Sequence[PriceRecord]
     solve_seconds: Mapping[int, float]
     single_seconds: Sequence[float]
@@ -118,7 +121,11 @@ class CampaignDay:
             },
             steps=dict(self.seconds),
             versions=versions(),
-            notes=(f"The replay is simulated: arrivals {ARRIVALS}; outcomes {outcomes}.", *self.evaluation.notes),
+            notes=(
+                f"The replay is simulated: arrivals {ARRIVALS}; outcomes {outcomes}.",
+                *shown.exploration_notes(self.exploration),
+                *self.evaluation.notes,
+            ),
         )
 
     def summary(self) -> dict[str, Any]:
@@ -137,6 +144,7 @@ class CampaignDay:
             "solve": shown.solve_summary(newest, self.solve_seconds.get(newest.version, float("nan"))),
             "serve": self.serving,
             "pacing": shown.pacing_summary(self.campaign, self.runs),
+            "exploration": shown.exploration_summary(self.exploration),
             "shock": {
                 name: shock[name]
                 for name in ("spend", "overspend", "value", "value_static", "value_hindsight", "overspend_static")

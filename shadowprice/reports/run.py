@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign
 from shadowprice.pacing.compare import score
+from shadowprice.pacing.exploration import ExplorationReport
 from shadowprice.pacing.replay import Replay
 from shadowprice.price import PriceRecord
 from shadowprice.reports.data import Policy, Role, Scenario, Solve
@@ -83,6 +84,29 @@ def pacing_summary(campaign: Campaign, runs: Mapping[str, Replay]) -> dict[str, 
         "overspend_static": int(static["overspend"]),
         "largest_hourly_forecast_error": float(np.nanmax(np.abs(slots["spend"] - slots["planned"]))),
     }
+
+
+def exploration_summary(found: ExplorationReport) -> dict[str, Any]:
+    """The ``exploration`` part of summary.json; effective rows are by side, one for each level."""
+    return {
+        "share": found.share,
+        "requests": found.requests,
+        "spend": found.spend,
+        "value_lost": found.value_lost,
+        "effective_rows": {side: rows.tolist() for side, rows in found.effective_rows.items()},
+    }
+
+
+def exploration_notes(found: ExplorationReport) -> tuple[str, ...]:
+    """What exploration did, in a sentence; nothing where none was asked for."""
+    if not found.share:
+        return ()
+    rows = min(float(mine.min()) for mine in found.effective_rows.values())
+    return (
+        f"{found.share:.1%} of the requests explore: {found.requests} drew their level, which took {found.spend} minor "
+        f"units and costs {found.value_lost:.1f} of the value that is possible; the rarest level is worth {rows:.0f} "
+        "rows of a uniform trial.",
+    )
 
 
 def solves(records: Sequence[PriceRecord], seconds: Mapping[int, float]) -> tuple[Solve, ...]:

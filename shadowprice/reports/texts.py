@@ -58,7 +58,7 @@ def solve_markdown(solves: Sequence[Solve], currency: Currency | None = None) ->
     rows = [
         [
             str(solve.version),
-            str(solve.slot),
+            str(solve.slot) if solve.slot >= 0 else "before",
             solve.status,
             number(100 * solve.price),
             number(solve.primal, 6),

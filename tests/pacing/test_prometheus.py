@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import socket
-import subprocess
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
@@ -20,22 +13,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_serv
 from shadowprice.errors import Unavailable
 from shadowprice.pacing.prometheus import PrometheusSpend
 from shadowprice.pacing.spend import SpendReport
-
-BINARY = shutil.which("prometheus")
-MISSING = "no prometheus binary (Debian: apt-get install prometheus)"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def eventually(what: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.05)
 
 
 class Ledger:
@@ -63,52 +40,16 @@ class Ledger:
         self.thread.join()
 
 
-@dataclass
-class Server:
-    url: str
-    process: subprocess.Popen[bytes]
-    target: int
-
-
 @pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory, missing: Callable[[str], NoReturn]) -> Iterator[Server]:
-    if BINARY is None:
-        missing(MISSING)
-    folder: Path = tmp_path_factory.mktemp("prometheus")
-    port, target = free_port(), free_port()
-    job = {"job_name": "ledger", "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}
-    config = {"global": {"scrape_interval": "250ms", "scrape_timeout": "250ms"}, "scrape_configs": [job]}
-    (folder / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                BINARY,
-                f"--config.file={folder / 'prometheus.yml'}",
-                f"--storage.tsdb.path={folder / 'data'}",
-                f"--web.listen-address=127.0.0.1:{port}",
-            ],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-
-        def ready() -> bool:
-            assert process.poll() is None, (folder / "log").read_text()
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready", timeout=1) as answer:
-                    return int(answer.status) == 200
-            except OSError:
-                return False
-
-        eventually(ready)
-        yield Server(f"http://127.0.0.1:{port}", process, target)
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
+def prometheus(
+    tmp_path_factory: pytest.TempPathFactory, run_prometheus: Callable[..., AbstractContextManager[Any]]
+) -> Iterator[Any]:
+    with run_prometheus(tmp_path_factory.mktemp("prometheus")) as server:
+        yield server
 
 
 @pytest.fixture
-def ledger(prometheus: Server) -> Iterator[Ledger]:
+def ledger(prometheus: Any, eventually: Callable[..., None]) -> Iterator[Ledger]:
     running = Ledger(prometheus.target, spent=500, redeemed=5, decided=20)
     eventually(lambda: readable(prometheus, lambda report: report.spent == 500))
     yield running
@@ -116,14 +57,16 @@ def ledger(prometheus: Server) -> Iterator[Ledger]:
     eventually(lambda: not readable(prometheus, lambda _: True))
 
 
-def readable(prometheus: Server, condition: Callable[[SpendReport], bool]) -> bool:
+def readable(prometheus: Any, condition: Callable[[SpendReport], bool]) -> bool:
     try:
         return condition(PrometheusSpend(prometheus.url).read("spring"))
     except Unavailable:
         return False
 
 
-def test_totals_are_the_counters_of_the_ledger_and_follow_them(prometheus: Server, ledger: Ledger) -> None:
+def test_totals_are_the_counters_of_the_ledger_and_follow_them(
+    prometheus: Any, ledger: Ledger, eventually: Callable[..., None]
+) -> None:
     report = PrometheusSpend(prometheus.url).read("spring")
     assert report.spent == 500
     assert report.responses == {"customer": 5.0, "merchant": 0.0}
@@ -134,17 +77,19 @@ def test_totals_are_the_counters_of_the_ledger_and_follow_them(prometheus: Serve
     eventually(lambda: readable(prometheus, lambda report: report.spent == 623))
 
 
-def test_a_campaign_that_nobody_exports_is_unavailable(prometheus: Server, ledger: Ledger) -> None:
+def test_a_campaign_that_nobody_exports_is_unavailable(prometheus: Any, ledger: Ledger) -> None:
     with pytest.raises(Unavailable, match="no fresh series"):
         PrometheusSpend(prometheus.url).read("winter")
 
 
-def test_an_old_scrape_is_refused(prometheus: Server, ledger: Ledger) -> None:
+def test_an_old_scrape_is_refused(prometheus: Any, ledger: Ledger) -> None:
     with pytest.raises(Unavailable, match="last scraped"):
         PrometheusSpend(prometheus.url, max_age_seconds=-1.0).read("spring")
 
 
-def test_a_ledger_that_went_away_is_missing_and_its_totals_continue_when_it_is_back(prometheus: Server) -> None:
+def test_a_ledger_that_went_away_is_missing_and_its_totals_continue_when_it_is_back(
+    prometheus: Any, eventually: Callable[..., None]
+) -> None:
     first = Ledger(prometheus.target, spent=800, redeemed=8, decided=30)
     eventually(lambda: readable(prometheus, lambda report: report.spent == 800))
     first.close()
@@ -161,7 +106,9 @@ def test_a_ledger_that_went_away_is_missing_and_its_totals_continue_when_it_is_b
         eventually(lambda: not readable(prometheus, lambda _: True))
 
 
-def test_a_server_that_is_not_there_or_not_a_prometheus_is_unavailable(prometheus: Server, ledger: Ledger) -> None:
+def test_a_server_that_is_not_there_or_not_a_prometheus_is_unavailable(
+    prometheus: Any, ledger: Ledger, free_port: Callable[[], int]
+) -> None:
     with pytest.raises(Unavailable, match="does not answer"):
         PrometheusSpend(f"http://127.0.0.1:{free_port()}").read("spring")
     with pytest.raises(Unavailable):

@@ -1,0 +1,128 @@
+"""The chart's rules in a real Prometheus that scrapes the services' own metrics, and a price from what it says."""
+
+from __future__ import annotations
+
+import json
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from prometheus_client import CollectorRegistry, start_http_server
+from rendering import CHART, render, values_of
+
+from serving.ledger.metrics import LedgerCollector
+from serving.ledger.totals import Totals
+from serving.metrics import PredictorMetrics
+from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.curves import Curves
+from shadowprice.pacing.pacers import Standing, make_pacer
+from shadowprice.pacing.prometheus import PrometheusSpend
+
+CAMPAIGN = Campaign(
+    name="summer_2027",
+    sides={"customer": Terms(levels=(10, 100))},
+    budget=Budget(limit=60_000),
+    starts_at=datetime(2027, 6, 1, tzinfo=UTC),
+    hours=10,
+)
+TOTALS = Totals(
+    decisions={("customer", 0, "optimal"): 300, ("customer", 1, "tie"): 100, ("customer", 1, "budget_exhausted"): 1},
+    authorised={"customer": 13_000},
+    outstanding={"customer": 2_000},
+    spent={"customer": 9_000},
+    responses={"customer": 120.0},
+    outcomes={"customer": 380},
+)
+
+
+def rules(folder: Path) -> Path:
+    """The rules of the chart, evaluated every second instead of every half minute."""
+    spec = next(o for o in render(values_of(CHART / "ci" / "production-values.yaml")) if o["kind"] == "PrometheusRule")
+    for group in spec["spec"]["groups"]:
+        group["interval"] = "1s"
+    path = folder / "rules.yaml"
+    path.write_text(yaml.safe_dump(spec["spec"]))
+    return path
+
+
+def ask(url: str, path: str) -> Any:
+    with urllib.request.urlopen(f"{url}{path}", timeout=5) as answer:
+        return json.loads(answer.read())["data"]
+
+
+def value(url: str, query: str) -> float | None:
+    found = ask(url, f"/api/v1/query?{urllib.parse.urlencode({'query': query})}")["result"]
+    return float(found[0]["value"][1]) if found else None
+
+
+def firing(url: str) -> set[str]:
+    return {
+        alert["labels"]["alertname"] for alert in ask(url, "/api/v1/alerts")["alerts"] if alert["state"] == "firing"
+    }
+
+
+def test_recorded_totals_alerts_and_the_next_price_come_from_what_the_services_export(
+    tmp_path: Path, run_prometheus: Callable[..., AbstractContextManager[Any]], eventually: Callable[..., None]
+) -> None:
+    books = [TOTALS]
+    registry = CollectorRegistry()
+    predictor = PredictorMetrics(CAMPAIGN, registry)
+    registry.register(LedgerCollector(CAMPAIGN, lambda: books[0]))
+    curves = Curves(np.array([10, 100]), np.linspace([0.1, 0.3], [0.4, 0.9], 50).T)
+
+    def solved(url: str, newest: Any = None) -> Any:
+        spend = PrometheusSpend(url).read(CAMPAIGN.name)
+        return make_pacer("hourly").price(
+            Standing(
+                campaign=CAMPAIGN,
+                at=4.0,
+                place=(4, 0),
+                spend=spend,
+                remaining={"customer": np.full(6, 100.0)},
+                curves=lambda: {"customer": curves},
+                newest=newest,
+                version=1,
+                model_version="m",
+                now=spend.observed_at,
+            )
+        )
+
+    with run_prometheus(tmp_path, rules(tmp_path)) as server:
+        exporter, thread = start_http_server(server.target, addr="127.0.0.1", registry=registry)
+        try:
+            eventually(lambda: value(server.url, "campaign:shadowprice_spend_minor_units:total") == 9_000)
+            eventually(lambda: value(server.url, "campaign:shadowprice_budget_used:ratio") == 9_000 / 60_000)
+            eventually(lambda: value(server.url, "campaign:shadowprice_outstanding_minor_units:total") == 2_000)
+            assert firing(server.url) == set()
+
+            found = solved(server.url)
+            record = found.record
+            assert (record.spent, record.requests) == (9_000, 401)
+            assert record.plan[0] == 9_000 + 2_000
+            # The price is in force: what its solve took, and how far the spend was off, are exported with it.
+            predictor.price_in_force(replace(record, pacing_error=-0.25, seconds=0.125).sealed())
+            eventually(lambda: value(server.url, "campaign:shadowprice_pacing_error:ratio") == 0.25)
+            assert value(server.url, "shadowprice_solve_seconds") == 0.125
+            assert value(server.url, "shadowprice_pacing_error_ratio") == -0.25
+
+            books[0] = replace(TOTALS, spent={"customer": 60_001}, outstanding={"customer": 0})
+            eventually(lambda: "ShadowpriceOverspend" in firing(server.url))
+            books[0] = TOTALS
+            eventually(lambda: "ShadowpriceOverspend" not in firing(server.url))
+            waiting = {
+                alert["labels"]["alertname"]: alert["state"] for alert in ask(server.url, "/api/v1/alerts")["alerts"]
+            }
+            # A pacing error must last before it is an alarm; the price itself is from 2027 and not old.
+            assert waiting.get("ShadowpricePacingOff") == "pending"
+        finally:
+            exporter.shutdown()
+            exporter.server_close()
+            thread.join()
+        eventually(lambda: value(server.url, "absent(shadowprice_spend_minor_units_total)") == 1)
