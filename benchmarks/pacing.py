@@ -54,7 +54,7 @@ def run(cells: Cells, quick: bool) -> dict[str, Any]:
         ]
     if not quick:
         TABLE.parent.mkdir(parents=True, exist_ok=True)
-        TABLE.write_text(page(found, delayed, exploring, seeds, requests))
+        TABLE.write_text(page(found, delayed, exploring, requests))
     return {"seeds": seeds, "requests": requests, "pacing": found, "delayed": delayed}
 
 
@@ -157,17 +157,20 @@ def _shown(found: tuple[float, float, float]) -> str:
     return f"{found[0]:.2%} [{found[1]:.2%}, {found[2]:.2%}]"
 
 
+def _days(rows: dict[str, list[Row]]) -> str:
+    return f"{len(next(iter(rows.values())))} days"
+
+
 def page(
     found: dict[str, dict[str, list[Row]]],
     delayed: dict[str, list[Row]],
     exploring: dict[float, list[Row]],
-    seeds: int,
     requests: int,
 ) -> str:
     """The whole table as Markdown."""
     parts = [
         "# Pacing on days that go wrong",
-        f"Simulated: {seeds} days of about {requests:,} requests with known truth (`benchmarks/market.py`), the hard "
+        f"Simulated: days of about {requests:,} requests with known truth (`benchmarks/market.py`), the hard "
         "stop on, in process, by the code that the service runs. The optimum is the linear programme's over the day's "
         "own requests and true curves; the best fixed price knows the day's luck too. Values are true means of what "
         "was decided. Intervals are 95 % by Student's t over days. Written by `python -m benchmarks pacing`.",
@@ -177,12 +180,12 @@ def page(
     for name, rows in found.items():
         parts += [
             f"## {name}",
-            f"{SCENARIOS[name].description[0].upper()}{SCENARIOS[name].description[1:]}.",
+            f"{SCENARIOS[name].description[0].upper()}{SCENARIOS[name].description[1:]}; {_days(rows)}.",
             table(rows),
         ]
     parts += [
         "## Outcomes known late",
-        f"A stationary day; outcomes are known {DELAY_HOURS:g} h later in the mean.",
+        f"Stationary days; outcomes are known {DELAY_HOURS:g} h later in the mean; {_days(delayed)}.",
         table(delayed),
     ]
     lines = [
