@@ -72,7 +72,7 @@ def make_price(version: int = 1, price: float = 0.004, **changes) -> PriceRecord
     values = {
         "campaign": "spring",
         "version": version,
-        "slot": 0,
+        "slot": version,
         "prices": {"budget": price},
         "tie_share": 0.4,
         "status": "optimal",
