@@ -178,7 +178,7 @@ def profile(results: Results) -> str:
         parts = sorted(row["parts"].items(), key=lambda part: -part[1])
         told = ", ".join(f"{name} {100 * share / total:.0f} %" for name, share in parts if share > 0.02 * total)
         lines.append([row["instance"], f"{row['accounts']:,}", seconds(total), told])
-    return markdown(("instance", "accounts", "on the clock", "of which"), lines)
+    return markdown(("instance", "accounts", "CPU", "of which"), lines)
 
 
 def goals(results: Results) -> str:
