@@ -15,7 +15,7 @@ from shadowprice.responses import make
 from shadowprice.responses.base import ResponseModel
 from shadowprice.responses.sessions import SessionModel
 
-SESSIONS = 8000
+SESSIONS = 5000
 QUICK_SESSIONS = 1500
 FIRST = 100
 """Data of seed 0: others than those that options were chosen on."""
