@@ -33,7 +33,7 @@ def main() -> int:
     background: list[Background] = [partial(sweeping, store, settings.sweep_seconds)]
     if settings.log_dir:
         try:
-            # Parquet costs a second of the start, and the ledger's image does without.
+            # Parquet costs a second of the start; a ledger without a log does not need it.
             from serving.ledger.log import LogWriter, logged
         except ModuleNotFoundError as error:
             print(f"error: --log-dir needs {error.name}; install shadowprice[tables]", file=sys.stderr)
