@@ -12,7 +12,18 @@ from importlib import import_module
 from benchmarks.cells import RESULTS, Cells
 from benchmarks.document import write
 
-BENCHMARKS = ("allocation", "profile", "demands", "decision", "executors", "ledger", "serving", "vouchers", "pacing")
+BENCHMARKS = (
+    "allocation",
+    "profile",
+    "demands",
+    "decision",
+    "executors",
+    "ledger",
+    "serving",
+    "vouchers",
+    "pacing",
+    "delivery",
+)
 
 
 def main() -> None:

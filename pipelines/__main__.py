@@ -18,7 +18,7 @@ def main() -> int:
     """Command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m pipelines", description="The pipelines, here or in a cluster.")
     commands = parser.add_subparsers(dest="command", required=True)
-    compiling = commands.add_parser("compile", help="write train.yaml and resolve.yaml")
+    compiling = commands.add_parser("compile", help="write <pipeline>.yaml of each")
     compiling.add_argument("folder", type=Path)
     running = commands.add_parser("run", help="run a pipeline in this process's environment")
     running.add_argument("--root", type=Path, help="where artifacts go; <workspace>/pipeline by default")

@@ -16,7 +16,7 @@ from typing import Any
 
 from shadowprice.errors import ShadowpriceError
 
-PIPELINES = ("train", "resolve")
+PIPELINES = ("train", "resolve", "delivery")
 
 TASK = re.compile(r"Executing task .*'([\w-]+)'")
 DONE = re.compile(r"Task .*'([\w-]+)'.* finished with status .*?(SUCCESS|FAILURE|SKIPPED)")
@@ -29,7 +29,7 @@ class PipelineFailed(ShadowpriceError):
 
 
 def run(pipeline: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, float]:
-    """Run ``train`` or ``resolve`` in a process of its own and return the seconds of each step.
+    """Run a pipeline in a process of its own and return the seconds of each step.
 
     Args:
         pipeline: name of a module of this package that has ``<name>_pipeline``.
@@ -87,7 +87,7 @@ def run(pipeline: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, fl
 
 
 def compile_all(folder: Path) -> None:
-    """Write ``train.yaml`` and ``resolve.yaml``, as they are uploaded to a Kubeflow Pipelines backend."""
+    """Write ``<name>.yaml`` of every pipeline, as it is uploaded to a Kubeflow Pipelines backend."""
     from kfp import compiler
 
     folder.mkdir(parents=True, exist_ok=True)

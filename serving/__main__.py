@@ -69,7 +69,7 @@ def _warm_up(config: Config, campaign: Campaign, ledger: Authoriser, model: Camp
     watcher = PriceWatcher(
         PriceStore(config.prices_dir),
         campaign.name,
-        campaign.budget.name,
+        campaign.priced,
         load_model=models.load,
         on_swap=metrics.price_in_force,
         on_rejected=metrics.price_rejected,

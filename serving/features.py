@@ -45,6 +45,10 @@ class Embeddings:
     computed_at: NDArray[np.float64]
     failed: bool
 
+    def take(self, index: NDArray[np.intp]) -> Embeddings:
+        """Those of the accounts at ``index``."""
+        return Embeddings(self.matrix[index], self.known[index], self.computed_at[index], self.failed)
+
 
 class Features:
     """Reads embeddings and never fails: what cannot be read is replaced by the default.

@@ -26,7 +26,7 @@ class PredictorMetrics:
     """Every series of one campaign, present from the start with the value 0."""
 
     def __init__(self, campaign: Campaign, registry: CollectorRegistry = REGISTRY) -> None:
-        name, budget = campaign.name, campaign.budget.name
+        name = campaign.name
         seconds = Histogram(
             "shadowprice_decision_seconds",
             "Time of one call by stage",
@@ -63,12 +63,13 @@ class PredictorMetrics:
             registry=registry,
         )
         self._rejected = {reason: rejected.labels(name, reason) for reason in REJECTED}
-        self._price = Gauge(
+        price = Gauge(
             "shadowprice_price",
-            "Price of money in force, response per minor unit",
+            "Price in force: of money, response per minor unit; of a delivery, value of a seat of each segment",
             ["campaign", "budget"],
             registry=registry,
-        ).labels(name, budget)
+        )
+        self._prices = {priced: price.labels(name, priced) for priced in campaign.priced}
         self._version = Gauge(
             "shadowprice_price_version", "Version of the price in force", ["campaign"], registry=registry
         ).labels(name)
@@ -93,7 +94,6 @@ class PredictorMetrics:
         self._age = Gauge(
             "shadowprice_price_age_seconds", "Time since the price in force was solved", ["campaign"], registry=registry
         ).labels(name)
-        self._budget = budget
 
     @contextmanager
     def stage(self, stage: str) -> Iterator[None]:
@@ -107,7 +107,8 @@ class PredictorMetrics:
     def price_in_force(self, record: PriceRecord) -> None:
         """Show a new price; its age grows by itself from now on."""
         solved_at = record.solved_at.timestamp()
-        self._price.set(record.prices[self._budget])
+        for priced, gauge in self._prices.items():
+            gauge.set(record.prices[priced])
         self._version.set(record.version)
         self._gap.set(record.gap)
         self._violation.set(record.violation)

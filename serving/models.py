@@ -66,6 +66,6 @@ class Models:
             if embeddings.failed:
                 raise Unavailable("the feature store does not answer")
             response = model.heads[side].response(embeddings.matrix)
-            value, cost = self._campaign.terms(side).value(response), self._campaign.net_cost(side, response)
-            decide(value, cost, [0.0], 0.0, ["warm-up"])
+            value, cost = self._campaign.terms(side).value(response), self._campaign.charges(side, response)
+            decide(value, cost, [0.0] * len(cost), 0.0, ["warm-up"])
         return model

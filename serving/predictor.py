@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from serving.in_force import InForce
 from serving.ledger_client import Authorised, Proposal
 from serving.metrics import PredictorMetrics
-from serving.protocol import INPUTS, OUTPUTS, Answers, Requests
+from serving.protocol import INPUTS, NOTHING, OUTPUTS, Answers, Requests
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import decide
 from shadowprice.errors import Conflict, ShadowpriceError, Unavailable
+from shadowprice.responses.heads import allowed_by
 
 
 class Ledger(Protocol):
@@ -79,8 +80,9 @@ class Predictor:
     def answer(self, requests: Requests, calls: int = 1) -> Answers:
         """Answer n requests of any sides; what is unknown or stale degrades the answer, as ``reason`` says.
 
-        Of several reasons the first of repeat, budget_exhausted, stale_price, cold_start, explored,
-        tie, optimal is given. A request id that was answered before, also within the call, gets that answer.
+        Of several reasons the first of ineligible, repeat, budget_exhausted, stale_price, cold_start, explored,
+        tie, optimal is given. A request id that was answered before, also within the call, gets that answer. An
+        account that no level is allowed for is given nothing, and the ledger has nothing to record.
 
         Raises:
             Conflict: a request id stands for another account or side.
@@ -100,11 +102,14 @@ class Predictor:
             rows = [row for row in first.values() if requests.side[row] == side]
             failed |= self._propose(side, rows, requests, in_force, stale, now, proposals)
         wanted = [proposal for proposal in (proposals[row] for row in first.values()) if proposal is not None]
-        stored, unauthorised = self._authorise(wanted, in_force)
+        stored, unauthorised = self._authorise(wanted, in_force) if wanted else ([], False)
         for happened, reason in ((failed, "features"), (stale, "stale_price"), (unauthorised, "unauthorised")):
             if happened:
                 self.metrics.degraded(reason, calls)
         place = {decision.request_id: decision for decision in stored}
+        for request_id, row in first.items():
+            if proposals[row] is None:
+                place[request_id] = _ineligible(request_id)
         return _answers(
             requests,
             first,
@@ -130,21 +135,30 @@ class Predictor:
         request_ids = [requests.request_id[row] for row in rows]
         with self.metrics.stage("features"):
             embeddings = model.features.read(side, [requests.account_id[row] for row in rows])
+        allowed = allowed_by(model.heads[side], embeddings.matrix)
+        if allowed is not None:
+            # Who may be given nothing is not decided for: no score reaches over a rule.
+            able = np.flatnonzero(allowed.any(axis=0))
+            rows, request_ids = [rows[column] for column in able], [request_ids[column] for column in able]
+            embeddings, allowed = embeddings.take(able), allowed[:, able]
+            if not rows:
+                return embeddings.failed
         with self.metrics.stage("curve"):
             response = model.heads[side].response(embeddings.matrix)
         with self.metrics.stage("decide"):
-            cost = self.campaign.net_cost(side, response)
-            prices = [price.prices[self.campaign.budget.name]]
+            cost = self.campaign.charges(side, response)
+            prices = [price.prices[name] for name in self.campaign.priced]
             decision = decide(
                 terms.value(response),
                 cost,
                 prices,
                 price.tie_share,
                 request_ids,
+                allowed,
                 exploration=self.campaign.exploration,
             )
         expected_cost = terms.cost(response)
-        unpaid = response[0] if terms.levels[0] == 0 else np.zeros(len(rows), dtype=np.float32)
+        unpaid = response[0] if terms.incentives[0] == 0 else np.zeros(len(rows), dtype=np.float32)
         reasons = np.where(decision.explored, "explored", np.where(decision.tied, "tie", "optimal")).astype(object)
         reasons[~embeddings.known] = "cold_start"
         if stale:
@@ -168,7 +182,7 @@ class Predictor:
                 account_id=requests.account_id[row],
                 side=side,
                 level=level,
-                incentive=terms.levels[level],
+                incentive=terms.incentives[level],
                 response=chosen,
                 expected_cost=paid,
                 propensity=propensity,
@@ -228,6 +242,19 @@ def _unrecorded(proposal: Proposal) -> Authorised:
         expected_cost=proposal.expected_cost,
         propensity=proposal.propensity,
         reason=proposal.reason,
+        repeat=False,
+    )
+
+
+def _ineligible(request_id: str) -> Authorised:
+    return Authorised(
+        request_id=request_id,
+        level=NOTHING,
+        incentive=0,
+        response=0.0,
+        expected_cost=0.0,
+        propensity=1.0,
+        reason="ineligible",
         repeat=False,
     )
 

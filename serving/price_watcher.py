@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Event, Thread
 
 from serving.in_force import InForce, ServedModel
@@ -19,12 +19,12 @@ class PriceWatcher:
 
     The price says which model decides: a newly registered model comes into force with the first price
     solved for it, in one step (:class:`serving.in_force.InForce`). A version is never gone back on. A
-    record that fails its checksum, belongs to another campaign or version, lacks the campaign's budget,
+    record that fails its checksum, belongs to another campaign or version, lacks a price the campaign needs,
     or names a model that is missing, damaged or unfit is ignored, and the pair in force stays;
     ``on_rejected`` hears of each such version once. A reader takes :attr:`current` once per call.
 
     Args:
-        store, campaign, budget: where to look, and the name of the budget a price must hold.
+        store, campaign, priced: where to look, and the names that a record must hold a price of.
         load_model: gives the model of a version, loaded and warm; NotFound or InvalidInput when there
             is none that may be used, Unavailable when it is worth asking again.
         on_swap: called with every price that comes into force.
@@ -36,7 +36,7 @@ class PriceWatcher:
         self,
         store: PriceStore,
         campaign: str,
-        budget: str,
+        priced: Sequence[str],
         *,
         load_model: Callable[[str], ServedModel],
         on_swap: Callable[[PriceRecord], None],
@@ -46,7 +46,7 @@ class PriceWatcher:
         self.current: InForce | None = None
         self._store = store
         self._campaign = campaign
-        self._budget = budget
+        self._priced = tuple(priced)
         self._load_model = load_model
         self._on_swap = on_swap
         self._on_rejected = on_rejected
@@ -80,8 +80,9 @@ class PriceWatcher:
         for version in reversed([version for version in versions if version > in_force]):
             try:
                 record = self._store.read(self._campaign, version)
-                if self._budget not in record.prices:
-                    raise PriceRejected(f"version {version} holds no price of budget {self._budget!r}")
+                missing = [name for name in self._priced if name not in record.prices]
+                if missing:
+                    raise PriceRejected(f"version {version} holds no price of {', '.join(missing)}")
                 found = InForce(record, self._model_of(record))
             except PriceRejected as error:
                 self._reject(version, "unsound", str(error))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
@@ -26,19 +26,44 @@ BudgetForm = Literal["total", "per_account", "per_response"]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Segment:
+    """One offer of a guaranteed delivery, such as a fund (S2).
+
+    name        of the offer
+    demand      how many accounts exactly are to be given it
+    risk_level  the least risk tolerance of an account that may be given it; None: anybody may
+    """
+
+    name: str
+    demand: int
+    risk_level: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise InvalidInput("must not be empty", field="segment.name")
+        if isinstance(self.demand, bool) or not isinstance(self.demand, int) or self.demand < 0:
+            raise InvalidInput(
+                f"must be a whole number of accounts, not negative, got {self.demand!r}", field="segment.demand"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Terms:
     """What one side of the market is offered.
 
-    levels      incentive values in minor units, ascending; equal ones are different offers of one amount
+    levels      incentive values in minor units, ascending; equal ones are different offers of one amount; of a
+                delivery the numbers of the segments, 0, 1, …
     cost_basis  ``on_response``: the incentive is paid only on response (g = r·f, m = f);
                 ``on_grant``: it is paid for certain (g = r, m = 1). S0 charges both ways:
                 eq. 16 the first, eq. 17–20 the second.
     weight      worth of one unit of this side's response in the objective
+    segments    of a guaranteed delivery: what each level is; nothing is paid for it
     """
 
     levels: tuple[int, ...]
     cost_basis: CostBasis = "on_response"
     weight: float = 1.0
+    segments: tuple[Segment, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tuple(int(level) for level in check_levels(self.levels, ordered=False)))
@@ -46,6 +71,15 @@ class Terms:
             raise InvalidInput(f"must be one of {get_args(CostBasis)}, got {self.cost_basis!r}", field="cost_basis")
         if not (np.isfinite(self.weight) and self.weight > 0):
             raise InvalidInput("must be a positive number", field="weight")
+        if self.segments and self.levels != tuple(range(len(self.segments))):
+            raise InvalidInput("must number the segments 0, 1, …", field="levels")
+        if len({segment.name for segment in self.segments}) < len(self.segments):
+            raise InvalidInput("names must differ", field="segments")
+
+    @property
+    def incentives(self) -> tuple[int, ...]:
+        """Money promised at each level, minor units: none in a delivery."""
+        return (0,) * len(self.segments) if self.segments else self.levels
 
     def value(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """(J, N): the worth of each level."""
@@ -53,7 +87,7 @@ class Terms:
 
     def cost(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """(J, N): expected money paid at each level, in minor units (S0 eq. 16 or 17)."""
-        paid = np.asarray(self.levels, dtype=np.float64)[:, None]
+        paid = np.asarray(self.incentives, dtype=np.float64)[:, None]
         if self.cost_basis == "on_grant":
             return np.broadcast_to(paid, np.shape(response)).copy()
         return paid * np.asarray(response, dtype=np.float64)
@@ -129,6 +163,8 @@ class Campaign:
             raise InvalidInput(
                 f"must be a whole number of hours, at least 1, got {self.hours!r}", field="campaign.hours"
             )
+        if len(self.sides) > 1 and any(terms.segments for terms in self.sides.values()):
+            raise InvalidInput("a delivery has one side: its seats are all that is priced", field="campaign.sides")
         for name in ("gap_limit", "violation_limit", "price_ttl_hours", "authorisation_ttl_hours"):
             if not (np.isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise InvalidInput("must be a positive number", field=f"campaign.{name}")
@@ -152,6 +188,19 @@ class Campaign:
             )
         return self.sides[side]
 
+    @property
+    def priced(self) -> tuple[str, ...]:
+        """What a price record must hold a price of: the budget, or every segment of a delivery."""
+        found = tuple(segment.name for terms in self.sides.values() for segment in terms.segments)
+        return found or (self.budget.name,)
+
+    def charges(self, side: Side, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        """(K, J, N): what each level takes of each thing that is :attr:`priced`: money, or one seat of its segment."""
+        segments = self.terms(side).segments
+        if not segments:
+            return self.net_cost(side, response)[None]
+        return np.broadcast_to(np.eye(len(segments))[:, :, None], (len(segments), *np.shape(response)))
+
     def net_cost(self, side: Side, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """(J, N): the cost that the price multiplies at decision time, ``g − B·m`` (S0 eq. 19–20).
 
@@ -169,6 +218,7 @@ class Campaign:
             "name": self.name,
             "sides": {
                 side: {"levels": list(t.levels), "cost_basis": t.cost_basis, "weight": t.weight}
+                | ({"segments": [asdict(segment) for segment in t.segments]} if t.segments else {})
                 for side, t in self.sides.items()
             },
             "budget": {"name": self.budget.name, "form": self.budget.form, "limit": self.budget.limit},
@@ -190,7 +240,12 @@ class Campaign:
             return cls(
                 name=data["name"],
                 sides={
-                    side: Terms(levels=tuple(t["levels"]), cost_basis=t["cost_basis"], weight=t.get("weight", 1.0))
+                    side: Terms(
+                        levels=tuple(t["levels"]),
+                        cost_basis=t["cost_basis"],
+                        weight=t.get("weight", 1.0),
+                        segments=tuple(Segment(**each) for each in t.get("segments", [])),
+                    )
                     for side, t in data["sides"].items()
                 },
                 budget=Budget(**data["budget"]),

@@ -19,5 +19,8 @@ TABLES: dict[str, str] = {
     "s3_table3": "benchmarks.reproduce.tables.s3_table3",
     "s3_figure4": "benchmarks.reproduce.tables.s3_figure4",
     "s1_lowest_level": "benchmarks.reproduce.tables.s1_lowest_level",
+    "s2_table1": "benchmarks.reproduce.tables.s2_table1",
+    "s2_table2": "benchmarks.reproduce.tables.s2_table2",
+    "s2_figure6": "benchmarks.reproduce.tables.s2_figure6",
 }
 """Name → module with a ``TABLE``."""

@@ -55,7 +55,7 @@ def ceiling(campaign: Campaign, hard_stop: bool) -> int | None:
 
 
 def _refused(campaign: Campaign, item: Item, granted: Decision) -> Decision:
-    levels = campaign.sides[item.side].levels
+    levels = campaign.sides[item.side].incentives
     free = levels[0] == 0
     return replace(
         granted,
@@ -72,7 +72,7 @@ def _refused(campaign: Campaign, item: Item, granted: Decision) -> Decision:
 def _check(campaign: Campaign, item: Item, where: str) -> None:
     if item.side not in campaign.sides:
         raise Unprocessable(f"the campaign has {sorted(campaign.sides)}, not {item.side!r}", field=f"{where}.side")
-    levels = campaign.sides[item.side].levels
+    levels = campaign.sides[item.side].incentives
     if item.level >= len(levels):
         raise Unprocessable(f"must be below {len(levels)}", field=f"{where}.level")
     if item.incentive != levels[item.level]:

@@ -44,6 +44,11 @@ class Head(Protocol):
         """Expected response (J, N) of N accounts from their embeddings (N, D)."""
 
 
+def allowed_by(head: Head, embedding: NDArray[np.float32]) -> NDArray[np.bool_] | None:
+    """bool (J, N): levels that may be given to the accounts, or None where a head has no rule."""
+    return head.allowed(embedding) if isinstance(head, DeliveryHead) else None
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HazardHead:
     """f_j = 1 − exp(−Λ_j), Λ_j = Λ_0 + Σ_{k≤j} (r_k − r_{k−1})·exp(w_k·h + b_k)  (S0 eq. 7–9).
@@ -171,7 +176,24 @@ class StoredHead:
         return np.ascontiguousarray(embedding[:, : self.levels.size].T, dtype=np.float32)
 
 
-HEADS: dict[str, type[Head]] = {head.kind: head for head in (HazardHead, LinearHead, LogitHead, DssmHead, StoredHead)}
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DeliveryHead(StoredHead):
+    """The embedding is what each of J offers is worth for the account, and behind it the account's risk tolerance.
+
+    risk_level (J,), the least tolerance at which an offer may be given; −inf where anybody may. O(N·J).
+    """
+
+    kind: ClassVar[str] = "delivery"
+    risk_level: NDArray[np.float64]
+
+    def allowed(self, embedding: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """bool (J, N): offers that are not too risky for the account."""
+        return np.asarray(self.risk_level[:, None] <= embedding[:, self.levels.size])
+
+
+HEADS: dict[str, type[Head]] = {
+    head.kind: head for head in (HazardHead, LinearHead, LogitHead, DssmHead, StoredHead, DeliveryHead)
+}
 """Heads by name; a new one is a class with ``kind`` and an entry here."""
 
 

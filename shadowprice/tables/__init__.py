@@ -5,13 +5,14 @@ Identifiers are text, times are UTC, money is whole minor units. ``docs/tables.m
 
 from shadowprice.tables.schema import SESSION_TABLES, TABLES
 from shadowprice.tables.validation import SessionTables, Tables, validate_sessions, validate_some, validate_tables
-from shadowprice.tables.views import campaign_from_tables, labelled, response_of
+from shadowprice.tables.views import behaviours, campaign_from_tables, labelled, response_of
 
 __all__ = [
     "SESSION_TABLES",
     "TABLES",
     "SessionTables",
     "Tables",
+    "behaviours",
     "campaign_from_tables",
     "labelled",
     "response_of",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from shadowprice.campaign import SIDES, Budget, Campaign, Side, Terms
+from shadowprice.campaign import SIDES, Budget, Campaign, Segment, Side, Terms
 from shadowprice.errors import InvalidInput
 from shadowprice.tables.rules import FUND
 from shadowprice.tables.validation import Tables
@@ -63,7 +63,12 @@ def campaign_from_tables(tables: Tables) -> Campaign:
         levels = _levels(tables, side)
         if levels.size:
             weight = row["weight_merchant"] if side == "merchant" and pd.notna(row["weight_merchant"]) else 1.0
-            sides[side] = Terms(levels=tuple(levels), cost_basis=row[f"cost_basis_{side}"], weight=float(weight))
+            sides[side] = Terms(
+                levels=tuple(levels),
+                cost_basis=row[f"cost_basis_{side}"],
+                weight=float(weight),
+                segments=_segments(tables, side),
+            )
     return Campaign(
         name=row["campaign_id"],
         sides=sides,
@@ -71,6 +76,31 @@ def campaign_from_tables(tables: Tables) -> Campaign:
         starts_at=row["starts_at"].to_pydatetime(),
         hours=int(row["hours"]),
     )
+
+
+def behaviours(tables: Tables, side: Side) -> pd.DataFrame:
+    """account_id, level, action, ts: what accounts did with the funds of a side; without a table of actions no row."""
+    if tables.action is None:
+        nothing = {"account_id": [], "level": [], "action": [], "ts": pd.to_datetime([], utc=True)}
+        return pd.DataFrame(nothing).astype({"account_id": object, "level": "int64", "action": object})
+    number = tables.offer[tables.offer["side"] == side].set_index("offer_id")["order_index"]
+    own = tables.action[tables.action["offer_id"].isin(number.index)].reset_index(drop=True)
+    level = own["offer_id"].map(number).astype("int64")
+    return own[["account_id", "action", "ts"]].assign(level=level)
+
+
+def _segments(tables: Tables, side: Side) -> tuple[Segment, ...]:
+    if not has_funds(tables, side):
+        return ()
+    offer = tables.offer[tables.offer["side"] == side].sort_values("order_index")
+    if offer["demand"].isna().any():
+        rows = np.flatnonzero((tables.offer["side"] == side) & tables.offer["demand"].isna())
+        raise InvalidInput(
+            "is missing: how many accounts exactly a fund is to be given", field="offer.demand", rows=rows[:5].tolist()
+        )
+    risk = [None if pd.isna(level) else int(level) for level in offer["risk_level"]]
+    rows_of = zip(offer["offer_id"], offer["demand"].astype(int).tolist(), risk, strict=True)
+    return tuple(Segment(name=name, demand=demand, risk_level=level) for name, demand, level in rows_of)
 
 
 def has_funds(tables: Tables, side: Side) -> bool:

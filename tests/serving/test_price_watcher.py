@@ -38,7 +38,7 @@ def watched(tmp_path, shelf):
     watcher = PriceWatcher(
         store,
         "spring",
-        "budget",
+        ("budget",),
         load_model=shelf.load,
         on_swap=lambda record: swapped.append(record.version),
         on_rejected=rejected.append,

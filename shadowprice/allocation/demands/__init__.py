@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from shadowprice.allocation.demands.audit import Audit, audit
 from shadowprice.allocation.demands.exact import solve_demands
 from shadowprice.allocation.demands.heuristic import heuristic_demands, literal_heuristic_demands
 from shadowprice.allocation.demands.online import SeatQuota
@@ -21,9 +22,11 @@ METHODS: dict[str, Callable[..., Plan]] = {
 __all__ = [
     "METHODS",
     "NOBODY",
+    "Audit",
     "Plan",
     "SeatQuota",
     "Shortage",
+    "audit",
     "heuristic_demands",
     "literal_heuristic_demands",
     "priority_demands",

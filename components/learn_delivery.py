@@ -1,0 +1,50 @@
+"""Delivery, step 3: learn what each fund is worth for each account."""
+
+from kfp import dsl
+from kfp.dsl import Dataset, Input, Metrics, Model, Output
+
+from components.image import BASE_IMAGE
+
+
+@dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
+def learn_delivery(
+    training: Input[Dataset],
+    tables: Input[Dataset],
+    model: Output[Model],
+    metrics: Output[Metrics],
+    workspace: str,
+    recipe: str,
+    loss: str,
+    epochs: int,
+    seed: int,
+) -> None:
+    """Train a model of funds; the bundle holds the network, and the expected value of every fund for every account.
+
+    Args:
+        training: from the featurize step.
+        tables: from the prepare step: actions and risk tolerances.
+        model: the bundle.
+        metrics: figures on the test split.
+        workspace: folder with the campaign.
+        recipe: esdpm, or another registered model of funds.
+        loss: esj, esj_mass, ziln or mse in place of the model's own; empty for that.
+        epochs: at most; 0 leaves it to the model.
+        seed: of initialisation.
+    """
+    from pathlib import Path
+
+    from feature_repo.delivery import learn
+
+    version, found = learn(
+        Path(training.path),
+        Path(tables.path),
+        Path(workspace),
+        Path(model.path),
+        model=recipe,
+        loss=loss,
+        epochs=epochs,
+        seed=seed,
+    )
+    model.metadata["model_version"] = version
+    for name, value in found.items():
+        metrics.log_metric(name, value)

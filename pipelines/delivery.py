@@ -1,0 +1,61 @@
+"""The delivery pipeline: prepare → featurize → learn → deliver → register → publish."""
+
+from kfp import dsl
+
+from components.deliver import deliver
+from components.featurize import featurize
+from components.learn_delivery import learn_delivery
+from components.prepare import prepare
+from components.publish_delivery import publish_delivery
+from components.register import register
+from pipelines.placement import placed
+
+
+@dsl.pipeline(name="shadowprice-delivery", description="Give every account a fund, each fund exactly its number.")
+def delivery_pipeline(
+    workspace: str,
+    dataset: str = "funds",
+    data: str = "",
+    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
+    recipe: str = "esdpm",
+    loss: str = "",
+    epochs: int = 0,
+    seed: int = 0,
+) -> None:
+    """Learn what deliveries bring, plan them exactly, and serve the plan. Without a certified plan nothing is served.
+
+    Args:
+        workspace: folder that outlives the run: feature repo, model served, prices, the plan.
+        dataset: funds, or tables with offers of kind fund.
+        data: folder of the files, for data sets that read files.
+        options: what the data set takes besides.
+        recipe: esdpm, or another registered model of funds.
+        loss: esj, esj_mass, ziln or mse in place of the model's own.
+        epochs: at most; 0 leaves it to the model.
+        seed: of the data where generated, and of initialisation.
+    """
+    # Files behind a path change, and what writes to the workspace must write: neither may be cached.
+    prepared = prepare(dataset=dataset, data=data, seed=seed, options=options).set_caching_options(False)
+    placed(prepared, cpu="1", memory="8Gi", minutes=60)
+    tables = prepared.outputs["tables"]
+    featurized = featurize(tables=tables, workspace=workspace).set_caching_options(False)
+    placed(featurized, cpu="1", memory="16Gi", minutes=120)
+    learnt = learn_delivery(
+        training=featurized.outputs["training"],
+        tables=tables,
+        workspace=workspace,
+        recipe=recipe,
+        loss=loss,
+        epochs=epochs,
+        seed=seed,
+    ).set_caching_options(False)
+    placed(learnt, cpu="2", memory="16Gi", minutes=480)
+    model = learnt.outputs["model"]
+    planned = deliver(model=model, tables=tables, workspace=workspace).set_caching_options(False)
+    placed(planned, cpu="2", memory="16Gi", minutes=60)
+    registered = register(model=model, workspace=workspace).after(planned).set_caching_options(False)
+    placed(registered, cpu="1", memory="8Gi", minutes=60)
+    published = publish_delivery(
+        plan=planned.outputs["plan"], workspace=workspace, model_version=registered.output
+    ).set_caching_options(False)
+    placed(published, cpu="250m", memory="2Gi", minutes=10)

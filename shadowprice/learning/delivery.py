@@ -1,0 +1,215 @@
+"""A model of what a delivery brings, trained from a training set and exported as the service reads it (S2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from shadowprice.campaign import Campaign, Segment, Side
+from shadowprice.encoders.base import WIDTH
+from shadowprice.errors import InvalidInput
+from shadowprice.evaluation import metrics
+from shadowprice.files import write_whole
+from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.learning.bundle import write_bundle
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses import make
+from shadowprice.responses.funds.model import TRAINING, FundModel
+from shadowprice.responses.heads import DeliveryHead, Head
+from shadowprice.responses.inputs import with_features
+from shadowprice.responses.registry import model_class, wants
+from shadowprice.responses.sided import SidedModel
+from shadowprice.tables import Tables, behaviours
+
+SIDE: Side = "customer"
+NO_TOLERANCE = -1e30
+"""Stored for an account whose tolerance is not known: below every risk level, and finite."""
+DELIVERY = "delivery.json"
+
+
+class DeliveryModel(SidedModel):
+    """What is stored of an account is the ETV of every segment, minor units, and its risk tolerance behind them.
+
+    The rule of eligibility is thus part of what is served: :class:`~shadowprice.responses.heads.DeliveryHead` reads
+    both.
+    """
+
+    def __init__(self, model: FundModel, segments: Sequence[Segment], tolerance: pd.Series) -> None:
+        if len(segments) >= WIDTH:
+            raise InvalidInput(f"at most {WIDTH - 1} segments can be stored, got {len(segments)}", field="segments")
+        self.model = model
+        self.segments = tuple(segments)
+        self.tolerance = tolerance
+
+    @property
+    def levels(self) -> Mapping[Side, tuple[int, ...]]:
+        """The numbers of the segments."""
+        return {SIDE: tuple(self.model.levels.tolist())}
+
+    def calibrate(self, snapshots: Sequence[GraphSnapshot], held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
+        """Nothing: a common factor of all values changes no plan."""
+        del snapshots, held_out
+        return {}
+
+    def correct(self, side: Side, correction: float) -> None:
+        """Nothing, see :meth:`calibrate`."""
+
+    def embed(
+        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
+    ) -> dict[Side, NDArray[np.float32]]:
+        """(n, WIDTH): values, the tolerance, zeros."""
+        frame = frames[SIDE]
+        found = np.zeros((len(frame), WIDTH), dtype=np.float32)
+        found[:, : len(self.segments)] = self.model.value(self._frame(snapshots, frame)).T
+        found[:, len(self.segments)] = self.tolerance.reindex(frame["account_id"]).fillna(NO_TOLERANCE)
+        return {SIDE: found}
+
+    def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
+        """An unknown account is worth the mean, and may have what anybody may have."""
+        default = embeddings[SIDE].mean(axis=0, dtype=np.float64).astype(np.float32)
+        default[len(self.segments)] = NO_TOLERANCE
+        return {
+            SIDE: DeliveryHead(
+                levels=self.model.levels, default_embedding=default, risk_level=risk_levels(self.segments)
+            )
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """Model, loss and segments."""
+        return {
+            "width": WIDTH,
+            "sides": {
+                SIDE: {
+                    "model": self.model.name,
+                    "loss": self.model.loss_name,
+                    "head": DeliveryHead.kind,
+                    "levels": self.model.levels.tolist(),
+                    "segments": [segment.name for segment in self.segments],
+                }
+            },
+        }
+
+    def save(self, folder: Path) -> None:
+        """Write the fitted model; what is not in it (graph, behaviour, tolerances) is in the tables."""
+        self.model.save(folder / SIDE)
+        write_whole(folder / DELIVERY, json.dumps({"segments": [segment.name for segment in self.segments]}))
+
+    def _frame(self, snapshots: Sequence[GraphSnapshot], frame: pd.DataFrame) -> pd.DataFrame:
+        if self.model.graph is not None:
+            self.model.graph = snapshots
+        return with_features(frame, snapshots, SIDE)
+
+
+def risk_levels(segments: Sequence[Segment]) -> NDArray[np.float64]:
+    """(J,): least tolerance of each segment, −inf where anybody may have it."""
+    return np.array([-np.inf if each.risk_level is None else each.risk_level for each in segments], dtype=np.float64)
+
+
+def tolerances(tables: Tables) -> pd.Series:
+    """Account → risk tolerance as last known, NaN where never."""
+    own = tables.account[tables.account["side"] == SIDE].sort_values("snapshot_ts", kind="stable")
+    latest = own.drop_duplicates("account_id", keep="last").set_index("account_id")["risk_tolerance"]
+    return latest.astype("Float64").astype(np.float64)
+
+
+def segments_of(campaign: Campaign) -> tuple[Segment, ...]:
+    """The segments of a delivery.
+
+    Raises:
+        InvalidInput: the campaign delivers nothing.
+    """
+    if SIDE not in campaign.sides or not campaign.sides[SIDE].segments:
+        raise InvalidInput(
+            "the campaign has no funds to deliver; give offers of kind fund with a demand", field="offer"
+        )
+    return campaign.sides[SIDE].segments
+
+
+def learn_delivery(
+    data: TrainingSet,
+    tables: Tables,
+    campaign: Campaign,
+    out: Path,
+    *,
+    model: str = "esdpm",
+    loss: str = "",
+    epochs: int = 0,
+    seed: int = 0,
+) -> tuple[str, dict[str, float]]:
+    """Train a model of funds on the train and validation splits, judge it on the test split, and write its bundle.
+
+    Args:
+        data: rows with ``clicked`` and ``amount``, snapshots, accounts to serve.
+        tables: actions and risk tolerances.
+        campaign: a delivery.
+        out: where the bundle goes.
+        model: a registered model of funds.
+        loss: in place of the model's own; empty for that.
+        epochs: at most; 0 leaves it to the model.
+        seed: of initialisation and of the accounts held out.
+
+    Returns:
+        The version of the model, and its figures on the test split.
+
+    Raises:
+        InvalidInput: the model is not one of funds, or the campaign delivers nothing.
+    """
+    segments = segments_of(campaign)
+    if not issubclass(model_class(model), FundModel):
+        raise InvalidInput(
+            f"{model!r} does not say what a delivery brings; take esdpm or one of its kin", field="model"
+        )
+    training = replace(TRAINING, epochs=epochs) if epochs else TRAINING
+    with tqdm(total=training.epochs, desc=f"train {model}", unit="epoch", mininterval=1.0) as bar:
+
+        def progress(row: dict[str, float]) -> None:
+            bar.update(1)
+            bar.set_postfix(validation=f"{row['validation_loss']:.4f}")
+
+        given = {
+            "graph": data.snapshots,
+            "behaviours": behaviours(tables, SIDE),
+            "training": training,
+            "progress": progress,
+            "loss": loss or None,
+        }
+        own = make(model, levels=data.levels[SIDE], seed=seed, **{k: v for k, v in given.items() if k in wants(model)})
+        assert isinstance(own, FundModel)
+        learnt = pd.concat([data.part(split)[SIDE] for split in ("train", "validation")], ignore_index=True)
+        own.fit(with_features(learnt, data.snapshots, SIDE))
+    found = _figures(own, data)
+    version = write_bundle(
+        DeliveryModel(own, segments, tolerances(tables)), data, out, recipe=model, corrections={}, metrics=found
+    )
+    return version, found
+
+
+def _figures(model: FundModel, data: TrainingSet) -> dict[str, float]:
+    """S2's offline figures on the test split."""
+    test = data.part("test")[SIDE]
+    if test.empty:
+        raise InvalidInput("there is no test row to judge by; give more accounts or another split", field="split")
+    frame = with_features(test, data.snapshots, SIDE)
+    rows, level = np.arange(len(test)), test["level"].to_numpy(dtype=np.int64)
+    value = model.value(frame)
+    found: dict[str, float] = {}
+    if model.converts:
+        p = np.clip(model.curve(frame).response[level, rows].astype(float), 1e-6, 1 - 1e-6)
+        y = test["response"].to_numpy(dtype=np.float64)
+        found |= {"auc": metrics.auc(y, p), "logloss": metrics.logloss(y, p)}
+        found["thc"] = metrics.thc(y, given=level, chosen=value.argmax(axis=0))
+    if "amount" in test:
+        amount, said = test["amount"].to_numpy(dtype=np.float64), value[level, rows].astype(float)
+        v, log = np.log1p(amount / model.unit), np.log1p(said / model.unit)
+        found |= {"mse_log": metrics.mse(v, log), "mae_log": metrics.mae(v, log)}
+        found["normalised_gini"] = metrics.normalised_gini(amount, said)
+        found["tha"] = metrics.tha(amount, given=level, chosen=value.argmax(axis=0))
+    return {name: float(each) for name, each in found.items()}

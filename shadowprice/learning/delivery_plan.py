@@ -1,0 +1,277 @@
+"""From what deliveries are worth to a plan: exact sizes, prices, an audit, and the other methods beside it (S2)."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from shadowprice.allocation.demands import METHODS, Audit, Plan, audit
+from shadowprice.campaign import Campaign, Segment
+from shadowprice.errors import InvalidInput, NotCertified
+from shadowprice.files import write_whole
+from shadowprice.learning.bundle import EMBEDDINGS, read_meta
+from shadowprice.learning.delivery import NO_TOLERANCE, SIDE, risk_levels, segments_of, tolerances
+from shadowprice.price import PriceRecord
+from shadowprice.responses.heads import DeliveryHead, load_heads
+from shadowprice.tables import Tables
+
+PLAN = "plan.parquet"
+REPORT = "plan.json"
+COMPARED = ("exact", "heuristic", "literal_heuristic", "priority")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One method for segment sizes on the same values.
+
+    of_exact    objective over the exact method's
+    ineligible  accounts in a segment above their tolerance; misplaced, seats missing or too many
+    """
+
+    method: str
+    status: str
+    objective: float
+    of_exact: float
+    seconds: float
+    ineligible: int
+    misplaced: int
+
+
+@dataclass(frozen=True, eq=False)
+class DeliveryPlan:
+    """A certified plan, its audit, and what other methods would have made of it."""
+
+    account_id: NDArray[np.str_]
+    value: NDArray[np.float32]
+    plan: Plan
+    audit: Audit
+    segments: Sequence[Segment]
+    compared: Sequence[Compared]
+    model_version: str
+
+    def table(self) -> pd.DataFrame:
+        """account_id, segment (name), value (expected transaction value, minor units)."""
+        names = np.array([segment.name for segment in self.segments], dtype=object)
+        chosen = self.plan.segment
+        worth = self.value[chosen, np.arange(chosen.size)].astype(np.float64)
+        return pd.DataFrame({"account_id": self.account_id, "segment": names[chosen], "value": worth})
+
+    def report(self) -> dict[str, Any]:
+        """Plain JSON types: sizes and prices by segment, the certificate, the audit, the comparison."""
+        return {
+            "model_version": self.model_version,
+            "accounts": int(self.account_id.size),
+            "status": self.plan.status,
+            "objective": self.plan.objective,
+            "dual": self.plan.dual,
+            "gap": self.plan.gap,
+            "segments": [
+                {
+                    "name": segment.name,
+                    "risk_level": segment.risk_level,
+                    "demand": segment.demand,
+                    "accounts": int(size),
+                    "price": float(price),
+                }
+                for segment, size, price in zip(self.segments, self.audit.sizes, self.plan.prices, strict=True)
+            ],
+            "audit": {
+                "sound": self.audit.sound,
+                "unplaced": int(self.audit.unplaced.size),
+                "ineligible": int(self.audit.ineligible.size),
+                "repeated": int(self.audit.repeated.size),
+                "missing": self.audit.missing.tolist(),
+            },
+            "methods": [asdict(each) for each in self.compared],
+        }
+
+    def markdown(self) -> str:
+        """The report for a reader."""
+        lines = [
+            f"# Delivery of {self.account_id.size:,} accounts",
+            "",
+            f"{self.plan.status}, gap {self.plan.gap:.1e}; audit: {self.audit}.",
+            "",
+            "| segment | risk level | demand | accounts | price of a seat, minor units |",
+            "|---|---|---|---|---|",
+        ]
+        for each in self.report()["segments"]:
+            risk = "anybody" if each["risk_level"] is None else each["risk_level"]
+            lines.append(
+                f"| {each['name']} | {risk} | {each['demand']:,} | {each['accounts']:,} | {each['price']:,.2f} |"
+            )
+        lines += ["", "| method | status | objective | of exact | seconds | ineligible | seats off |"]
+        lines.append("|---|---|---|---|---|---|---|")
+        lines += [
+            f"| {each.method} | {each.status} | {each.objective:,.0f} | {each.of_exact:.4f} | {each.seconds:.4f} | "
+            f"{each.ineligible} | {each.misplaced} |"
+            for each in self.compared
+        ]
+        return "\n".join([*lines, ""])
+
+    def price(self, campaign: Campaign, version: int, now: datetime) -> PriceRecord:
+        """The price of a seat of every segment, sealed; it holds until the campaign ends."""
+        names = [segment.name for segment in self.segments]
+        return PriceRecord(
+            campaign=campaign.name,
+            version=version,
+            slot=max(campaign.slot(now), 0),
+            prices=dict(zip(names, self.plan.prices.tolist(), strict=True)),
+            tie_share=0.0,
+            status=self.plan.status,
+            primal=self.plan.objective,
+            dual=self.plan.dual,
+            gap=self.plan.gap,
+            violation=float(np.abs(self.audit.missing).sum()) / self.account_id.size,
+            spent=0,
+            remaining=0,
+            sample_rows=int(self.account_id.size),
+            model_version=self.model_version,
+            solved_at=now,
+            expires_at=max(campaign.ends_at, now),
+        ).sealed()
+
+
+def plan_delivery(
+    account_id: NDArray[np.str_],
+    value: NDArray[np.float32],
+    tolerance: NDArray[np.float64],
+    campaign: Campaign,
+    *,
+    model_version: str,
+    methods: Sequence[str] = COMPARED,
+    conversion: NDArray[np.float64] | None = None,
+) -> DeliveryPlan:
+    """Give every account a segment, certify it, count it again, and run the other methods beside it.
+
+    Args:
+        account_id: N accounts.
+        value: float32 (J, N), what each segment is worth for each account.
+        tolerance: (N,), risk tolerance; NaN where it is not known.
+        campaign: whose segments are delivered.
+        model_version: of the values.
+        methods: names in ``allocation.demands.METHODS``; the exact one is always run.
+        conversion: (J,), historical conversion of the segments, by which manual priority orders them.
+
+    Raises:
+        InvalidInput: the campaign delivers nothing, or arrays do not agree.
+        NotCertified: no plan exists, its gap exceeds the campaign's limit, or the audit finds a fault.
+    """
+    segments = segments_of(campaign)
+    risk, demand = risk_levels(segments), np.array([segment.demand for segment in segments], dtype=np.int64)
+    if value.shape != (len(segments), account_id.size) or tolerance.shape != account_id.shape:
+        raise InvalidInput(f"must have shape {(len(segments), account_id.size)}, got {value.shape}", field="value")
+    # What nobody knows to be bearable is not.
+    allowed = risk[:, None] <= np.nan_to_num(tolerance, nan=-np.finfo(np.float64).max)
+    plans: dict[str, tuple[Plan, float]] = {}
+    for name in dict.fromkeys(("exact", *methods)):
+        more = {"conversion": conversion} if name == "priority" and conversion is not None else {}
+        started = time.perf_counter()
+        plan = METHODS[name](value, demand, allowed, **more)
+        plans[name] = plan, time.perf_counter() - started
+    plan = plans["exact"][0]
+    if plan.shortage is not None:
+        named = [segments[index].name for index in plan.shortage.segments]
+        raise NotCertified(
+            f"there is no plan: {named}: {plan.shortage}; lower these demands or widen who may have them"
+        )
+    if plan.status != "optimal" or not plan.gap <= campaign.gap_limit:
+        raise NotCertified(f"the plan is {plan.status} with a gap of {plan.gap:g}, over {campaign.gap_limit:g}")
+    counted = audit(account_id, plan.segment, demand, tolerance=tolerance, risk_level=risk)
+    if not counted.sound:
+        raise NotCertified(f"the audit refuses the plan: {counted}")
+    compared = [
+        Compared(
+            method=name,
+            status=other.status,
+            objective=other.objective,
+            of_exact=other.objective / plan.objective if plan.objective else np.nan,
+            seconds=seconds,
+            ineligible=other.ineligible,
+            misplaced=int(np.abs(demand - other.sizes).sum()),
+        )
+        for name, (other, seconds) in plans.items()
+    ]
+    return DeliveryPlan(account_id, value, plan, counted, segments, compared, model_version)
+
+
+def deliver(bundle: Path, tables: Tables, campaign: Campaign, out: Path, *, version: int) -> DeliveryPlan:
+    """Plan the delivery that a bundle's values ask for, and write plan.parquet, plan.json and price.json to ``out``.
+
+    The values are those that the service will read, so that its decisions repeat the plan; the tolerances are those of
+    the tables. Nothing is written where there is no certified plan.
+
+    Args:
+        bundle: of :func:`~shadowprice.learning.delivery.learn_delivery`.
+        tables: of the data set.
+        campaign: a delivery.
+        out: folder.
+        version: of the price record.
+
+    Raises:
+        InvalidInput: the bundle is not one of a delivery.
+        NotCertified: see :func:`plan_delivery`.
+    """
+    account_id, value, _ = read_values(bundle)
+    meta = read_meta(bundle)
+    found = plan_delivery(
+        account_id,
+        value,
+        tolerances(tables).reindex(account_id).to_numpy(),
+        campaign,
+        model_version=str(meta["model_version"]),
+        conversion=_conversion(tables, len(segments_of(campaign))),
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    found.table().to_parquet(out / PLAN, index=False)
+    write_whole(out / REPORT, json.dumps(found.report(), indent=1))
+    write_whole(out / "price.json", found.price(campaign, version, datetime.now(UTC)).to_json())
+    return found
+
+
+def read_values(bundle: Path) -> tuple[NDArray[np.str_], NDArray[np.float32], NDArray[np.float64]]:
+    """Accounts (N,), what each segment is worth for them (J, N), and their tolerances (N,), as a bundle stores them.
+
+    Raises:
+        InvalidInput: the bundle is not one of a delivery.
+    """
+    head = load_heads(bundle).get(SIDE)
+    if not isinstance(head, DeliveryHead):
+        raise InvalidInput("is not the bundle of a delivery; train with the delivery pipeline", field=str(bundle))
+    table = pq.read_table(bundle / EMBEDDINGS, columns=["account_id", "embedding"])
+    account_id = table["account_id"].to_numpy().astype(str)
+    stored = table["embedding"].combine_chunks().flatten().to_numpy().reshape(account_id.size, -1)
+    tolerance = stored[:, head.levels.size].astype(np.float64)
+    return account_id, head.response(stored), np.where(tolerance > NO_TOLERANCE, tolerance, np.nan)
+
+
+def _conversion(tables: Tables, segments: int) -> NDArray[np.float64]:
+    """(J,): share of mature deliveries of each segment that converted, 0 where there was none."""
+    number = tables.offer.set_index("offer_id")["order_index"]
+    rows = tables.exposure.merge(tables.outcome[tables.outcome["mature"]], on="request_id")
+    level = rows["offer_id"].map(number).to_numpy(dtype=np.float64, na_value=np.nan)
+    known = np.isfinite(level) & rows["redeemed"].notna().to_numpy()
+    index = level[known].astype(np.int64)
+    bought = np.bincount(index, rows["redeemed"][known].to_numpy(dtype=np.float64), segments)
+    return np.asarray(bought / np.maximum(np.bincount(index, minlength=segments), 1))
+
+
+def metrics_of(plan: DeliveryPlan) -> Mapping[str, float]:
+    """One number each, for a table of runs."""
+    found = {"accounts": float(plan.account_id.size), "objective": plan.plan.objective, "gap": plan.plan.gap}
+    found["ineligible"] = float(plan.audit.ineligible.size)
+    for each in plan.compared:
+        found[f"{each.method}_seconds"] = each.seconds
+        if np.isfinite(each.of_exact):
+            found[f"{each.method}_of_exact"] = each.of_exact
+    return found

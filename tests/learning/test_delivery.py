@@ -1,0 +1,157 @@
+"""A delivery from values to a certified, audited plan, and what stops it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+from shadowprice.allocation.demands import audit
+from shadowprice.campaign import Campaign, Segment, Terms
+from shadowprice.datasets.funds import FundOptions, draw, load
+from shadowprice.errors import InvalidInput, NotCertified
+from shadowprice.learning.delivery import risk_levels, tolerances
+from shadowprice.learning.delivery_plan import DeliveryPlan, plan_delivery
+from shadowprice.price import PriceRecord
+from shadowprice.tables import campaign_from_tables
+
+OPTIONS = {"users": 240, "funds": 4, "deliveries": 4, "merchants": 30}
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    return load(seed=1, **OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def campaign(dataset) -> Campaign:
+    return campaign_from_tables(dataset.tables)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return draw(FundOptions(**OPTIONS), seed=1)
+
+
+def planned(drawn, campaign: Campaign, **changes) -> DeliveryPlan:
+    given = {
+        "account_id": drawn.users["account_id"].to_numpy(dtype=str),
+        "value": drawn.value.astype(np.float32),
+        "tolerance": drawn.users["risk_tolerance"].to_numpy(dtype=float),
+    }
+    return plan_delivery(**(given | changes), campaign=campaign, model_version="m1")
+
+
+def test_the_campaign_of_the_tables_is_the_delivery(dataset, drawn, campaign: Campaign) -> None:
+    segments = campaign.terms("customer").segments
+    assert [segment.demand for segment in segments] == drawn.demand.tolist()
+    assert risk_levels(segments).tolist() == drawn.risk_level.tolist()
+    assert campaign.terms("customer").incentives == (0, 0, 0, 0)
+    assert campaign.priced == ("fund-0", "fund-1", "fund-2", "fund-3")
+    assert Campaign.from_dict(json.loads(json.dumps(campaign.to_dict()))) == campaign
+    known = tolerances(dataset.tables).reindex(drawn.users["account_id"])
+    assert known.tolist() == drawn.users["risk_tolerance"].tolist()
+
+
+def test_the_plan_is_the_assignment_of_replicated_seats_and_nobody_is_above_his_tolerance(drawn, campaign) -> None:
+    found = planned(drawn, campaign)
+    seats = np.repeat(np.arange(4), drawn.demand)
+    value = np.where(drawn.allowed, drawn.value.astype(np.float32), -1e9)[seats].T
+    rows, columns = linear_sum_assignment(value, maximize=True)
+    assert found.plan.objective == pytest.approx(value[rows, columns].sum(), rel=1e-6)
+    assert found.audit.sound
+    table = found.table()
+    assert table["segment"].value_counts().reindex([f"fund-{j}" for j in range(4)]).tolist() == drawn.demand.tolist()
+    level = table["segment"].str[-1].astype(int).to_numpy()
+    assert (drawn.risk_level[level] <= drawn.users["risk_tolerance"].to_numpy()).all()
+
+
+def test_the_report_sets_the_methods_side_by_side(drawn, campaign: Campaign) -> None:
+    found = planned(drawn, campaign)
+    report = json.loads(json.dumps(found.report()))
+    by_name = {each["method"]: each for each in report["methods"]}
+    assert list(by_name) == ["exact", "heuristic", "literal_heuristic", "priority"]
+    assert by_name["exact"]["of_exact"] == 1
+    assert all(by_name[name]["of_exact"] <= 1 + 1e-9 for name in ("heuristic", "priority"))
+    assert all(each["seconds"] > 0 for each in by_name.values())
+    assert by_name["heuristic"]["misplaced"] == by_name["exact"]["misplaced"] == 0
+    assert "| priority |" in found.markdown()
+    assert report["audit"]["sound"] is True
+
+
+def test_the_price_record_holds_what_a_seat_of_each_segment_is_worth(drawn, campaign: Campaign) -> None:
+    found = planned(drawn, campaign)
+    record = PriceRecord.from_json(found.price(campaign, 1, campaign.starts_at).to_json())
+    assert tuple(record.prices) == campaign.priced
+    assert min(record.prices.values()) == 0
+    # At these prices the best segment of every account is the plan's: the certificate.
+    score = np.where(drawn.allowed, found.value - np.array(list(record.prices.values()))[:, None], -np.inf)
+    chosen = score[found.plan.segment, np.arange(score.shape[1])]
+    assert (chosen >= score.max(axis=0) - 1e-3).all()
+
+
+def test_an_unknown_tolerance_bears_only_what_anybody_may_have(drawn, campaign: Campaign) -> None:
+    tolerance = drawn.users["risk_tolerance"].to_numpy(dtype=float)
+    tolerance[:3] = np.nan
+    free = tuple(replace(each, risk_level=None if j == 0 else each.risk_level) for j, each in
+                 enumerate(campaign.terms("customer").segments))  # fmt: skip
+    open_ = replace(campaign, sides={"customer": replace(campaign.terms("customer"), segments=free)})
+    found = planned(drawn, open_, tolerance=tolerance)
+    assert (found.plan.segment[:3] == 0).all()
+    with pytest.raises(InvalidInput, match=r"allowed: every account needs a segment.*rows: 0, 1, 2"):
+        planned(drawn, campaign, tolerance=tolerance)
+
+
+def test_sizes_that_cannot_be_met_are_named_and_nothing_is_planned(drawn, campaign: Campaign) -> None:
+    with pytest.raises(NotCertified, match=r"there is no plan: \['fund-2', 'fund-3'\]"):
+        planned(drawn, campaign, tolerance=np.ones(len(drawn.users)))
+
+
+def test_a_campaign_of_incentives_has_nothing_to_deliver(drawn, campaign: Campaign) -> None:
+    plain = replace(campaign, sides={"customer": Terms(levels=(0, 10))})
+    with pytest.raises(InvalidInput, match="no funds to deliver"):
+        planned(drawn, plain)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"segment": [0, 1, 1]}, "missing"),
+        ({"segment": [0, -1, 1]}, "unplaced"),
+        ({"tolerance": [1.0, 0.0, 2.0]}, "ineligible"),
+        ({"tolerance": [1.0, np.nan, 2.0]}, "ineligible"),
+        ({"account_id": ["a", "b", "a"]}, "repeated"),
+    ],
+)
+def test_the_audit_finds_a_planted_fault(change: dict[str, object], fault: str) -> None:
+    sound = {"account_id": ["a", "b", "c"], "segment": [0, 0, 1], "tolerance": [1.0, 1.0, 2.0]}
+    rules = {"demands": [2, 1], "risk_level": [1.0, 2.0]}
+    assert audit(**sound, **rules).sound
+    found = audit(**(sound | change), **rules)
+    assert not found.sound
+    assert np.asarray(getattr(found, fault)).any() or getattr(found, fault).size
+
+
+@pytest.mark.parametrize(
+    ("segments", "message"),
+    [
+        ((Segment(name="a", demand=1),), "levels: must number the segments"),
+        ((Segment(name="a", demand=1), Segment(name="a", demand=1)), "segments: names must differ"),
+    ],
+)
+def test_segments_that_cannot_be_are_refused(segments: tuple[Segment, ...], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Terms(levels=(0, 1), segments=segments)
+    with pytest.raises(InvalidInput, match=r"segment.demand"):
+        Segment(name="a", demand=-1)
+
+
+def test_a_fund_without_a_demand_is_named(dataset) -> None:
+    offer = dataset.tables.offer.copy()
+    offer.loc[2, "demand"] = pd.NA
+    with pytest.raises(InvalidInput, match=r"offer.demand: is missing.*rows: 2"):
+        campaign_from_tables(replace(dataset.tables, offer=offer))
