@@ -1,0 +1,51 @@
+"""The measures of S2's tables: the truth bounds every choice, and published figures stand in rows that are measured."""
+
+import numpy as np
+import pytest
+
+from benchmarks.reproduce.tables import s2_figure6, s2_table1, s2_table2
+from benchmarks.reproduce.tables.s2_funds import MODELS, Judged
+from shadowprice.datasets.funds import UNIT, FundOptions, draw
+
+
+@pytest.fixture(scope="module")
+def judged() -> Judged:
+    return Judged(draw(FundOptions(users=300, funds=4, deliveries=4, merchants=30), seed=1), seed=0)
+
+
+def test_the_truth_bounds_the_value_of_every_choice(judged: Judged) -> None:
+    best = judged.figures(judged.convert, judged.value, True)
+    assert best["true value of the choice"] == 1
+    random = np.random.default_rng(0)
+    for noise in (0.2, 1.0, 3.0):
+        wrong = judged.value * random.lognormal(0, noise, judged.value.shape)
+        assert judged.figures(None, wrong, True)["true value of the choice"] < 1
+
+
+def test_hits_are_counted_as_in_a_loop_and_only_among_allowed_funds(judged: Judged) -> None:
+    found = judged.figures(None, judged.value, True)
+    conversions = amount = 0.0
+    for level, place, y, paid in zip(judged.level, judged.place, judged.y, judged.amount, strict=True):
+        open_ = np.flatnonzero(judged.allowed[:, place])
+        if open_[judged.value[open_, place].argmax()] == level:
+            conversions, amount = conversions + y, amount + paid
+    assert found["THC"] == conversions
+    assert found["THA"] == pytest.approx(amount)
+    assert amount <= judged.drawn.deliveries["amount"].sum() / UNIT
+
+
+def test_nobody_who_is_judged_is_learnt_from(judged: Judged) -> None:
+    assert not set(judged.users["account_id"]) & set(judged.learnt["account_id"])
+    assert len(judged.level) + len(judged.learnt) == len(judged.drawn.deliveries)
+
+
+def test_published_figures_stand_in_rows_that_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(s2_table1.TABLE.published) <= set(MODELS)
+    assert set(s2_table2.TABLE.published) <= set(s2_table2.ARMS)
+    assert {row for pair in s2_table2.PAIRS for row in pair} <= set(s2_table2.ARMS)
+    monkeypatch.setattr(s2_figure6, "SIZES", (5_000,))
+    found = s2_figure6.run(0, quick=True)
+    heuristic = found["heuristic, 5,000 users"]
+    assert 0.9 < heuristic["objective over exact"] <= 1 + 1e-9
+    assert heuristic["seats wrong"] == 0
+    assert found["manual, 5,000 users"]["objective over exact"] < 1
