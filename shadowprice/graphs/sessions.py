@@ -44,8 +44,11 @@ class SessionLog:
         *,
         nearest: int = NEAREST,
         kept: tuple[int, int] = KEPT,
+        graphs: VoucherGraphs | None = None,
     ) -> SessionLog:
-        """Build the graphs. ``offered`` are all vouchers of the session table unless given.
+        """Build the graphs, unless those of the same tables are given.
+
+        ``offered`` are all vouchers of the session table unless given.
 
         O(behaviours log behaviours).
 
@@ -60,8 +63,11 @@ class SessionLog:
                 raise InvalidInput(f"{strange[0]!r} is a voucher of no session", field="offered")
             terms = terms.loc[list(offered)]
         terms = terms.reset_index().sort_values(["discount", "voucher_id"])
-        place = pd.Index(session["session_id"]).get_indexer(pd.Index(behaviour["session_id"]))
-        graphs = build_graphs(behaviour, place.astype(np.int64), len(session), nearest=nearest, kept=kept)
+        if graphs is None:
+            place = pd.Index(session["session_id"]).get_indexer(pd.Index(behaviour["session_id"]))
+            graphs = build_graphs(behaviour, place.astype(np.int64), len(session), nearest=nearest, kept=kept)
+        elif graphs.sessions != len(session):
+            raise InvalidInput(f"are of {graphs.sessions} sessions, the table has {len(session)}", field="graphs")
         return cls(
             tables,
             graphs,

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -53,6 +54,18 @@ class VoucherGraphs:
     def sessions(self) -> int:
         """S."""
         return (self.start.size - 1) // len(GROUPS)
+
+    def save(self, path: Path) -> None:
+        """Write to one ``.npz`` file without pickled objects."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            np.savez(file, start=self.start, row=self.row, nearest=np.array(self.nearest))
+
+    @classmethod
+    def load(cls, path: Path) -> VoucherGraphs:
+        """Read what :meth:`save` wrote."""
+        with np.load(path, allow_pickle=False) as data:
+            return cls(data["start"], data["row"], int(data["nearest"]))
 
     def past(self, session: Index) -> GraphBatch:
         """Whole graphs of ``session`` (B,), positions that may repeat and −1 for none, as one block-diagonal graph.

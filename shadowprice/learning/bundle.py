@@ -5,22 +5,34 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
 from shadowprice.errors import NotFound
 from shadowprice.files import write_whole
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.heads import FILE as HEADS_FILE
-from shadowprice.responses.heads import save_heads
+from shadowprice.responses.heads import Head, save_heads
 from shadowprice.responses.integrity import file_digests
 from shadowprice.responses.sided import SidedModel
 
 EMBEDDINGS = "embeddings.parquet"
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """What is served of one side: the embedding (n, WIDTH) of each account, and the head that reads it."""
+
+    account_id: NDArray[np.str_]
+    embedding: NDArray[np.float32]
+    head: Head
 
 
 def write_bundle(
@@ -42,19 +54,39 @@ def write_bundle(
     """
     model.save(folder)
     embedded = model.embed(data.snapshots, data.serving)
+    heads = model.heads(embedded)
+    served = {
+        side: Served(data.serving[side]["account_id"].to_numpy(dtype=str), matrix, heads[side])
+        for side, matrix in embedded.items()
+    }
+    return write_served(
+        served, folder, recipe=recipe, describe=model.describe(), corrections=corrections, metrics=metrics
+    )
+
+
+def write_served(
+    served: Mapping[Side, Served],
+    folder: Path,
+    *,
+    recipe: str,
+    describe: Mapping[str, Any],
+    corrections: Mapping[Side, float],
+    metrics: Mapping[str, Any],
+) -> str:
+    """Write what is served of a model, everything of :func:`write_bundle` but the model itself."""
     computed_at = pd.Timestamp(datetime.now(UTC))
     frames = []
-    save_heads(model.heads(embedded), folder)
+    save_heads({side: each.head for side, each in served.items()}, folder)
     digest = hashlib.sha256((folder / HEADS_FILE).read_bytes())
-    for side, matrix in embedded.items():
-        digest.update(matrix.tobytes())
+    for side, each in served.items():
+        digest.update(each.embedding.tobytes())
         frames.append(
             pd.DataFrame(
                 {
-                    "account_id": data.serving[side]["account_id"].to_numpy(dtype=str),
+                    "account_id": each.account_id,
                     "side": side,
                     "computed_at": computed_at,
-                    "embedding": list(matrix),
+                    "embedding": list(each.embedding),
                 }
             )
         )
@@ -64,7 +96,7 @@ def write_bundle(
         "model_version": version,
         "files": file_digests(folder),
         "recipe": recipe,
-        **model.describe(),
+        **describe,
         "trained_at": computed_at.isoformat(),
         "corrections": dict(corrections),
         "metrics": dict(metrics),

@@ -1,0 +1,139 @@
+"""From voucher sessions to stored curves: the steps of the pipeline of vouchers, each a function of folders.
+
+A folder of sessions holds ``tables/`` and ``vouchers.json``; one of graphs, ``graphs.npz`` beside it. What is served
+is the curve of every person's latest session over the vouchers on offer (decision record 5).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from shadowprice.datasets.folder import read_sessions, write_tables
+from shadowprice.datasets.vouchers import VoucherData, generate, read
+from shadowprice.encoders.base import WIDTH
+from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.evaluation import metrics
+from shadowprice.files import write_whole
+from shadowprice.graphs.leaks import check_known, check_split, check_target
+from shadowprice.graphs.sessions import SessionLog, nanoseconds
+from shadowprice.graphs.voucher_graphs import VoucherGraphs
+from shadowprice.learning.bundle import Served, write_served
+from shadowprice.responses import load, make
+from shadowprice.responses.base import FILE, ResponseModel
+from shadowprice.responses.heads import StoredHead
+from shadowprice.responses.registry import wants
+from shadowprice.responses.sessions import SessionModel
+from shadowprice.responses.state import load_state
+from shadowprice.responses.wdl import DEFAULT
+
+META = "vouchers.json"
+TABLES = "tables"
+GRAPHS = "graphs.npz"
+
+
+def prepare(out: Path, data: str, test_from: str, seed: int, options: Mapping[str, Any]) -> VoucherData:
+    """Check the sessions in the folder ``data``, or generate some where it is empty, and write them to ``out``."""
+    found = read(data, test_from=test_from) if data else generate(seed=seed, **options)
+    out.mkdir(parents=True, exist_ok=True)
+    write_tables(found.tables, out / TABLES)
+    meta = {"test_from": found.test_from.isoformat(), "label_days": found.label_days, "notes": found.notes}
+    write_whole(out / META, json.dumps(meta, indent=1))
+    return found
+
+
+def read_prepared(folder: Path) -> VoucherData:
+    """Read what :func:`prepare` wrote, or :class:`NotFound`."""
+    if not (folder / META).exists():
+        raise NotFound(f"no sessions in {folder}; run the validate step first")
+    meta = json.loads((folder / META).read_text())
+    tables = read_sessions(folder / TABLES)
+    return VoucherData(tables, datetime.fromisoformat(meta["test_from"]), meta["label_days"], None, meta["notes"])
+
+
+def build(prepared: Path, out: Path) -> dict[str, float]:
+    """Build the graphs, refuse what leaks, and write them; returns how many there are of what."""
+    data = read_prepared(prepared)
+    log, part = SessionLog.build(data.tables), data.part()
+    check_split(log, part)
+    check_known(log, part == "train", data.test_from, data.label_days)
+    everyone = np.arange(log.graphs.sessions)
+    check_target(log, everyone, log.graphs.targets(everyone))
+    log.graphs.save(out)
+    parts = {f"sessions_{name}": float((part == name).sum()) for name in ("train", "purged", "test")}
+    return {"sessions": float(part.size), "nodes": float(log.graphs.row.size), "vouchers": len(log.offered), **parts}
+
+
+def read_log(prepared: Path, graphs: Path) -> tuple[VoucherData, SessionLog]:
+    """The sessions with the graphs that :func:`build` wrote."""
+    data = read_prepared(prepared)
+    return data, SessionLog.build(data.tables, graphs=VoucherGraphs.load(graphs))
+
+
+def train(prepared: Path, graphs: Path, out: Path, name: str, epochs: int, seed: int) -> dict[str, float]:
+    """Fit the response model called ``name`` (pre-training included) on the training sessions and save it."""
+    data, log = read_log(prepared, graphs)
+    given = {"training": replace(DEFAULT, epochs=epochs), "sessions": log}
+    model = make(name, levels=log.levels, seed=seed, **{key: given[key] for key in given.keys() & wants(name)})
+    model.fit(log.requests(data.part() == "train"))
+    model.save(out)
+    results = getattr(model, "results", [])
+    return {"validation_loss": results[-1].validation_loss, "epochs": results[-1].epochs} if results else {}
+
+
+def evaluate(prepared: Path, graphs: Path, model: Path) -> dict[str, float]:
+    """AUC, log loss and calibration error on the test sessions."""
+    data, log = read_log(prepared, graphs)
+    fitted = _load(model, log)
+    test = log.requests(data.part() == "test")
+    if test.empty:
+        raise InvalidInput("there is no test session", field="test_from")
+    if isinstance(fitted, SessionModel):
+        p = fitted.at(test)
+    else:
+        p = fitted.curve(test).response[test["level"].to_numpy(), np.arange(len(test))]
+    y, p = test["response"].to_numpy(), p.astype(np.float64)
+    return {
+        "auc": float(metrics.auc(y, p)),
+        "logloss": float(metrics.logloss(y, np.clip(p, 1e-6, 1 - 1e-6))),
+        "mean_response": float(y.mean()),
+        "mean_prediction": float(p.mean()),
+        "test_sessions": float(y.size),
+    }
+
+
+def store_curves(prepared: Path, graphs: Path, model: Path, out: Path, found: Mapping[str, float]) -> str:
+    """Write the bundle of the curves of everyone's latest session and return its version."""
+    _, log = read_log(prepared, graphs)
+    if len(log.levels) > WIDTH:
+        raise InvalidInput(f"a stored curve has at most {WIDTH} vouchers, got {len(log.levels)}", field="offered")
+    fitted = _load(model, log)
+    session = log.tables.session
+    latest = pd.Series(nanoseconds(session["collected_at"])).groupby(session["user_id"].to_numpy()).idxmax()
+    asked = log.requests(np.sort(latest.to_numpy()))
+    curves = fitted.curve(asked)
+    embedding = np.zeros((len(asked), WIDTH), dtype=np.float32)
+    embedding[:, : curves.levels.size] = curves.response.T
+    head = StoredHead(levels=curves.levels, default_embedding=embedding.mean(axis=0))
+    sides = {"customer": {"model": fitted.name, "head": StoredHead.kind, "levels": curves.levels.tolist()}}
+    return write_served(
+        {"customer": Served(asked["account_id"].to_numpy(dtype=str), embedding, head)},
+        out,
+        recipe=fitted.name,
+        describe={"width": WIDTH, "sides": sides, "offers": list(log.offered)},
+        corrections={},
+        metrics=dict(found),
+    )
+
+
+def _load(model: Path, log: SessionLog) -> ResponseModel:
+    """The fitted model; one that reads sessions is given the log."""
+    name = str(load_state(model / FILE).meta["name"])
+    return load(model, **({"sessions": log} if "sessions" in wants(name) else {}))

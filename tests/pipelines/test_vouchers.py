@@ -1,0 +1,97 @@
+"""The pipeline of vouchers: it compiles, and what its steps publish is read back by what serves it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from kfp import compiler
+
+from feature_repo.featurize import read_campaign
+from feature_repo.resolve import Solver
+from feature_repo.vouchers import publish_vouchers, solve_vouchers
+from pipelines.vouchers import vouchers_pipeline
+from serving.bundle import load_bundle
+from shadowprice.allocation import Problem, Resource, on_response, solve
+from shadowprice.curves import Curves
+from shadowprice.decision import decide
+from shadowprice.learning import vouchers as steps
+from shadowprice.learning.bundle import EMBEDDINGS
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.price import PriceRecord
+
+BUDGET, REQUESTS = 20_000, 500
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the functions behind the pipeline's steps leave, one after the other."""
+    root = tmp_path_factory.mktemp("vouchers")
+    places = ("sessions", "graphs", "model", "bundle", "solved")
+    sessions, graphs, model, bundle, solved = (root / name for name in places)
+    steps.prepare(sessions, "", "", 0, {"sessions": 300})
+    facts = steps.build(sessions, graphs)
+    assert facts["sessions"] == 300
+    steps.train(sessions, graphs, model, "dmbgn", 2, 0)
+    assert 0 < steps.evaluate(sessions, graphs, model)["auc"] < 1
+    steps.store_curves(sessions, graphs, model, bundle, {})
+    solve_vouchers(bundle, root / "run", solved, name="vouchers", budget=BUDGET, requests=REQUESTS)
+    assert publish_vouchers(bundle, solved, root / "run") == 1
+    return root / "run"
+
+
+def test_it_compiles_and_every_parameter_is_described(tmp_path) -> None:
+    path = tmp_path / "pipeline.yaml"
+    compiler.Compiler().compile(vouchers_pipeline, str(path))
+    spec = next(yaml.safe_load_all(path.read_text()))
+    parameters = spec["root"]["inputDefinitions"]["parameters"]
+    assert all(parameter.get("description") for parameter in parameters.values()), parameters
+
+
+def stored(workspace: Path) -> Curves:
+    campaign = read_campaign(workspace)
+    head = load_bundle(workspace / "model", campaign).heads["customer"]
+    embedding = np.stack(pd.read_parquet(workspace / "model" / EMBEDDINGS)["embedding"].to_numpy())
+    return Curves(head.levels, head.response(embedding.astype(np.float32)))
+
+
+@pytest.mark.timeout(500)
+def test_the_predictor_loads_the_curves_of_offers_of_equal_amounts(workspace: Path) -> None:
+    curves = stored(workspace)
+    offers = json.loads((workspace / "model" / "model.json").read_text())["offers"]
+    assert len(offers) == curves.levels.size == 8
+    assert np.all(np.diff(curves.levels) >= 0)
+    assert curves.accounts > 50
+    assert np.ptp(curves.response, axis=1).min() > 0, "people differ at every voucher"
+
+
+@pytest.mark.timeout(500)
+def test_the_published_price_is_that_of_the_same_solve_and_spends_the_budget(workspace: Path) -> None:
+    curves = stored(workspace)
+    record = PriceStore(workspace / "prices").latest("vouchers", verified_only=True)
+    assert isinstance(record, PriceRecord)
+    assert record.status == "optimal"
+    assert abs(record.gap) <= 1e-6
+    assert record.violation <= 1e-9
+    limit = BUDGET * curves.accounts / REQUESTS
+    problem = Problem(curves.response, [Resource.total("budget", on_response(curves.levels), limit)])
+    again = solve(problem)
+    assert record.prices["budget"] == pytest.approx(again.prices[0], rel=1e-5)
+    cost = curves.levels[:, None] * curves.response
+    ids = [f"r{i}" for i in range(curves.accounts)]
+    chosen = decide(curves.response, cost, again.prices, again.tie_share, ids).level
+    spent = float(cost[chosen, np.arange(curves.accounts)].sum())
+    assert spent == pytest.approx(limit, rel=0.05)
+
+
+@pytest.mark.timeout(500)
+def test_the_online_store_gives_the_stored_curves_back(workspace: Path) -> None:
+    accounts = pd.read_parquet(workspace / "model" / EMBEDDINGS)["account_id"].to_numpy(dtype=str)
+    found = Solver(workspace).curves("customer", np.append(accounts, "nobody"))
+    expected = stored(workspace).response
+    np.testing.assert_allclose(found.response[:, :-1], expected, atol=1e-7)
+    np.testing.assert_allclose(found.response[:, -1], expected.mean(axis=1), atol=1e-5)
