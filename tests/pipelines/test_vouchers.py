@@ -24,7 +24,7 @@ from shadowprice.learning.bundle import EMBEDDINGS
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 
-BUDGET, REQUESTS = 20_000, 500
+BUDGET, REQUESTS = 35_000, 500
 
 
 @pytest.fixture(scope="module")
