@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 
 from feature_repo.columns import FeatureColumns
-from feature_repo.featurize import CAMPAIGN, FEATURES, project_of
+from feature_repo.featurize import project_of
 from feature_repo.online import publish_price
 from feature_repo.register import register
 from feature_repo.resolve import PRICES
 from feature_repo.store import configured_online, create, open_store
+from feature_repo.workspace import CAMPAIGN, FEATURES
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.files import write_whole
@@ -43,7 +44,7 @@ def solve_vouchers(bundle: Path, workspace: Path, out: Path, *, name: str, budge
         starts_at=now.replace(minute=0, second=0, microsecond=0),
         hours=HOURS,
     )
-    stored = np.stack(pd.read_parquet(bundle / EMBEDDINGS)["embedding"].to_numpy()).astype(np.float32)
+    stored = np.array(pd.read_parquet(bundle / EMBEDDINGS)["embedding"].tolist(), dtype=np.float32)
     newest = PriceStore(workspace / PRICES).latest(name, verified_only=True)
     found = resolve(
         campaign,

@@ -11,9 +11,9 @@ import pytest
 import yaml
 from kfp import compiler
 
-from feature_repo.featurize import read_campaign
 from feature_repo.resolve import Solver
 from feature_repo.vouchers import publish_vouchers, solve_vouchers
+from feature_repo.workspace import read_campaign
 from pipelines.vouchers import vouchers_pipeline
 from serving.bundle import load_bundle
 from shadowprice.allocation import Problem, Resource, on_response, solve
