@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +120,7 @@ class DeliveryPlan:
         return "\n".join([*lines, ""])
 
     def price(self, campaign: Campaign, version: int, now: datetime) -> PriceRecord:
-        """The price of a seat of every segment, sealed; it holds until the campaign ends."""
+        """The price of a seat of every segment, sealed; good until the campaign ends, and for its time to live."""
         names = [segment.name for segment in self.segments]
         return PriceRecord(
             campaign=campaign.name,
@@ -138,7 +138,7 @@ class DeliveryPlan:
             sample_rows=int(self.account_id.size),
             model_version=self.model_version,
             solved_at=now,
-            expires_at=max(campaign.ends_at, now),
+            expires_at=max(campaign.ends_at, now + timedelta(hours=campaign.price_ttl_hours)),
         ).sealed()
 
 

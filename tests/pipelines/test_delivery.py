@@ -1,0 +1,158 @@
+"""The delivery pipeline, run by kfp.local, and its plan repeated by the service's own predictor."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from kfp import compiler
+from prometheus_client import CollectorRegistry
+
+from feature_repo.online import OnlineReader
+from feature_repo.workspace import read_campaign
+from pipelines.delivery import delivery_pipeline
+from pipelines.local import run
+from serving.bundle import Bundle
+from serving.features import Features
+from serving.in_force import InForce
+from serving.ledger_client import Authorised
+from serving.metrics import PredictorMetrics
+from serving.models import Models
+from serving.predictor import Predictor
+from serving.price_watcher import PriceWatcher
+from serving.protocol import NOTHING, Requests
+from shadowprice.datasets import load
+from shadowprice.pacing.price_store import PriceStore
+
+TINY = {"users": 120, "merchants": 15, "funds": 4, "deliveries": 4}
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("delivery")
+    run("delivery", folder / "pipeline", {"workspace": str(folder / "run"), "options": TINY, "epochs": 2})
+    return folder / "run"
+
+
+class Promised:
+    """Authorises whatever it is asked to, and remembers it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def authorise(self, proposals, *, model_version, price_version):
+        self.asked += [proposal.request_id for proposal in proposals]
+        shared = set(Authorised.__dataclass_fields__) - {"repeat"}
+        return [
+            Authorised(**{name: getattr(each, name) for name in shared if hasattr(each, name)}, repeat=False)
+            for each in proposals
+        ]
+
+
+@pytest.fixture
+def predictor(workspace: Path) -> Predictor:
+    campaign = read_campaign(workspace)
+    metrics = PredictorMetrics(campaign, CollectorRegistry())
+
+    def features(bundle: Bundle) -> Features:
+        reader = OnlineReader(workspace / "features", bundle.model_version)
+        return Features(reader, {side: head.default_embedding for side, head in bundle.heads.items()})
+
+    models = Models(workspace / "model", campaign, features)
+    watcher = PriceWatcher(
+        PriceStore(workspace / "prices"),
+        campaign.name,
+        campaign.priced,
+        load_model=models.load,
+        on_swap=metrics.price_in_force,
+        on_rejected=metrics.price_rejected,
+        poll_seconds=1.0,
+    )
+    watcher.poll()
+    return Predictor(campaign=campaign, source=watcher, ledger=Promised(), metrics=metrics)
+
+
+def ask(accounts: list[str]) -> Requests:
+    return Requests([f"r-{name}" for name in accounts], accounts, ["customer"] * len(accounts))
+
+
+def test_it_compiles_and_what_reads_now_is_never_cached(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.yaml"
+    compiler.Compiler().compile(delivery_pipeline, str(path))
+    spec = next(yaml.safe_load_all(path.read_text()))
+    tasks = spec["root"]["dag"]["tasks"]
+    assert list(tasks) == ["deliver", "featurize", "learn-delivery", "prepare", "publish-delivery", "register"]
+    assert not any(task["cachingOptions"].get("enableCache") for task in tasks.values())
+    assert "deliver" in tasks["register"]["dependentTasks"]
+    assert all(each.get("description") for each in spec["root"]["inputDefinitions"]["parameters"].values())
+
+
+@pytest.mark.timeout(600)
+def test_the_plan_has_exact_sizes_and_its_report_the_methods(workspace: Path) -> None:
+    report = json.loads((workspace / "plan.json").read_text())
+    tables = load("funds", seed=0, **TINY).tables
+    assert [each["accounts"] for each in report["segments"]] == tables.offer["demand"].tolist()
+    assert report["audit"] == {"sound": True, "unplaced": 0, "ineligible": 0, "repeated": 0, "missing": [0] * 4}
+    assert report["gap"] <= 1e-9
+    assert {each["method"] for each in report["methods"]} == {"exact", "heuristic", "literal_heuristic", "priority"}
+    plan = pd.read_parquet(workspace / "plan.parquet").merge(
+        tables.account, on="account_id"
+    ).merge(tables.offer, left_on="segment", right_on="offer_id")  # fmt: skip
+    assert len(plan) == TINY["users"]
+    assert (plan["risk_level"] <= plan["risk_tolerance"]).all()
+
+
+@pytest.mark.timeout(600)
+def test_the_service_repeats_the_plan(workspace: Path, predictor: Predictor) -> None:
+    plan = pd.read_parquet(workspace / "plan.parquet")
+    answers = predictor.answer(ask(plan["account_id"].tolist()))
+    names = [segment.name for segment in predictor.campaign.terms("customer").segments]
+    sure = np.array(answers.reason) == "optimal"
+    given = np.array(names)[answers.level]
+    # A tie at the prices is broken by the rule of ties and not by the plan; few accounts tie.
+    assert (given[sure] == plan["segment"].to_numpy()[sure]).all()
+    assert set(answers.reason) <= {"optimal", "tie"}
+    assert sure.mean() > 0.95
+    np.testing.assert_allclose(answers.response[sure], plan["value"][sure], rtol=1e-6)
+    assert answers.incentive.tolist() == [0] * len(plan)
+
+
+@pytest.mark.timeout(600)
+def test_no_price_reaches_over_a_risk_rule_and_who_may_have_nothing_is_told_so(
+    workspace: Path, predictor: Predictor
+) -> None:
+    """With the riskiest fund as good as free, and everybody's best; strangers' tolerance is not known."""
+    tables = load("funds", seed=0, **TINY).tables
+    campaign = predictor.campaign
+    prices = PriceStore(workspace / "prices")
+    now = datetime.now(UTC)
+    newest = prices.latest(campaign.name)
+    assert newest is not None
+    tempting = replace(
+        newest,
+        version=newest.version + 1,
+        prices={name: 1e12 if name != campaign.priced[-1] else 0.0 for name in campaign.priced},
+        solved_at=now,
+        sha256="",
+    ).sealed()
+    assert predictor.source.current is not None
+    now_in_force = InForce(tempting, predictor.source.current.model)
+    greedy = replace(predictor, source=SimpleNamespace(current=now_in_force))
+    own = tables.account[tables.account["side"] == "customer"]
+    answers = greedy.answer(ask([*own["account_id"], "stranger"]))
+    risk = tables.offer.sort_values("order_index")["risk_level"].to_numpy(dtype=float)
+    level = answers.level[:-1]
+    assert (risk[level] <= own["risk_tolerance"].to_numpy(dtype=float)).all()
+    bold = own["risk_tolerance"].to_numpy() >= risk[-1]
+    assert (level[bold] == len(risk) - 1).all()
+    assert 0 < bold.sum() < bold.size
+    assert answers.level[-1] == NOTHING
+    assert answers.reason[-1] == "ineligible"
+    assert greedy.ledger.asked.count("r-stranger") == 0
