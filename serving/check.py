@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import uuid
 from datetime import UTC, datetime
+from pathlib import Path
 
 from serving.client import DecisionClient, LedgerClient, Outcome
+from serving.config import add_setting
+from serving.ledger.guard import read_secret
 from shadowprice.errors import ShadowpriceError, Unavailable
 
 SOURCE = "deployment-check"
 
 
-def check(campaign: str, predictor_url: str, ledger_url: str, side: str, max_price_age_seconds: float) -> str:
+def check(
+    campaign: str, predictor_url: str, ledger_url: str, side: str, max_price_age_seconds: float, token_file: str = ""
+) -> str:
     """Decide for an account nobody knows, give the money back, and say what was answered.
 
     Raises:
-        ShadowpriceError: a service does not answer, or the price in force is too old.
+        ShadowpriceError: a service does not answer or asks for another token, or the price in force is too old.
     """
+    token = read_secret(Path(token_file) if token_file else None)
     request = f"{SOURCE}-{uuid.uuid4().hex}"
-    with DecisionClient(predictor_url, campaign) as predictor, LedgerClient(ledger_url) as ledger:
+    with DecisionClient(predictor_url, campaign, token) as predictor, LedgerClient(ledger_url) as ledger:
         answer = predictor.decide([request], [SOURCE], [side])
         ledger.settle([_nothing(request, side)], SOURCE)
     age = answer.price_age_seconds
@@ -40,6 +47,7 @@ def main() -> int:
     parser.add_argument("--ledger-url", required=True)
     parser.add_argument("--side", default="customer", choices=["customer", "merchant"])
     parser.add_argument("--max-price-age-seconds", type=float, default=7200.0)
+    add_setting(parser, os.environ, "token-file", "file with the predictor's bearer token; empty: none", default="")
     try:
         print(check(**vars(parser.parse_args())))
     except ShadowpriceError as error:

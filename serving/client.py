@@ -64,8 +64,9 @@ class Outcome:
 class _Client:
     """A kept-alive connection whose refusals are errors of :mod:`shadowprice.errors`."""
 
-    def __init__(self, url: str) -> None:
-        self._http = httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS)
+    def __init__(self, url: str, token: str | None) -> None:
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        self._http = httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS, headers=headers)
 
     def close(self) -> None:
         """Close the connection."""
@@ -95,10 +96,10 @@ class _Client:
 
 
 class DecisionClient(_Client):
-    """Asks the predictor of one campaign, by Open Inference V2."""
+    """Asks the predictor of one campaign, by Open Inference V2, showing ``token`` where it wants one."""
 
-    def __init__(self, url: str, campaign: str) -> None:
-        super().__init__(url)
+    def __init__(self, url: str, campaign: str, token: str | None = None) -> None:
+        super().__init__(url, token)
         self._path = f"/v2/models/{campaign}/infer"
 
     def decide(self, request_ids: Sequence[str], account_ids: Sequence[str], sides: Sequence[str]) -> Decisions:
@@ -129,10 +130,7 @@ class LedgerClient(_Client):
     """Reports outcomes to the ledger and reads its totals; shows the token that the environment names."""
 
     def __init__(self, url: str) -> None:
-        super().__init__(url)
-        token = ledger_token(os.environ)
-        if token is not None:
-            self._http.headers["authorization"] = f"Bearer {token}"
+        super().__init__(url, ledger_token(os.environ))
 
     def settle(self, outcomes: Sequence[Outcome], source: str) -> tuple[int, int]:
         """Report outcomes in one call, all or none; the event id is the request id, so a repeat counts nothing.

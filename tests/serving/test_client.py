@@ -1,0 +1,46 @@
+"""The client shows the predictor's token over a real connection."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import orjson
+import pytest
+import uvicorn
+
+from serving.client import DecisionClient
+from serving.front import Front
+from serving.protocol import OUTPUTS
+from shadowprice.errors import InvalidRequest
+
+TOKEN = "a-token-of-the-test"
+VALUES = {"INT64": 7, "INT32": 1, "FP64": 0.5, "BYTES": "none"}
+
+
+async def answer(body):
+    outputs = [{"name": name, "data": [VALUES[datatype]]} for name, datatype in OUTPUTS.items()]
+    parameters = {"price_version": 3, "model_version": "m", "price_age_seconds": 1.0, "degraded": False}
+    return orjson.dumps({"outputs": outputs, "parameters": parameters})
+
+
+@pytest.fixture
+def url():
+    front = Front(None, {"/v2/models/spring/infer": answer}, TOKEN, 5.0)
+    server = uvicorn.Server(uvicorn.Config(front, port=0, log_config=None, lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+def test_the_predictor_answers_who_shows_its_token_and_refuses_the_others(url):
+    asked = ["r"], ["nobody"], ["customer"]
+    with DecisionClient(url, "spring", TOKEN) as client:
+        assert client.decide(*asked).price_version == 3
+    for token in (None, "another-token-here"):
+        with DecisionClient(url, "spring", token) as client, pytest.raises(InvalidRequest, match="token"):
+            client.decide(*asked)
