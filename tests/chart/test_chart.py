@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 from helm_python import HelmError, lint
 from rendering import (
     CASES,
@@ -133,10 +132,25 @@ def test_selectors_ports_accounts_and_claims_meet(case: Path) -> None:
             assert {endpoint["port"] for endpoint in entry["spec"]["podMetricsEndpoints"]} <= names
 
 
-def test_secrets_are_named_and_never_written() -> None:
-    text = yaml.safe_dump_all(render(values_of(PRODUCTION)))
-    assert "password" not in text.lower()
-    assert not [entry for entry in render(values_of(PRODUCTION)) if entry["kind"] == "Secret"]
+@each_case
+def test_secrets_are_named_and_never_written(case: Path) -> None:
+    objects = render(values_of(case))
+    assert not [entry for entry in objects if entry["kind"] == "Secret"]
+    for pod in (pod for entry in objects for pod in pods(entry)):
+        secrets = {volume["name"]: volume["secret"] for volume in pod["spec"]["volumes"] if "secret" in volume}
+        # The pod's group reads them, nobody else, and nobody writes.
+        assert all(secret["defaultMode"] == 0o440 for secret in secrets.values())
+        for container in pod["spec"]["containers"]:
+            mounts = [mount for mount in container["volumeMounts"] if mount["name"] in secrets]
+            assert all(mount["readOnly"] is True for mount in mounts)
+            files = {
+                f"{mount['mountPath']}/{item['path']}" for mount in mounts for item in secrets[mount["name"]]["items"]
+            }
+            environment = container.get("env", [])
+            named = [e for e in environment if re.search("REDIS|PASSWORD|TOKEN", e["name"])]
+            assert all("secretKeyRef" in e.get("valueFrom", {}) or e.get("value") in files for e in named)
+            # A file that no setting names is one too many.
+            assert files <= {e.get("value") for e in environment}
 
 
 @pytest.mark.parametrize(
@@ -158,9 +172,27 @@ def test_secrets_are_named_and_never_written() -> None:
         ("predictor.autoscaling.by", "vpa"),
         ("predictor.autoscaling.cpuUtilisation", 150),
         ("predictor.pricePollSeconds", 0),
+        ("predictor.featureReader", "feast"),
+        ("predictor.grpc.enabled", "yes"),
+        ("predictor.grpc.port", 8080),
+        ("predictor.grpc.port", 443),
+        ("predictor.grpc.tls", True),
+        ("auth.existingSecret", ["callers"]),
+        ("auth.key", "no spaces"),
+        ("auth.key", ""),
+        ("auth.token", "written here"),
         ("predictor.resources.limits.memory", "lots"),
         ("predictor.unknown", 1),
         ("ledger.hardStop", True),
+        ("ledger.books", "postgres"),
+        ("ledger.redis.existingSecret", 1),
+        ("ledger.redis.key", ""),
+        ("ledger.redis.passwordKey", "a/b"),
+        ("ledger.redis.port", 0),
+        ("ledger.redis.port", 70000),
+        ("ledger.redis.password", "written here"),
+        ("ledger.decisionLog.enabled", "on"),
+        ("ledger.decisionLog.folder", "/tmp"),
         ("resolve.by", "systemd"),
         ("resolve.schedule", "hourly"),
         ("resolve.prometheusUrl", "prometheus:9090"),
@@ -182,6 +214,19 @@ def test_the_schema_refuses_a_bad_value(path: str, value: object) -> None:
 def test_a_campaign_without_its_secret_is_refused_by_name() -> None:
     with pytest.raises(HelmError, match="existingSecret"):
         render(merged(values_of(MINIMAL), "features.online.redis.existingSecret", ""))
+
+
+@pytest.mark.parametrize(
+    ("case", "path", "value", "named"),
+    [
+        ("minimal", "ledger.books", "redis", "ledger.redis.existingSecret"),
+        ("one-node", "predictor.featureReader", "packed", "features.online.store"),
+        ("kubeflow", "auth.existingSecret", "callers", "take cronjob"),
+    ],
+)
+def test_values_that_do_not_go_together_are_refused_by_name(case: str, path: str, value: str, named: str) -> None:
+    with pytest.raises(HelmError, match=re.escape(named)):
+        render(merged(values_of(CHART / "ci" / f"{case}-values.yaml"), path, value))
 
 
 @pytest.mark.parametrize(

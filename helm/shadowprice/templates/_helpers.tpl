@@ -91,6 +91,39 @@ subPath: {{ . | quote }}
 {{- end }}
 {{- end }}
 
+{{/* Whether the ledger keeps anything on its claim: its database or its decision log; empty where not. */}}
+{{- define "shadowprice.ledgerKeeps" -}}
+{{- if or (eq .Values.ledger.books "sqlite") .Values.ledger.decisionLog.enabled }}true{{ end -}}
+{{- end }}
+
+{{/* The bearer token as a file, where one is asked for; call with (dict "root" $ "variables" (list "…")). */}}
+{{- define "shadowprice.tokenEnv" -}}
+{{- if .root.Values.auth.existingSecret }}
+{{- range .variables }}
+- {name: {{ . }}, value: /etc/shadowprice/auth/token}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "shadowprice.tokenMount" -}}
+{{- if .Values.auth.existingSecret }}
+- {name: token, mountPath: /etc/shadowprice/auth, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "shadowprice.tokenVolume" -}}
+{{- with .Values.auth }}
+{{- if .existingSecret }}
+- name: token
+  secret:
+    secretName: {{ .existingSecret }}
+    # Read by the pod's group alone: 0440.
+    defaultMode: 288
+    items: [{key: {{ .key | quote }}, path: token}]
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* Fail before anything is applied when the API server lacks a kind; call with (dict "root" $ "api" "…" "what" "…"). */}}
 {{- define "shadowprice.needs" -}}
 {{- if and .root.Values.checks.crds (not (.root.Capabilities.APIVersions.Has .api)) -}}

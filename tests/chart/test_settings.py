@@ -1,0 +1,134 @@
+"""What the chart sets is what the services read: their own settings, parsed from the rendered environment."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rendering import CHART, merged, pods, render, values_of
+
+from serving.config import Config
+from serving.ledger.__main__ import _settings
+
+MINIMAL = values_of(CHART / "ci" / "minimal-values.yaml")
+PRODUCTION = values_of(CHART / "ci" / "production-values.yaml")
+REDIS = "the key of a secret"
+
+
+def pod(values: dict[str, Any], kind: str) -> dict[str, Any]:
+    """The spec of the one pod of an object of a kind."""
+    [found] = [pod for entry in render(values) if entry["kind"] == kind for pod in pods(entry)]
+    return found["spec"]
+
+
+def environment(spec: dict[str, Any]) -> dict[str, str]:
+    """Variables of a pod's only container, as its process would see them."""
+    [container] = spec["containers"]
+    return {entry["name"]: entry.get("value", REDIS) for entry in container.get("env", [])}
+
+
+def ledger(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> argparse.Namespace:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "argv", ["serving.ledger"])
+        for name, value in environment(pod(values, "Deployment")).items():
+            patch.setenv(name, value)
+        return _settings()
+
+
+def mounted(spec: dict[str, Any], path: Path | None) -> str:
+    """The claim or secret, and its key, that a file of a pod comes from."""
+    [container] = spec["containers"]
+    [mount] = [m for m in container["volumeMounts"] if path is not None and path.is_relative_to(m["mountPath"])]
+    [volume] = [v for v in spec["volumes"] if v["name"] == mount["name"]]
+    if claim := volume.get("persistentVolumeClaim"):
+        return claim["claimName"]
+    [item] = [i for i in volume["secret"]["items"] if Path(mount["mountPath"]) / i["path"] == path]
+    return f"{volume['secret']['secretName']}/{item['key']}"
+
+
+def test_by_default_the_books_are_a_file_the_log_is_kept_and_nobody_is_asked_for_a_token(monkeypatch) -> None:
+    settings, spec = ledger(MINIMAL, monkeypatch), pod(MINIMAL, "Deployment")
+    assert not settings.redis
+    assert settings.redis_password_file is settings.token_file is None
+    assert mounted(spec, settings.db) == mounted(spec, settings.log_dir) == "spring-ledger"
+    config = Config.parse([], environment(pod(MINIMAL, "InferenceService")))
+    assert (config.grpc_port, config.feature_reader, config.token_file) == (0, "sdk", None)
+
+
+def test_a_ledger_with_redis_has_address_and_password_from_its_secret(monkeypatch) -> None:
+    settings, spec = ledger(PRODUCTION, monkeypatch), pod(PRODUCTION, "Deployment")
+    assert settings.redis == REDIS
+    [address] = [e for e in spec["containers"][0]["env"] if e["name"] == "SHADOWPRICE_LEDGER_REDIS"]
+    assert address["valueFrom"]["secretKeyRef"] == {"name": "ledger-redis", "key": "url"}
+    assert mounted(spec, settings.redis_password_file) == "ledger-redis/password"
+    assert mounted(spec, settings.token_file) == "callers/bearer"
+    assert mounted(spec, settings.log_dir) == "ledger-summer"
+    without = merged(PRODUCTION, "ledger.redis.passwordKey", "")
+    assert ledger(without, monkeypatch).redis_password_file is None
+    assert "redis" not in {volume["name"] for volume in pod(without, "Deployment")["volumes"]}
+
+
+def test_a_ledger_that_keeps_nothing_on_its_claim_has_none(monkeypatch) -> None:
+    made = merged(merged(PRODUCTION, "ledger.storage", {}), "ledger.decisionLog", {"enabled": False})
+    assert ledger(made, monkeypatch).log_dir is None
+    assert not [entry for entry in render(made) if entry["kind"] == "PersistentVolumeClaim"]
+    assert "ledger" not in {volume["name"] for volume in pod(made, "Deployment")["volumes"]}
+    # With either, it has one.
+    for path, value in (("ledger.books", "sqlite"), ("ledger.decisionLog.enabled", True)):
+        claims = [
+            e["metadata"]["name"] for e in render(merged(made, path, value)) if e["kind"] == "PersistentVolumeClaim"
+        ]
+        assert claims == ["summer-2027-ledger"]
+
+
+def test_the_predictor_takes_reader_port_and_both_tokens() -> None:
+    spec = pod(PRODUCTION, "InferenceService")
+    given = environment(spec)
+    config = Config.parse([], given)
+    assert (config.grpc_port, config.feature_reader) == (9000, "packed")
+    assert mounted(spec, config.token_file) == "callers/bearer"
+    assert mounted(spec, Path(given["SHADOWPRICE_LEDGER_TOKEN_FILE"])) == "callers/bearer"
+    assert 9000 in {port["containerPort"] for port in spec["containers"][0]["ports"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "variables"),
+    [
+        ("CronJob", {"SHADOWPRICE_LEDGER_TOKEN_FILE"}),
+        ("Pod", {"SHADOWPRICE_TOKEN_FILE", "SHADOWPRICE_LEDGER_TOKEN_FILE"}),
+    ],
+)
+def test_who_calls_the_services_shows_the_token(kind: str, variables: set[str]) -> None:
+    spec = pod(PRODUCTION, kind)
+    given = environment(spec)
+    assert {name for name in given if name.endswith("TOKEN_FILE")} == variables
+    assert {mounted(spec, Path(given[name])) for name in variables} == {"callers/bearer"}
+    assert not [name for name in environment(pod(MINIMAL, kind)) if "TOKEN" in name]
+
+
+def test_the_ledger_is_let_out_to_its_redis_and_to_nobody_else() -> None:
+    def egress(values: dict[str, Any]) -> set[tuple[str, int]]:
+        [policy] = [
+            entry
+            for entry in render(values)
+            if entry["kind"] == "NetworkPolicy" and entry["metadata"]["name"].endswith("-ledger")
+        ]
+        assert "Egress" in policy["spec"]["policyTypes"]
+        return {(port["protocol"], port["port"]) for rule in policy["spec"]["egress"] for port in rule["ports"]}
+
+    assert egress(MINIMAL) == set()
+    assert egress(PRODUCTION) == {("TCP", 6380), ("UDP", 53), ("TCP", 53)}
+
+
+def test_callers_of_grpc_are_let_in() -> None:
+    def ingress(values: dict[str, Any]) -> set[int]:
+        [policy] = [
+            entry
+            for entry in render(values)
+            if entry["kind"] == "NetworkPolicy" and entry["metadata"]["name"].endswith("-predictor")
+        ]
+        return {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]}
+
+    assert ingress(MINIMAL) == {8080}
+    assert ingress(PRODUCTION) == {8080, 9000}
