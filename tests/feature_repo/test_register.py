@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import redis
 
-from feature_repo.columns import FeatureColumns
+from feature_repo.columns import FeatureColumns, read_columns
 from feature_repo.featurize import project_of
-from feature_repo.online import OnlineReader
+from feature_repo.online import OnlineReader, publish_price
 from feature_repo.register import register
-from feature_repo.store import create
-from feature_repo.workspace import CAMPAIGN, FEATURES
+from feature_repo.store import create, open_store
+from feature_repo.workspace import CAMPAIGN, FEATURES, read_campaign
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import Conflict
 from shadowprice.learning.bundle import EMBEDDINGS
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.price import PriceRecord
 from shadowprice.responses.heads import StoredHead, load_heads, save_heads
 from shadowprice.responses.integrity import file_digests
 
@@ -85,3 +90,55 @@ def test_a_folder_where_the_link_should_be_makes_way(workspace, tmp_path):
     write_bundle(workspace / "model", "m-0", 0.1)
     register(write_bundle(tmp_path / "first", "m-1", 0.25), workspace)
     assert (workspace / "model").resolve().name == "m-1"
+
+
+@pytest.mark.parametrize("online", ["sqlite", "redis"])
+def test_an_online_store_that_is_lost_is_rebuilt_as_the_page_on_recovery_says(online, request, workspace, tmp_path):
+    folder = workspace / FEATURES
+    if online == "redis":
+        server = request.getfixturevalue("redis_server")
+        create(folder, read_columns(folder), "redis", project_of(read_campaign(workspace)))
+    register(write_bundle(tmp_path / "first", "m-1", 0.25), workspace)
+    prices = PriceStore(workspace / "prices")
+    solved = datetime(2026, 3, 2, tzinfo=UTC)
+    for version in (1, 2):
+        record = PriceRecord(
+            campaign="spring",
+            version=version,
+            slot=version,
+            prices={"budget": 0.5 / version},
+            tie_share=0.0,
+            status="optimal",
+            primal=1.0,
+            dual=1.0,
+            gap=0.0,
+            violation=0.0,
+            spent=0,
+            remaining=1,
+            sample_rows=1,
+            model_version="m-1",
+            solved_at=solved,
+            expires_at=solved,
+        )
+        publish_price(open_store(folder), prices.publish(record.sealed()))
+
+    def served():
+        reader = OnlineReader(folder, "m-1")
+        return reader.price("spring"), reader.embeddings("customer", ["a"])[0].tolist()
+
+    before = served()
+    assert (before[0]["version"], before[1]) == (2, [[0.25, 0.25]])
+    if online == "redis":
+        with redis.Redis(port=server.port) as connection:
+            connection.flushall()
+        lost = served()
+        assert (lost[0], np.isnan(lost[1]).all()) == (None, True)
+    else:
+        for path in (*folder.glob("online.db*"), folder / "registry.db"):
+            path.unlink()
+    page = (Path(__file__).resolve().parents[2] / "docs" / "recovery.md").read_text()
+    commands = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+    assert len(commands) == 2
+    for command in commands:
+        exec(compile(command.replace("/workspace", str(workspace)), "recovery.md", "exec"), {})
+    assert served() == before

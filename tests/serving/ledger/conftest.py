@@ -155,4 +155,4 @@ def books(open_books: Callable[..., Books]) -> Books:
 @pytest.fixture
 def kit() -> SimpleNamespace:
     """The builders above; this folder is not a package that tests could import."""
-    return SimpleNamespace(campaign=make_campaign, item=item, event=event, levels=LEVELS, now=NOW)
+    return SimpleNamespace(campaign=make_campaign, item=item, event=event, books=Books, levels=LEVELS, now=NOW)

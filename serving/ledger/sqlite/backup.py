@@ -1,0 +1,108 @@
+"""``python -m serving.ledger.sqlite.backup``: copy the books while the ledger writes, and audit the copy.
+
+A copy of the file alone is no backup: commits of the last moments are in the write-ahead log beside it.
+SQLite's online backup, all pages in one step, reads one moment of both and holds up no writer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sqlite3
+import sys
+import uuid
+from contextlib import closing
+from pathlib import Path
+
+from serving.ledger.sqlite.database import open_for_reading
+from shadowprice.errors import Conflict, InvalidInput, NotFound, ShadowpriceError, Unavailable
+
+TALLY = "SELECT side, level, reason, COUNT(*), SUM(incentive) FROM decision GROUP BY side, level, reason"
+SETTLED = "SELECT side, COUNT(*), SUM(cost), SUM(cost * late) FROM outcome GROUP BY side"
+OPEN = "SELECT side, SUM(incentive) FROM promise GROUP BY side"
+KEPT_TALLY = "SELECT side, level, reason, decisions, authorised FROM tally"
+KEPT_SETTLED = "SELECT side, outcomes, spent, late FROM settlement WHERE outcomes > 0"
+KEPT_OPEN = """
+SELECT * FROM (
+    SELECT side, SUM(authorised) - COALESCE((SELECT closed FROM settlement s WHERE s.side = t.side), 0) AS left
+    FROM tally t GROUP BY side
+) WHERE left <> 0
+"""
+SUMS = {"tally": (TALLY, KEPT_TALLY), "settlement": (SETTLED, KEPT_SETTLED), "open promises": (OPEN, KEPT_OPEN)}
+"""What the rows say, and what is kept with them; two queries of the same answer."""
+
+
+def backup(books: Path, copy: Path) -> None:
+    """Copy the books of one moment to a new file, which appears whole, audited and on disk, or not at all.
+
+    Raises:
+        NotFound: there are no books.
+        Conflict: there is a file of the copy's name.
+        InvalidInput: the copy does not pass :func:`audit`.
+        Unavailable: the books cannot be read, or the copy not written.
+    """
+    if not books.is_file():
+        raise NotFound(f"there is no ledger {books}")
+    draft = copy.with_name(f".{copy.name}.{uuid.uuid4().hex}")
+    try:
+        with closing(open_for_reading(books)) as source, closing(sqlite3.connect(draft)) as target:
+            source.backup(target)
+            # One file that can be moved: what the books' journal mode would put beside it, is in it.
+            target.execute("PRAGMA journal_mode = DELETE")
+        audit(draft)
+        os.link(draft, copy)
+    except FileExistsError:
+        raise Conflict(f"{copy} exists; a backup is not written over another") from None
+    except (sqlite3.Error, OSError) as error:
+        raise Unavailable(f"ledger {books}: cannot be copied to {copy}: {error}") from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def audit(books: Path) -> None:
+    """Hold the sums to the rows, and the rows to each other and to the file's format. O(rows).
+
+    Raises:
+        InvalidInput: something differs; says what.
+        Unavailable: the file cannot be read.
+    """
+    try:
+        with closing(open_for_reading(books)) as database:
+            (sound,) = database.execute("PRAGMA integrity_check(1)").fetchone()
+            if sound != "ok":
+                raise InvalidInput(f"is damaged: {sound}", field=str(books))
+            if database.execute("PRAGMA foreign_key_check").fetchone() is not None:
+                raise InvalidInput("has an outcome, promise or release without its decision", field=str(books))
+            for name, (rows, kept) in SUMS.items():
+                if sorted(database.execute(rows)) != sorted(database.execute(kept)):
+                    raise InvalidInput(f"its {name} is not the sum of its rows", field=str(books))
+    except sqlite3.Error as error:
+        raise Unavailable(f"ledger {books}: {error}") from error
+
+
+def main() -> int:
+    """Copy and say how much; 1 when there is no sound copy."""
+    parser = argparse.ArgumentParser(prog="python -m serving.ledger.sqlite.backup", description="Copy the books.")
+    parser.add_argument("books", type=Path, help="the ledger's sqlite file; it may be in use")
+    parser.add_argument("copy", type=Path, help="a file that does not exist")
+    given = parser.parse_args()
+    try:
+        backup(given.books, given.copy)
+    except ShadowpriceError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    with closing(open_for_reading(given.copy)) as database:
+        decisions, outcomes, spent = (
+            database.execute(f"SELECT {what}").fetchone()[0]
+            for what in (
+                "COUNT(*) FROM decision",
+                "COUNT(*) FROM outcome",
+                "COALESCE(SUM(cost), 0) FROM outcome",
+            )
+        )
+    print(f"{given.copy}: {decisions} decisions, {outcomes} outcomes, {spent} minor units spent; audited")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+"""The commands of docs/recovery.md: a backup under writes, its restoration, and the rest from the log."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import asdict
+from datetime import timedelta
+from threading import Event, Thread
+
+import pytest
+
+from serving.ledger.log import LogWriter
+from serving.ledger.sqlite.backup import audit, backup
+from serving.ledger.sqlite.store import SqliteStore
+from serving.recover import recover
+from shadowprice.errors import Conflict, InvalidInput
+from shadowprice.files import write_whole
+from shadowprice.pacing.served import read_log
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def spring(kit, tmp_path):
+    """A campaign, and where its books are to be."""
+    campaign = kit.campaign(limit=10**9)
+    write_whole(tmp_path / "campaign.json", json.dumps(campaign.to_dict()))
+    return campaign, tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def opened(kit, spring):
+    """Opens the campaign's sqlite file."""
+    made = []
+
+    def opening():
+        campaign, path = spring
+        made.append(kit.books(SqliteStore(path, campaign), campaign))
+        return made[-1]
+
+    yield opening
+    for books in made:
+        books.close()
+
+
+def run(module, *arguments):
+    return subprocess.run([sys.executable, "-m", module, *map(str, arguments)], capture_output=True, text=True)
+
+
+def some(books, kit, prefix):
+    """Promises that are open, captured, given back, expired, and captured after either."""
+    for index in range(12):
+        books.at += timedelta(seconds=7)
+        books.authorise(kit.item(f"{prefix}{index}", level=index % 3, account_id=f"a{index}"))
+    books.settle(kit.event(f"{prefix}1", 50, at=books.at), kit.event(f"{prefix}2", 0, at=books.at))
+    books.release(f"{prefix}4")
+    books.settle(kit.event(f"{prefix}4", 50, at=books.at))
+    books.at += 73 * HOUR
+    books.sweep()
+    books.settle(kit.event(f"{prefix}5", 130, at=books.at))
+    books.authorise(kit.item(f"{prefix}last"))
+
+
+def test_a_backup_under_writes_is_the_opened_one_moment(kit, spring, tmp_path, opened):
+    _, path = spring
+    books = opened()
+    stop = Event()
+    told = []
+
+    def writing():
+        while not stop.is_set():
+            name = f"r{len(told)}"
+            books.authorise(kit.item(name))
+            books.settle(kit.event(name, 50))
+            told.append(name)
+
+    writer = Thread(target=writing)
+    writer.start()
+    try:
+        while len(told) < 50:
+            stop.wait(0.01)
+        before = len(told)
+        copy = tmp_path / "copy.db"
+        done = run("serving.ledger.sqlite.backup", path, copy)
+        after = len(told) + 1
+    finally:
+        stop.set()
+        writer.join()
+    assert done.returncode == 0, done.stderr
+    assert before < after
+    with closing(sqlite3.connect(copy)) as restored:
+        kept = {row[0] for row in restored.execute("SELECT request_id FROM outcome")}
+        (spent,) = restored.execute("SELECT SUM(spent) FROM settlement").fetchone()
+    assert before <= len(kept) <= after
+    assert kept == {f"r{index}" for index in range(len(kept))}
+    assert spent == 50 * len(kept)
+    assert f"{len(kept)} outcomes, {spent} minor units" in done.stdout
+    assert run("serving.ledger.sqlite.backup", path, copy).returncode == 1
+
+
+def test_a_copy_of_the_file_alone_lacks_what_is_in_the_write_ahead_log(kit, spring, tmp_path, opened):
+    _, path = spring
+    books = opened()
+    books.authorise(kit.item("r1"))
+    (tmp_path / "naive.db").write_bytes(path.read_bytes())
+    with closing(sqlite3.connect(tmp_path / "naive.db")) as naive:
+        assert naive.execute("SELECT request_id FROM decision").fetchall() == []
+    backup(path, tmp_path / "copy.db")
+    with closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
+        assert copy.execute("SELECT request_id FROM decision").fetchall() == [("r1",)]
+
+
+def test_a_restored_backup_and_the_log_are_the_books_that_were_lost(kit, spring, tmp_path, opened):
+    _, path = spring
+    books = opened()
+    some(books, kit, "before")
+    backup(path, tmp_path / "copy.db")
+    at_backup = asdict(books.store.totals())
+    some(books, kit, "after")
+    LogWriter(books.store, tmp_path / "log", rows=5).write()
+    books.release("afterlast")
+    lost = asdict(books.store.totals())
+    decisions, outcomes = books.store.decisions_after(0, 1000), books.store.outcomes_after(0, 1000)
+    at = books.at
+    books.close()
+    for file in tmp_path.glob("ledger.db*"):
+        file.unlink()
+    (tmp_path / "copy.db").rename(path)
+
+    audit(path)
+    again = opened()
+    assert asdict(again.store.totals()) == at_backup
+    again.close()
+    command = ("--campaign-file", tmp_path / "campaign.json", "--db", path, "--log-dir", tmp_path / "log")
+    first, second = run("serving.recover", *command), run("serving.recover", *command)
+    assert first.stdout == "recorded again: 13 decisions, 4 outcomes\n", first.stderr
+    assert second.stdout == "recorded again: 0 decisions, 0 outcomes\n"
+
+    audit(path)
+    again = opened()
+    assert again.store.decisions_after(0, 1000) == decisions
+    assert again.store.outcomes_after(0, 1000) == outcomes
+    found = asdict(again.store.totals())
+    for name in ("decisions", "authorised", "spent", "responses", "outcomes", "late"):
+        assert found[name] == lost[name], name
+    # What was given back and not captured (afterlast) is in no log: it stays promised until it expires.
+    assert sum(found["outstanding"].values()) == sum(lost["outstanding"].values()) + 50
+    again.at = at
+    assert again.settle(kit.event("after1", 50, at=at - 73 * HOUR)) == (0, 1)
+    assert LogWriter(again.store, tmp_path / "log").write() == 0
+    again.authorise(kit.item("next"))
+    assert LogWriter(again.store, tmp_path / "log").write() == 1
+    assert list(read_log(tmp_path / "log").decisions["request_id"])[-1] == "next"
+
+
+def test_books_that_were_used_since_they_were_restored_are_not_recovered_over(open_books, kit, tmp_path):
+    books = open_books()
+    books.authorise(kit.item("a"))
+    LogWriter(books.store, tmp_path / "log").write()
+    other = open_books()
+    other.authorise(kit.item("b"))
+    with pytest.raises(Conflict, match=r"row 1 of the books is 'b', that of the log 'a'"):
+        recover(other.store, other.campaign, read_log(tmp_path / "log"))
+
+
+def test_an_empty_store_of_either_kind_becomes_the_books_from_the_log_alone(open_books, kit, tmp_path):
+    books = open_books(limit=10**9)
+    some(books, kit, "r")
+    LogWriter(books.store, tmp_path / "log").write()
+    other = open_books(limit=10**9)
+    assert recover(other.store, other.campaign, read_log(tmp_path / "log")) == (13, 4)
+    assert other.store.decisions_after(0, 100) == books.store.decisions_after(0, 100)
+    assert other.store.outcomes_after(0, 100) == books.store.outcomes_after(0, 100)
+    assert other.money() == books.money()
+
+
+def test_sums_that_are_not_those_of_the_rows_are_no_backup(kit, spring, tmp_path, opened):
+    _, path = spring
+    books = opened()
+    some(books, kit, "r")
+    books.close()
+    audit(path)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE settlement SET spent = spent + 1")
+    with pytest.raises(InvalidInput, match="settlement is not the sum"):
+        backup(path, tmp_path / "copy.db")
+    assert not list(tmp_path.glob("*copy.db*"))
+
+
+def test_books_of_another_schema_are_refused_and_left_as_they_are(kit, spring, opened):
+    _, path = spring
+    opened().close()
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE about SET value = '1' WHERE key = 'schema'")
+    before = path.read_bytes()
+    with pytest.raises(Conflict, match="its schema is '1', not '2'; use another file"):
+        opened()
+    assert path.read_bytes() == before
