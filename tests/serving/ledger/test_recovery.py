@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
 from dataclasses import asdict
 from datetime import timedelta
+from pathlib import Path
 from threading import Event, Thread
 
 import pytest
+import redis
 
+from benchmarks.faults.redis_server import RedisServer
 from serving.ledger.log import LogWriter
+from serving.ledger.opening import open_store
 from serving.ledger.sqlite.backup import audit, backup
 from serving.ledger.sqlite.store import SqliteStore
 from serving.recover import recover
@@ -65,7 +70,7 @@ def some(books, kit, prefix):
     books.authorise(kit.item(f"{prefix}last"))
 
 
-def test_a_backup_under_writes_is_the_opened_one_moment(kit, spring, tmp_path, opened):
+def test_a_backup_under_writes_is_the_books_of_one_moment(kit, spring, tmp_path, opened):
     _, path = spring
     books = opened()
     stop = Event()
@@ -200,3 +205,52 @@ def test_books_of_another_schema_are_refused_and_left_as_they_are(kit, spring, o
     with pytest.raises(Conflict, match="its schema is '1', not '2'; use another file"):
         opened()
     assert path.read_bytes() == before
+
+
+def test_a_copy_of_the_append_only_files_under_writes_is_books_that_a_redis_starts_with(kit, durable_redis, tmp_path):
+    campaign = kit.campaign(limit=10**9)
+    books = kit.books(open_store(campaign, tmp_path, durable_redis.url), campaign)
+    stop = Event()
+    told = []
+
+    def writing():
+        while not stop.is_set():
+            name = f"r{len(told)}"
+            books.authorise(kit.item(name))
+            books.settle(kit.event(name, 50))
+            told.append(name)
+
+    with redis.Redis.from_url(durable_redis.url) as connection:
+        (folder,) = connection.config_get("dir").values()
+        writer = Thread(target=writing)
+        writer.start()
+        try:
+            while len(told) < 50:
+                stop.wait(0.01)
+            connection.config_set("auto-aof-rewrite-percentage", 0)
+            assert connection.info("persistence")["aof_rewrite_in_progress"] == 0
+            before = len(told)
+            shutil.copytree(Path(folder) / "appendonlydir", tmp_path / "restored" / "appendonlydir")
+            after = len(told) + 1
+        finally:
+            stop.set()
+            writer.join()
+            connection.config_set("auto-aof-rewrite-percentage", 100)
+    books.close()
+    kept = open_store(campaign, tmp_path, durable_redis.url)
+    LogWriter(kept, tmp_path / "log").write()
+    everything = asdict(kept.totals())
+    kept.close()
+
+    server = RedisServer(tmp_path / "restored")
+    server.start()
+    try:
+        restored = open_store(campaign, tmp_path, server.url)
+        found = sum(restored.totals().outcomes.values())
+        assert before <= found <= after
+        assert sum(restored.totals().spent.values()) == 50 * found
+        recover(restored, campaign, read_log(tmp_path / "log"))
+        assert asdict(restored.totals()) == everything
+        restored.close()
+    finally:
+        server.stop()
