@@ -16,9 +16,9 @@ from typing import Any
 
 from pipelines.campaign_day import play, why_not
 from pipelines.local import compile_all, run
-from shadowprice.errors import NotFound, ShadowpriceError
+from shadowprice.errors import ShadowpriceError
 from shadowprice.learning.propensity import check_weighting
-from shadowprice.learning.recipes import recipe_names
+from shadowprice.learning.recipes import check_recipe
 from shadowprice.responses.repaired import RepairSteps
 
 
@@ -50,8 +50,7 @@ def quickstart(
         weighting: none, known or fitted: how rows are weighted where incentives were not assigned at random.
     """
     check_weighting(weighting)
-    if recipe not in recipe_names():
-        raise NotFound(f"recipe {recipe!r} is unknown; choose one of {recipe_names()}")
+    check_recipe(recipe)
     RepairSteps.named(curve_repair)
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{dataset}"
     folder = (runs / name).resolve()

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from shadowprice.campaign import Side
 from shadowprice.encoders.registry import ENCODERS
-from shadowprice.errors import NotFound
+from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint import JointSpec
 from shadowprice.responses.layers import LAYERS
-from shadowprice.responses.registry import model_class, names
+from shadowprice.responses.registry import OF_DELIVERIES, OF_ROWS, OF_SESSIONS, model_class
 
 OWN: Mapping[Side, str] = {"customer": "hazard", "merchant": "linear"}
 """S0's response layer of each side."""
@@ -57,8 +57,23 @@ RECIPES: dict[str, Callable[[TrainingSet], JointSpec | Separate]] = {"joint_gnn"
 
 
 def recipe_names() -> list[str]:
-    """Everything that can be trained by name: recipes, customers' response layers, registered response models."""
-    return sorted({*RECIPES, *(JOINT + encoder for encoder in ENCODERS), *LAYERS, *names()})
+    """Everything that can be trained by name: recipes, customers' response layers, response models of rows."""
+    return sorted({*RECIPES, *(JOINT + encoder for encoder in ENCODERS), *LAYERS, *OF_ROWS})
+
+
+def check_recipe(name: str) -> None:
+    """Refuse what cannot be trained by name.
+
+    Raises:
+        NotFound: nothing of that name.
+        InvalidInput: a model that another pipeline trains, named in the message.
+    """
+    if name in recipe_names():
+        return
+    for pipeline, models in (("vouchers", OF_SESSIONS), ("delivery", OF_DELIVERIES)):
+        if name in models:
+            raise InvalidInput(f"{name!r} is trained by `python -m pipelines run {pipeline}`", field="recipe")
+    raise NotFound(f"recipe {name!r} is unknown; choose one of {recipe_names()}")
 
 
 def recipe(name: str, data: TrainingSet) -> JointSpec | Separate:
@@ -69,15 +84,14 @@ def recipe(name: str, data: TrainingSet) -> JointSpec | Separate:
     model on every side it can learn, and S0's own layer on a graph network for the other side.
 
     Raises:
-        NotFound: nothing of that name.
+        NotFound, InvalidInput: as :func:`check_recipe`.
     """
+    check_recipe(name)
     if name in RECIPES:
         return RECIPES[name](data)
     if name.startswith(JOINT) and name.removeprefix(JOINT) in ENCODERS:
         return _spec(data, name.removeprefix(JOINT))
     if name in LAYERS:
         return _spec(data, "gcn2", customer=name)
-    if name in names():
-        sides = model_class(name).sides
-        return Separate({side: name if side in sides else OWN[side] for side in data.rows})
-    raise NotFound(f"recipe {name!r} is unknown; choose one of {recipe_names()}")
+    sides = model_class(name).sides
+    return Separate({side: name if side in sides else OWN[side] for side in data.rows})

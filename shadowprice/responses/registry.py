@@ -1,4 +1,4 @@
-"""Response models by name. A new one is a file here and a line in ``MODELS``."""
+"""Response models by name. A new one is a file here and a line in the mapping of what it reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shadowprice.responses.state import State, load_state
 if TYPE_CHECKING:
     from shadowprice.responses.base import ResponseModel
 
-MODELS = {
+OF_ROWS = {
     "hazard": "shadowprice.responses.network_models:HazardModel",
     "cox": "shadowprice.responses.network_models:CoxModel",
     "sbbm": "shadowprice.responses.network_models:SbbmModel",
@@ -30,11 +30,6 @@ MODELS = {
     "lr": "shadowprice.responses.lr:LogisticRegression",
     "wdl": "shadowprice.responses.wdl:WideAndDeepModel",
     "dnn_offer": "shadowprice.responses.wdl:OfferDnnModel",
-    "din": "shadowprice.responses.din:DinModel",
-    "dmbgn": "shadowprice.responses.dmbgn:DmbgnModel",
-    "dmbgn_avg_pooling": "shadowprice.responses.dmbgn:DmbgnAveragePoolingModel",
-    "dmbgn_pretrained": "shadowprice.responses.dmbgn:DmbgnPretrainedModel",
-    "dmbgn_before_only": "shadowprice.responses.dmbgn:DmbgnBeforeOnlyModel",
     "dnn_level": "shadowprice.responses.dnn_level:DnnLevelModel",
     "s_learner": "shadowprice.responses.learners:SLearnerModel",
     "t_learner": "shadowprice.responses.learners:TLearnerModel",
@@ -46,6 +41,17 @@ MODELS = {
     "dfcl_entropy": "shadowprice.responses.goal.dfcl:DfclEntropyModel",
     "dfcl_difference": "shadowprice.responses.goal.dfcl:DfclDifferenceModel",
     "bi_dfcl": "shadowprice.responses.goal.bi_dfcl:BiDfclModel",
+}
+"""Models of labelled requests: what the training pipeline makes."""
+OF_SESSIONS = {
+    "din": "shadowprice.responses.din:DinModel",
+    "dmbgn": "shadowprice.responses.dmbgn:DmbgnModel",
+    "dmbgn_avg_pooling": "shadowprice.responses.dmbgn:DmbgnAveragePoolingModel",
+    "dmbgn_pretrained": "shadowprice.responses.dmbgn:DmbgnPretrainedModel",
+    "dmbgn_before_only": "shadowprice.responses.dmbgn:DmbgnBeforeOnlyModel",
+}
+"""Models that also read voucher sessions: the vouchers pipeline gives them."""
+OF_DELIVERIES = {
     "esdpm": "shadowprice.responses.funds.named:EsdpmModel",
     "esdpm_ncg": "shadowprice.responses.funds.named:EsdpmNcgModel",
     "esmm": "shadowprice.responses.funds.named:EsmmModel",
@@ -56,6 +62,8 @@ MODELS = {
     "mtl_ziln": "shadowprice.responses.funds.named:ZilnModel",
     "mtl_mse": "shadowprice.responses.funds.named:SquaredErrorModel",
 }
+"""Models of deliveries with amounts: the delivery pipeline gives them."""
+MODELS = {**OF_ROWS, **OF_SESSIONS, **OF_DELIVERIES}
 EXTRAS = {"lightgbm": "gbdt"}
 """Package → the extra that installs it, where that is not ``learn``."""
 

@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from shadowprice.errors import NotFound
+from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
 from shadowprice.learning.fit import fit_bundle
 from shadowprice.learning.recipes import Separate, recipe, recipe_names
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.responses import names
 from shadowprice.responses.heads import load_heads
 from shadowprice.responses.joint import JointSpec
 from shadowprice.responses.layers import LAYERS
+from shadowprice.responses.registry import OF_ROWS
 from shadowprice.responses.sided import load_sided
 from shadowprice.responses.training import TrainingConfig
 
@@ -37,7 +37,7 @@ def data(folder: Path) -> TrainingSet:
 
 
 def test_every_registered_name_is_a_recipe(data: TrainingSet) -> None:
-    assert {*names(), *LAYERS, "joint_gnn", "joint_gat2", "joint_sage", "joint_graphconv"} <= set(recipe_names())
+    assert {*OF_ROWS, *LAYERS, "joint_gnn", "joint_gat2", "joint_sage", "joint_graphconv"} <= set(recipe_names())
     for name in recipe_names():
         found = recipe(name, data)
         assert isinstance(found, JointSpec | Separate)
@@ -47,6 +47,13 @@ def test_every_registered_name_is_a_recipe(data: TrainingSet) -> None:
     assert recipe("cox", data).layers == {"customer": "cox", "merchant": "linear"}
     with pytest.raises(NotFound, match="joint_gnn"):
         recipe("joint_nothing", data)
+
+
+@pytest.mark.parametrize(("name", "pipeline"), [("dmbgn", "vouchers"), ("esdpm", "delivery")])
+def test_a_model_of_other_tables_is_sent_to_its_pipeline(data: TrainingSet, name: str, pipeline: str) -> None:
+    assert name not in recipe_names()
+    with pytest.raises(InvalidInput, match=f"pipelines run {pipeline}"):
+        recipe(name, data)
 
 
 def test_a_model_of_customers_alone_leaves_merchants_to_the_line_of_s0(data: TrainingSet) -> None:
