@@ -28,7 +28,8 @@ def frame(rows: int = 3000, seed: int = 0) -> pd.DataFrame:
 
 def test_every_registered_name_can_be_imported() -> None:
     assert {"hazard", "linear", "dnn", "dnn_h"} <= set(names())
-    for name in set(names()) - {"dnn_h"}:
+    # Two say at once which graph they lack.
+    for name in set(names()) - {"dnn_h", "esdpm"}:
         assert make(name, levels=LEVELS).levels.tolist() == LEVELS
 
 

@@ -33,6 +33,11 @@ for index = 0, count - 1 do
 end
 for _, first in ipairs(new) do
     local event, request_id, side, response, cost, content, row = unpack(ARGV, first, first + 6)
+    -- Whether money is late is a matter of the clock, and not of when the sweep last came by.
+    local until_ = redis.call('ZSCORE', PROMISE, request_id)
+    if until_ and tonumber(until_) <= tonumber(at) then
+        release({request_id}, 'expired', at)
+    end
     local late = redis.call('HEXISTS', RELEASE, request_id)
     if redis.call('ZREM', PROMISE, request_id) == 1 then
         local _, incentive = side_and_incentive(request_id)

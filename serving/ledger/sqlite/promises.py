@@ -105,6 +105,9 @@ class Settle:
             if settled != (outcome.response, outcome.cost):
                 raise other_outcome(outcome, *settled)
             return False
+        # Whether money is late is a matter of the clock, and not of when the sweep last came by.
+        due = "request_id = ? AND expires_at <= ?"
+        _close(database, due, (outcome.request_id, self.at), "expired", self.at)
         promised = database.execute(
             "DELETE FROM promise WHERE request_id = ? RETURNING incentive", (outcome.request_id,)
         ).fetchone()
