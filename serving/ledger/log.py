@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from serving.ledger.background import repeating
 from serving.ledger.store import Store
 from shadowprice.errors import Unavailable
 from shadowprice.files import write_whole
@@ -61,27 +61,14 @@ class LogWriter:
         return end - start
 
 
-@contextmanager
-def logged(writer: LogWriter, every_seconds: float) -> Iterator[None]:
-    """Write the log ``every_seconds`` and at the end, on a thread of its own, until the context ends."""
-    stop = Event()
-    thread = Thread(target=_keep, args=(writer, every_seconds, stop), name="ledger-log", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
+def logged(writer: LogWriter, every_seconds: float) -> AbstractContextManager[None]:
+    """Write the log now, ``every_seconds`` and at the end, on a thread of its own, until the context ends."""
 
+    def step() -> bool:
+        writer.write()
+        return False
 
-def _keep(writer: LogWriter, every_seconds: float, stop: Event) -> None:
-    going = True
-    while going:
-        going = not stop.wait(every_seconds)
-        try:
-            writer.write()
-        except Unavailable as error:
-            logger.warning("the log is behind the books for now: %s", error)
+    return repeating(step, every_seconds, name="ledger-log", meanwhile="the log is behind the books for now")
 
 
 def _parquet(kind: Kind, rows: Sequence[Any]) -> bytes:

@@ -18,7 +18,7 @@ from shadowprice.graphs.leaks import check_history, check_known, check_split, ch
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.voucher_graphs import GraphBatch
 from shadowprice.responses import make
-from shadowprice.responses.dmbgn import Encoded, _Memory, score_features
+from shadowprice.responses.dmbgn_network import Encoded, Memory, score_features
 from shadowprice.responses.sessions import Past, TargetAttention
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.tables import SessionTables
@@ -79,7 +79,7 @@ def test_the_auxiliary_loss_is_the_mean_of_means_and_vanishes_as_scores_reach_1(
 
     def of(scores: list[float]) -> float:
         nothing = torch.zeros(3, 1)
-        return float(network.auxiliary(_Memory(past, Encoded(nothing, nothing, torch.tensor(scores))), weight))
+        return float(network.auxiliary(Memory(past, Encoded(nothing, nothing, torch.tensor(scores))), weight))
 
     s = expit([0.3, -1.0, 2.0])
     assert of([0.3, -1.0, 2.0]) == pytest.approx((-np.log(s[:2]).mean() - np.log(s[2])) / 3, rel=1e-6)

@@ -19,12 +19,11 @@ from shadowprice.curves import Curves
 from shadowprice.encoders.base import GraphTensors
 from shadowprice.encoders.gat2 import Gat2Encoder
 from shadowprice.errors import InvalidInput
-from shadowprice.graphs.sampler import NeighbourSampler
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.base import ResponseModel
-from shadowprice.responses.batches import FANOUTS
 from shadowprice.responses.descent import descend
 from shadowprice.responses.funds.losses import LOSSES, AmountLoss, log_product
+from shadowprice.responses.funds.neighbourhoods import Neighbourhoods
 from shadowprice.responses.funds.network import FundNetwork
 from shadowprice.responses.funds.rows import EventHistory, FundRows, check_outcomes
 from shadowprice.responses.inputs import InputScaling, fit_inputs, graph_tensors, request_rows
@@ -39,8 +38,6 @@ BATCH_ROWS = 512
 """Rows of a step (S2)."""
 STEPS_ON_A_GRAPH = 8
 """Steps of an epoch at most where each one passes over a graph and the configuration leaves its rows open."""
-WHOLE_GRAPH = 50_000
-"""Nodes up to which a step passes over the whole graph; beyond, over a sampled neighbourhood of its rows."""
 CHUNK = 8192
 """Accounts predicted at a time."""
 
@@ -156,7 +153,7 @@ class FundModel(ResponseModel):
             network = self._build()
             network.start(self._intercepts(learnt))
             config = replace(self.training, seed=self.seed, batch_rows=self._batch_rows(len(learnt)))
-            around = _Neighbourhoods(graph, self.seed)
+            around = Neighbourhoods(graph, self.seed)
             descend(
                 network,
                 len(learnt),
@@ -279,9 +276,9 @@ class FundModel(ResponseModel):
             weight=torch.from_numpy((column("weight", 1.0) * column("balancing_weight", 1.0)).astype(np.float32)),
         )
 
-    def _loss(self, network: FundNetwork, rows: FundRows, graph: GraphTensors | _Neighbourhoods | None) -> Tensor:
+    def _loss(self, network: FundNetwork, rows: FundRows, graph: GraphTensors | Neighbourhoods | None) -> Tensor:
         node = rows.node
-        if isinstance(graph, _Neighbourhoods):
+        if isinstance(graph, Neighbourhoods):
             graph, node = graph.of(node)
         embedded = network.embed_graph(graph) if graph is not None else None
         raw = network(network.account(rows.numeric, rows.category, rows.events, embedded, node), rows.level)
@@ -327,24 +324,6 @@ class FundModel(ResponseModel):
                 _inverse_softplus(sigma - self.loss.floor),
             ]
         return torch.tensor(raw[: self.steps + self.loss.outputs])
-
-
-class _Neighbourhoods:
-    """What a step sees of a graph: all of it, or where it is large a sampled neighbourhood of the step's rows."""
-
-    def __init__(self, graph: GraphTensors | None, seed: int) -> None:
-        self._graph = graph
-        self._random = np.random.default_rng([seed, 1])
-        large = graph is not None and graph.nodes > WHOLE_GRAPH
-        self._sampler = NeighbourSampler(graph.edge_index.numpy(), graph.nodes) if graph is not None and large else None
-
-    def of(self, node: Tensor | None) -> tuple[GraphTensors | None, Tensor | None]:
-        """A graph and the rows' nodes in it."""
-        if self._graph is None or self._sampler is None or node is None:
-            return self._graph, node
-        seeds, place = np.unique(node.numpy(), return_inverse=True)
-        seen = self._sampler.sample(seeds, FANOUTS, self._random)
-        return self._graph.around(seen), torch.from_numpy(place)
 
 
 def _inverse_softplus(value: float) -> float:

@@ -11,7 +11,7 @@ from shadowprice.datasets.funds import FundOptions, Funds, draw
 from shadowprice.encoders.behaviour import BehaviourEncoder, Behaviours
 from shadowprice.errors import InvalidInput
 from shadowprice.responses import make
-from shadowprice.responses.funds import model as module
+from shadowprice.responses.funds import neighbourhoods as module
 from shadowprice.responses.funds.losses import LOSSES
 from shadowprice.responses.funds.model import FundModel
 from shadowprice.responses.funds.rows import MOST_EVENTS, EventHistory, unix_seconds
@@ -162,7 +162,7 @@ def test_on_a_large_graph_a_step_sees_a_sampled_neighbourhood(drawn: Funds, monk
     graph, rows = model._graph(), model._rows(drawn.frame().head(30))
     monkeypatch.setattr(module, "WHOLE_GRAPH", 10)
     monkeypatch.setattr(module, "FANOUTS", (1000, 1000))
-    part, node = module._Neighbourhoods(graph, 0).of(rows.node)
+    part, node = module.Neighbourhoods(graph, 0).of(rows.node)
     assert part is not graph
     with torch.no_grad():
         whole, sampled = model.network.embed_graph(graph)[rows.node], model.network.embed_graph(part)[node]

@@ -1,0 +1,44 @@
+"""Work that goes on beside the answers, on a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+
+from shadowprice.errors import Unavailable
+
+logger = logging.getLogger("serving")
+
+
+@contextmanager
+def repeating(step: Callable[[], bool], every_seconds: float, *, name: str, meanwhile: str) -> Iterator[None]:
+    """Call ``step`` until the context ends: now, ``every_seconds``, and once more at the end.
+
+    A step that returns True has more to do at once. One that fails is tried again in its next turn;
+    the log says what holds ``meanwhile``.
+    """
+    stop = Event()
+    thread = Thread(target=_repeat, args=(step, every_seconds, stop, meanwhile), name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _repeat(step: Callable[[], bool], every_seconds: float, stop: Event, meanwhile: str) -> None:
+    last = False
+    while not last:
+        last = stop.is_set()
+        more = False
+        try:
+            more = step()
+        except Unavailable as error:
+            logger.warning("%s: %s", meanwhile, error)
+        except Exception:  # a fault of ours: were the thread to end, nobody would notice for days
+            logger.exception(meanwhile)
+        if not more:
+            stop.wait(every_seconds)

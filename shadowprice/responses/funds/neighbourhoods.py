@@ -1,0 +1,32 @@
+"""The part of a consumption graph that one step of training passes over."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shadowprice.encoders.base import GraphTensors
+from shadowprice.graphs.sampler import NeighbourSampler
+from shadowprice.responses.batches import FANOUTS
+
+WHOLE_GRAPH = 50_000
+"""Nodes up to which a step passes over the whole graph; beyond, over a sampled neighbourhood of its rows."""
+
+
+class Neighbourhoods:
+    """What a step sees of a graph: all of it, or where it is large a sampled neighbourhood of the step's rows."""
+
+    def __init__(self, graph: GraphTensors | None, seed: int) -> None:
+        self._graph = graph
+        self._random = np.random.default_rng([seed, 1])
+        large = graph is not None and graph.nodes > WHOLE_GRAPH
+        self._sampler = NeighbourSampler(graph.edge_index.numpy(), graph.nodes) if graph is not None and large else None
+
+    def of(self, node: Tensor | None) -> tuple[GraphTensors | None, Tensor | None]:
+        """A graph and the rows' nodes in it."""
+        if self._graph is None or self._sampler is None or node is None:
+            return self._graph, node
+        seeds, place = np.unique(node.numpy(), return_inverse=True)
+        seen = self._sampler.sample(seeds, FANOUTS, self._random)
+        return self._graph.around(seen), torch.from_numpy(place)
