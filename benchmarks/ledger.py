@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.cells import Cells
 from benchmarks.faults.redis_server import RedisServer
 from serving.ledger.authorise import entries
-from serving.ledger.messages import Authorizations, Item
+from serving.ledger.messages import Authorizations, Items
 from serving.ledger.opening import open_store
 from serving.ledger.store import Store, microseconds
 from shadowprice.campaign import Budget, Campaign, Terms
@@ -80,19 +80,19 @@ def _measure(store: Store, prefix: str, callers: int, calls: int) -> dict[str, f
 
 
 def _batch(request_id: str) -> Authorizations:
-    item = Item(
-        request_id=request_id,
-        account_id="a",
-        side="customer",
-        level=1,
-        incentive=50,
-        response=0.25,
-        expected_cost=12.5,
-        propensity=1.0,
-        propensities=[0.0, 1.0, 0.0],
-        reason="optimal",
+    items = Items(
+        request_id=[request_id],
+        account_id=["a"],
+        side=["customer"],
+        level=[1],
+        incentive=[50],
+        response=[0.25],
+        expected_cost=[12.5],
+        propensity=[1.0],
+        propensities=[[0.0, 1.0, 0.0]],
+        reason=["optimal"],
     )
-    return Authorizations(campaign=CAMPAIGN.name, model_version="m", price_version=1, items=[item])
+    return Authorizations(campaign=CAMPAIGN.name, model_version="m", price_version=1, items=items)
 
 
 def _sync_milliseconds(folder: Path) -> dict[str, float]:

@@ -3,53 +3,53 @@
 from __future__ import annotations
 
 import http.client
-from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import local
 from urllib.parse import urlsplit
 
 import orjson
 
+from shadowprice.campaign import Side
 from shadowprice.errors import Conflict, InvalidInput, Unavailable
 
 TIMEOUT_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Proposal:
-    """What the predictor would like to promise for one request.
+class Proposals:
+    """What the predictor would like to promise for n requests; lists of length n.
 
     response_unpaid  expected response if the money is refused
     propensities     probability of each level, for the log
     features_at      when the features were computed, seconds since 1970 (UTC); None where there were none
     """
 
-    request_id: str
-    account_id: str
-    side: str
-    level: int
-    incentive: int
-    response: float
-    expected_cost: float
-    propensity: float
-    reason: str
-    response_unpaid: float
-    propensities: list[float] | None = None
-    features_at: float | None = None
+    request_id: list[str]
+    account_id: list[str]
+    side: list[Side]
+    level: list[int]
+    incentive: list[int]
+    response: list[float]
+    expected_cost: list[float]
+    propensity: list[float]
+    reason: list[str]
+    response_unpaid: list[float]
+    propensities: list[list[float]]
+    features_at: list[float | None]
 
 
 @dataclass(frozen=True)
 class Authorised:
-    """What the ledger holds for one request; ``repeat`` when it was decided before."""
+    """What the ledger holds for n requests, lists of length n; ``repeat`` where one was decided before."""
 
-    request_id: str
-    level: int
-    incentive: int
-    response: float
-    expected_cost: float
-    propensity: float
-    reason: str
-    repeat: bool
+    request_id: list[str]
+    level: list[int]
+    incentive: list[int]
+    response: list[float]
+    expected_cost: list[float]
+    propensity: list[float]
+    reason: list[str]
+    repeat: list[bool]
 
 
 class Authoriser:
@@ -64,7 +64,7 @@ class Authoriser:
         self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
         self._threads = local()
 
-    def authorise(self, proposals: Sequence[Proposal], *, model_version: str, price_version: int) -> list[Authorised]:
+    def authorise(self, proposals: Proposals, *, model_version: str, price_version: int) -> Authorised:
         """Record the proposals, all or none, and return what stands for each, in order.
 
         Raises:
@@ -76,7 +76,7 @@ class Authoriser:
                 "campaign": self._campaign,
                 "model_version": model_version,
                 "price_version": price_version,
-                "items": list(proposals),
+                "items": proposals,
             }
         )
         status, answer = self._exchange("POST", "/v1/authorizations", body)
@@ -86,12 +86,13 @@ class Authoriser:
                 raise Conflict(content["error"])
             if status != 200:
                 raise Unavailable(f"the ledger refuses to authorise ({status}): {content.get('error')}")
-            decisions = [Authorised(**decision) for decision in content["decisions"]]
+            authorised = Authorised(**content["decisions"])
+            sizes = {len(column) for column in vars(authorised).values()}
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             raise Unavailable(f"the ledger answers what no ledger answers: {error!r}") from error
-        if [decision.request_id for decision in decisions] != [proposal.request_id for proposal in proposals]:
+        if authorised.request_id != proposals.request_id or len(sizes) > 1:
             raise Unavailable("the ledger answers for other requests than it was asked about")
-        return decisions
+        return authorised
 
     def close(self) -> None:
         """Close the connection of the thread that calls."""

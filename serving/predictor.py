@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from serving.in_force import InForce
-from serving.ledger_client import Authorised, Proposal
+from serving.ledger_client import Authorised, Proposals
 from serving.metrics import PredictorMetrics
 from serving.protocol import INPUTS, NOTHING, OUTPUTS, Answers, Requests
 from shadowprice.campaign import Campaign, Side
@@ -28,7 +28,7 @@ from shadowprice.responses.heads import allowed_by
 class Ledger(Protocol):
     """What answers are authorised by; :class:`serving.ledger_client.Authoriser` is the real one."""
 
-    def authorise(self, proposals: Sequence[Proposal], *, model_version: str, price_version: int) -> list[Authorised]:
+    def authorise(self, proposals: Proposals, *, model_version: str, price_version: int) -> Authorised:
         """Record the proposals, all or none, and return what stands for each, in order."""
 
 
@@ -96,24 +96,24 @@ class Predictor:
         first = _first_occurrences(requests)
         now = datetime.now(UTC)
         stale = price.stale(now)
-        proposals: list[Proposal | None] = [None] * len(requests)
+        proposed: list[tuple[list[int], Proposals]] = []
         failed = False
         for side in dict.fromkeys(requests.side):
             rows = [row for row in first.values() if requests.side[row] == side]
-            failed |= self._propose(side, rows, requests, in_force, stale, now, proposals)
-        wanted = [proposal for proposal in (proposals[row] for row in first.values()) if proposal is not None]
-        stored, unauthorised = self._authorise(wanted, in_force) if wanted else ([], False)
+            mine, proposals, unread = self._propose(side, rows, requests, in_force, stale, now)
+            failed |= unread
+            if mine:
+                proposed.append((mine, proposals))
+        rows, wanted = _merged(proposed)
+        stored, unauthorised = self._authorise(wanted, in_force) if rows else (_unrecorded(wanted), False)
         for happened, reason in ((failed, "features"), (stale, "stale_price"), (unauthorised, "unauthorised")):
             if happened:
                 self.metrics.degraded(reason, calls)
-        place = {decision.request_id: decision for decision in stored}
-        for request_id, row in first.items():
-            if proposals[row] is None:
-                place[request_id] = _ineligible(request_id)
         return _answers(
             requests,
             first,
-            place,
+            rows,
+            stored,
             price_version=price.version,
             model_version=in_force.model.version,
             price_age_seconds=(now - price.solved_at).total_seconds(),
@@ -121,80 +121,56 @@ class Predictor:
         )
 
     def _propose(
-        self,
-        side: Side,
-        rows: list[int],
-        requests: Requests,
-        in_force: InForce,
-        stale: bool,
-        now: datetime,
-        proposals: list[Proposal | None],
-    ) -> bool:
-        """Fill in the proposals of one side; returns whether the feature store failed."""
+        self, side: Side, rows: list[int], requests: Requests, in_force: InForce, stale: bool, now: datetime
+    ) -> tuple[list[int], Proposals, bool]:
+        """The rows of one side that may be given something, what it would be, and whether the store failed."""
         terms, price, model = self.campaign.terms(side), in_force.price, in_force.model
-        request_ids = [requests.request_id[row] for row in rows]
         with self.metrics.stage("features"):
             embeddings = model.features.read(side, [requests.account_id[row] for row in rows])
+        self.metrics.features_used(side, int((~embeddings.known).sum()), _oldest(embeddings.computed_at, now))
         allowed = allowed_by(model.heads[side], embeddings.matrix)
         if allowed is not None:
             # Who may be given nothing is not decided for: no score reaches over a rule.
             able = np.flatnonzero(allowed.any(axis=0))
-            rows, request_ids = [rows[column] for column in able], [request_ids[column] for column in able]
+            rows = [rows[column] for column in able]
             embeddings, allowed = embeddings.take(able), allowed[:, able]
-            if not rows:
-                return embeddings.failed
+        request_ids = [requests.request_id[row] for row in rows]
         with self.metrics.stage("curve"):
             response = model.heads[side].response(embeddings.matrix)
         with self.metrics.stage("decide"):
-            cost = self.campaign.charges(side, response)
-            prices = [price.prices[name] for name in self.campaign.priced]
             decision = decide(
                 terms.value(response),
-                cost,
-                prices,
+                self.campaign.charges(side, response),
+                [price.prices[name] for name in self.campaign.priced],
                 price.tie_share,
                 request_ids,
                 allowed,
                 exploration=self.campaign.exploration,
             )
-        expected_cost = terms.cost(response)
+        level, columns = decision.level, np.arange(len(rows))
         unpaid = response[0] if terms.incentives[0] == 0 else np.zeros(len(rows), dtype=np.float32)
         reasons = np.where(decision.explored, "explored", np.where(decision.tied, "tie", "optimal")).astype(object)
         reasons[~embeddings.known] = "cold_start"
         if stale:
             reasons[:] = "stale_price"
-        columns = np.arange(len(rows))
-        for row, request_id, level, chosen, paid, propensity, reason, otherwise, vector, computed_at in zip(
-            rows,
-            request_ids,
-            decision.level.tolist(),
-            response[decision.level, columns].tolist(),
-            expected_cost[decision.level, columns].tolist(),
-            decision.propensity.tolist(),
-            reasons.tolist(),
-            unpaid.tolist(),
-            decision.policy.propensities().T.tolist(),
-            embeddings.computed_at.tolist(),
-            strict=True,
-        ):
-            proposals[row] = Proposal(
-                request_id=request_id,
-                account_id=requests.account_id[row],
-                side=side,
-                level=level,
-                incentive=terms.incentives[level],
-                response=chosen,
-                expected_cost=paid,
-                propensity=propensity,
-                reason=reason,
-                response_unpaid=otherwise,
-                propensities=vector,
-                features_at=None if math.isnan(computed_at) else computed_at,
-            )
-        self.metrics.features_used(side, int((~embeddings.known).sum()), _oldest(embeddings.computed_at, now))
-        return embeddings.failed
+        times = embeddings.computed_at.tolist()
+        proposals = Proposals(
+            request_id=request_ids,
+            account_id=[requests.account_id[row] for row in rows],
+            side=[side] * len(rows),
+            level=level.tolist(),
+            incentive=np.asarray(terms.incentives)[level].tolist(),
+            response=response[level, columns].tolist(),
+            expected_cost=terms.cost(response)[level, columns].tolist(),
+            propensity=decision.propensity.tolist(),
+            reason=reasons.tolist(),
+            response_unpaid=unpaid.tolist(),
+            propensities=decision.policy.propensities().T.tolist(),
+            features_at=[None if math.isnan(at) else at for at in times],
+        )
+        return rows, proposals, embeddings.failed
 
-    def _authorise(self, proposals: list[Proposal], in_force: InForce) -> tuple[list[Authorised], bool]:
+    def _authorise(self, proposals: Proposals, in_force: InForce) -> tuple[Authorised, bool]:
         """What stands for each proposal, and whether it stands without the ledger's word."""
         try:
             with self.metrics.stage("authorise"):
@@ -207,7 +183,7 @@ class Predictor:
                 raise Unavailable(
                     f"nothing is promised without authorisation; send the request again: {error}"
                 ) from error
-            return [_unrecorded(proposal) for proposal in proposals], True
+            return _unrecorded(proposals), True
 
 
 def _first_occurrences(requests: Requests) -> dict[str, int]:
@@ -233,52 +209,59 @@ def _oldest(computed_at: NDArray[np.float64], now: datetime) -> float | None:
     return now.timestamp() - float(known.min()) if known.size else None
 
 
-def _unrecorded(proposal: Proposal) -> Authorised:
-    return Authorised(
-        request_id=proposal.request_id,
-        level=proposal.level,
-        incentive=proposal.incentive,
-        response=proposal.response,
-        expected_cost=proposal.expected_cost,
-        propensity=proposal.propensity,
-        reason=proposal.reason,
-        repeat=False,
-    )
+def _merged(proposed: Sequence[tuple[list[int], Proposals]]) -> tuple[list[int], Proposals]:
+    """Rows and proposals of all sides, in the order of their rows: who comes first is promised first."""
+    if len(proposed) == 1:
+        return proposed[0]
+    rows = [row for mine, _ in proposed for row in mine]
+    order = sorted(range(len(rows)), key=rows.__getitem__)
+    columns = {
+        field.name: [value for _, proposals in proposed for value in getattr(proposals, field.name)]
+        for field in fields(Proposals)
+    }
+    return sorted(rows), Proposals(**{name: [column[at] for at in order] for name, column in columns.items()})
 
 
-def _ineligible(request_id: str) -> Authorised:
+def _unrecorded(proposals: Proposals) -> Authorised:
     return Authorised(
-        request_id=request_id,
-        level=NOTHING,
-        incentive=0,
-        response=0.0,
-        expected_cost=0.0,
-        propensity=1.0,
-        reason="ineligible",
-        repeat=False,
+        request_id=proposals.request_id,
+        level=proposals.level,
+        incentive=proposals.incentive,
+        response=proposals.response,
+        expected_cost=proposals.expected_cost,
+        propensity=proposals.propensity,
+        reason=proposals.reason,
+        repeat=[False] * len(proposals.request_id),
     )
 
 
 def _answers(
     requests: Requests,
     first: Mapping[str, int],
-    stored: Mapping[str, Authorised],
+    rows: Sequence[int],
+    stored: Authorised,
     *,
     price_version: int,
     model_version: str,
     price_age_seconds: float,
     degraded: bool,
 ) -> Answers:
-    decisions = [stored[request_id] for request_id in requests.request_id]
+    """What stands for each request; ``stored`` is of ``rows``, and a first occurrence beyond them is ineligible."""
+    place = {row: at for at, row in enumerate(rows)}
+    # Behind the last of the stored stands what the ineligible are given.
+    ineligible = len(rows)
+    asked = [first[request_id] for request_id in requests.request_id]
+    index = [place.get(row, ineligible) for row in asked]
+    reasons, repeats = [*stored.reason, "ineligible"], [*stored.repeat, False]
     return Answers(
-        incentive=np.array([decision.incentive for decision in decisions], dtype=np.int64),
-        level=np.array([decision.level for decision in decisions], dtype=np.int32),
-        response=np.array([decision.response for decision in decisions], dtype=np.float64),
-        expected_cost=np.array([decision.expected_cost for decision in decisions], dtype=np.float64),
-        propensity=np.array([decision.propensity for decision in decisions], dtype=np.float64),
+        incentive=np.array([*stored.incentive, 0], dtype=np.int64)[index],
+        level=np.array([*stored.level, NOTHING], dtype=np.int32)[index],
+        response=np.array([*stored.response, 0.0], dtype=np.float64)[index],
+        expected_cost=np.array([*stored.expected_cost, 0.0], dtype=np.float64)[index],
+        propensity=np.array([*stored.propensity, 1.0], dtype=np.float64)[index],
         reason=[
-            "repeat" if decision.repeat or first[decision.request_id] != row else decision.reason
-            for row, decision in enumerate(decisions)
+            "repeat" if repeats[at] or row != other else reasons[at]
+            for row, (other, at) in enumerate(zip(asked, index, strict=True))
         ],
         price_version=price_version,
         model_version=model_version,

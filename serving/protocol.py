@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,8 @@ OUTPUTS = {
     "propensity": "FP64",
     "reason": "BYTES",
 }
-REASONS = ("optimal", "tie", "explored", "cold_start", "budget_exhausted", "stale_price", "ineligible", "repeat")
+Reason = Literal["optimal", "tie", "explored", "cold_start", "budget_exhausted", "stale_price", "ineligible", "repeat"]
+REASONS: tuple[Reason, ...] = get_args(Reason)
 NOTHING = -1
 """Level of a request that may not even be given the cheapest level."""
 

@@ -14,7 +14,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import fields
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
@@ -106,7 +105,7 @@ def _rows(frame: pd.DataFrame, *times: str) -> Iterator[dict[str, Any]]:
 
 def _decision(row: dict[str, Any]) -> Decision:
     row["propensities"] = tuple(float(each) for each in row["propensities"])
-    return Decision(**{field.name: row[field.name] for field in fields(Decision)})
+    return Decision(**{name: row[name] for name in Decision._fields})
 
 
 def main() -> int:

@@ -40,18 +40,23 @@ class Policy:
 
     def propensity(self, level: NDArray[np.integer]) -> NDArray[np.float64]:
         """(N,): the probability of one level of each request."""
-        chosen: NDArray[np.float64] = (level == self.cheap) * (1.0 - self.dearer) + (level == self.dear) * self.dearer
+        chosen = self._chosen(level)
         if not self.exploration:
             return chosen
-        possible = np.take_along_axis(self.allowed, np.asarray(level)[None], axis=0)[0]
-        drawn: NDArray[np.float64] = possible * (self.exploration / self.allowed.sum(axis=0))
-        return drawn + (1.0 - self.exploration) * chosen
+        return self._explored(np.take_along_axis(self.allowed, np.asarray(level)[None], axis=0)[0], chosen)
 
     def propensities(self) -> NDArray[np.float64]:
         """(J, N): the probability of every level; columns sum to 1. What a log needs to judge other policies by."""
-        levels, requests = self.allowed.shape
-        every = [self.propensity(np.full(requests, level)) for level in range(levels)]
-        return np.array(every).reshape(levels, requests)
+        return self._explored(self.allowed, self._chosen(np.arange(len(self.allowed))[:, None]))
+
+    def _chosen(self, level: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Without exploration, of levels (N,) or (J, 1)."""
+        found: NDArray[np.float64] = (level == self.cheap) * (1.0 - self.dearer) + (level == self.dear) * self.dearer
+        return found
+
+    def _explored(self, possible: NDArray[np.bool_], chosen: NDArray[np.float64]) -> NDArray[np.float64]:
+        drawn: NDArray[np.float64] = possible * (self.exploration / self.allowed.sum(axis=0))
+        return drawn + (1.0 - self.exploration) * chosen
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from threading import Event, Lock, Thread
 
 from benchmarks.faults.stage import LEVELS
 from serving.client import LedgerClient, Outcome
-from serving.ledger_client import Authoriser, Proposal
+from serving.ledger_client import Authoriser, Proposals
 from shadowprice.errors import ShadowpriceError, Unavailable
 
 REST_SECONDS = 0.01
@@ -103,31 +103,32 @@ class _Caller:
             self.serial += 1
             self.pending.append(f"caller-{self.number}-request-{self.serial}")
         asked = self.pending[:4] + (self.dice.sample(self.mine, 1) if self.mine and self.dice.random() < 0.3 else [])
-        for answer in self.authoriser.authorise(
-            [self._proposal(name) for name in asked], model_version="m", price_version=1
-        ):
-            self.witness.answered(answer.request_id, answer.level, answer.incentive)
-            if answer.request_id in self.pending:
-                self.pending.remove(answer.request_id)
-                self.mine.append(answer.request_id)
-                self._plan_report(answer.request_id, answer.incentive)
+        told = self.authoriser.authorise(self._proposals(asked), model_version="m", price_version=1)
+        for request_id, level, incentive in zip(told.request_id, told.level, told.incentive, strict=True):
+            self.witness.answered(request_id, level, incentive)
+            if request_id in self.pending:
+                self.pending.remove(request_id)
+                self.mine.append(request_id)
+                self._plan_report(request_id, incentive)
         self._report()
 
-    def _proposal(self, request_id: str) -> Proposal:
-        # Another level each time: only the books can give the same answer twice.
-        level = self.dice.randrange(1, len(LEVELS))
-        return Proposal(
-            request_id=request_id,
-            account_id=f"account-{self.number}",
-            side="customer",
-            level=level,
-            incentive=LEVELS[level],
-            response=0.5,
-            expected_cost=0.5 * LEVELS[level],
-            propensity=0.5,
-            reason="optimal",
-            response_unpaid=0.1,
-            propensities=[0.0, 0.5, 0.5],
+    def _proposals(self, request_ids: list[str]) -> Proposals:
+        # Other levels each time: only the books can give the same answer twice.
+        levels = [self.dice.randrange(1, len(LEVELS)) for _ in request_ids]
+        n = len(request_ids)
+        return Proposals(
+            request_id=request_ids,
+            account_id=[f"account-{self.number}"] * n,
+            side=["customer"] * n,
+            level=levels,
+            incentive=[LEVELS[level] for level in levels],
+            response=[0.5] * n,
+            expected_cost=[0.5 * LEVELS[level] for level in levels],
+            propensity=[0.5] * n,
+            reason=["optimal"] * n,
+            response_unpaid=[0.1] * n,
+            propensities=[[0.0, 0.5, 0.5]] * n,
+            features_at=[None] * n,
         )
 
     def _plan_report(self, request_id: str, incentive: int) -> None:

@@ -21,7 +21,7 @@ from serving.ledger.guard import guarded
 from serving.ledger.messages import Authorizations, Releases, parse
 from serving.ledger.metrics import LedgerCollector
 from serving.ledger.settle import outcomes
-from serving.ledger.store import Recorded, Store, microseconds
+from serving.ledger.store import Decision, Recorded, Store, microseconds
 from serving.ledger.traffic import MAX_SAMPLE
 from serving.web import answering, json_response, read_body
 from shadowprice.campaign import Campaign
@@ -53,7 +53,7 @@ class Ledger:
         for each in recorded:
             if each.repeat:
                 self.collector.count_repeat(each.decision.side, each.decision.level)
-        return json_response({"decisions": [_told(each) for each in recorded]})
+        return json_response({"decisions": _told(recorded)})
 
     async def settle(self, request: Request) -> Response:
         """POST /v1/outcomes."""
@@ -175,10 +175,10 @@ def create_app(
     return app
 
 
-def _told(recorded: Recorded) -> dict[str, object]:
-    """What the predictor is told."""
-    decision = recorded.decision
-    return {name: getattr(decision, name) for name in TOLD} | {"repeat": recorded.repeat}
+def _told(recorded: Sequence[Recorded]) -> dict[str, object]:
+    """What the predictor is told, as columns."""
+    columns = dict(zip(Decision._fields, zip(*(each.decision for each in recorded), strict=True), strict=True))
+    return {name: columns[name] for name in TOLD} | {"repeat": [each.repeat for each in recorded]}
 
 
 def _campaign(request: Request, campaign: Campaign) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from serving.limits import IDENTIFIER_RULE, MAX_ITEMS, MAX_MINOR_UNITS, is_identifier
-from serving.protocol import REASONS
+from serving.protocol import Reason
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidRequest
 
@@ -18,16 +18,12 @@ def _check_identifier(value: str) -> str:
     return value
 
 
-def _check_reason(value: str) -> str:
-    if value not in REASONS:
-        raise ValueError(f"must be one of {list(REASONS)}")
-    return value
-
-
 Identifier = Annotated[str, AfterValidator(_check_identifier)]
 MinorUnits = Annotated[int, Field(ge=0, le=MAX_MINOR_UNITS)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, le=1)]
+Value = TypeVar("Value")
+Column = Annotated[list[Value], Field(min_length=1, max_length=MAX_ITEMS)]
 
 
 class Message(BaseModel):
@@ -36,28 +32,35 @@ class Message(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, protected_namespaces=())
 
 
-class Item(Message):
-    """A decision to authorise.
+class Items(Message):
+    """n decisions to authorise, as columns: lists of one length, so that a call of a hundred is few objects.
 
     incentive        minor units at that level
     response         expected response, and expected_cost the money it is expected to cost
-    response_unpaid  expected response if the money is refused
+    response_unpaid  expected response if the money is refused; 0 where absent
     propensities     probability of each level of the side, for the log; not kept where absent
-    features_at      when the features were computed, seconds since 1970 (UTC); absent where there were none
+    features_at      when the features were computed, seconds since 1970 (UTC); null where there were none
     """
 
-    request_id: Identifier
-    account_id: Identifier
-    side: Side
-    level: Annotated[int, Field(ge=0, le=10_000)]
-    incentive: MinorUnits
-    response: Finite
-    expected_cost: Finite
-    propensity: Annotated[float, Field(gt=0, le=1)]
-    reason: Annotated[str, AfterValidator(_check_reason)]
-    response_unpaid: Finite = 0.0
-    propensities: Annotated[list[Probability], Field(max_length=10_000)] | None = None
-    features_at: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] | None = None
+    request_id: Column[Identifier]
+    account_id: Column[Identifier]
+    side: Column[Side]
+    level: Column[Annotated[int, Field(ge=0, le=10_000)]]
+    incentive: Column[MinorUnits]
+    response: Column[Finite]
+    expected_cost: Column[Finite]
+    propensity: Column[Annotated[float, Field(gt=0, le=1)]]
+    reason: Column[Reason]
+    response_unpaid: Column[Finite] | None = None
+    propensities: Column[Annotated[list[Probability], Field(max_length=10_000)]] | None = None
+    features_at: Column[Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] | None] | None = None
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Self:
+        sizes = {name: len(column) for name, column in vars(self).items() if column is not None}
+        if len(set(sizes.values())) > 1:
+            raise ValueError(f"must all have one length, got {sizes}")
+        return self
 
 
 class Authorizations(Message):
@@ -66,7 +69,7 @@ class Authorizations(Message):
     campaign: Identifier
     model_version: Identifier
     price_version: Annotated[int, Field(ge=1, le=2**53)]
-    items: Annotated[list[Item], Field(min_length=1, max_length=MAX_ITEMS)]
+    items: Items
 
 
 class Releases(Message):

@@ -9,7 +9,7 @@ from shadowprice.errors import Conflict
 def other_owner(wanted: Decision, index: int) -> Conflict:
     """A request id stands for one account and side for ever."""
     return Conflict(
-        f"items[{index}].request_id: {wanted.request_id!r} was decided before for another account "
+        f"items.request_id[{index}]: {wanted.request_id!r} was decided before for another account "
         "or side; every request needs an identifier of its own"
     )
 

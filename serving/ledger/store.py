@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
@@ -30,8 +30,7 @@ SWEEP = 1000
 """Promises released by one call at most, so that no caller waits for a long queue of them."""
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(NamedTuple):
     """What a request is told, and what the log keeps of how it came about; money in minor units.
 
     propensity    probability with which the policy gave this level, propensities that of each level
@@ -54,8 +53,7 @@ class Decision:
     decided_at: int
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A decision to record: ``granted`` if the money is there, ``refused`` if not.
 
     expires_at  when the promise is released if nothing is heard of it, microseconds since 1970 (UTC)
@@ -66,8 +64,7 @@ class Entry:
     expires_at: int
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(NamedTuple):
     """What stands for a request; ``repeat`` when it stood before."""
 
     decision: Decision

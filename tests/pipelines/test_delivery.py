@@ -48,12 +48,10 @@ class Promised:
         self.asked: list[str] = []
 
     def authorise(self, proposals, *, model_version, price_version):
-        self.asked += [proposal.request_id for proposal in proposals]
+        self.asked += proposals.request_id
         shared = set(Authorised.__dataclass_fields__) - {"repeat"}
-        return [
-            Authorised(**{name: getattr(each, name) for name in shared if hasattr(each, name)}, repeat=False)
-            for each in proposals
-        ]
+        columns = {name: getattr(proposals, name) for name in shared}
+        return Authorised(**columns, repeat=[False] * len(proposals.request_id))
 
 
 @pytest.fixture

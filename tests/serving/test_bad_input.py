@@ -52,6 +52,11 @@ v2_bodies = st.one_of(
 item_names = [
     "request_id", "account_id", "side", "level", "incentive", "response", "expected_cost", "propensity", "reason",
 ]  # fmt: skip
+columns = shaped(item_names, st.lists(values, max_size=3))
+right = dict(
+    zip(item_names, (["bad-1"], ["c1"], ["customer"], [1], [50], [0.5], [25.0], [1.0], ["optimal"]), strict=True)
+)
+almost_right = st.builds(lambda name, column: right | {name: column}, st.sampled_from(item_names), values)
 authorizations = st.one_of(
     values,
     st.fixed_dictionaries(
@@ -59,7 +64,7 @@ authorizations = st.one_of(
             "campaign": st.sampled_from(["spring", "autumn"]),
             "model_version": st.just("m"),
             "price_version": st.sampled_from([1, 0, 10**30]),
-            "items": st.lists(st.one_of(values, shaped(item_names, values)), max_size=3),
+            "items": st.one_of(values, columns, almost_right),
         }
     ),
 )

@@ -62,7 +62,7 @@ def test_spend_and_traffic_of_the_running_ledger_are_what_the_solve_sees(workspa
             "propensity": 1.0,
             "reason": "optimal",
         }
-        items = [{**item, "request_id": f"r{k}"} for k in range(30)]
+        items = {name: [value] * 30 for name, value in item.items()} | {"request_id": [f"r{k}" for k in range(30)]}
         body = {"campaign": "live", "model_version": "m", "price_version": 1, "items": items}
         answered = httpx.post(f"{ledger.url}/v1/authorizations", json=body)
         assert answered.status_code == 200, answered.text

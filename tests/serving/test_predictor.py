@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from serving.features import Features
 from serving.in_force import InForce, ServedModel
 from serving.ledger.authorise import ceiling, entries
-from serving.ledger.messages import Authorizations, Item
+from serving.ledger.messages import Authorizations, Items
 from serving.ledger.sqlite.database import TABLES
 from serving.ledger.sqlite.promises import Authorise
 from serving.ledger.store import microseconds
@@ -57,16 +57,14 @@ class LocalLedger:
             campaign=self.campaign.name,
             model_version=model_version,
             price_version=price_version,
-            items=[Item(**vars(proposal)) for proposal in proposals],
+            items=Items(**vars(proposals)),
         )
         now = datetime.now(UTC)
         wanted = entries(self.campaign, batch, now)
         recorded = Authorise(wanted, ceiling(self.campaign, True), microseconds(now))(self.database)
         names = [field.name for field in fields(Authorised) if field.name != "repeat"]
-        return [
-            Authorised(**{name: getattr(each.decision, name) for name in names}, repeat=each.repeat)
-            for each in recorded
-        ]
+        columns = {name: [getattr(each.decision, name) for each in recorded] for name in names}
+        return Authorised(**columns, repeat=[each.repeat for each in recorded])
 
 
 class NoLedger:

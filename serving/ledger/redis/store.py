@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import fields
-from operator import attrgetter
 from typing import Any, TypeVar
 
 import orjson
@@ -23,7 +21,6 @@ from shadowprice.errors import Unavailable
 
 Result = TypeVar("Result")
 LAYOUT = 1
-COLUMNS = attrgetter(*(field.name for field in fields(Decision)))
 
 
 class RedisStore:
@@ -60,9 +57,9 @@ class RedisStore:
                 granted.incentive,
                 granted.level,
                 granted.reason,
-                orjson.dumps(COLUMNS(granted)),
+                orjson.dumps(list(granted)),
                 refused.level,
-                orjson.dumps(COLUMNS(refused)),
+                orjson.dumps(list(refused)),
             ]
 
         def read(answer: list[Any]) -> list[Recorded]:

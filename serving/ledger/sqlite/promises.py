@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,15 +49,17 @@ class Authorise:
 
 
 def _record(database: sqlite3.Connection, new: Sequence[tuple[Decision, int]]) -> None:
+    counts = Counter((each.side, each.level, each.reason, each.incentive) for each, _ in new)
     database.executemany(
-        f"INSERT INTO decision ({DECISION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO decision ({DECISION}) VALUES ({', '.join('?' for _ in Decision._fields)})",
         [values(decision) for decision, _ in new],
     )
     database.executemany(
-        "INSERT INTO tally (side, level, reason, decisions, authorised) VALUES (?, ?, ?, 1, ?)"
-        " ON CONFLICT (side, level, reason)"
-        " DO UPDATE SET decisions = decisions + 1, authorised = authorised + excluded.authorised",
-        [(decision.side, decision.level, decision.reason, decision.incentive) for decision, _ in new],
+        "INSERT INTO tally (side, level, reason, decisions, authorised) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (side, level, reason) DO UPDATE"
+        " SET decisions = decisions + excluded.decisions, authorised = authorised + excluded.authorised",
+        # Each level has one incentive, so the sums of a call are few.
+        [(*key, count, incentive * count) for (*key, incentive), count in counts.items()],
     )
     database.executemany(
         "INSERT INTO promise (request_id, side, incentive, expires_at) VALUES (?, ?, ?, ?)",
@@ -179,6 +182,8 @@ def _close(database: sqlite3.Connection, which: str, parameters: tuple[object, .
     rows = database.execute(
         f"DELETE FROM promise WHERE {which} RETURNING request_id, side, incentive", parameters
     ).fetchall()
+    if not rows:
+        return 0
     database.executemany(
         "INSERT INTO release (request_id, side, cause, incentive, released_at) VALUES (?, ?, ?, ?, ?)",
         [(request_id, side, cause, incentive, at) for request_id, side, incentive in rows],

@@ -10,31 +10,14 @@ import orjson
 
 from serving.ledger.store import Decision, OutcomeRow
 
-DECISION = (
-    "request_id, account_id, side, level, incentive, response, expected_cost, propensity, propensities,"
-    " reason, model_version, price_version, features_at, decided_at"
-)
+DECISION = ", ".join(Decision._fields)
+VECTOR = Decision._fields.index("propensities")
 OUTCOME = "request_id, side, response, cost, late, observed_at, recorded_at"
 
 
 def values(decision: Decision) -> tuple[Any, ...]:
     """The row of a decision, in the order of :data:`DECISION`."""
-    return (
-        decision.request_id,
-        decision.account_id,
-        decision.side,
-        decision.level,
-        decision.incentive,
-        decision.response,
-        decision.expected_cost,
-        decision.propensity,
-        orjson.dumps(decision.propensities).decode(),
-        decision.reason,
-        decision.model_version,
-        decision.price_version,
-        decision.features_at,
-        decision.decided_at,
-    )
+    return (*decision[:VECTOR], orjson.dumps(decision.propensities).decode(), *decision[VECTOR + 1 :])
 
 
 def find(database: sqlite3.Connection, request_ids: Sequence[str]) -> dict[str, Decision]:
@@ -64,5 +47,4 @@ def outcomes_after(database: sqlite3.Connection, sequence: int, limit: int) -> l
 
 
 def _decision(row: tuple[Any, ...]) -> Decision:
-    columns: list[Any] = [*row[:8], tuple(orjson.loads(row[8])), *row[9:]]
-    return Decision(*columns)
+    return Decision._make((*row[:VECTOR], tuple(orjson.loads(row[VECTOR])), *row[VECTOR + 1 :]))

@@ -16,7 +16,7 @@ import pytest
 from benchmarks.faults.redis_server import RedisServer
 from serving.ledger.authorise import ceiling, entries
 from serving.ledger.events import Event
-from serving.ledger.messages import Authorizations, Item
+from serving.ledger.messages import Authorizations, Items
 from serving.ledger.opening import open_store
 from serving.ledger.settle import outcomes
 from serving.ledger.store import Store, microseconds
@@ -42,7 +42,8 @@ def make_campaign(limit=1000, form="total", **changes) -> Campaign:
     )
 
 
-def item(request_id, side="customer", level=1, account_id="a", **changes) -> Item:
+def item(request_id, side="customer", level=1, account_id="a", **changes) -> SimpleNamespace:
+    """One decision; a call has columns of them."""
     values = {
         "request_id": request_id,
         "account_id": account_id,
@@ -55,7 +56,7 @@ def item(request_id, side="customer", level=1, account_id="a", **changes) -> Ite
         "reason": "tie",
         "response_unpaid": 0.125,
     }
-    return Item(**(values | changes))
+    return SimpleNamespace(**(values | {"propensities": None, "features_at": None} | changes))
 
 
 def event(
@@ -91,8 +92,12 @@ class Books:
         self._open = False
 
     def authorise(self, *items, hard_stop=True, campaign=None, **changes):
+        columns = {name: [getattr(item, name) for item in items] for name in Items.model_fields}
+        if None in columns["propensities"]:
+            del columns["propensities"]
         batch = Authorizations(
-            **{"campaign": self.campaign.name, "model_version": "m", "price_version": 1, "items": list(items)} | changes
+            **{"campaign": self.campaign.name, "model_version": "m", "price_version": 1, "items": Items(**columns)}
+            | changes
         )
         own = campaign or self.campaign
         wanted = entries(own, batch, self.at)

@@ -51,9 +51,9 @@ def test_a_request_twice_in_one_call_is_one_decision(books, kit):
 @pytest.mark.parametrize("change", [{"account_id": "b"}, {"side": "merchant"}])
 def test_a_request_id_of_another_account_or_side_is_a_conflict_and_nothing_of_the_call_is_kept(books, kit, change):
     books.authorise(kit.item("r1"))
-    with pytest.raises(Conflict, match=r"items\[1\].*'r1'"):
+    with pytest.raises(Conflict, match=r"items.request_id\[1\].*'r1'"):
         books.authorise(kit.item("r0"), kit.item("r1", **change))
-    with pytest.raises(Conflict, match=r"items\[1\].*'r9'"):
+    with pytest.raises(Conflict, match=r"items.request_id\[1\].*'r9'"):
         books.authorise(kit.item("r9"), kit.item("r9", **change))
     assert books.store.find(["r0", "r9"]) == {}
     assert books.money() == (50, 0)
@@ -72,13 +72,15 @@ def test_a_request_id_of_another_account_or_side_is_a_conflict_and_nothing_of_th
 def test_what_the_campaign_does_not_offer_is_refused(books, kit, wrong, field):
     with pytest.raises(ShadowpriceError) as refusal:
         books.authorise(kit.item("r", **wrong))
-    assert (refusal.value.field, refusal.value.status) == (f"items[0].{field}", 422)
+    assert (refusal.value.field, refusal.value.status) == (f"items.{field}[0]", 422)
 
 
 def test_a_level_or_campaign_that_does_not_exist_is_refused(books, kit):
+    beyond = kit.item("r")
+    beyond.level = 3
     with pytest.raises(ShadowpriceError) as refusal:
-        books.authorise(kit.item("r").model_copy(update={"level": 3}))
-    assert refusal.value.field == "items[0].level"
+        books.authorise(beyond)
+    assert refusal.value.field == "items.level[0]"
     with pytest.raises(NotFound, match="autumn"):
         books.authorise(kit.item("r"), campaign=kit.campaign(name="autumn"))
 
