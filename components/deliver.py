@@ -14,6 +14,7 @@ def deliver(
     metrics: Output[Metrics],
     summary: Output[Markdown],
     workspace: str,
+    ray_job: str = "",
 ) -> None:
     """Solve the sizes exactly and audit them; fails when no certified plan exists, and nothing is registered.
 
@@ -24,12 +25,27 @@ def deliver(
         metrics: objective, gap, and the other methods against the exact one.
         summary: sizes, prices, audit and methods side by side.
         workspace: folder with the campaign and the prices.
+        ray_job: ConfigMap with the RayJob to solve in; empty solves in this container.
     """
+    import json
     from pathlib import Path
 
-    from feature_repo.delivery import deliver as step
+    from components.ray_job import run_step
 
-    text, found = step(Path(model.path), Path(tables.path), Path(workspace), Path(plan.path))
-    Path(summary.path).write_text(text)
-    for name, value in found.items():
+    run_step(
+        "deliver",
+        {
+            "model": model.path,
+            "tables": tables.path,
+            "plan": plan.path,
+            "figures": metrics.path,
+            "summary": summary.path,
+            "workspace": workspace,
+        },
+        reads=["model", "tables"],
+        writes=["plan", "figures", "summary"],
+        workspace=workspace,
+        ray_job=ray_job,
+    )
+    for name, value in json.loads(Path(metrics.path).read_text()).items():
         metrics.log_metric(name, value)

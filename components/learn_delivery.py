@@ -17,6 +17,7 @@ def learn_delivery(
     loss: str,
     epochs: int,
     seed: int,
+    ray_job: str = "",
 ) -> None:
     """Train a model of funds; the bundle holds the network, and the expected value of every fund for every account.
 
@@ -30,21 +31,32 @@ def learn_delivery(
         loss: esj, esj_mass, ziln or mse in place of the model's own; empty for that.
         epochs: at most; 0 leaves it to the model.
         seed: of initialisation.
+        ray_job: ConfigMap with the RayJob to run the training in; empty trains in this container.
     """
+    import json
     from pathlib import Path
 
-    from feature_repo.delivery import learn
+    from components.ray_job import run_step
+    from shadowprice.learning.bundle import read_meta
 
-    version, found = learn(
-        Path(training.path),
-        Path(tables.path),
-        Path(workspace),
-        Path(model.path),
-        model=recipe,
-        loss=loss,
-        epochs=epochs,
-        seed=seed,
+    run_step(
+        "learn-delivery",
+        {
+            "training": training.path,
+            "tables": tables.path,
+            "model": model.path,
+            "figures": metrics.path,
+            "workspace": workspace,
+            "recipe": recipe,
+            "loss": loss,
+            "epochs": epochs,
+            "seed": seed,
+        },
+        reads=["training", "tables"],
+        writes=["model", "figures"],
+        workspace=workspace,
+        ray_job=ray_job,
     )
-    model.metadata["model_version"] = version
-    for name, value in found.items():
+    model.metadata["model_version"] = read_meta(Path(model.path))["model_version"]
+    for name, value in json.loads(Path(metrics.path).read_text()).items():
         metrics.log_metric(name, value)

@@ -14,7 +14,7 @@ def measure(state: Output[Artifact], workspace: str, ledger_url: str, metrics_ur
         state: spend report, forecast of the remaining requests, accounts of recent requests.
         workspace: folder with campaign and traffic.
         ledger_url: of the ledger service; empty before the campaign starts.
-        metrics_urls: pages to read the spend from when no Prometheus is configured.
+        metrics_urls: pages to read the spend from when no Prometheus is configured; the ledger's when empty.
         prometheus_url: of Prometheus; empty when there is none.
     """
     from pathlib import Path

@@ -15,6 +15,7 @@ def solve_vouchers(
     campaign: str,
     budget: int,
     requests: int,
+    ray_job: str = "",
 ) -> None:
     """Solve the dual over the stored curves; fails when the solve is not certified.
 
@@ -26,12 +27,29 @@ def solve_vouchers(
         campaign: its name.
         budget: minor units for the day.
         requests: expected in the day.
+        ray_job: ConfigMap with the RayJob to solve in; empty solves in this container.
     """
     from pathlib import Path
 
-    from feature_repo.vouchers import solve_vouchers as step
+    from components.ray_job import run_step
+    from shadowprice.price import PriceRecord
 
-    record = step(Path(bundle.path), Path(workspace), Path(price.path), name=campaign, budget=budget, requests=requests)
+    run_step(
+        "solve-vouchers",
+        {
+            "bundle": bundle.path,
+            "price": price.path,
+            "workspace": workspace,
+            "campaign": campaign,
+            "budget": budget,
+            "requests": requests,
+        },
+        reads=["bundle"],
+        writes=["price"],
+        workspace=workspace,
+        ray_job=ray_job,
+    )
+    record = PriceRecord.from_json((Path(price.path) / "price.json").read_text())
     for name in ("tie_share", "gap", "violation", "sample_rows"):
         metrics.log_metric(name, float(getattr(record, name)))
     metrics.log_metric("price", record.prices["budget"])

@@ -15,6 +15,8 @@ def train_vouchers(
     recipe: str,
     epochs: int,
     seed: int,
+    workspace: str = "",
+    ray_job: str = "",
 ) -> None:
     """Embed items, pre-train vouchers and graph network on the training sessions, then tune.
 
@@ -26,11 +28,29 @@ def train_vouchers(
         recipe: name of a response model, such as dmbgn or din.
         epochs: at most, of the tuning.
         seed: of initialisation and batches.
+        workspace: folder that a Ray job's pods mount too.
+        ray_job: ConfigMap with the RayJob to run the training in; empty trains in this container.
     """
+    import json
     from pathlib import Path
 
-    from shadowprice.learning.vouchers import train
+    from components.ray_job import run_step
 
-    found = train(Path(sessions.path), Path(graphs.path), Path(model.path), recipe, epochs, seed)
-    for name, value in found.items():
+    run_step(
+        "train-vouchers",
+        {
+            "sessions": sessions.path,
+            "graphs": graphs.path,
+            "model": model.path,
+            "figures": metrics.path,
+            "recipe": recipe,
+            "epochs": epochs,
+            "seed": seed,
+        },
+        reads=["sessions", "graphs"],
+        writes=["model", "figures"],
+        workspace=workspace,
+        ray_job=ray_job,
+    )
+    for name, value in json.loads(Path(metrics.path).read_text()).items():
         metrics.log_metric(name, value)

@@ -104,7 +104,14 @@ def solve_state(state: Path, workspace: Path, out: Path, *, solver: str = "auto"
 
 
 def publish_price_file(price: Path, workspace: Path) -> int:
-    """The publish step: publish the record in a file and return its version."""
-    record = PriceStore(workspace / PRICES).publish(PriceRecord.from_json(price.read_text()))
+    """The publish step: publish the record in a file and return its version.
+
+    A record that is in the price store already is taken for published: a step that was stopped between the price store
+    and the feature store is tried again.
+    """
+    record, prices = PriceRecord.from_json(price.read_text()), PriceStore(workspace / PRICES)
+    newest = prices.latest(record.campaign, verified_only=True)
+    if newest is None or newest.sha256 != record.sha256:
+        prices.publish(record)
     publish_price(open_store(workspace / FEATURES), record)
     return record.version

@@ -11,10 +11,9 @@ import pandas as pd
 
 from feature_repo.columns import FeatureColumns
 from feature_repo.featurize import project_of
-from feature_repo.online import publish_price
 from feature_repo.register import register
-from feature_repo.resolve import PRICES
-from feature_repo.store import configured_online, create, open_store
+from feature_repo.resolve import PRICES, publish_price_file
+from feature_repo.store import configured_online, create
 from feature_repo.workspace import CAMPAIGN, FEATURES
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
@@ -64,12 +63,9 @@ def solve_vouchers(bundle: Path, workspace: Path, out: Path, *, name: str, budge
 def publish_vouchers(bundle: Path, solved: Path, workspace: Path) -> int:
     """Put campaign, model and price where predictor and ledger look for them; returns the price's version."""
     campaign = Campaign.from_dict(json.loads((solved / CAMPAIGN).read_text()))
-    record = PriceRecord.from_json((solved / "price.json").read_text())
     workspace.mkdir(parents=True, exist_ok=True)
     write_whole(workspace / CAMPAIGN, (solved / CAMPAIGN).read_text())
     columns = FeatureColumns(profile={"customer": ("x_sessions",)})
     create(workspace / FEATURES, columns, configured_online(), project_of(campaign))
     register(bundle, workspace)
-    published = PriceStore(workspace / PRICES).publish(record)
-    publish_price(open_store(workspace / FEATURES), published)
-    return published.version
+    return publish_price_file(solved / "price.json", workspace)

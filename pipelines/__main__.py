@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
+from pipelines.cluster import add_flags, take_flags
 from pipelines.local import PIPELINES, compile_all, run
-from pipelines.placement import CLAIM, SECRET
-from shadowprice.errors import ShadowpriceError
+from shadowprice.errors import InvalidInput, ShadowpriceError
 
 
 def main() -> int:
@@ -36,12 +35,9 @@ def main() -> int:
         command.add_argument("--host", required=True, help="address of the Kubeflow Pipelines API")
         command.add_argument("--name", help="of the pipeline in the backend; shadowprice-<pipeline> by default")
     for command in (compiling, uploading, scheduling):
-        command.add_argument("--claim", help="persistent volume claim of the workspace")
-        command.add_argument("--redis-secret", help="secret with the online store's connection string")
+        add_flags(command)
     given = parser.parse_args()
-    for variable, name in ((CLAIM, "claim"), (SECRET, "redis_secret")):
-        if getattr(given, name, None):
-            os.environ[variable] = getattr(given, name)
+    take_flags(given)
     try:
         return _do(given)
     except ShadowpriceError as error:
@@ -58,7 +54,9 @@ def _do(given: argparse.Namespace) -> int:
         return 0
     parameters = dict(getattr(given, "set", []))
     if given.command == "run":
-        root = given.root or Path(parameters.get("workspace", ".")) / "pipeline"
+        if "workspace" not in parameters:
+            raise InvalidInput("name the folder that outlives the run: --set workspace=FOLDER", field="workspace")
+        root = given.root or Path(parameters["workspace"]) / "pipeline"
         run(given.pipeline, root, parameters)
         return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +15,9 @@ from kfp_server_api import ApiException
 from urllib3.exceptions import HTTPError
 
 from pipelines.local import compile_all
-from shadowprice.errors import Unavailable
+from shadowprice.errors import InvalidInput, Unavailable
+
+CRON_FIELDS = 6
 
 
 def upload(host: str, pipeline: str, name: str) -> tuple[str, str]:
@@ -22,7 +25,7 @@ def upload(host: str, pipeline: str, name: str) -> tuple[str, str]:
 
     Args:
         host: address of the Kubeflow Pipelines API.
-        pipeline: ``train`` or ``resolve``.
+        pipeline: one of :data:`pipelines.local.PIPELINES`.
         name: of the pipeline in the backend.
     """
     with _speaking_to(host) as client, tempfile.TemporaryDirectory() as folder:
@@ -49,7 +52,14 @@ def schedule(host: str, pipeline: str, name: str, *, cron: str, experiment: str,
         cron: six fields, the first of them seconds; UTC.
         experiment: the runs belong to it; made when it is missing.
         parameters: of the pipeline.
+
+    Raises:
+        InvalidInput: the cron has not six fields; the backend would take the first of five for seconds and run every
+            minute.
+        Unavailable: the backend does not answer, or refuses.
     """
+    if len(cron.split()) != CRON_FIELDS:
+        raise InvalidInput(f"{cron!r} has not {CRON_FIELDS} fields: second minute hour day month weekday", field="cron")
     pipeline_id, version_id = upload(host, pipeline, name)
     with _speaking_to(host) as client:
         return _schedule(client, pipeline_id, version_id, name, cron, experiment, parameters)
@@ -91,5 +101,14 @@ def _speaking_to(host: str) -> Iterator[Client]:
     try:
         yield Client(host=host)
     except (ApiException, HTTPError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
+        reason = _reason(error)
         raise Unavailable(f"Kubeflow Pipelines at {host}: {reason}") from error
+
+
+def _reason(error: Exception) -> str:
+    """The backend's own words where it answered, the first line of the error where it did not."""
+    try:
+        answer = json.loads(getattr(error, "body", ""))
+        return str(answer.get("message") or answer["error"])
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return str(error).strip().splitlines()[0]

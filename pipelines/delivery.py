@@ -8,12 +8,12 @@ from components.learn_delivery import learn_delivery
 from components.prepare import prepare
 from components.publish_delivery import publish_delivery
 from components.register import register
-from pipelines.placement import placed
+from pipelines.placement import MOUNT, placed
 
 
 @dsl.pipeline(name="shadowprice-delivery", description="Give every account a fund, each fund exactly its number.")
 def delivery_pipeline(
-    workspace: str,
+    workspace: str = MOUNT,
     dataset: str = "funds",
     data: str = "",
     options: dict = {},  # noqa: B006 - kfp reads the default from the signature
@@ -21,6 +21,7 @@ def delivery_pipeline(
     loss: str = "",
     epochs: int = 0,
     seed: int = 0,
+    ray_job: str = "",
 ) -> None:
     """Learn what deliveries bring, plan them exactly, and serve the plan. Without a certified plan nothing is served.
 
@@ -33,13 +34,14 @@ def delivery_pipeline(
         loss: esj, esj_mass, ziln or mse in place of the model's own.
         epochs: at most; 0 leaves it to the model.
         seed: of the data where generated, and of initialisation.
+        ray_job: ConfigMap with the RayJob that training and solve run in; empty runs them in the steps' containers.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
     prepared = prepare(dataset=dataset, data=data, seed=seed, options=options).set_caching_options(False)
     placed(prepared, cpu="1", memory="8Gi", minutes=60)
     tables = prepared.outputs["tables"]
     featurized = featurize(tables=tables, workspace=workspace).set_caching_options(False)
-    placed(featurized, cpu="1", memory="16Gi", minutes=120)
+    placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
     learnt = learn_delivery(
         training=featurized.outputs["training"],
         tables=tables,
@@ -48,14 +50,15 @@ def delivery_pipeline(
         loss=loss,
         epochs=epochs,
         seed=seed,
+        ray_job=ray_job,
     ).set_caching_options(False)
     placed(learnt, cpu="2", memory="16Gi", minutes=480)
     model = learnt.outputs["model"]
-    planned = deliver(model=model, tables=tables, workspace=workspace).set_caching_options(False)
+    planned = deliver(model=model, tables=tables, workspace=workspace, ray_job=ray_job).set_caching_options(False)
     placed(planned, cpu="2", memory="16Gi", minutes=60)
     registered = register(model=model, workspace=workspace).after(planned).set_caching_options(False)
-    placed(registered, cpu="1", memory="8Gi", minutes=60)
+    placed(registered, cpu="1", memory="8Gi", minutes=60, online_store=True)
     published = publish_delivery(
         plan=planned.outputs["plan"], workspace=workspace, model_version=registered.output
     ).set_caching_options(False)
-    placed(published, cpu="250m", memory="2Gi", minutes=10)
+    placed(published, cpu="250m", memory="2Gi", minutes=10, online_store=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 from shadowprice.errors import ShadowpriceError
 
-PIPELINES = ("train", "resolve", "delivery", "vouchers")
+PIPELINES = ("train", "resolve", "delivery", "vouchers", "reproduce")
 
 TASK = re.compile(r"Executing task .*'([\w-]+)'")
 DONE = re.compile(r"Task .*'([\w-]+)'.* finished with status .*?(SUCCESS|FAILURE|SKIPPED)")

@@ -1,12 +1,7 @@
 """Where a step of a pipeline runs in a cluster: what it may use, what it mounts, when it is given up.
 
-A run on one machine ignores all of it. Names of the cluster come from the environment when a pipeline is compiled,
-as its image does:
-
-SHADOWPRICE_WORKSPACE_CLAIM   persistent volume claim of the workspace, mounted at /workspace
-SHADOWPRICE_REDIS_SECRET      secret whose key ``connection`` is Feast's connection string
-SHADOWPRICE_LOCAL             set by a run on one machine: a step that failed is not tried again, as the same machine
-                              would fail the same way
+A run on one machine ignores all of it; it sets ``SHADOWPRICE_LOCAL``, and a step that failed is not tried again, as the
+same machine would fail the same way.
 """
 
 from __future__ import annotations
@@ -17,29 +12,52 @@ from kfp import kubernetes
 from kfp.dsl import PipelineTask
 
 from feature_repo.names import REDIS_VARIABLE
+from pipelines.cluster import Cluster
+from serving.ledger.guard import TOKEN_VARIABLE
 
-CLAIM = "SHADOWPRICE_WORKSPACE_CLAIM"
-SECRET = "SHADOWPRICE_REDIS_SECRET"
 LOCAL = "SHADOWPRICE_LOCAL"
 MOUNT = "/workspace"
+TOKEN_FOLDER = "/etc/shadowprice/auth"
 RETRIES = 2
+USER = 10001
 
 
-def placed(task: PipelineTask, *, cpu: str, memory: str, minutes: int, retries: int = RETRIES) -> PipelineTask:
-    """The task with its requests, its deadline and its mounts.
+def placed(
+    task: PipelineTask,
+    *,
+    cpu: str,
+    memory: str,
+    minutes: int,
+    retries: int = RETRIES,
+    online_store: bool = False,
+    ledger: bool = False,
+) -> PipelineTask:
+    """The task with its requests, its deadline, its mounts and the secrets that it needs.
 
     Args:
         task: of a pipeline that is being built.
         cpu, memory: requests in Kubernetes' units; the memory is also the limit.
         minutes: after so many it is given up.
         retries: after a failure; every step may run twice without harm.
+        online_store: whether it opens the feature store, and so gets Redis's connection string.
+        ledger: whether it asks the ledger, and so gets its token.
     """
+    cluster = Cluster.from_environment()
     task.set_cpu_request(cpu).set_memory_request(memory).set_memory_limit(memory)
     if not os.environ.get(LOCAL):
         task.set_retry(retries, backoff_duration="30s", backoff_factor=2.0)
     kubernetes.set_timeout(task, 60 * minutes)
-    if claim := os.environ.get(CLAIM):
-        kubernetes.mount_pvc(task, pvc_name=claim, mount_path=MOUNT)
-    if secret := os.environ.get(SECRET):
-        kubernetes.use_secret_as_env(task, secret_name=secret, secret_key_to_env={"connection": REDIS_VARIABLE})
+    kubernetes.set_security_context(task, run_as_user=USER, run_as_group=USER, run_as_non_root=True)
+    if cluster.workspace_claim:
+        kubernetes.mount_pvc(
+            task, pvc_name=cluster.workspace_claim, mount_path=MOUNT, sub_path=cluster.workspace_sub_path
+        )
+    if online_store and cluster.redis_secret:
+        keys = {cluster.redis_key: REDIS_VARIABLE}
+        kubernetes.use_secret_as_env(task, secret_name=cluster.redis_secret, secret_key_to_env=keys)
+    if ledger and cluster.token_secret:
+        kubernetes.use_secret_as_volume(task, secret_name=cluster.token_secret, mount_path=TOKEN_FOLDER)
+        task.set_env_variable(TOKEN_VARIABLE, f"{TOKEN_FOLDER}/{cluster.token_key}")
+    if cluster.pull_secrets:
+        kubernetes.set_image_pull_secrets(task, cluster.pull_secrets.split(","))
     return task

@@ -5,12 +5,12 @@ from kfp import dsl
 from components.measure import measure
 from components.publish import publish
 from components.solve import solve
-from pipelines.placement import placed
+from pipelines.placement import MOUNT, placed
 
 
 @dsl.pipeline(name="shadowprice-resolve", description="Solve the price of the money that is left.")
 def resolve_pipeline(
-    workspace: str,
+    workspace: str = MOUNT,
     ledger_url: str = "",
     metrics_urls: list = [],  # noqa: B006 - kfp reads the default from the signature
     prometheus_url: str = "",
@@ -22,7 +22,7 @@ def resolve_pipeline(
     Args:
         workspace: folder with campaign, model, features and prices.
         ledger_url: of the ledger service; empty before the campaign starts.
-        metrics_urls: pages to read the spend from when no Prometheus is configured.
+        metrics_urls: pages to read the spend from when no Prometheus is configured; the ledger's when empty.
         prometheus_url: of Prometheus; empty when there is none.
         solver: name of the allocation's solver.
         ray_job: ConfigMap with the RayJob that the solve runs in; empty solves in the step's own container.
@@ -30,9 +30,9 @@ def resolve_pipeline(
     measured = measure(
         workspace=workspace, ledger_url=ledger_url, metrics_urls=metrics_urls, prometheus_url=prometheus_url
     ).set_caching_options(False)
-    placed(measured, cpu="250m", memory="1Gi", minutes=5)
+    placed(measured, cpu="250m", memory="1Gi", minutes=5, ledger=True)
     solved = solve(state=measured.outputs["state"], workspace=workspace, solver=solver, ray_job=ray_job)
     solved.set_caching_options(False)
-    placed(solved, cpu="1", memory="4Gi", minutes=10)
+    placed(solved, cpu="1", memory="4Gi", minutes=10, online_store=True)
     published = publish(price=solved.outputs["price"], workspace=workspace).set_caching_options(False)
-    placed(published, cpu="250m", memory="1Gi", minutes=5)
+    placed(published, cpu="250m", memory="1Gi", minutes=5, online_store=True)

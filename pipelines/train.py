@@ -7,12 +7,12 @@ from components.featurize import featurize
 from components.prepare import prepare
 from components.register import register
 from components.train import train
-from pipelines.placement import placed
+from pipelines.placement import MOUNT, placed
 
 
 @dsl.pipeline(name="shadowprice-train", description="Learn how every account responds to each incentive value.")
 def train_pipeline(
-    workspace: str,
+    workspace: str = MOUNT,
     dataset: str = "world",
     data: str = "",
     options: dict = {},  # noqa: B006 - kfp reads the default from the signature
@@ -33,7 +33,7 @@ def train_pipeline(
         data: folder of the files, for data sets that read files.
         options: what the data set takes besides.
         recipe: joint_gnn, dnn_h, dnn, or the name of a response layer or response model.
-        epochs: at most.
+        epochs: passes over the rows, at most.
         seed: of the data where generated, initialisation and dropout.
         workers: Ray workers; 0 trains in the component's own process.
         curve_repair: what is done to the curves after training: none, or of effect, pooled, by_level, monotone
@@ -47,7 +47,7 @@ def train_pipeline(
     placed(prepared, cpu="1", memory="8Gi", minutes=60)
     tables = prepared.outputs["tables"]
     featurized = featurize(tables=tables, workspace=workspace, weighting=weighting).set_caching_options(False)
-    placed(featurized, cpu="1", memory="16Gi", minutes=120)
+    placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
     training = featurized.outputs["training"]
     trained = train(
         training=training,
@@ -68,4 +68,4 @@ def train_pipeline(
     placed(verdict, cpu="1", memory="16Gi", minutes=60)
     with dsl.If(verdict.outputs["Output"] == True, name="gate-passed"):  # noqa: E712 - a pipeline condition
         registered = register(model=model, workspace=workspace).set_caching_options(False)
-        placed(registered, cpu="1", memory="8Gi", minutes=60)
+        placed(registered, cpu="1", memory="8Gi", minutes=60, online_store=True)

@@ -39,7 +39,8 @@ def measure(workspace: Path, out: Path, ledger_url: str, metrics_urls: Sequence[
     if not ledger_url:
         before_start(campaign, traffic).save(out)
         return
-    source: SpendSource = PrometheusSpend(prometheus_url) if prometheus_url else MetricsSpend(list(metrics_urls))
+    pages = list(metrics_urls) or [f"{ledger_url.rstrip('/')}/metrics"]
+    source: SpendSource = PrometheusSpend(prometheus_url) if prometheus_url else MetricsSpend(pages)
     now = datetime.now(UTC)
     at = max((now - campaign.starts_at) / timedelta(hours=1), 0.0)
     slots = math.ceil(at)

@@ -27,11 +27,10 @@ def main() -> int:
     add_setting(parser, environment, "ledger-url", "address of the ledger; empty before the start", default="")
     add_setting(parser, environment, "prometheus-url", "address of Prometheus; empty: the ledger's metrics", default="")
     given = parser.parse_args()
-    metrics = [f"{given.ledger_url.rstrip('/')}/metrics"] if given.ledger_url else []
     with tempfile.TemporaryDirectory(prefix="resolve-") as scratch:
         state, price = Path(scratch) / "state.json", Path(scratch) / "price.json"
         try:
-            measure(given.workspace, state, given.ledger_url, metrics, given.prometheus_url)
+            measure(given.workspace, state, given.ledger_url, [], given.prometheus_url)
             record = solve_state(state, given.workspace, price)
             version = publish_price_file(price, given.workspace)
         except Conflict as error:

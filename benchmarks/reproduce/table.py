@@ -13,6 +13,7 @@ Rows = Mapping[str, Mapping[str, float]]
 """Row (a method, a level, …) → column (a metric) → value at one seed."""
 
 ROOT = Path(__file__).resolve().parents[2]
+DATA_VARIABLE = "SHADOWPRICE_DATA"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ class Table:
 
 def data_folder() -> Path:
     """Where data that do not come with the project lie: ``SHADOWPRICE_DATA``, or ``shared/data`` beside it."""
-    return Path(os.environ.get("SHADOWPRICE_DATA", ROOT.parent / "shared" / "data"))
+    return Path(os.environ.get(DATA_VARIABLE, ROOT.parent / "shared" / "data"))
 
 
 def needs_file(*parts: str) -> Callable[[], str | None]:

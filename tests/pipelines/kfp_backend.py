@@ -1,4 +1,8 @@
-"""A server that answers as the Kubeflow Pipelines API does, for as much of it as scheduling needs."""
+"""A server that answers as the Kubeflow Pipelines API does, for as much of it as scheduling needs.
+
+A package is taken apart as the API server does, and the parameters of a run are held against those of its pipeline:
+unknown ones, missing ones without a default and those of another type are refused.
+"""
 
 import json
 import re
@@ -22,6 +26,7 @@ class Backend:
         self.versions: dict[str, list[dict[str, Any]]] = {}
         self.experiments: dict[str, dict[str, Any]] = {}
         self.recurring: dict[str, dict[str, Any]] = {}
+        self.specs: dict[str, dict[str, Any]] = {}
         self.url = ""
         self._count = 0
 
@@ -36,14 +41,12 @@ class Backend:
             case "GET", ["pipelines"]:
                 return 200, {"pipelines": _named(self.pipelines, query)}
             case "POST", ["pipelines", "upload"]:
-                _package(body)
                 made = {"pipeline_id": self.new_id(), "display_name": query["name"][0]}
                 self.pipelines[made["pipeline_id"]] = made
-                self._version(made["pipeline_id"], made["display_name"])
+                self._version(made["pipeline_id"], made["display_name"], _package(body))
                 return 200, made
             case "POST", ["pipelines", "upload_version"]:
-                _package(body)
-                return 200, self._version(query["pipelineid"][0], query["name"][0])
+                return 200, self._version(query["pipelineid"][0], query["name"][0], _package(body))
             case "GET", ["pipelines", pipeline, "versions"]:
                 return 200, {"pipeline_versions": self.versions[pipeline][::-1]}
             case "GET", ["experiments"]:
@@ -57,8 +60,9 @@ class Backend:
                 return 200, {"recurringRuns": [r for r in self.recurring.values() if r["experiment_id"] == owner]}
             case "POST", ["recurringruns"]:
                 made = {**json.loads(body), "recurring_run_id": self.new_id()}
-                if len(made["trigger"]["cron_schedule"]["cron"].split()) != 6:
-                    return 400, {"error": "cron needs six fields"}
+                version = made["pipeline_version_reference"]["pipeline_version_id"]
+                if reason := _refusal(self.specs[version], made["runtime_config"].get("parameters") or {}):
+                    return 400, {"error": reason, "code": 3, "message": reason}
                 self.recurring[made["recurring_run_id"]] = made
                 return 200, made
             case "DELETE", ["recurringruns", identifier]:
@@ -66,8 +70,9 @@ class Backend:
                 return 200, {}
         return 404, {"error": f"{method} {path}"}
 
-    def _version(self, pipeline: str, name: str) -> dict[str, Any]:
+    def _version(self, pipeline: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
         made = {"pipeline_version_id": self.new_id(), "pipeline_id": pipeline, "display_name": name}
+        self.specs[made["pipeline_version_id"]] = spec
         self.versions.setdefault(pipeline, []).append(made)
         return made
 
@@ -78,11 +83,34 @@ def _named(objects: dict[str, dict[str, Any]], query: dict[str, list[str]]) -> l
     return [entry for entry in objects.values() if not wanted or entry["display_name"] in wanted]
 
 
-def _package(body: bytes) -> None:
+def _package(body: bytes) -> dict[str, Any]:
     text = re.search(rb"\r\n\r\n(.*)\r\n--", body, re.S)
     assert text is not None
-    spec = next(yaml.safe_load_all(text[1]))
+    spec, *platforms = yaml.safe_load_all(text[1])
     assert spec["pipelineInfo"]["name"]
+    assert all(set(platform["platforms"]) == {"kubernetes"} for platform in platforms)
+    return spec
+
+
+KINDS: dict[str, type | tuple[type, ...]] = {
+    "STRING": str,
+    "NUMBER_INTEGER": (int, float),
+    "NUMBER_DOUBLE": (int, float),
+    "BOOLEAN": bool,
+    "LIST": list,
+    "STRUCT": dict,
+}
+
+
+def _refusal(spec: dict[str, Any], given: dict[str, Any]) -> str | None:
+    """Why the API server would not run a pipeline with these parameters."""
+    known = spec["root"]["inputDefinitions"]["parameters"]
+    for name, parameter in known.items():
+        if name not in given and not parameter.get("isOptional"):
+            return f"parameter {name} is not optional, yet has neither default value nor user provided value"
+        if name in given and not isinstance(given[name], KINDS[parameter["parameterType"]]):
+            return f"input parameter {name} requires type {parameter['parameterType'].lower()}"
+    return next((f"parameter provided is not required: {name}" for name in given if name not in known), None)
 
 
 @contextmanager

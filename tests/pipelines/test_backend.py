@@ -1,14 +1,13 @@
 """Uploading and scheduling against a server that answers as the Kubeflow Pipelines API does."""
 
-import subprocess
 import sys
 
 import pytest
-import yaml
 from kfp_backend import serving
 
 from pipelines.__main__ import main
-from pipelines.placement import CLAIM, SECRET
+from pipelines.cluster import HELP, variable
+from pipelines.local import PIPELINES
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:kfp.*", "ignore::DeprecationWarning")
 
@@ -17,8 +16,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:kfp.*", "ignore::
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     """Runs ``python -m pipelines`` in this process; gives its status, output and errors."""
     # The command line sets these for the compiler; what it sets is taken back after the test.
-    for name in (CLAIM, SECRET):
-        monkeypatch.setenv(name, "")
+    for name in HELP:
+        monkeypatch.setenv(variable(name), "")
 
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["pipelines", *arguments])
@@ -54,6 +53,45 @@ def test_a_schedule_takes_the_place_of_the_earlier_one_and_never_catches_up(comm
         assert run["pipeline_version_reference"]["pipeline_version_id"] == versions[-1]
 
 
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_each_pipeline_is_taken_and_runs_without_a_parameter(command, pipeline: str) -> None:
+    with serving() as backend:
+        status, told, problem = command("upload", pipeline, "--host", backend.url, "--name", "mine")
+        assert status == 0, problem
+        [(identifier, made)] = backend.pipelines.items()
+        assert made["display_name"] == "mine"
+        assert told.split()[-2:] == [identifier, backend.versions[identifier][0]["pipeline_version_id"]]
+        assert command("schedule", pipeline, "--host", backend.url, "--cron", "0 30 4 * * 1")[0] == 0
+        [run] = backend.recurring.values()
+        assert run["trigger"]["cron_schedule"]["cron"] == "0 30 4 * * 1"
+        assert (run["no_catchup"], int(run["max_concurrency"])) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--set", "workspaec=/workspace"], "workspaec"),
+        (["--set", "metrics_urls=/metrics"], "metrics_urls"),
+        (["--cron", "2 * * * *"], "6 fields"),
+    ],
+)
+def test_a_schedule_that_would_not_run_leaves_the_earlier_one(command, options: list[str], named: str) -> None:
+    with serving() as backend:
+        assert command("schedule", "resolve", "--host", backend.url)[0] == 0
+        before = dict(backend.recurring)
+        status, _, problem = command("schedule", "resolve", "--host", backend.url, *options)
+        assert status == 1
+        assert named in problem
+        assert len(problem.strip().splitlines()) == 1
+        assert backend.recurring == before
+
+
+def test_a_run_here_asks_for_its_folder(command) -> None:
+    status, _, problem = command("run", "train")
+    assert status == 1
+    assert "--set workspace=" in problem
+
+
 def test_a_backend_that_is_away_is_named_in_one_line(command) -> None:
     status, _, problem = command("upload", "train", "--host", "http://127.0.0.1:1")
     assert status == 1
@@ -61,27 +99,12 @@ def test_a_backend_that_is_away_is_named_in_one_line(command) -> None:
     assert len(problem.strip().splitlines()) == 1
 
 
-def test_every_step_has_a_deadline_retries_the_workspace_and_the_secret(tmp_path) -> None:
-    # A pipeline is built when its module is imported, so one process compiles for one cluster.
-    arguments = ["compile", str(tmp_path), "--claim", "ws", "--redis-secret", "redis"]
-    subprocess.run([sys.executable, "-W", "ignore", "-m", "pipelines", *arguments], check=True)
-    for name in ("train", "resolve"):
-        spec, platform = yaml.safe_load_all((tmp_path / f"{name}.yaml").read_text())
-        executors = spec["deploymentSpec"]["executors"]
-        placed = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
-        assert set(placed) == set(executors)
-        for place in placed.values():
-            assert place["pvcMount"][0]["mountPath"] == "/workspace"
-            assert place["secretAsEnv"][0]["keyToEnv"] == [{"envVar": "SHADOWPRICE_REDIS", "secretKey": "connection"}]
-            assert int(place["activeDeadlineSeconds"]) >= 300
-        for executor in executors.values():
-            resources = executor["container"]["resources"]
-            assert {"resourceCpuRequest", "resourceMemoryRequest", "resourceMemoryLimit"} <= set(resources)
-
-
-def test_without_a_claim_nothing_of_a_cluster_is_named(command, tmp_path) -> None:
+def test_without_names_nothing_of_a_cluster_is_named(command, tmp_path) -> None:
     assert command("compile", str(tmp_path))[0] == 0
-    assert "pvcMount" not in (tmp_path / "train.yaml").read_text()
+    for pipeline in PIPELINES:
+        text = (tmp_path / f"{pipeline}.yaml").read_text()
+        for name in ("pvcMount", "secretAsEnv", "secretAsVolume", "imagePullSecret"):
+            assert name not in text
 
 
 @pytest.mark.parametrize("wrong", ["workspace", "=x"])

@@ -1,40 +1,9 @@
-import json
 import subprocess
 import sys
 
 import pytest
-import yaml
-from kfp import compiler
 
 from pipelines.local import PipelineFailed, run
-from pipelines.resolve import resolve_pipeline
-from pipelines.train import train_pipeline
-
-
-def compiled(pipeline, tmp_path) -> dict:
-    path = tmp_path / "pipeline.yaml"
-    compiler.Compiler().compile(pipeline, str(path))
-    return next(yaml.safe_load_all(path.read_text()))
-
-
-@pytest.mark.parametrize("pipeline", [train_pipeline, resolve_pipeline], ids=["train", "resolve"])
-def test_it_compiles_and_every_parameter_is_described(pipeline, tmp_path) -> None:
-    spec = compiled(pipeline, tmp_path)
-    parameters = spec["root"]["inputDefinitions"]["parameters"]
-    assert all(parameter.get("description") for parameter in parameters.values()), parameters
-
-
-def test_what_reads_now_is_never_cached(tmp_path) -> None:
-    tasks = compiled(resolve_pipeline, tmp_path)["root"]["dag"]["tasks"]
-    assert set(tasks) == {"measure", "solve", "publish"}
-    assert not any(task["cachingOptions"].get("enableCache") for task in tasks.values())
-
-
-def test_registration_waits_for_the_gate(tmp_path) -> None:
-    tasks = compiled(train_pipeline, tmp_path)["root"]["dag"]["tasks"]
-    gate = next(task for name, task in tasks.items() if name.startswith("condition"))
-    assert "evaluate" in json.dumps(gate["triggerPolicy"])
-    assert "register" not in tasks
 
 
 @pytest.mark.timeout(300)

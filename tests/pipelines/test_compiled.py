@@ -1,0 +1,163 @@
+"""The pipelines as they are uploaded: what their YAML says of parameters, steps and the cluster."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pipelines.local import PIPELINES
+
+IMAGE = "registry.example/shadowprice/pipeline:1.2.3"
+NAMES = {
+    "--claim": "campaigns",
+    "--sub-path": "spring",
+    "--redis-secret": "redis",
+    "--redis-key": "address",
+    "--token-secret": "callers",
+    "--token-key": "bearer",
+    "--pull-secrets": "one,two",
+}
+# What depends on nothing but the artifacts it is given; everything else reads a file, a clock or a service.
+CACHED = {
+    "train": {"train"},
+    "vouchers": {"graph-vouchers", "train-vouchers", "evaluate-vouchers", "curves-vouchers"},
+}
+# Who opens the feature store; what is in the library below it cannot.
+STORE = {
+    "train": {"featurize", "register"},
+    "resolve": {"solve", "publish"},
+    "delivery": {"featurize", "register", "publish-delivery"},
+    "vouchers": {"publish-vouchers"},
+}
+LEDGER = {"resolve": {"measure"}}
+ON_RAY = {
+    "train": {"train"},
+    "resolve": {"solve"},
+    "delivery": {"learn-delivery", "deliver"},
+    "vouchers": {"train-vouchers", "solve-vouchers"},
+}
+
+each_pipeline = pytest.mark.parametrize("name", PIPELINES)
+
+
+def compiled(folder: Path, *options: str) -> dict[str, list[dict[str, Any]]]:
+    """Pipeline → documents of its YAML. A pipeline is built when imported, so one process compiles for one cluster."""
+    command = [sys.executable, "-W", "ignore", "-m", "pipelines", "compile", str(folder), *options]
+    subprocess.run(command, check=True, env={**os.environ, "SHADOWPRICE_PIPELINE_IMAGE": IMAGE})
+    return {name: list(yaml.safe_load_all((folder / f"{name}.yaml").read_text())) for name in PIPELINES}
+
+
+@pytest.fixture(scope="module")
+def pipelines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    options = [part for pair in NAMES.items() for part in pair]
+    return compiled(tmp_path_factory.mktemp("compiled"), *options)
+
+
+def tasks(spec: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every task that has an executor, at the root or inside a condition or a loop."""
+    dags = [spec["root"]["dag"], *(entry["dag"] for entry in spec["components"].values() if "dag" in entry)]
+    for dag in dags:
+        for name, task in dag["tasks"].items():
+            if "executorLabel" in spec["components"][task["componentRef"]["name"]]:
+                yield name, task
+
+
+def with_secret(placed: dict[str, Any], key: str) -> set[str]:
+    return {label.removeprefix("exec-") for label, place in placed.items() if key in place}
+
+
+def memory(text: str) -> int:
+    digits, unit = re.fullmatch(r"(\d+)(Mi|Gi)", text).groups()
+    return int(digits) * {"Mi": 1, "Gi": 1024}[unit]
+
+
+@each_pipeline
+def test_every_parameter_is_described_and_has_a_default(pipelines, name: str) -> None:
+    parameters = pipelines[name][0]["root"]["inputDefinitions"]["parameters"]
+    assert all(len(parameter.get("description", "")) > 10 for parameter in parameters.values()), parameters
+    # No form of the UI has to be filled in; the workspace is where the claim is mounted.
+    assert [key for key, parameter in parameters.items() if "defaultValue" not in parameter] == []
+    assert parameters["workspace"]["defaultValue"] == "/workspace"
+
+
+@each_pipeline
+def test_only_what_nothing_but_its_inputs_decides_is_cached(pipelines, name: str) -> None:
+    found = {task for task, entry in tasks(pipelines[name][0]) if entry["cachingOptions"].get("enableCache")}
+    assert found == CACHED.get(name, set())
+
+
+@each_pipeline
+def test_every_step_is_tried_again_has_resources_and_the_image_that_was_named(pipelines, name: str) -> None:
+    spec = pipelines[name][0]
+    for task, entry in tasks(spec):
+        assert entry["retryPolicy"]["maxRetryCount"] == 2, task
+        assert entry["retryPolicy"]["backoffDuration"] == "30s", task
+    executors = spec["deploymentSpec"]["executors"]
+    assert len(executors) == len(dict(tasks(spec)))
+    for executor in executors.values():
+        container = executor["container"]
+        assert container["image"] == IMAGE
+        resources = container["resources"]
+        assert resources["resourceCpuRequest"]
+        assert memory(resources["resourceMemoryRequest"]) <= memory(resources["resourceMemoryLimit"])
+
+
+@each_pipeline
+def test_every_step_has_a_deadline_the_workspace_and_no_root(pipelines, name: str) -> None:
+    spec, platform = pipelines[name]
+    placed = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+    assert set(placed) == set(spec["deploymentSpec"]["executors"])
+    for place in placed.values():
+        assert int(place["activeDeadlineSeconds"]) >= 300
+        [mount] = place["pvcMount"]
+        assert (mount["constant"], mount["mountPath"], mount["subPath"]) == ("campaigns", "/workspace", "spring")
+        assert [secret["secretName"] for secret in place["imagePullSecret"]] == ["one", "two"]
+        assert place["securityContext"] == {"runAsUser": "10001", "runAsGroup": "10001", "runAsNonRoot": True}
+
+
+@each_pipeline
+def test_a_step_gets_the_secrets_that_it_needs_and_no_others(pipelines, name: str) -> None:
+    spec, platform = pipelines[name]
+    placed = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+    assert with_secret(placed, "secretAsEnv") == STORE.get(name, set())
+    assert with_secret(placed, "secretAsVolume") == LEDGER.get(name, set())
+    for step in STORE.get(name, set()):
+        [secret] = placed[f"exec-{step}"]["secretAsEnv"]
+        assert secret["secretName"] == "redis"
+        assert secret["keyToEnv"] == [{"envVar": "SHADOWPRICE_REDIS", "secretKey": "address"}]
+    for step in LEDGER.get(name, set()):
+        [secret] = placed[f"exec-{step}"]["secretAsVolume"]
+        assert secret["secretName"] == "callers"
+        variables = spec["deploymentSpec"]["executors"][f"exec-{step}"]["container"]["env"]
+        assert variables == [{"name": "SHADOWPRICE_LEDGER_TOKEN_FILE", "value": f"{secret['mountPath']}/bearer"}]
+    # Secrets are named; the environment of the compiling process is not copied.
+    assert "registry.example" not in yaml.safe_dump(platform)
+
+
+@each_pipeline
+def test_training_and_solve_may_run_as_ray_jobs(pipelines, name: str) -> None:
+    spec = pipelines[name][0]
+    told = {
+        task: entry["inputs"]["parameters"]
+        for task, entry in tasks(spec)
+        if "ray_job" in entry["inputs"].get("parameters", {})
+    }
+    assert set(told) == ON_RAY.get(name, set())
+    # The job's pods share nothing but the workspace with the step.
+    assert all("workspace" in given for given in told.values())
+
+
+def test_registration_waits_for_the_gate_and_a_plan_for_its_certificate(pipelines) -> None:
+    root = pipelines["train"][0]["root"]["dag"]["tasks"]
+    gate = next(task for task in root.values() if "condition" in task.get("triggerPolicy", {}))
+    assert "evaluate" in gate["triggerPolicy"]["condition"]
+    assert "register" not in root
+    assert "deliver" in pipelines["delivery"][0]["root"]["dag"]["tasks"]["register"]["dependentTasks"]
