@@ -2,11 +2,13 @@
 
 import copy
 import os
+import re
 import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import cel
 import kubernetes_validate
 import yaml
 from helm_python import Chart
@@ -79,10 +81,11 @@ def faults(entry: dict[str, Any], crds: Path) -> list[str]:
     group = entry["apiVersion"].rpartition("/")[0]
     if "." in group and not group.endswith(".k8s.io"):
         schema = custom_schema(crds, entry["apiVersion"], entry["kind"])
-        return [
+        found = [
             f"{'.'.join(map(str, error.absolute_path))}: {error.message}"
-            for error in Draft202012Validator(schema).iter_errors(entry)
+            for error in Draft202012Validator(_strict(schema)).iter_errors(entry)
         ]
+        return found or [*broken_rules(schema, entry), *operator_faults(entry)]
     try:
         kubernetes_validate.validate(entry, KUBERNETES, strict=True)
     except kubernetes_validate.ValidationError as error:
@@ -92,17 +95,61 @@ def faults(entry: dict[str, Any], crds: Path) -> list[str]:
 
 @cache
 def custom_schema(crds: Path, api: str, kind: str) -> dict[str, Any]:
-    """JSON schema of a custom resource, without room for unknown fields."""
+    """OpenAPI schema of a custom resource."""
     group, _, version = api.partition("/")
     for path in sorted(crds.glob(f"{group}_*.yaml")):
         spec = yaml.load(path.read_text(), _Loader)["spec"]
         if spec["names"]["kind"] == kind:
             found = next(entry for entry in spec["versions"] if entry["name"] == version)
-            schema: dict[str, Any] = _strict(found["schema"]["openAPIV3Schema"])
+            schema: dict[str, Any] = found["schema"]["openAPIV3Schema"]
             # The API server knows these of every object; the schema leaves them out.
             schema["properties"]["metadata"] = {"type": "object"}
             return schema
     raise LookupError(f"no schema of {api} {kind} in {crds}")
+
+
+def broken_rules(schema: dict[str, Any], value: Any, path: str = "") -> list[str]:
+    """CEL rules of a schema that a new object breaks; those about a change (``oldSelf``) hold for new ones."""
+    found = [
+        f"{path}: {rule.get('message', rule['rule'])}"
+        for rule in schema.get("x-kubernetes-validations", [])
+        if "oldSelf" not in rule["rule"] and not cel.evaluate(rule["rule"], {"self": value})
+    ]
+    if isinstance(value, dict):
+        for name, each in value.items():
+            below = schema.get("properties", {}).get(name) or schema.get("additionalProperties")
+            if isinstance(below, dict):
+                found += broken_rules(below, each, f"{path}.{name}")
+    if isinstance(value, list):
+        for place, each in enumerate(value):
+            found += broken_rules(schema.get("items", {}), each, f"{path}[{place}]")
+    return found
+
+
+def operator_faults(entry: dict[str, Any]) -> list[str]:
+    """What KubeRay refuses once an object is there, and no schema says: the checks of its ``ValidateRayJobSpec``."""
+    if entry["kind"] not in ("RayJob", "RayCluster"):
+        return []
+    spec, name = entry["spec"], entry["metadata"]["name"]
+    longest = {"RayJob": 47, "RayCluster": 50}[entry["kind"]]
+    cluster = spec.get("rayClusterSpec", {}) if entry["kind"] == "RayJob" else spec
+    found = []
+    if len(name) > longest or not re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", name):
+        found.append(f"metadata.name: {name!r} has more than {longest} characters, or not a letter first")
+    if entry["kind"] == "RayJob":
+        if not cluster and not spec.get("clusterSelector"):
+            found.append("spec: neither rayClusterSpec nor clusterSelector")
+        if spec.get("ttlSecondsAfterFinished", 0) > 0 and not spec.get("shutdownAfterJobFinishes"):
+            found.append("spec.ttlSecondsAfterFinished: needs shutdownAfterJobFinishes")
+        deadlines = ("activeDeadlineSeconds", "preRunningDeadlineSeconds")
+        found += [f"spec.{key}: must be positive" for key in deadlines if spec.get(key, 1) <= 0]
+        if spec.get("backoffLimit", 0) < 0:
+            found.append("spec.backoffLimit: must not be negative")
+    return found + [
+        f"{group['groupName']}: replicas outside of minReplicas and maxReplicas"
+        for group in cluster.get("workerGroupSpecs", [])
+        if not group.get("minReplicas", 0) <= group.get("replicas", 0) <= group.get("maxReplicas", 2**31)
+    ]
 
 
 def _strict(schema: Any) -> Any:
@@ -142,8 +189,18 @@ def pods(entry: dict[str, Any]) -> Objects:
             return [{"metadata": {"labels": predictor.get("labels", {})}, "spec": predictor}]
         case "RayJob" | "RayCluster":
             cluster = spec.get("rayClusterSpec", spec)
-            return [cluster["headGroupSpec"]["template"], *(g["template"] for g in cluster["workerGroupSpecs"])]
+            submitter = [spec["submitterPodTemplate"]] if "submitterPodTemplate" in spec else []
+            workers = [group["template"] for group in cluster["workerGroupSpecs"]]
+            return [cluster["headGroupSpec"]["template"], *workers, *submitter]
     return []
+
+
+def selects(selector: dict[str, Any], pod: dict[str, Any]) -> bool:
+    """Whether a label selector selects a pod."""
+    labels = pod["metadata"].get("labels", {})
+    return selector.get("matchLabels", {}).items() <= labels.items() and all(
+        labels.get(each["key"]) in each["values"] for each in selector.get("matchExpressions", [])
+    )
 
 
 def helm_command() -> str | None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from rendering import faults
+from rendering import faults, operator_faults
 
 RAYJOBS = re.compile(r"/apis/ray\.io/v1/namespaces/([^/]+)/rayjobs(?:/([^/?]+))?$")
 CONFIG_MAPS = re.compile(r"/api/v1/namespaces/([^/]+)/configmaps/([^/?]+)$")
@@ -83,7 +83,7 @@ class Cluster:
             return refusal(403, f"{method} {path} is forbidden")
 
     def _create(self, job: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        if problems := faults(job, self.crds):
+        if problems := [each for each in faults(job, self.crds) if each not in operator_faults(job)]:
             return refusal(422, f"RayJob.ray.io is invalid: {problems}")
         name = job["metadata"]["name"]
         if name in self.jobs:
@@ -100,10 +100,9 @@ class Cluster:
         match status.get("jobDeploymentStatus"):
             case None:
                 # What the operator refuses and the schema does not.
-                if len(job["metadata"]["name"]) > 47 or (
-                    spec.get("ttlSecondsAfterFinished") and not spec.get("shutdownAfterJobFinishes")
-                ):
+                if problems := operator_faults(job):
                     status |= {"jobDeploymentStatus": "ValidationFailed", "reason": "ValidationFailed"}
+                    status["message"] = "; ".join(problems)
                 else:
                     status |= {"jobDeploymentStatus": "Initializing", "rayClusterName": f"{job['metadata']['name']}-x"}
             case "Initializing":

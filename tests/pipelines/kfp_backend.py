@@ -26,7 +26,7 @@ class Backend:
         self.versions: dict[str, list[dict[str, Any]]] = {}
         self.experiments: dict[str, dict[str, Any]] = {}
         self.recurring: dict[str, dict[str, Any]] = {}
-        self.specs: dict[str, dict[str, Any]] = {}
+        self.packages: dict[str, list[dict[str, Any]]] = {}
         self.url = ""
         self._count = 0
 
@@ -61,7 +61,7 @@ class Backend:
             case "POST", ["recurringruns"]:
                 made = {**json.loads(body), "recurring_run_id": self.new_id()}
                 version = made["pipeline_version_reference"]["pipeline_version_id"]
-                if reason := _refusal(self.specs[version], made["runtime_config"].get("parameters") or {}):
+                if reason := _refusal(self.packages[version][0], made["runtime_config"].get("parameters") or {}):
                     return 400, {"error": reason, "code": 3, "message": reason}
                 self.recurring[made["recurring_run_id"]] = made
                 return 200, made
@@ -70,9 +70,9 @@ class Backend:
                 return 200, {}
         return 404, {"error": f"{method} {path}"}
 
-    def _version(self, pipeline: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    def _version(self, pipeline: str, name: str, package: list[dict[str, Any]]) -> dict[str, Any]:
         made = {"pipeline_version_id": self.new_id(), "pipeline_id": pipeline, "display_name": name}
-        self.specs[made["pipeline_version_id"]] = spec
+        self.packages[made["pipeline_version_id"]] = package
         self.versions.setdefault(pipeline, []).append(made)
         return made
 
@@ -83,13 +83,14 @@ def _named(objects: dict[str, dict[str, Any]], query: dict[str, list[str]]) -> l
     return [entry for entry in objects.values() if not wanted or entry["display_name"] in wanted]
 
 
-def _package(body: bytes) -> dict[str, Any]:
+def _package(body: bytes) -> list[dict[str, Any]]:
+    """The documents of an uploaded file: the pipeline, and what it says of platforms."""
     text = re.search(rb"\r\n\r\n(.*)\r\n--", body, re.S)
     assert text is not None
     spec, *platforms = yaml.safe_load_all(text[1])
     assert spec["pipelineInfo"]["name"]
     assert all(set(platform["platforms"]) == {"kubernetes"} for platform in platforms)
-    return spec
+    return [spec, *platforms]
 
 
 KINDS: dict[str, type | tuple[type, ...]] = {

@@ -2,8 +2,13 @@
 {{- required "campaign: name the campaign (letters, digits and '-'), as in campaign.json" .Values.campaign -}}
 {{- end }}
 
+{{/* What Services and InferenceServices may be called: a letter first, then lower-case letters, digits and "-". */}}
 {{- define "shadowprice.name" -}}
-{{- default (include "shadowprice.campaign" .) .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- $name := default (include "shadowprice.campaign" .) .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
+{{- fail (printf "nameOverride: objects cannot be called %q as the campaign is; give a name of lower-case letters, digits and '-', a letter first" $name) -}}
+{{- end -}}
+{{- $name -}}
 {{- end }}
 
 {{- define "shadowprice.labels" -}}

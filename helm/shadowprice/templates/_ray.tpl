@@ -1,6 +1,9 @@
 {{/* A Ray cluster on the pipeline image, head and workers alike on the workspace. */}}
 {{- define "shadowprice.rayCluster" -}}
 rayVersion: {{ .Values.training.ray.version | quote }}
+# With a token, which KubeRay makes and gives to the cluster's pods alone, nobody else can run code there.
+authOptions:
+  mode: {{ .Values.training.ray.auth }}
 headGroupSpec:
   rayStartParams:
     dashboard-host: "0.0.0.0"
@@ -16,6 +19,46 @@ workerGroupSpecs:
     rayStartParams: {}
     template:
       {{- include "shadowprice.rayPod" (dict "root" . "role" "ray-worker" "resources" .Values.training.ray.worker.resources) | nindent 6 }}
+{{- end }}
+
+{{/* How a job is run, but for its entrypoint and its cluster. */}}
+{{- define "shadowprice.rayJob" -}}
+# On a worker: the head has no processor to give, and less memory.
+entrypointNumCpus: 1
+submissionMode: K8sJobMode
+shutdownAfterJobFinishes: true
+ttlSecondsAfterFinished: {{ .Values.training.rayJob.ttlSecondsAfterFinished }}
+activeDeadlineSeconds: {{ .Values.training.rayJob.activeDeadlineSeconds }}
+backoffLimit: {{ .Values.training.rayJob.backoffLimit }}
+# KubeRay's own would run as whoever the image says, with a token, and a namespace with restricted pods refuses it.
+submitterPodTemplate:
+  metadata:
+    labels:
+      {{- include "shadowprice.selector" (dict "root" . "role" "ray-submitter") | nindent 6 }}
+  spec:
+    restartPolicy: Never
+    serviceAccountName: {{ include "shadowprice.name" . }}-training
+    automountServiceAccountToken: false
+    enableServiceLinks: false
+    {{- include "shadowprice.pullSecrets" . | nindent 4 }}
+    securityContext:
+      {{- include "shadowprice.podSecurity" . | nindent 6 }}
+    containers:
+      - name: ray-job-submitter
+        image: {{ include "shadowprice.image" (dict "root" . "image" .Values.images.pipeline) }}
+        imagePullPolicy: {{ .Values.images.pipeline.pullPolicy }}
+        env:
+          - {name: HOME, value: /tmp}
+        resources:
+          requests: {cpu: 200m, memory: 512Mi}
+          limits: {cpu: "1", memory: 1Gi}
+        securityContext:
+          {{- include "shadowprice.containerSecurity" . | nindent 10 }}
+        volumeMounts:
+          - {name: scratch, mountPath: /tmp}
+    volumes:
+      - name: scratch
+        emptyDir: {sizeLimit: 256Mi}
 {{- end }}
 
 {{- define "shadowprice.rayPod" -}}

@@ -1,0 +1,105 @@
+"""Who may speak to whom: the policies of the chart, read as the network plugin reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rendering import CHART, merged, render, selects, values_of
+
+PRODUCTION = values_of(CHART / "ci" / "production-values.yaml")
+
+
+def own(role: str) -> dict[str, Any]:
+    labels = {
+        "app.kubernetes.io/name": "shadowprice",
+        "app.kubernetes.io/instance": "camp",
+        "app.kubernetes.io/component": role,
+    }
+    return {"metadata": {"labels": labels}, "namespace": {"kubernetes.io/metadata.name": "growth"}}
+
+
+def foreign(namespace: str, **labels: str) -> dict[str, Any]:
+    return {
+        "metadata": {"labels": {name.replace("_", "-"): value for name, value in labels.items()}},
+        "namespace": {"kubernetes.io/metadata.name": namespace},
+    }
+
+
+OPERATOR = foreign("operators")
+OPERATOR["metadata"]["labels"]["app.kubernetes.io/component"] = "kuberay-operator"
+STRANGER = foreign("shop")
+NEIGHBOUR = foreign("growth", app="another")
+
+
+def admitted(values: dict[str, Any], caller: dict[str, Any], target: dict[str, Any], port: int) -> bool:
+    """Whether a connection is let in: without a policy of the target everything is, else what any of them allows."""
+    policies = [entry["spec"] for entry in render(values) if entry["kind"] == "NetworkPolicy"]
+    policies = [spec for spec in policies if selects(spec["podSelector"], target) and "Ingress" in spec["policyTypes"]]
+    if not policies:
+        return True
+    for spec in policies:
+        for rule in spec.get("ingress", []):
+            ports = {entry["port"] for entry in rule.get("ports", [])}
+            if (not ports or port in ports) and any(peer(each, caller) for each in rule.get("from", [{}])):
+                return True
+    return False
+
+
+def peer(rule: dict[str, Any], caller: dict[str, Any]) -> bool:
+    if not rule:
+        return True
+    home = caller["namespace"]["kubernetes.io/metadata.name"] == "growth"
+    spaces = rule.get("namespaceSelector")
+    inside = home if spaces is None else spaces.get("matchLabels", {}).items() <= caller["namespace"].items()
+    return inside and selects(rule.get("podSelector", {}), caller)
+
+
+@pytest.mark.parametrize("role", ["ray-head", "ray-worker"])
+@pytest.mark.parametrize("port", [6379, 8265, 10001])
+def test_nobody_but_its_own_pods_reaches_a_ray_cluster(role: str, port: int) -> None:
+    target = own(role)
+    for caller in (STRANGER, NEIGHBOUR, own("predictor"), own("ledger"), own("resolve")):
+        assert not admitted(PRODUCTION, caller, target, port)
+    for caller in (own("ray-head"), own("ray-worker")):
+        assert admitted(PRODUCTION, caller, target, port)
+
+
+def test_the_dashboard_answers_submitter_and_operator_and_the_client_port_drivers() -> None:
+    head = own("ray-head")
+    assert admitted(PRODUCTION, own("ray-submitter"), head, 8265)
+    assert admitted(PRODUCTION, OPERATOR, head, 8265)
+    assert not admitted(PRODUCTION, own("ray-submitter"), head, 10001)
+    assert not admitted(PRODUCTION, OPERATOR, head, 10001)
+    assert not admitted(PRODUCTION, OPERATOR, own("ray-worker"), 8265)
+    assert admitted(PRODUCTION, own("ray-client"), head, 10001)
+    alone = merged(PRODUCTION, "training.rayCluster.enabled", False)
+    assert not admitted(alone, own("ray-client"), head, 10001)
+    # The operator's namespace may be named.
+    named = merged(PRODUCTION, "networkPolicy.rayOperator", {"kubernetes.io/metadata.name": "kuberay"})
+    assert not admitted(named, OPERATOR, head, 8265)
+    there = {**OPERATOR, "namespace": {"kubernetes.io/metadata.name": "kuberay"}}
+    assert admitted(named, there, head, 8265)
+
+
+@pytest.mark.parametrize("role", ["resolve", "test", "ray-submitter"])
+def test_nobody_calls_a_job(role: str) -> None:
+    for caller in (STRANGER, NEIGHBOUR, own("predictor"), OPERATOR):
+        assert not admitted(PRODUCTION, caller, own(role), 8080)
+
+
+def test_services_answer_the_namespaces_that_are_named_and_the_release() -> None:
+    for namespace, expected in (("checkout", True), ("monitoring", True), ("shop", False)):
+        assert admitted(PRODUCTION, foreign(namespace), own("predictor"), 8080) is expected
+        assert admitted(PRODUCTION, foreign(namespace), own("ledger"), 8081) is expected
+    assert admitted(PRODUCTION, own("predictor"), own("ledger"), 8081)
+    assert not admitted(PRODUCTION, NEIGHBOUR, own("ledger"), 8081)
+    assert not admitted(PRODUCTION, foreign("checkout"), own("predictor"), 22)
+    open_to_all = {**PRODUCTION, "networkPolicy": {}}
+    assert admitted(open_to_all, STRANGER, own("predictor"), 8080)
+
+
+def test_without_ray_there_is_no_policy_for_it() -> None:
+    minimal = render(values_of(CHART / "ci" / "minimal-values.yaml"))
+    names = {entry["metadata"]["name"] for entry in minimal if entry["kind"] == "NetworkPolicy"}
+    assert names == {"spring-predictor", "spring-ledger", "spring-jobs"}
