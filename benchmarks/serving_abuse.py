@@ -3,7 +3,7 @@
 ``SHADOWPRICE_ABUSE_REQUESTS`` (100,000) bad requests to the predictor, none of which may be answered 5xx or leave it
 unready; then ``SHADOWPRICE_ABUSE_MINUTES`` (30) of good and bad calls together, at most ``SHADOWPRICE_ABUSE_RATE``
 (200) a second, during which the resident memory of predictor and ledger is read every second. The slope is that of
-a line through the second half, when caches are full.
+a line through the minutes' means of the second half, when caches are full, with its 95 % interval by Student's t.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
 
 from benchmarks.cells import Cells
 from benchmarks.service.abuse import bad_requests
@@ -53,7 +55,8 @@ def measured(requests: int, minutes: float) -> dict[str, Any]:
         memory = soak(running, minutes)
         for name, each in memory.items():
             moved = f"{each['start_mb']:.1f} -> {each['end_mb']:.1f} MB"
-            print(f"{name}: {moved}, slope {each['slope_mb_per_hour']:+.2f} MB/h")
+            low, high = each["slope_low"], each["slope_high"]
+            print(f"{name}: {moved}, slope {each['slope_mb_per_hour']:+.2f} [{low:+.2f}, {high:+.2f}] MB/h")
         text = running.predictor.tail()
         return {
             "requests": requests,
@@ -104,11 +107,30 @@ def soak(running: Running, minutes: float) -> dict[str, dict[str, float]]:
             "start_mb": values[0],
             "half_mb": values[half],
             "end_mb": values[-1],
-            "slope_mb_per_hour": 3600 * float(np.polyfit(times[half:], values[half:], 1)[0]),
+            **slope(times[half:], values[half:]),
             "calls": float(serial - FIRST),
         }
         for name, values in sizes.items()
     }
+
+
+def slope(seconds: ArrayLike, sizes: ArrayLike, *, window: float = 60.0) -> dict[str, float]:
+    """MB/h of the least-squares line through the means of each ``window`` seconds, and its 95 % interval.
+
+    Readings a second apart repeat each other; the means of a minute nearly do not. NaN for fewer than three windows.
+    """
+    at, size = np.asarray(seconds, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
+    place = ((at - at[0]) // window).astype(np.int64)
+    count = np.bincount(place)
+    there = count > 0
+    hours = np.bincount(place, at)[there] / count[there] / 3600
+    means = np.bincount(place, size)[there] / count[there]
+    if hours.size < 3:
+        return dict.fromkeys(("slope_mb_per_hour", "slope_low", "slope_high"), float("nan"))
+    line = stats.linregress(hours, means)
+    reach = float(stats.t.ppf(0.975, hours.size - 2) * line.stderr)
+    found = float(line.slope)
+    return {"slope_mb_per_hour": found, "slope_low": found - reach, "slope_high": found + reach}
 
 
 class Caller:

@@ -37,7 +37,7 @@ def learn(
 def deliver(bundle: Path, tables: Path, workspace: Path, out: Path) -> tuple[str, Mapping[str, float]]:
     """Plan the delivery into ``out``; its report as Markdown, and one number per figure."""
     campaign = read_campaign(workspace)
-    version = max(PriceStore(workspace / PRICES).versions(campaign.name), default=0) + 1
+    version = PriceStore(workspace / PRICES).next_version(campaign.name)
     found = plan_and_write(bundle, load_dataset(tables).tables, campaign, out, version=version)
     return found.markdown(), metrics_of(found)
 

@@ -76,7 +76,7 @@ class Solver:
                 remaining=state.remaining,
                 curves=lambda: self._sampled(state),
                 newest=of_window,
-                version=newest.version + 1 if newest else 1,
+                version=self.prices.next_version(self.campaign.name),
                 model_version=self.model_version,
                 now=datetime.now(UTC),
                 solver=solver,

@@ -44,14 +44,13 @@ def solve_vouchers(bundle: Path, workspace: Path, out: Path, *, name: str, budge
         hours=HOURS,
     )
     stored = np.array(pd.read_parquet(bundle / EMBEDDINGS)["embedding"].tolist(), dtype=np.float32)
-    newest = PriceStore(workspace / PRICES).latest(name, verified_only=True)
     found = resolve(
         campaign,
         {"customer": Curves(heads["customer"].levels, heads["customer"].response(stored))},
         {"customer": np.full(HOURS, requests / HOURS)},
         SpendReport(spent=0, responses={}, requests={}, observed_at=now),
         slot=0,
-        version=newest.version + 1 if newest else 1,
+        version=PriceStore(workspace / PRICES).next_version(name),
         model_version=str(read_meta(bundle)["model_version"]),
         now=now,
     )

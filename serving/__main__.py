@@ -9,7 +9,7 @@ import sys
 import time
 from threading import Thread
 
-from serving.bundle import Bundle, load_bundle
+from serving.bundle import Bundle
 from serving.config import Config, read_campaign
 from serving.features import Features, open_reader
 from serving.ledger.guard import ledger_token, read_secret
@@ -21,8 +21,9 @@ from serving.models import Models
 from serving.predictor import Predictor
 from serving.price_watcher import PriceWatcher
 from serving.rest import PredictorServer
+from serving.starting import check_models
 from shadowprice.campaign import Campaign
-from shadowprice.errors import ShadowpriceError, Unavailable
+from shadowprice.errors import InvalidInput, NotFound, ShadowpriceError, Unavailable
 from shadowprice.pacing.price_store import PriceStore
 
 logger = logging.getLogger("serving")
@@ -39,7 +40,7 @@ def main() -> int:
     try:
         campaign = read_campaign(config.campaign_file)
         token = read_secret(config.token_file)
-        load_bundle(config.model_dir, campaign)
+        check_models(config.model_dir, campaign, PriceStore(config.prices_dir))
         ledger = Authoriser(config.ledger_url, campaign.name, ledger_token(os.environ))
     except ShadowpriceError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -73,6 +74,7 @@ def _warm_up(config: Config, campaign: Campaign, ledger: Authoriser, model: Camp
         load_model=models.load,
         on_swap=metrics.price_in_force,
         on_rejected=metrics.price_rejected,
+        on_passed_over=metrics.prices_passed_over,
         poll_seconds=config.poll_seconds,
     )
     predictor = Predictor(
@@ -87,7 +89,7 @@ def _warm_up(config: Config, campaign: Campaign, ledger: Authoriser, model: Camp
     while not model.ready:
         try:
             if not watching:
-                models.newest()  # so that the first price finds its model warm
+                _warm_newest(models)
                 watcher.start()
                 watching = True
             if watcher.current is None:
@@ -105,6 +107,14 @@ def _warm_up(config: Config, campaign: Campaign, ledger: Authoriser, model: Camp
         gc.freeze()
         model.become_ready(predictor)
         logger.info("ready to decide for campaign %s", campaign.name)
+
+
+def _warm_newest(models: Models) -> None:
+    """So that the first price finds its model warm; the price in force may be of another, if this one is damaged."""
+    try:
+        models.newest()
+    except (InvalidInput, NotFound) as error:
+        logger.warning("the newest model may not be used: %s", error)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,12 @@ import numpy as np
 
 from serving.limits import IDENTIFIER_RULE, is_identifier
 from shadowprice.campaign import Campaign, Side
-from shadowprice.errors import InvalidInput
+from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.responses.heads import Head, load_heads
 from shadowprice.responses.integrity import check_files
+
+VERSIONS = "models"
+"""Folder of the immutable models, one per version, beside the pointer to the newest."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,22 @@ def read_version(folder: Path) -> str:
         InvalidInput: the file is missing, damaged, or names none.
     """
     return _read_meta(folder)[0]
+
+
+def find_bundle(pointer: Path, version: str) -> Path:
+    """The folder of a version: ``models/<version>`` beside ``pointer``, or what ``pointer`` leads to.
+
+    Raises:
+        NotFound: it is in neither.
+        InvalidInput: the file that should tell the version is damaged.
+    """
+    # Resolved once: what the pointer led to stays, even if the pointer moves while files are read.
+    current = pointer.resolve()
+    beside = pointer.parent / VERSIONS / version
+    for folder in (beside, current):
+        if (folder / "model.json").exists() and read_version(folder) == version:
+            return folder
+    raise NotFound(f"no model {version!r} in {beside.parent}, nor is it the one in {pointer}")
 
 
 def load_bundle(folder: Path, campaign: Campaign) -> Bundle:

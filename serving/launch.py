@@ -65,17 +65,33 @@ class Services:
 
 
 class Service:
-    """A process of ours that serves on a port of this machine, its output in a log file."""
+    """A process of ours that serves on a port, its output in a log file.
 
-    def __init__(self, name: str, command: Sequence[str], port: int, ready_path: str, log: Path) -> None:
+    host, launcher  address it listens on, and what its command is put behind, where that is not this machine's own
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        port: int,
+        ready_path: str,
+        log: Path,
+        *,
+        host: str = HOST,
+        launcher: Sequence[str] = (),
+    ) -> None:
         self.name = name
-        self.url = f"http://{HOST}:{port}"
+        self.url = f"http://{host}:{port}"
         self._ready_url = self.url + ready_path
         self._log = log
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", *command], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+                [*launcher, sys.executable, "-m", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
             )
 
     def wait_ready(self, timeout: float) -> None:
@@ -120,16 +136,17 @@ class Service:
             self.process.wait()
 
 
-def start_ledger(deployment: Deployment, port: int) -> Service:
-    """Start the ledger; it is not yet ready."""
+def start_ledger(deployment: Deployment, port: int, *, host: str = HOST, launcher: Sequence[str] = ()) -> Service:
+    """Start the ledger, by ``launcher`` on another host where given; it is not yet ready."""
     command = [
         "serving.ledger",
         *("--db", str(deployment.ledger_db)),
         *("--campaign-file", str(deployment.campaign_file)),
         *("--log-dir", str(deployment.served_dir)),
-        *("--host", HOST, "--port", str(port)),
+        *("--host", host, "--port", str(port)),
     ]
-    return Service("ledger", command, port, "/readyz", deployment.logs_dir / "ledger.log")
+    log = deployment.logs_dir / "ledger.log"
+    return Service("ledger", command, port, "/readyz", log, host=host, launcher=launcher)
 
 
 def start_predictor(deployment: Deployment, port: int, ledger_url: str) -> Service:

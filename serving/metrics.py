@@ -8,7 +8,7 @@ sides and budget, stages and reasons.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
@@ -63,6 +63,13 @@ class PredictorMetrics:
             registry=registry,
         )
         self._rejected = {reason: rejected.labels(name, reason) for reason in REJECTED}
+        passed_over = Gauge(
+            "shadowprice_price_passed_over",
+            "Files of the price store that are passed over now: the price in force is not the newest",
+            ["campaign", "reason"],
+            registry=registry,
+        )
+        self._passed_over = {reason: passed_over.labels(name, reason) for reason in REJECTED}
         price = Gauge(
             "shadowprice_price",
             "Price in force: of money, response per minor unit; of a delivery, value of a seat of each segment",
@@ -119,6 +126,11 @@ class PredictorMetrics:
     def price_rejected(self, reason: str) -> None:
         """Count a price that was ignored, by one of :data:`REJECTED`."""
         self._rejected[reason].inc()
+
+    def prices_passed_over(self, now: Mapping[str, int]) -> None:
+        """Show how many files are passed over, by :data:`REJECTED`; a kind that is not named has none."""
+        for reason, gauge in self._passed_over.items():
+            gauge.set(now.get(reason, 0))
 
     def features_used(self, side: Side, cold: int, oldest_seconds: float | None) -> None:
         """Count unknown accounts of a call and show the age of its oldest embedding."""

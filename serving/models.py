@@ -6,15 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 
-from serving.bundle import Bundle, load_bundle, read_version
+from serving.bundle import Bundle, find_bundle, load_bundle, read_version
 from serving.features import Features
 from serving.in_force import ServedModel
 from shadowprice.campaign import Campaign
 from shadowprice.decision import decide
-from shadowprice.errors import NotFound, Unavailable
-
-VERSIONS = "models"
-"""Folder of the immutable models, one per version, beside the pointer to the newest."""
+from shadowprice.errors import Unavailable
 
 
 class Models:
@@ -46,18 +43,9 @@ class Models:
         """
         with self._loading:
             if self._last is None or self._last.version != version:
-                bundle = load_bundle(self._folder(version), self._campaign)
+                bundle = load_bundle(find_bundle(self._pointer, version), self._campaign)
                 self._last = self._warm(ServedModel(version, bundle.heads, self._open_features(bundle)))
             return self._last
-
-    def _folder(self, version: str) -> Path:
-        # Resolved once: what the pointer led to stays, even if the pointer moves while files are read.
-        current = self._pointer.resolve()
-        beside = self._pointer.parent / VERSIONS / version
-        for folder in (beside, current):
-            if (folder / "model.json").exists() and read_version(folder) == version:
-                return folder
-        raise NotFound(f"no model {version!r} in {beside.parent}, nor is it the one in {self._pointer}")
 
     def _warm(self, model: ServedModel) -> ServedModel:
         """Run everything but the ledger once for each side, so that the first caller does not wait for it."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from threading import Event, Thread
 
 from serving.in_force import InForce, ServedModel
@@ -29,6 +30,7 @@ class PriceWatcher:
             is none that may be used, Unavailable when it is worth asking again.
         on_swap: called with every price that comes into force.
         on_rejected: called once for each version that may not be used, with one of ``metrics.REJECTED``.
+        on_passed_over: called at every look with how many files are passed over now, by the same kinds.
         poll_seconds: how often the store is looked at.
     """
 
@@ -41,6 +43,7 @@ class PriceWatcher:
         load_model: Callable[[str], ServedModel],
         on_swap: Callable[[PriceRecord], None],
         on_rejected: Callable[[str], None],
+        on_passed_over: Callable[[Mapping[str, int]], None],
         poll_seconds: float,
     ) -> None:
         self.current: InForce | None = None
@@ -50,6 +53,7 @@ class PriceWatcher:
         self._load_model = load_model
         self._on_swap = on_swap
         self._on_rejected = on_rejected
+        self._on_passed_over = on_passed_over
         self._poll_seconds = poll_seconds
         self._rejected: set[int] = set()
         self._complaint = ""
@@ -69,48 +73,64 @@ class PriceWatcher:
         """Look once. Whatever is wrong with the store, the price in force stays."""
         try:
             versions = self._store.versions(self._campaign)
+            strays = self._store.strays(self._campaign)
         except (ShadowpriceError, OSError) as error:
             self._complain(str(error))
             return
+        passed_over = Counter(unsound=len(strays))
+        if strays:
+            self._complain(strays[0])
         in_force = 0 if self.current is None else self.current.price.version
         if versions and versions[-1] < in_force:
+            passed_over["older"] += 1
             self._reject(
                 versions[-1], "older", f"the store went back to version {versions[-1]}; {in_force} stays in force"
             )
         for version in reversed([version for version in versions if version > in_force]):
-            try:
-                record = self._store.read(self._campaign, version)
-                missing = [name for name in self._priced if name not in record.prices]
-                if missing:
-                    raise PriceRejected(f"version {version} holds no price of {', '.join(missing)}")
-                found = InForce(record, self._model_of(record))
-            except PriceRejected as error:
-                self._reject(version, "unsound", str(error))
-            except (NotFound, InvalidInput) as error:
-                self._reject(version, "model", f"version {version} is of model {record.model_version!r}: {error}")
-            except ShadowpriceError as error:
-                self._complain(str(error))
-            else:
+            found = self._usable(version)
+            if isinstance(found, InForce):
                 self.current = found
-                self._on_swap(record)
+                self._on_swap(found.price)
                 logger.info(
                     "price version %d of slot %d is in force, with model %s",
-                    record.version,
-                    record.slot,
+                    found.price.version,
+                    found.price.slot,
                     found.model.version,
                 )
-                return
+                break
+            if found is not None:
+                passed_over[found] += 1
+        self._on_passed_over(passed_over)
+
+    def _usable(self, version: int) -> InForce | str | None:
+        """A version with its model; why it is rejected, or None where it cannot be read now."""
+        record: PriceRecord | None = None
+        try:
+            record = self._store.read(self._campaign, version)
+            missing = [name for name in self._priced if name not in record.prices]
+            if missing:
+                raise PriceRejected(f"version {version} holds no price of {', '.join(missing)}")
+            return InForce(record, self._model_of(record))
+        except PriceRejected as error:
+            return self._reject(version, "unsound", str(error))
+        except (NotFound, InvalidInput) as error:
+            named = "" if record is None else f" is of model {record.model_version!r}"
+            return self._reject(version, "model", f"version {version}{named}: {error}")
+        except ShadowpriceError as error:
+            self._complain(str(error))
+            return None
 
     def _model_of(self, record: PriceRecord) -> ServedModel:
         if self.current is not None and self.current.model.version == record.model_version:
             return self.current.model
         return self._load_model(record.model_version)
 
-    def _reject(self, version: int, kind: str, reason: str) -> None:
+    def _reject(self, version: int, kind: str, reason: str) -> str:
         if version not in self._rejected:
             self._rejected.add(version)
             self._on_rejected(kind)
             logger.error("price rejected: %s", reason)
+        return kind
 
     def _complain(self, reason: str) -> None:
         if reason != self._complaint:

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,15 +85,19 @@ def eventually() -> Callable[..., None]:
 def run_prometheus(
     missing: Callable[[str], NoReturn], free_port: Callable[[], int], eventually: Callable[..., None]
 ) -> Callable[..., AbstractContextManager[Prometheus]]:
-    """A context with a Prometheus in a folder that scrapes one port four times a second, with rules if given."""
+    """A context with a Prometheus in a folder that scrapes its ``target`` four times a second.
+
+    Takes rules, and other ports to scrape, where given.
+    """
     binary = shutil.which("prometheus")
     if binary is None:
         missing("no prometheus binary (Debian: apt-get install prometheus)")
 
     @contextmanager
-    def run(folder: Path, rules: Path | None = None) -> Iterator[Prometheus]:
+    def run(folder: Path, rules: Path | None = None, others: Sequence[int] = ()) -> Iterator[Prometheus]:
         port, target = free_port(), free_port()
-        job = {"job_name": "ledger", "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}
+        scraped = [f"127.0.0.1:{each}" for each in (target, *others)]
+        job = {"job_name": "ledger", "static_configs": [{"targets": scraped}]}
         every = {"scrape_interval": "250ms", "scrape_timeout": "250ms", "evaluation_interval": "1s"}
         config = {"global": every, "scrape_configs": [job], "rule_files": [str(rules)] if rules else []}
         (folder / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry, exposition
@@ -16,10 +17,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from serving.ledger.authorise import ceiling, entries
-from serving.ledger.events import Envelope, read_events
+from serving.ledger.events import read_events
 from serving.ledger.guard import guarded
 from serving.ledger.messages import Authorizations, Releases, parse
 from serving.ledger.metrics import LedgerCollector
+from serving.ledger.openapi import describe, described
 from serving.ledger.settle import outcomes
 from serving.ledger.store import Decision, Recorded, Store, microseconds
 from serving.ledger.traffic import MAX_SAMPLE
@@ -153,24 +155,24 @@ def create_app(
             yield
 
     app = FastAPI(title="shadowprice ledger", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
-    for route, endpoint, method, documented in (
-        ("/v1/authorizations", ledger.authorise, "POST", Authorizations),
-        ("/v1/outcomes", ledger.settle, "POST", Envelope),
-        ("/v1/releases", ledger.release, "POST", Releases),
-        ("/v1/totals", ledger.totals, "GET", None),
-        ("/v1/traffic", ledger.traffic, "GET", None),
-        ("/metrics", ledger.metrics, "GET", None),
-        ("/healthz", ledger.health, "GET", None),
-        ("/readyz", ledger.readiness, "GET", None),
+    app.openapi = partial(described, app, campaign.name)  # type: ignore[method-assign]
+    for route, endpoint, method in (
+        ("/v1/authorizations", ledger.authorise, "POST"),
+        ("/v1/outcomes", ledger.settle, "POST"),
+        ("/v1/releases", ledger.release, "POST"),
+        ("/v1/totals", ledger.totals, "GET"),
+        ("/v1/traffic", ledger.traffic, "GET"),
+        ("/metrics", ledger.metrics, "GET"),
+        ("/healthz", ledger.health, "GET"),
+        ("/readyz", ledger.readiness, "GET"),
     ):
-        schema = {"application/json": {"schema": documented.model_json_schema()}} if documented else None
         app.add_api_route(
             route,
             answering(guarded(endpoint, token if route.startswith("/v1/") else None)),
             methods=[method],
             name=endpoint.__name__,
             description=endpoint.__doc__,
-            openapi_extra={"requestBody": {"content": schema, "required": True}} if schema else None,
+            openapi_extra=describe(route, campaign.name),
         )
     return app
 

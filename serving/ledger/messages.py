@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 
-from serving.limits import IDENTIFIER_RULE, MAX_ITEMS, MAX_MINOR_UNITS, is_identifier
+from serving.limits import IDENTIFIER_RULE, MAX_ID_LENGTH, MAX_ITEMS, MAX_MINOR_UNITS, is_identifier
 from serving.protocol import Reason
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidRequest
@@ -18,7 +27,12 @@ def _check_identifier(value: str) -> str:
     return value
 
 
-Identifier = Annotated[str, AfterValidator(_check_identifier)]
+# The limits of the description are checked by the validator, whose words are for people.
+Identifier = Annotated[
+    str,
+    AfterValidator(_check_identifier),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH}),
+]
 MinorUnits = Annotated[int, Field(ge=0, le=MAX_MINOR_UNITS)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, le=1)]

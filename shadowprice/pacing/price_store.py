@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 from shadowprice.errors import Conflict, NotFound, PriceRejected, Unavailable
 from shadowprice.price import PriceRecord
 
 SUFFIX = ".json"
+logger = logging.getLogger(__name__)
 
 
 class PriceStore:
@@ -18,14 +21,15 @@ class PriceStore:
     A file is written once, whole, and never changed. Publishing creates it exclusively, so of two
     solvers that publish the same version exactly one succeeds and the other gets
     :class:`Conflict`. A slot (and step within it) of the window takes one price: a solver that comes
-    after is refused too. The folder must be on a file system with hard links.
+    after is refused too. A file that is damaged, or not named like a price, is passed over and reported, never
+    moved: its number counts as taken. The folder must be on a file system with hard links.
     """
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
 
     def publish(self, record: PriceRecord) -> PriceRecord:
-        """Write a sealed record as the campaign's next version and return it.
+        """Write a sealed record as the campaign's next version and return it; logs what it passes over.
 
         Raises:
             PriceRejected: the record is not sealed, or its content does not match its checksum.
@@ -34,7 +38,9 @@ class PriceStore:
             Unavailable: the folder cannot be written.
         """
         record.verify()
-        expected = max(self.versions(record.campaign), default=0) + 1
+        for reason in self.unsound(record.campaign):
+            logger.warning("passed over: %s", reason)
+        expected = self.next_version(record.campaign)
         if record.version != expected:
             raise Conflict(
                 f"price version {record.version} of campaign {record.campaign!r}: the next version is {expected}; "
@@ -68,13 +74,38 @@ class PriceStore:
         Raises:
             PriceRejected: the newest file is damaged (names it), and ``verified_only`` is not set.
         """
-        for version in reversed(self.versions(campaign)):
-            try:
-                return self.read(campaign, version)
-            except PriceRejected:
-                if not verified_only:
-                    raise
-        return None
+        if verified_only:
+            return next(self.sound(campaign), None)
+        newest = max(self.versions(campaign), default=None)
+        return None if newest is None else self.read(campaign, newest)
+
+    def sound(self, campaign: str) -> Iterator[PriceRecord]:
+        """Every sound record, the newest first; what is damaged is passed over."""
+        return (found for found in self._newest_first(campaign) if isinstance(found, PriceRecord))
+
+    def next_version(self, campaign: str) -> int:
+        """The number that the next price must have: one above the newest file's, sound or not."""
+        return max(self.versions(campaign), default=0) + 1
+
+    def unsound(self, campaign: str) -> list[str]:
+        """What is wrong with the files that are newer than the newest sound record, and with :meth:`strays`.
+
+        Damage behind the newest sound record is history that nobody reads.
+        """
+        reasons = self.strays(campaign)
+        for found in self._newest_first(campaign):
+            if isinstance(found, PriceRecord):
+                break
+            reasons.append(str(found))
+        return reasons
+
+    def strays(self, campaign: str) -> list[str]:
+        """Names of JSON files in the campaign's folder that are not named like a price, and that they are not."""
+        return [
+            f"{path}: is not named like a price ({1:010d}{SUFFIX})"
+            for path in self._files(campaign)
+            if not self._is_price(campaign, path)
+        ]
 
     def read(self, campaign: str, version: int) -> PriceRecord:
         """One published record, verified.
@@ -100,20 +131,22 @@ class PriceStore:
         return record
 
     def versions(self, campaign: str) -> list[int]:
-        """Versions of a campaign, ascending, sound or not.
+        """Versions of a campaign, ascending, sound or not."""
+        return sorted(int(path.stem) for path in self._files(campaign) if self._is_price(campaign, path))
 
-        Raises:
-            PriceRejected: the folder holds a JSON file that is not named like a price.
-        """
-        folder = self._folder(campaign)
-        found = []
-        for path in folder.glob(f"*{SUFFIX}"):
-            if path.name.startswith("."):
-                continue
-            if not (path.stem.isascii() and path.stem.isdigit()) or path != self._path(campaign, int(path.stem)):
-                raise PriceRejected(f"{path}: is not named like a price ({1:010d}{SUFFIX}); remove it")
-            found.append(int(path.stem))
-        return sorted(found)
+    def _newest_first(self, campaign: str) -> Iterator[PriceRecord | PriceRejected]:
+        for version in reversed(self.versions(campaign)):
+            try:
+                yield self.read(campaign, version)
+            except PriceRejected as error:
+                yield error
+
+    def _files(self, campaign: str) -> list[Path]:
+        return sorted(path for path in self._folder(campaign).glob(f"*{SUFFIX}") if not path.name.startswith("."))
+
+    def _is_price(self, campaign: str, path: Path) -> bool:
+        name = path.stem
+        return name.isascii() and name.isdigit() and path == self._path(campaign, int(name))
 
     def _folder(self, campaign: str) -> Path:
         if not campaign or campaign != os.path.basename(campaign) or campaign.startswith("."):

@@ -56,7 +56,8 @@ class SpendSource(Protocol):
 class MetricsSpend:
     """Totals read from the ``/metrics`` pages of the services, for when no Prometheus is configured.
 
-    A total is the sum over all pages and labels. A counter must hold the campaign's total whenever
+    A total is the sum over all series; a series that several pages show counts once, with its largest value:
+    ledgers that share their books each export all of them. A counter must hold the campaign's total whenever
     it is read: a service that restarts has to start its counters from its database.
 
     urls     full addresses of the metrics pages; one that fails makes the whole report fail,
@@ -70,15 +71,19 @@ class MetricsSpend:
     def read(self, campaign: str) -> SpendReport:
         """Totals of a campaign, as :class:`SpendSource` says."""
         observed_at = datetime.now(UTC)
-        totals: dict[tuple[str, str], float] = {}
+        series: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
         for url in self.urls:
             for name, labels, value in self._samples(url):
                 if name not in (SPEND, RESPONSES, REQUESTS, OUTSTANDING) or labels.get("campaign") != campaign:
                     continue
                 if name == REQUESTS and labels.get("reason") == REPEAT:
                     continue
-                key = (name, "" if name == SPEND else labels.get("side", ""))
-                totals[key] = totals.get(key, 0.0) + value
+                one = (name, frozenset(labels.items()))
+                series[one] = _larger(value, series.get(one, value))
+        totals: dict[tuple[str, str], float] = {}
+        for (name, pairs), value in series.items():
+            key = (name, "" if name == SPEND else dict(pairs).get("side", ""))
+            totals[key] = totals.get(key, 0.0) + value
         return report_of(totals, campaign, observed_at)
 
     def _samples(self, url: str) -> list[tuple[str, Mapping[str, str], float]]:
@@ -88,6 +93,11 @@ class MetricsSpend:
         except (ValueError, KeyError, IndexError) as error:
             raise Unavailable(f"{url}: is not a metrics page: {error}") from error
         return [(sample.name, sample.labels, sample.value) for family in families for sample in family.samples]
+
+
+def _larger(one: float, other: float) -> float:
+    """The larger of two; what is not a number stays, so that it is refused."""
+    return one if math.isnan(one) or one > other else other
 
 
 def fetch(url: str, timeout: float) -> bytes:

@@ -99,6 +99,7 @@ HEALTHY = [
     series("shadowprice_solve_gap_ratio", "1e-12x240"),
     series("shadowprice_pacing_error_ratio", "-0.02x240"),
     series("shadowprice_price_rejected_total", "0x240"),
+    series("shadowprice_price_passed_over", "0x240", reason="unsound"),
     series("shadowprice_degraded_total", "0x240", reason="stale_price"),
     series("shadowprice_spend_minor_units_total", "0+100x240", side="customer"),
     series("shadowprice_budget_minor_units", "100000x240", budget="budget"),
@@ -153,6 +154,26 @@ def test_an_alert_fires_when_ill_and_is_silent_when_well(alert: str, promtool: t
     assert done.returncode != 0
     assert f'alertname="{alert}"' in done.stdout + done.stderr
     assert f'campaign="{CAMPAIGN}"' in done.stdout + done.stderr
+
+
+def test_a_predictor_that_started_on_a_damaged_price_raises_the_alert_too(promtool: tuple[str, Path]) -> None:
+    """Its counter stood at 1 when it was first scraped, so it never increased."""
+    command, rules = promtool
+    started = [
+        series("shadowprice_price_rejected_total", "1x240", reason="unsound"),
+        series("shadowprice_price_passed_over", "1x100 0x140", reason="unsound"),
+    ]
+    asked = {"alertname": "ShadowpricePriceRejected"}
+    labels = {"alertname": "ShadowpricePriceRejected", "campaign": CAMPAIGN, "severity": "warning"}
+    expected = {"exp_labels": labels, "exp_annotations": ALERTS["ShadowpricePriceRejected"]["annotations"]}
+    asks = [{**asked, "eval_time": "45m", "exp_alerts": [expected]}, {**asked, "eval_time": "180m", "exp_alerts": []}]
+    tests = {
+        "rule_files": [str(rules)],
+        "evaluation_interval": "1m",
+        "tests": [{"interval": "1m", "input_series": started, "alert_rule_test": asks}],
+    }
+    done = run(command, rules.parent / "started.yaml", tests)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def run(command: str, path: Path, tests: dict[str, Any]) -> subprocess.CompletedProcess[str]:

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import yaml
 from prometheus_client import CollectorRegistry, start_http_server
 from rendering import CHART, render, values_of
 
+from benchmarks.faults.redis_server import RedisServer
+from serving.client import LedgerClient, Outcome
+from serving.launch import Service, free_port
 from serving.ledger.metrics import LedgerCollector
 from serving.ledger.totals import Totals
+from serving.ledger_client import Authoriser, Proposal
 from serving.metrics import PredictorMetrics
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.pacing.pacers import Standing, make_pacer
 from shadowprice.pacing.prometheus import PrometheusSpend
+from shadowprice.pacing.spend import MetricsSpend
 
 CAMPAIGN = Campaign(
     name="summer_2027",
@@ -126,3 +133,93 @@ def test_recorded_totals_alerts_and_the_next_price_come_from_what_the_services_e
             exporter.server_close()
             thread.join()
         eventually(lambda: value(server.url, "absent(shadowprice_spend_minor_units_total)") == 1)
+
+
+def test_two_ledgers_on_one_redis_count_once(
+    tmp_path: Path,
+    run_prometheus: Callable[..., AbstractContextManager[Any]],
+    eventually: Callable[..., None],
+    missing: Callable[[str], NoReturn],
+) -> None:
+    """Both export the campaign's books; what is recorded from them, and the spend that is priced, are those once."""
+    if shutil.which("redis-server") is None:
+        missing("redis-server is not installed")
+    levels, asked = CAMPAIGN.sides["customer"].levels, 6
+    (tmp_path / "campaign.json").write_text(json.dumps(CAMPAIGN.to_dict()))
+    with ExitStack() as running:
+        redis = RedisServer(tmp_path / "redis")
+        redis.start()
+        running.callback(redis.stop)
+        ledgers = []
+        for number in range(2):
+            port = free_port()
+            command = ["serving.ledger", "--campaign-file", str(tmp_path / "campaign.json"), "--port", str(port)]
+            ledger = Service("ledger", [*command, "--redis", redis.url], port, "/readyz", tmp_path / f"{number}.log")
+            running.callback(ledger.stop)
+            ledgers.append(ledger)
+        for ledger in ledgers:
+            ledger.wait_ready(120.0)
+        for number, ledger in enumerate(ledgers):
+            names = [f"r-{number}-{serial}" for serial in range(asked)]
+            proposals = [
+                Proposal(
+                    request_id=name,
+                    account_id="a",
+                    side="customer",
+                    level=1,
+                    incentive=levels[1],
+                    response=0.5,
+                    expected_cost=50.0,
+                    propensity=1.0,
+                    reason="optimal",
+                    response_unpaid=0.1,
+                )
+                for name in names
+            ]
+            authoriser = Authoriser(ledger.url, CAMPAIGN.name)
+            for _ in range(2):  # the second time as repeats
+                authoriser.authorise(proposals, model_version="m", price_version=1)
+            with LedgerClient(ledger.url) as client:
+                now = datetime.now(UTC)
+                taken = [Outcome(request_id=name, cost=levels[1], observed_at=now, redeemed=True) for name in names[:2]]
+                client.settle(taken, "test")
+        ports = [int(ledger.url.rsplit(":", 1)[1]) for ledger in ledgers]
+        server = running.enter_context(run_prometheus(tmp_path, rules(tmp_path), ports))
+        spent, promised = 4 * levels[1], 8 * levels[1]
+        eventually(lambda: value(server.url, "sum(shadowprice_spend_minor_units_total)") == 2 * spent)
+        eventually(lambda: value(server.url, "campaign:shadowprice_spend_minor_units:total") == spent)
+        eventually(lambda: value(server.url, "campaign:shadowprice_outstanding_minor_units:total") == promised)
+        eventually(lambda: value(server.url, "campaign:shadowprice_budget_used:ratio") == spent / 60_000)
+        seen = PrometheusSpend(server.url).read(CAMPAIGN.name)
+        pages = MetricsSpend([f"{ledger.url}/metrics" for ledger in ledgers]).read(CAMPAIGN.name)
+        for found in (seen, pages):
+            assert (found.spent, found.requests["customer"]) == (spent, 2 * asked)
+            assert (found.responses["customer"], found.outstanding["customer"]) == (4.0, promised)
+
+
+def test_rates_of_two_ledgers_that_share_their_books_are_not_added(tmp_path: Path) -> None:
+    """The same counter from two instances rises by one a second: that is the rate, with each one's own repeats."""
+    path = rules(tmp_path)
+    name = "shadowprice_decisions_total"
+    labels = f'campaign="{CAMPAIGN.name}",side="customer",level="1"'
+    shown = [
+        {"series": f'{name}{{{labels},reason="{reason}",instance="{instance}"}}', "values": values}
+        for instance in ("a", "b")
+        for reason, values in (("optimal", "0+60x60"), ("tie", "0+30x60"), ("repeat", "0+6x60"))
+    ]
+    record = "campaign:shadowprice_decisions:rate5m"
+    wanted = {"labels": f'{record}{{campaign="{CAMPAIGN.name}"}}', "value": 1.0 + 0.5 + 2 * 0.1}
+    tests = {
+        "rule_files": [str(path)],
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": shown,
+                "promql_expr_test": [{"expr": record, "eval_time": "30m", "exp_samples": [wanted]}],
+            }
+        ],
+    }
+    (tmp_path / "tests.yaml").write_text(yaml.safe_dump(tests))
+    command = ["promtool", "test", "rules", str(tmp_path / "tests.yaml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

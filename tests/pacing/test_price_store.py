@@ -157,7 +157,9 @@ def test_a_draft_left_by_a_killed_solver_is_not_a_price(store: PriceStore) -> No
 
 
 @pytest.mark.parametrize("damage", ["", "{", "null", "flip"])
-def test_a_damaged_newest_price_is_refused_by_name_and_skipped_only_on_request(store: PriceStore, damage: str) -> None:
+def test_a_damaged_newest_price_is_refused_by_name_and_skipped_only_on_request(
+    store: PriceStore, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
     for version in (1, 2):
         store.publish(record(version))
     path = store.root / "spring" / "0000000002.json"
@@ -166,9 +168,17 @@ def test_a_damaged_newest_price_is_refused_by_name_and_skipped_only_on_request(s
         store.latest("spring")
     assert store.latest("spring", verified_only=True) == record(1)
     # The damaged version is taken all the same: its number is never used again.
+    assert store.next_version("spring") == 3
     with pytest.raises(Conflict):
         store.publish(record(2))
-    assert store.publish(record(3)) == store.latest("spring")
+    before = path.read_bytes()
+    with caplog.at_level("WARNING"):
+        assert store.publish(record(3)) == store.latest("spring")
+    assert path.read_bytes() == before, "what is damaged is evidence and stays"
+    assert "0000000002.json" in caplog.text
+    # Behind a sound price it is history.
+    assert store.unsound("spring") == []
+    assert [kept.version for kept in store.sound("spring")] == [3, 1]
 
 
 def test_with_nothing_sound_there_is_no_verified_price(store: PriceStore) -> None:
@@ -189,11 +199,17 @@ def test_a_sound_record_under_another_name_is_refused(store: PriceStore) -> None
 
 
 @pytest.mark.parametrize("name", ["2.json", "0000000002-copy.json", "latest.json", "-000000001.json"])
-def test_a_file_that_is_not_named_like_a_price_is_not_passed_over_in_silence(store: PriceStore, name: str) -> None:
+def test_a_file_that_is_not_named_like_a_price_is_reported_and_stops_nobody(
+    store: PriceStore, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     store.publish(record(1))
     (store.root / "spring" / name).write_text("{}")
-    with pytest.raises(PriceRejected, match=name):
-        store.latest("spring")
+    assert store.latest("spring") == record(1)
+    assert [reason.partition(": ")[0] for reason in store.unsound("spring")] == [str(store.root / "spring" / name)]
+    with caplog.at_level("WARNING"):
+        store.publish(record(2))
+    assert name in caplog.text
+    assert store.versions("spring") == [1, 2]
 
 
 def test_a_missing_version_and_an_impossible_campaign_are_not_found(store: PriceStore) -> None:

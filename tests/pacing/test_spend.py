@@ -89,6 +89,20 @@ def test_totals_of_several_services_add_up(service: Callable[[], Service]) -> No
     assert report.requests["merchant"] == 0
 
 
+def test_ledgers_that_share_their_books_count_once(service: Callable[[], Service]) -> None:
+    behind, ahead = service(), service()
+    fill(behind, spent=700)
+    fill(ahead, spent=800)
+    report = MetricsSpend([behind.url, ahead.url]).read("spring")
+    alone = MetricsSpend([ahead.url]).read("spring")
+    assert (report.spent, report.requests, report.responses, report.outstanding) == (
+        alone.spent,
+        alone.requests,
+        alone.responses,
+        alone.outstanding,
+    )
+
+
 def test_large_amounts_are_exact(service: Callable[[], Service]) -> None:
     page = service()
     fill(page, spent=9_007_199_254_740_001)

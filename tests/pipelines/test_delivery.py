@@ -68,6 +68,7 @@ def predictor(workspace: Path) -> Predictor:
         load_model=models.load,
         on_swap=metrics.price_in_force,
         on_rejected=metrics.price_rejected,
+        on_passed_over=metrics.prices_passed_over,
         poll_seconds=1.0,
     )
     watcher.poll()

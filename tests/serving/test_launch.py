@@ -33,7 +33,7 @@ def test_a_service_that_cannot_start_is_reported_with_the_end_of_its_log(deploym
 def test_services_that_are_not_ready_in_time_are_stopped(deployment):
     port = free_port()
     with (
-        pytest.raises(Unavailable, match=r"predictor is not ready after \d s; its log .*predictor\.log says"),
+        pytest.raises(Unavailable, match=r"the (ledger|predictor) is not ready after \d s; its log .*\.log says"),
         launch(deployment, ledger_port=port, timeout=5.0),
     ):
         pytest.fail("there is no feature store")

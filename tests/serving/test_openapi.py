@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import httpx
+import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
@@ -50,6 +52,13 @@ def test_no_call_that_fits_or_breaks_the_description_makes_a_service_fail(world,
         assert all(seen for name, seen in statuses.items() if name.startswith("POST"))
         decided = statuses["POST /v1/models/{model_name}:predict"]
         assert (200 in decided) == (mode is GenerationMode.POSITIVE)
+    elif mode is GenerationMode.POSITIVE:
+        # What fits the description is understood; whether it was ever decided is another matter.
+        assert statuses["GET /v1/totals"] == {200}
+        assert 200 in statuses["GET /v1/traffic"]
+        for name in ("POST /v1/authorizations", "POST /v1/outcomes", "POST /v1/releases"):
+            assert statuses[name]
+            assert statuses[name] <= {200, 404, 409, 422}
     assert httpx.get(f"{world.predictor.url}/v2/health/ready").status_code == 200
 
 
@@ -57,3 +66,72 @@ def test_the_predictors_description_has_the_endpoints_of_the_contract(world):
     names = set(operations(world.predictor.url))
     assert names >= {"POST /v1/models/{model_name}:predict", "POST /v2/models/{model_name}/infer", "GET /metrics"}
     assert not [name for name in names if "repository" in name or "explain" in name]
+
+
+def references(node):
+    """Every ``$ref`` below a node."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key == "$ref":
+                yield value
+            else:
+                yield from references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from references(value)
+
+
+@pytest.mark.parametrize("service", ["predictor", "ledger"])
+def test_every_reference_of_a_description_leads_somewhere_in_it(world, service):
+    document = httpx.get(f"{getattr(world, service).url}/openapi.json").json()
+    assert "$defs" not in str(document)
+    found = set(references(document))
+    assert bool(found) == (service == "ledger")
+    for reference in found:
+        node = document
+        assert reference.startswith("#/"), reference
+        for part in reference[2:].split("/"):
+            node = node[part]
+        assert node["type"] == "object"
+
+
+def test_what_the_ledger_takes_fits_its_description_and_what_it_refuses_by_form_does_not(world):
+    document = httpx.get(f"{world.ledger.url}/openapi.json").json()
+
+    def fits(path, body):
+        schema = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+        return jsonschema.Draft202012Validator({**schema, "components": document["components"]}).is_valid(body)
+
+    item = {
+        "request_id": "described-1",
+        "account_id": "c1",
+        "side": "customer",
+        "level": 1,
+        "incentive": 50,
+        "response": 0.5,
+        "expected_cost": 25.0,
+        "propensity": 1.0,
+        "reason": "optimal",
+        "propensities": [0, 1, 0, 0],
+    }
+    call = {"campaign": "spring", "model_version": "m", "price_version": 1, "items": [item]}
+    now = datetime.now(UTC).isoformat()
+    data = {"request_id": "described-1", "redeemed": True, "cost": 50, "observed_at": now}
+    event = {"specversion": "1.0", "id": "described-1", "source": "test", "type": "t", "data": data}
+    release = {"campaign": "spring", "request_ids": ["described-1"]}
+    for path, body, status in (
+        ("/v1/authorizations", call, 200),
+        ("/v1/authorizations", call | {"items": [item | {"reason": "because"}]}, 422),
+        ("/v1/authorizations", call | {"items": [item | {"request_id": ""}]}, 422),
+        ("/v1/authorizations", call | {"items": []}, 422),
+        ("/v1/authorizations", call | {"more": 1}, 422),
+        ("/v1/releases", release, 200),
+        ("/v1/releases", release | {"request_ids": ["x" * 257]}, 422),
+        ("/v1/outcomes", event, 200),
+        ("/v1/outcomes", [event], 200),
+        ("/v1/outcomes", event | {"data": data | {"cost": -1}}, 422),
+        ("/v1/outcomes", [], 422),
+    ):
+        answer = httpx.post(f"{world.ledger.url}{path}", json=body)
+        assert answer.status_code == status, (path, answer.text)
+        assert fits(path, body) == (status == 200), path

@@ -32,9 +32,20 @@ def shelf(kit):
 
 
 @pytest.fixture
-def watched(tmp_path, shelf):
+def shown():
+    """What was shown as passed over at the last look."""
+    return {}
+
+
+@pytest.fixture
+def watched(tmp_path, shelf, shown):
     store = PriceStore(tmp_path)
     swapped, rejected = [], []
+
+    def show(now):
+        shown.clear()
+        shown.update({kind: count for kind, count in now.items() if count})
+
     watcher = PriceWatcher(
         store,
         "spring",
@@ -42,6 +53,7 @@ def watched(tmp_path, shelf):
         load_model=shelf.load,
         on_swap=lambda record: swapped.append(record.version),
         on_rejected=rejected.append,
+        on_passed_over=show,
         poll_seconds=0.01,
     )
     return store, watcher, swapped, rejected
@@ -59,7 +71,7 @@ def test_the_newest_price_comes_into_force_and_is_announced_once(watched, kit):
     assert (swapped, rejected) == ([3], [])
 
 
-def test_a_poisoned_newer_file_is_ignored_and_counted_once(watched, kit, tmp_path):
+def test_a_poisoned_newer_file_is_ignored_and_counted_once(watched, shown, kit, tmp_path):
     store, watcher, _, rejected = watched
     store.publish(kit.price(1))
     watcher.poll()
@@ -69,10 +81,25 @@ def test_a_poisoned_newer_file_is_ignored_and_counted_once(watched, kit, tmp_pat
     watcher.poll()
     watcher.poll()
     assert watcher.current.price.version == 1
-    assert len(rejected) == 2
+    assert (len(rejected), shown) == (2, {"unsound": 2})
     store.publish(kit.price(4))
     watcher.poll()
-    assert (watcher.current.price.version, len(rejected)) == (4, 2)
+    assert (watcher.current.price.version, len(rejected), shown) == (4, 2, {})
+
+
+def test_who_starts_on_a_damaged_store_takes_the_newest_whole_pair_and_shows_what_is_wrong(
+    watched, shelf, shown, kit, tmp_path
+):
+    store, watcher, swapped, rejected = watched
+    shelf.models["whole"] = ServedModel("whole", {}, None)
+    store.publish(kit.price(1))
+    store.publish(kit.price(2, model_version="whole"))
+    store.publish(kit.price(3, model_version="gone"))
+    (tmp_path / "spring" / "0000000004.json").write_text("")
+    (tmp_path / "spring" / "4.json").write_text("")
+    watcher.poll()
+    assert (watcher.current.price.version, watcher.current.model.version) == (2, "whole")
+    assert (swapped, rejected, shown) == ([2], ["unsound", "model"], {"unsound": 2, "model": 1})
 
 
 def test_an_older_price_under_a_newer_name_is_a_rollback_and_ignored(watched, kit, tmp_path):

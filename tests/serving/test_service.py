@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import threading
 import time
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -319,6 +320,8 @@ def test_every_metric_of_the_contract_is_there_with_bounded_labels(world):
             "price_age_seconds",
             "solve_gap_ratio",
             "solve_violation_ratio",
+            "solve_seconds",
+            "pacing_error_ratio",
             "feature_age_seconds",
             "cold_start_total",
             "overspend_minor_units",
@@ -348,8 +351,32 @@ def test_the_ledger_file_is_durable_and_append_only_for_decisions(world):
     assert count == newest
 
 
+@contextmanager
+def damaged_newest(world):
+    """A damaged file for the next price, and damage to the newest model; the one of the price in force is whole."""
+    newest, version = world.deployment.model_dir, world.prices.next_version("spring")
+    shutil.copytree(newest, newest.parent / "models" / world.price.model_version)
+    heads = newest / "heads.safetensors"
+    whole = heads.read_bytes()
+    heads.write_bytes(whole[:-1])
+    (world.deployment.prices_dir / "spring" / f"{version:010d}.json").write_text('{"version": ')
+    try:
+        yield
+    finally:
+        heads.write_bytes(whole)
+        shutil.rmtree(newest.parent / "models")
+
+
+def passed_over(world):
+    found = samples(world.predictor.url)
+    return sum(value for (name, _), value in found.items() if name == "shadowprice_price_passed_over")
+
+
 def test_killed_under_load_the_services_lose_no_answer_and_contradict_none(world, ledger):
-    """SIGKILL to the ledger, then to the predictor, while callers go on with the ids that were not answered."""
+    """SIGKILL to the ledger, then to the predictor, while callers go on with the ids that were not answered.
+
+    The predictor starts again over a store whose newest price and newest model are damaged.
+    """
     answers, contradicted, stop = {}, [], threading.Event()
 
     def call(number):
@@ -384,8 +411,12 @@ def test_killed_under_load_the_services_lose_no_answer_and_contradict_none(world
         assert answered_again()
         world.kill_ledger()
         assert answered_again()
-        world.kill_predictor()
-        assert answered_again()
+        with damaged_newest(world):
+            world.kill_predictor()
+            assert answered_again()
+            assert passed_over(world) == 1
+        world.publish(price=0.001)
+        assert passed_over(world) == 0
     finally:
         stop.set()
         for caller in callers:

@@ -1,0 +1,53 @@
+"""Starting while the newest model or price is damaged."""
+
+from __future__ import annotations
+
+import pytest
+
+from serving.starting import check_models
+from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.pacing.price_store import PriceStore
+
+
+@pytest.fixture
+def run(kit, tmp_path):
+    """A run with models ``old`` and ``new``; the link leads to the second."""
+    for name in ("old", "new"):
+        kit.write_model(kit.heads(), tmp_path / "models" / name, version=name)
+    (tmp_path / "model").symlink_to("models/new")
+    return tmp_path
+
+
+def damage(run, name):
+    path = run / "models" / name / "heads.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def check(run, kit):
+    check_models(run / "model", kit.campaign(), PriceStore(run / "prices"))
+
+
+def test_a_whole_newest_model_needs_no_price(run, kit, caplog):
+    check(run, kit)
+    assert caplog.text == ""
+
+
+def test_a_damaged_newest_model_is_passed_over_where_a_price_names_a_whole_one(run, kit, caplog):
+    prices = PriceStore(run / "prices")
+    damage(run, "new")
+    with pytest.raises(InvalidInput, match=r"model/heads\.safetensors"):
+        check(run, kit)
+    for version, model in enumerate(("old", "new", "gone"), start=1):
+        prices.publish(kit.price(version, model_version=model))
+    (run / "prices" / "spring" / "0000000004.json").write_text("not a price")
+    check(run, kit)
+    assert "model/heads.safetensors" in caplog.text
+    assert "price version 1 has model old" in caplog.text
+    damage(run, "old")
+    with pytest.raises(InvalidInput, match=r"model/heads\.safetensors"):
+        check(run, kit)
+
+
+def test_without_any_model_it_says_so(kit, tmp_path):
+    with pytest.raises((InvalidInput, NotFound), match="model"):
+        check(tmp_path, kit)
