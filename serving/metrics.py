@@ -98,6 +98,12 @@ class PredictorMetrics:
             ["campaign"],
             registry=registry,
         ).labels(name)
+        self._spend_ratio = Gauge(
+            "shadowprice_spend_ratio",
+            "Minor units paid per minor unit that the model's curves expect, as the price in force has learned it",
+            ["campaign"],
+            registry=registry,
+        ).labels(name)
         self._age = Gauge(
             "shadowprice_price_age_seconds", "Time since the price in force was solved", ["campaign"], registry=registry
         ).labels(name)
@@ -121,6 +127,7 @@ class PredictorMetrics:
         self._violation.set(record.violation)
         self._solve_seconds.set(record.seconds)
         self._pacing_error.set(record.pacing_error)
+        self._spend_ratio.set(record.spend_ratio)
         self._age.set_function(lambda: time.time() - solved_at)
 
     def price_rejected(self, reason: str) -> None:

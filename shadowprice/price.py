@@ -13,9 +13,9 @@ from typing import Any
 
 from shadowprice.errors import PriceRejected
 
-SCHEMA_VERSION = 2
-ADDED = ("window", "step", "at", "requests", "expected", "plan", "pacing_error", "seconds")
-"""Fields that records of schema version 1 do not have."""
+SCHEMA_VERSION = 3
+ADDED = {2: ("window", "step", "at", "requests", "expected", "plan", "pacing_error", "seconds"), 3: ("spend_ratio",)}
+"""Schema version → fields that records of earlier ones do not have."""
 TIMES = ("solved_at", "expires_at", "window")
 
 
@@ -40,6 +40,7 @@ class PriceRecord:
                   end of its slot and of each later one
     pacing_error  what was paid over what the record before had planned by then, less one
     seconds       time the solve took
+    spend_ratio   minor units paid per minor unit that the model's curves expect, as learned in the window so far
     """
 
     campaign: str
@@ -66,6 +67,7 @@ class PriceRecord:
     plan: tuple[float, ...] = ()
     pacing_error: float = 0.0
     seconds: float = 0.0
+    spend_ratio: float = 1.0
     schema_version: int = SCHEMA_VERSION
     sha256: str = field(default="")
 
@@ -89,6 +91,8 @@ class PriceRecord:
         numbers = (self.at, self.expected, self.pacing_error, self.seconds, *self.plan)
         if not all(math.isfinite(number) for number in numbers):
             raise PriceRejected("price record: at, expected, plan, pacing_error and seconds must be finite")
+        if not 0 < self.spend_ratio < math.inf:
+            raise PriceRejected("price record: spend_ratio must be positive and finite")
 
     def checksum(self) -> str:
         """SHA-256 over the canonical JSON of everything but the checksum itself."""
@@ -101,8 +105,8 @@ class PriceRecord:
 
     def verify(self) -> PriceRecord:
         """Itself, or :class:`PriceRejected` when the content does not match the checksum."""
-        if self.schema_version not in (1, SCHEMA_VERSION):
-            raise PriceRejected(f"price record: schema_version {self.schema_version} is not 1 or {SCHEMA_VERSION}")
+        if self.schema_version not in range(1, SCHEMA_VERSION + 1):
+            raise PriceRejected(f"price record: schema_version {self.schema_version} is not 1 to {SCHEMA_VERSION}")
         if self.sha256 != self.checksum():
             raise PriceRejected(f"price record: version {self.version} of {self.campaign!r} fails its checksum")
         return self
@@ -141,8 +145,7 @@ class PriceRecord:
         """Parse and verify. Raises :class:`PriceRejected` for anything that is not a sound record."""
         try:
             data = json.loads(text)
-            old = data.get("schema_version") == 1
-            names = {f.name for f in fields(cls)} - (set(ADDED) if old else set())
+            names = {f.name for f in fields(cls)} - _later_than(data.get("schema_version"))
             if set(data) != names:
                 raise PriceRejected(f"price record: fields differ from the schema: {sorted(set(data) ^ names)}")
             for key in TIMES:
@@ -156,10 +159,16 @@ class PriceRecord:
         data = asdict(self)
         data["prices"] = dict(self.prices)
         data["plan"] = list(self.plan)
-        if self.schema_version == 1:
-            for name in ADDED:
-                del data[name]
+        for name in _later_than(self.schema_version):
+            del data[name]
         for key in TIMES:
             if data.get(key) is not None:
                 data[key] = data[key].astimezone(UTC).isoformat()
         return data
+
+
+def _later_than(schema_version: Any) -> set[str]:
+    """Fields that a record of this schema version does not have; none for what is not a version."""
+    if not isinstance(schema_version, int):
+        return set()
+    return {name for version, names in ADDED.items() if version > schema_version for name in names}

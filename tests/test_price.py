@@ -44,6 +44,7 @@ def record(**changes: Any) -> PriceRecord:
         "plan": (5100.0, 5400.0, 6000.5, 7000.0),
         "pacing_error": 0.01,
         "seconds": 0.02,
+        "spend_ratio": 0.9,
     }
     return PriceRecord(**(fields | changes))
 
@@ -118,8 +119,8 @@ def test_an_unknown_field_and_an_unknown_schema_are_refused() -> None:
     body = json.loads(record().sealed().to_json())
     with pytest.raises(PriceRejected, match="surprise"):
         PriceRecord.from_json(json.dumps(body | {"surprise": 1}))
-    newer = record(schema_version=3).sealed()
-    with pytest.raises(PriceRejected, match="schema_version 3"):
+    newer = record(schema_version=4).sealed()
+    with pytest.raises(PriceRejected, match="schema_version 4"):
         PriceRecord.from_json(newer.to_json())
 
 
@@ -138,6 +139,8 @@ def test_an_unsealed_record_is_refused_by_readers() -> None:
         ({"prices": {"budget": float("inf")}}, "budget"),
         ({"tie_share": 1.1}, "tie_share"),
         ({"tie_share": float("nan")}, "tie_share"),
+        ({"spend_ratio": 0.0}, "spend_ratio"),
+        ({"spend_ratio": float("nan")}, "spend_ratio"),
     ],
 )
 def test_a_record_that_could_not_be_used_cannot_be_made(changes: dict[str, Any], named: str) -> None:
@@ -157,19 +160,27 @@ def test_sealing_again_gives_the_same_seal() -> None:
     assert replace(sealed, spent=1).sealed().sha256 != sealed.sha256
 
 
-def test_a_record_of_the_first_schema_is_still_read() -> None:
-    old = record(schema_version=1).sealed()
+@pytest.mark.parametrize(
+    ("schema", "lacks"),
+    [
+        (1, {"window", "step", "at", "requests", "expected", "plan", "pacing_error", "seconds", "spend_ratio"}),
+        (2, {"spend_ratio"}),
+    ],
+)
+def test_a_record_of_an_earlier_schema_is_still_read(schema: int, lacks: set[str]) -> None:
+    old = record(schema_version=schema).sealed()
     body = json.loads(old.to_json())
-    assert set(body).isdisjoint({"window", "step", "at", "requests", "expected", "plan", "pacing_error", "seconds"})
+    assert set(json.loads(record().sealed().to_json())) - set(body) == lacks
     text = json.dumps({key: value for key, value in body.items() if key != "sha256"}, sort_keys=True)
     compact = json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
     assert old.sha256 == hashlib.sha256(compact.encode()).hexdigest()
     read = PriceRecord.from_json(old.to_json())
-    assert (read.prices, read.window, read.plan) == (old.prices, None, ())
+    assert (read.prices, read.spend_ratio) == (old.prices, 1.0)
+    assert (read.window, read.plan) == ((None, ()) if schema == 1 else (old.window, old.plan))
     with pytest.raises(PriceRejected, match="checksum"):
         PriceRecord.from_json(json.dumps(body | {"spent": 1}))
     with pytest.raises(PriceRejected, match="fields differ"):
-        PriceRecord.from_json(json.dumps(body | {"step": 1}))
+        PriceRecord.from_json(json.dumps(body | {"spend_ratio": 1}))
 
 
 def test_the_plan_is_read_off_between_the_hours() -> None:

@@ -15,6 +15,7 @@ from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput, NotCertified
+from shadowprice.pacing.learned import spend_ratio
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.pacing.window import solve_window
@@ -85,8 +86,10 @@ def resolve(
     - for a mean ``per_response``: limit·(measure so far + measure to come) − spent, where the
       measure is the responses of a side paid on response and the requests of one paid on grant.
 
-    What the campaign's exploration will cost is set aside (:mod:`shadowprice.pacing.window`). The plan
-    is the expected spend of the chosen levels over the forecast arrivals, hour by hour.
+    What the campaign's exploration will cost is set aside (:mod:`shadowprice.pacing.window`). Where the day has shown
+    that a minor unit expected by the curves is really ``spend_ratio`` minor units (:mod:`shadowprice.pacing.learned`),
+    the money in hand is divided by it: the price is then that at which the budget really binds. The plan is the
+    expected spend of the chosen levels, times that ratio, over the forecast arrivals, hour by hour.
 
     Raises:
         NotCertified: the price may not be published and the last one stays: the spend is stale or
@@ -105,12 +108,13 @@ def resolve(
     curves = _sampled(samples, ahead, slot)
     expected = {side: float(ahead[side].sum()) for side in curves}
     in_hand = left - sum(promised.values())
-    found = solve_window(campaign, curves, expected, in_hand, solver=solver)
+    committed = spend.spent + sum(promised.values())
+    ratio = spend_ratio(campaign, newest, spend, committed, at, model_version)
+    found = solve_window(campaign, curves, expected, in_hand / ratio, solver=solver)
     _certify(campaign, found.allocation, in_hand)
     price = float(found.allocation.prices[0])
     bounded = within_a_step(price, newest, campaign.budget.name)
-    committed = spend.spent + sum(promised.values())
-    by_slot = sum(found.spend[side] * ahead[side] for side in curves)
+    by_slot = sum(ratio * found.spend[side] * ahead[side] for side in curves)
     record = PriceRecord(
         campaign=campaign.name,
         version=version,
@@ -136,6 +140,7 @@ def resolve(
         plan=(committed, *(committed + np.cumsum(by_slot)).tolist()),
         pacing_error=pacing_error(newest, committed, at),
         seconds=time.perf_counter() - started,
+        spend_ratio=ratio,
     )
     return Resolution(record.sealed(), float(np.asarray(by_slot)[0]), record.seconds)
 
@@ -163,8 +168,9 @@ def expected_of_promises(
     """side → minor units that promises still open are expected to cost.
 
     The face value is multiplied by the ratio of expected cost to face value of what the newest price gives
-    the sample; 1 without a price or a sample. A side whose response earns its own allowance (a mean per
-    response, paid on response) is left out: its open promises will earn about what they cost.
+    the sample, and of a side paid on response by that price's ``spend_ratio``; by 1 without a price or a sample. A
+    side whose response earns its own allowance (a mean per response, paid on response) is left out: its open
+    promises will earn about what they cost.
     """
     expected: dict[Side, float] = {}
     for side, face in spend.outstanding.items():
@@ -188,6 +194,8 @@ def expected_of_promises(
             promised = float(np.asarray(terms.levels)[given].sum())
             cost = float(terms.cost(response)[given, np.arange(given.size)].sum())
             ratio = cost / promised if promised > 0 else 1.0
+            if terms.cost_basis == "on_response":
+                ratio *= newest.spend_ratio
         expected[side] = ratio * face
     return expected
 

@@ -8,7 +8,7 @@ import subprocess
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -176,9 +176,9 @@ def test_two_ledgers_on_one_redis_count_once(
                 )
                 for name in names
             ]
-            authoriser = Authoriser(ledger.url, CAMPAIGN.name)
-            for _ in range(2):  # the second time as repeats
-                authoriser.authorise(proposals, model_version="m", price_version=1)
+            with closing(Authoriser(ledger.url, CAMPAIGN.name)) as authoriser:
+                for _ in range(2):  # the second time as repeats
+                    authoriser.authorise(proposals, model_version="m", price_version=1)
             with LedgerClient(ledger.url) as client:
                 now = datetime.now(UTC)
                 taken = [Outcome(request_id=name, cost=levels[1], observed_at=now, redeemed=True) for name in names[:2]]

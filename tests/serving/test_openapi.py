@@ -86,13 +86,13 @@ def test_every_reference_of_a_description_leads_somewhere_in_it(world, service):
     document = httpx.get(f"{getattr(world, service).url}/openapi.json").json()
     assert "$defs" not in str(document)
     found = set(references(document))
-    assert bool(found) == (service == "ledger")
+    assert found
     for reference in found:
         node = document
         assert reference.startswith("#/"), reference
         for part in reference[2:].split("/"):
             node = node[part]
-        assert node["type"] == "object"
+        assert node["type"] in ("object", "array")
 
 
 def test_what_the_ledger_takes_fits_its_description_and_what_it_refuses_by_form_does_not(world):

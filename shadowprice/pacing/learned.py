@@ -1,0 +1,58 @@
+"""What a day teaches about the curves: minor units really paid per minor unit that they expect."""
+
+from __future__ import annotations
+
+import math
+
+from shadowprice.campaign import Campaign
+from shadowprice.pacing.spend import SpendReport
+from shadowprice.price import PriceRecord
+
+HOURLY_DRIFT = 0.02
+"""Standard deviation by which the ratio is held to move in an hour, relative to itself."""
+REQUEST_VARIATION = 1.5
+"""Standard deviation of what a request is paid, relative to its mean: most take nothing, some their whole incentive."""
+SURPRISE = 2.0
+"""What was paid counts as at most this factor from what was planned: one wrong total must not teach much."""
+LARGEST = 4.0
+"""The ratio stays within this factor of 1."""
+
+
+def spend_ratio(
+    campaign: Campaign,
+    newest: PriceRecord | None,
+    spend: SpendReport,
+    committed: float,
+    at: float | None,
+    model_version: str,
+) -> float:
+    """The newest price's ratio, corrected by what was paid since against what its plan had for as many requests.
+
+    Args:
+        campaign: one with a total; of a mean, what is paid and what is earned move together, so its ratio stays 1.
+        newest: the price in force since; 1 is returned where there is none of this window.
+        spend: totals now; more requests than forecast are not a surprise of the curves.
+        committed: minor units paid, and expected of open promises.
+        at: hours since the window opened.
+        model_version: that of the curves; another model starts at 1.
+
+    The ratio is a local level: a random walk with the step :data:`HOURLY_DRIFT`·√hours, seen through the mean of n
+    requests with the deviation :data:`REQUEST_VARIATION`/√n; the requests of a plan are held to cost alike. With q
+    the ratio of the two variances, the steady-state Kalman gain is (√(q² + 4q) − q)/2 (Harvey, Forecasting,
+    Structural Time Series Models and the Kalman Filter, 1989, section 4.1.2). A price that a step has bounded or a
+    controller has moved is not the one its plan was made with, and teaches nothing. O(1).
+    """
+    if campaign.budget.form != "total" or newest is None or newest.model_version != model_version:
+        return 1.0
+    asked = sum(spend.requests.values()) - newest.requests
+    hours = 0.0 if at is None else at - newest.at
+    if newest.status != "optimal" or len(newest.plan) < 2 or newest.expected <= 0 or asked <= 0 or hours <= 0:
+        return newest.spend_ratio
+    planned = (newest.plan[-1] - newest.plan[0]) * asked / newest.expected
+    if planned <= 0:
+        return newest.spend_ratio
+    q = hours * HOURLY_DRIFT**2 * asked / REQUEST_VARIATION**2
+    gain = (math.sqrt(q * q + 4 * q) - q) / 2
+    seen = min(max((committed - newest.plan[0]) / planned, 1 / SURPRISE), SURPRISE)
+    found = newest.spend_ratio * (1 + gain * (seen - 1))
+    return min(max(found, 1 / LARGEST), LARGEST)
