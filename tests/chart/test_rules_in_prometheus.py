@@ -24,7 +24,7 @@ from serving.client import LedgerClient, Outcome
 from serving.launch import Service, free_port
 from serving.ledger.metrics import LedgerCollector
 from serving.ledger.totals import Totals
-from serving.ledger_client import Authoriser, Proposal
+from serving.ledger_client import Authoriser, Proposals
 from serving.metrics import PredictorMetrics
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
@@ -161,21 +161,20 @@ def test_two_ledgers_on_one_redis_count_once(
             ledger.wait_ready(120.0)
         for number, ledger in enumerate(ledgers):
             names = [f"r-{number}-{serial}" for serial in range(asked)]
-            proposals = [
-                Proposal(
-                    request_id=name,
-                    account_id="a",
-                    side="customer",
-                    level=1,
-                    incentive=levels[1],
-                    response=0.5,
-                    expected_cost=50.0,
-                    propensity=1.0,
-                    reason="optimal",
-                    response_unpaid=0.1,
-                )
-                for name in names
-            ]
+            proposals = Proposals(
+                request_id=names,
+                account_id=["a"] * asked,
+                side=["customer"] * asked,
+                level=[1] * asked,
+                incentive=[levels[1]] * asked,
+                response=[0.5] * asked,
+                expected_cost=[50.0] * asked,
+                propensity=[1.0] * asked,
+                reason=["optimal"] * asked,
+                response_unpaid=[0.1] * asked,
+                propensities=[[0.0, 1.0]] * asked,
+                features_at=[None] * asked,
+            )
             with closing(Authoriser(ledger.url, CAMPAIGN.name)) as authoriser:
                 for _ in range(2):  # the second time as repeats
                     authoriser.authorise(proposals, model_version="m", price_version=1)

@@ -102,28 +102,29 @@ def test_what_the_ledger_takes_fits_its_description_and_what_it_refuses_by_form_
         schema = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
         return jsonschema.Draft202012Validator({**schema, "components": document["components"]}).is_valid(body)
 
-    item = {
-        "request_id": "described-1",
-        "account_id": "c1",
-        "side": "customer",
-        "level": 1,
-        "incentive": 50,
-        "response": 0.5,
-        "expected_cost": 25.0,
-        "propensity": 1.0,
-        "reason": "optimal",
-        "propensities": [0, 1, 0, 0],
+    items = {
+        "request_id": ["described-1"],
+        "account_id": ["c1"],
+        "side": ["customer"],
+        "level": [1],
+        "incentive": [50],
+        "response": [0.5],
+        "expected_cost": [25.0],
+        "propensity": [1.0],
+        "reason": ["optimal"],
+        "propensities": [[0, 1, 0, 0]],
+        "features_at": [None],
     }
-    call = {"campaign": "spring", "model_version": "m", "price_version": 1, "items": [item]}
+    call = {"campaign": "spring", "model_version": "m", "price_version": 1, "items": items}
     now = datetime.now(UTC).isoformat()
     data = {"request_id": "described-1", "redeemed": True, "cost": 50, "observed_at": now}
     event = {"specversion": "1.0", "id": "described-1", "source": "test", "type": "t", "data": data}
     release = {"campaign": "spring", "request_ids": ["described-1"]}
     for path, body, status in (
         ("/v1/authorizations", call, 200),
-        ("/v1/authorizations", call | {"items": [item | {"reason": "because"}]}, 422),
-        ("/v1/authorizations", call | {"items": [item | {"request_id": ""}]}, 422),
-        ("/v1/authorizations", call | {"items": []}, 422),
+        ("/v1/authorizations", call | {"items": items | {"reason": ["because"]}}, 422),
+        ("/v1/authorizations", call | {"items": items | {"request_id": [""]}}, 422),
+        ("/v1/authorizations", call | {"items": {}}, 422),
         ("/v1/authorizations", call | {"more": 1}, 422),
         ("/v1/releases", release, 200),
         ("/v1/releases", release | {"request_ids": ["x" * 257]}, 422),
