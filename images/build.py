@@ -18,17 +18,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import machine
+
 ROOT = Path(__file__).resolve().parents[1]
 ROLES = tuple(sorted(path.parent.name for path in (ROOT / "images").glob("*/Dockerfile")))
 CERTIFICATES = "/run/secrets/certificates"
-# buildah without a service manager: limits that an unprivileged host allows, and no systemd for groups and logs.
-QUIET_HOST = """[containers]
-default_ulimits = ["nofile=20000:20000", "nproc=20000:20000"]
-[engine]
-runtime = "runc"
-cgroup_manager = "cgroupfs"
-events_logger = "file"
-"""
 
 
 class CannotBuild(Exception):
@@ -102,9 +96,7 @@ def build(tool: str, role: str, tag: str, base: str, builder: str) -> str:
         if tool == "buildah":
             command += ["--layers", "--network", "host"]
             command += [part for folder in folders for part in ("--volume", f"{folder}:{folder}:ro")]
-            if "CONTAINERS_CONF" not in environment:
-                Path(scratch, "containers.conf").write_text(QUIET_HOST)
-                environment["CONTAINERS_CONF"] = str(Path(scratch, "containers.conf"))
+            environment |= machine.settings(environment, Path(scratch))
         elif folders:
             raise CannotBuild(f"docker cannot read packages from {', '.join(folders)} in a build; install buildah")
         if subprocess.run([*command, str(ROOT)], env=environment, stdout=sys.stderr, check=False).returncode:
