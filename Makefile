@@ -21,6 +21,8 @@ WORKERS ?= 2
 TABLES ?=
 QUICK ?=
 ROLES ?=
+REGISTRY ?=
+PLAIN_HTTP ?=
 BASE ?=
 BUILDER ?=
 export UV_FIND_LINKS := $(or $(UV_FIND_LINKS),$(PIP_FIND_LINKS))
@@ -86,9 +88,15 @@ images: ## Container images, with buildah or docker [ROLES="serving ledger pipel
 	@command -v $(PYTHON) >/dev/null || { echo "make images: $(PYTHON) is missing; install Python 3.11 or set PYTHON="; exit 1; }
 	$(PYTHON) images/build.py $(ROLES) --base '$(BASE)' --builder '$(BUILDER)'
 
+.PHONY: push
+push: install ## Push images and chart, and print the values that pin them [REGISTRY=host/path ROLES="serving ledger" PLAIN_HTTP=1]
+	@test -n '$(REGISTRY)' || { echo "make push: say where to: REGISTRY=host/path"; exit 1; }
+	$(BIN)/python images/push.py '$(REGISTRY)' $(ROLES) $(if $(PLAIN_HTTP),--plain-http)
+
 .PHONY: test-images
-test-images: install ## Build images on a base made here, and run the rendered chart with them; root, minutes [ROLES="serving pipeline"]
-	BASE='$(BASE)' BUILDER='$(BUILDER)' SHADOWPRICE_TEST_IMAGES='$(or $(ROLES),serving)' $(BIN)/python -m pytest tests/images
+test-images: install ## Build images on a base made here, run chart and pipelines with them, push and pull them; root, minutes [ROLES="serving pipeline"]
+	BASE='$(BASE)' BUILDER='$(BUILDER)' SHADOWPRICE_TEST_IMAGES='$(or $(ROLES),serving pipeline)' OMP_NUM_THREADS=1 \
+		$(BIN)/python -m pytest --durations 20 tests/images
 
 .PHONY: manifests
 manifests: install ## Render k8s/ and the chart's README again

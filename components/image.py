@@ -4,5 +4,6 @@ import os
 
 from shadowprice import __version__
 
-BASE_IMAGE = os.environ.get("SHADOWPRICE_PIPELINE_IMAGE", f"shadowprice/pipeline:{__version__}")
-"""Set ``SHADOWPRICE_PIPELINE_IMAGE`` when compiling to point at your own registry."""
+IMAGE = "SHADOWPRICE_PIPELINE_IMAGE"
+"""Environment variable that names another image, such as that of your own registry, when a pipeline is compiled."""
+BASE_IMAGE = os.environ.get(IMAGE, f"shadowprice/pipeline:{__version__}")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # A base and a builder for the images where no image can be pulled: Debian bookworm with its Python 3.11, made by
-# mmdebstrap from the machine's own package sources. Kept until removed; needs mmdebstrap and buildah, and root.
+# mmdebstrap from the machine's own package sources. Kept until removed, in SHADOWPRICE_IMAGE_CACHE where that is set;
+# needs mmdebstrap and buildah, and root.
 #
 #     images/debian.sh && make images BASE=localhost/debian-python:3.11 BUILDER=localhost/debian-python:3.11-build
 set -euo pipefail
@@ -9,6 +10,8 @@ builder=$base-build
 for tool in mmdebstrap buildah; do
     command -v "$tool" >/dev/null || { echo "images/debian.sh: $tool is missing; apt-get install mmdebstrap buildah" >&2; exit 1; }
 done
+settings=$("${PYTHON:-python3.11}" "$(dirname "$0")/machine.py")
+eval "$settings"
 there() { buildah inspect --type image "$1" >/dev/null 2>&1; }
 if ! there "$base"; then
     work=$(mktemp -d)

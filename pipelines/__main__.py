@@ -21,6 +21,7 @@ def main() -> int:
     compiling.add_argument("folder", type=Path)
     running = commands.add_parser("run", help="run a pipeline in this process's environment")
     running.add_argument("--root", type=Path, help="where artifacts go; <workspace>/pipeline by default")
+    running.add_argument("--image", default="", help="run every step in a container of it, by what DOCKER_HOST names")
     uploading = commands.add_parser("upload", help="upload a pipeline to a backend")
     scheduling = commands.add_parser("schedule", help="run a pipeline on a backend at times of a clock")
     scheduling.add_argument("--cron", default="0 2 * * * *", help="six fields, the first seconds; UTC")
@@ -57,7 +58,7 @@ def _do(given: argparse.Namespace) -> int:
         if "workspace" not in parameters:
             raise InvalidInput("name the folder that outlives the run: --set workspace=FOLDER", field="workspace")
         root = given.root or Path(parameters["workspace"]) / "pipeline"
-        run(given.pipeline, root, parameters)
+        run(given.pipeline, root, parameters, image=given.image)
         return 0
 
     from pipelines.backend import schedule, upload

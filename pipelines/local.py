@@ -14,9 +14,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from components.image import IMAGE
 from shadowprice.errors import ShadowpriceError
 
 PIPELINES = ("train", "resolve", "delivery", "vouchers", "reproduce")
+PATHS = ("workspace", "data")
+"""Arguments of pipelines that are folders."""
 
 TASK = re.compile(r"Executing task .*'([\w-]+)'")
 DONE = re.compile(r"Task .*'([\w-]+)'.* finished with status .*?(SUCCESS|FAILURE|SKIPPED)")
@@ -28,13 +31,14 @@ class PipelineFailed(ShadowpriceError):
     """A step of a pipeline failed; the message names the step, the reason and the log."""
 
 
-def run(pipeline: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, float]:
+def run(pipeline: str, root: Path, arguments: Mapping[str, Any], *, image: str = "") -> dict[str, float]:
     """Run a pipeline in a process of its own and return the seconds of each step.
 
     Args:
         pipeline: name of a module of this package that has ``<name>_pipeline``.
         root: where artifacts go; the log is ``<root>/<pipeline>.log``.
         arguments: of the pipeline.
+        image: run every step in a container of it (:mod:`pipelines.containers`); empty runs them as processes.
 
     Raises:
         PipelineFailed: a step failed.
@@ -50,14 +54,18 @@ def run(pipeline: str, root: Path, arguments: Mapping[str, Any]) -> dict[str, fl
         pipeline,
         str(root),
         json.dumps(dict(arguments)),
+        *(["--containers"] if image else []),
     ]
+    environment = os.environ | ({IMAGE: image} if image else {})
     seconds: dict[str, float] = {}
     step, started = "start", time.perf_counter()
     reason: list[str] = []
     telling = False
     with (
         log.open("w") as sink,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1) as child,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1, env=environment
+        ) as child,
     ):
         assert child.stdout is not None
         try:
@@ -102,6 +110,7 @@ def main() -> None:
     parser.add_argument("pipeline", choices=PIPELINES)
     parser.add_argument("root")
     parser.add_argument("arguments", type=json.loads)
+    parser.add_argument("--containers", action="store_true", help="run every step in a container of the image")
     given = parser.parse_args()
 
     from kfp import local
@@ -111,11 +120,15 @@ def main() -> None:
     # Before the pipeline is imported, which builds it.
     os.environ[LOCAL] = "1"
 
-    local.init(
-        runner=local.SubprocessRunner(use_venv=False),
-        pipeline_root=str(Path(given.root).resolve()),
-        raise_on_error=True,
-    )
+    root = Path(given.root).resolve()
+    runner: Any = local.SubprocessRunner(use_venv=False)
+    if given.containers:
+        from pipelines.containers import in_containers
+
+        paths = {name: str(Path(given.arguments[name]).resolve()) for name in PATHS if given.arguments.get(name)}
+        given.arguments |= paths
+        runner = in_containers(root, given.arguments)
+    local.init(runner=runner, pipeline_root=str(root), raise_on_error=True)
     getattr(import_module(f"pipelines.{given.pipeline}"), f"{given.pipeline}_pipeline")(**given.arguments)
 
 

@@ -1,30 +1,42 @@
-"""Images built here and the rendered chart run with them; only when asked for, as it takes minutes and root."""
+"""Images built here, and the rendered chart and the pipelines run with them; only when asked for: minutes, as root."""
 
 from __future__ import annotations
 
 import json
 import os
-import runpy
 import shutil
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import httpx
+import machine
 import pytest
-from containers import BASE, BUILDER, ROOT, Container, Pods, command
+from containers import BASE, BUILDER, ROOT, USER, Container, Pods, command
+
+from pipelines.local import run
 
 ASKED = "SHADOWPRICE_TEST_IMAGES"
-SMALL_WORLD = {"customers": 1500, "merchants": 400, "both": 40}
+TRAINING = {
+    "options": {"customers": 1500, "merchants": 400, "both": 40},
+    "recipe": "dnn",
+    "epochs": 40,
+    "workers": 0,
+}
+"""A small run of the training pipeline."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     asked = os.environ.get(ASKED, "").split()
     for item in items:
-        if not item.path.is_relative_to(Path(__file__).parent):
+        fixtures = getattr(item, "fixturenames", ())
+        if not item.path.is_relative_to(Path(__file__).parent) or "tools" not in fixtures:
             continue
-        role = "pipeline" if "pipeline_image" in getattr(item, "fixturenames", ()) else "serving"
+        role = "pipeline" if "pipeline_image" in fixtures else "serving"
         if role not in asked:
             item.add_marker(pytest.mark.skip(reason=f"make test-images runs it ({ASKED} names no {role})"))
 
@@ -34,33 +46,29 @@ def tools(tmp_path_factory: pytest.TempPathFactory, missing: Callable[[str], Any
     """What building and running takes, configured for a machine without a service manager."""
     if os.geteuid() != 0:
         missing("images are built and run as root here")
-    for name in ("buildah", "podman", "runc", "mmdebstrap"):
+    for name in ("buildah", "podman", "runc", "mmdebstrap", "docker-registry"):
         if shutil.which(name) is None:
-            missing(f"{name} is missing; apt-get install buildah podman runc mmdebstrap")
-    if "CONTAINERS_CONF" not in os.environ:
-        path = tmp_path_factory.mktemp("containers") / "containers.conf"
-        path.write_text(runpy.run_path(str(ROOT / "images" / "build.py"))["QUIET_HOST"])
-        os.environ["CONTAINERS_CONF"] = str(path)
+            missing(f"{name} is missing; apt-get install buildah podman runc mmdebstrap docker-registry")
+    os.environ.update(machine.settings(os.environ, tmp_path_factory.mktemp("containers")))
 
 
 @pytest.fixture(scope="session")
-def built(tools: None) -> Callable[[str], str]:
+def built(tools: None, missing: Callable[[str], Any]) -> Callable[[str], str]:
     """Builds the image of a role, or takes it from the layers that are there, and gives its name."""
     if not (os.environ.get("BASE") and os.environ.get("BUILDER")):
         command(str(ROOT / "images" / "debian.sh"))
+    base, builder = os.environ.get("BASE") or BASE, os.environ.get("BUILDER") or BUILDER
+    refused = subprocess.run(
+        ["podman", "run", "--rm", "--network=none", base, "true"], capture_output=True, text=True, check=False
+    )
+    if refused.returncode:
+        missing(f"this machine lets no container run: {refused.stderr.strip()[-500:]}")
 
+    # Even where no layer is made again, buildah reads all that is copied to find that out.
+    @cache
     def build(role: str) -> str:
-        base, builder = os.environ.get("BASE") or BASE, os.environ.get("BUILDER") or BUILDER
-        done = command(
-            sys.executable,
-            str(ROOT / "images" / "build.py"),
-            role,
-            "--base",
-            base,
-            "--builder",
-            builder,
-            "--tool=buildah",
-        )
+        script = str(ROOT / "images" / "build.py")
+        done = command(sys.executable, script, role, "--base", base, "--builder", builder, "--tool=buildah")
         return done.strip().splitlines()[-1]
 
     return build
@@ -78,23 +86,93 @@ def ledger_image(built: Callable[[str], str]) -> str:
 
 @pytest.fixture(scope="session")
 def pipeline_image(built: Callable[[str], str]) -> str:
-    return built("pipeline")
+    return f"localhost/{built('pipeline')}"
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace as a training run leaves it, without a price."""
-    workspace = tmp_path_factory.mktemp("trained") / "workspace"
-    options = json.dumps(SMALL_WORLD)
-    settings = {"workspace": workspace, "options": options, "recipe": "dnn", "epochs": 40, "workers": 0}
-    subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "pipelines", "run", "train"]
-        + [f"--set={name}={value}" for name, value in settings.items()],
-        check=True,
-        cwd=ROOT,
-    )
-    assert (workspace / "model" / "heads.safetensors").exists()
-    return workspace
+def trained(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace as a training run on this machine leaves it, without a price."""
+    folder = tmp_path_factory.mktemp("trained")
+    run("train", folder / "pipeline", TRAINING | {"workspace": str(folder / "workspace")})
+    return folder / "workspace"
+
+
+@pytest.fixture(scope="session")
+def docker_host(
+    tools: None,
+    tmp_path_factory: pytest.TempPathFactory,
+    eventually: Callable[..., None],
+) -> Iterator[str]:
+    """Address of podman's service, which speaks Docker's API; gone after the tests."""
+    path = tmp_path_factory.mktemp("docker") / "docker.sock"
+    address = f"unix://{path}"
+    service = subprocess.Popen(["podman", "system", "service", "--time=0", address])
+    try:
+        eventually(path.exists)
+        yield address
+    finally:
+        service.terminate()
+        service.wait(timeout=20)
+
+
+@pytest.fixture(scope="session")
+def in_image(docker_host: str, pipeline_image: str) -> Callable[..., dict[str, float]]:
+    """Runs a pipeline with every step in a container of the project's image; gives the seconds of each step."""
+
+    def start(pipeline: str, root: Path, arguments: dict[str, Any]) -> dict[str, float]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("DOCKER_HOST", docker_host)
+            return run(pipeline, root, arguments, image=pipeline_image)
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def trained_in_image(in_image: Callable[..., dict[str, float]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a workspace, which containers of the pipeline image have made, and of their artifacts."""
+    folder = tmp_path_factory.mktemp("in-image")
+    # Containers reach the workspace by its path, as another user.
+    for parent in (folder, *folder.parents[:2]):
+        parent.chmod(parent.stat().st_mode | 0o011)
+    (folder / "workspace").mkdir()
+    os.chown(folder / "workspace", USER, USER)
+    in_image("train", folder / "pipeline", TRAINING | {"workspace": str(folder / "workspace")})
+    return folder
+
+
+@pytest.fixture(scope="session")
+def registry(
+    tools: None,
+    free_port: Callable[[], int],
+    eventually: Callable[..., None],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[str]:
+    """Host and port of an empty registry of images and charts; gone after the tests."""
+    folder, host = tmp_path_factory.mktemp("registry"), f"127.0.0.1:{free_port()}"
+    settings = {
+        "version": "0.1",
+        "log": {"level": "error", "accesslog": {"disabled": True}},
+        "storage": {"filesystem": {"rootdirectory": str(folder / "data")}},
+        "http": {"addr": host, "secret": uuid.uuid4().hex},
+    }
+    (folder / "config.yml").write_text(json.dumps(settings))  # JSON is YAML
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(["docker-registry", "serve", str(folder / "config.yml")], stdout=log, stderr=log)
+    try:
+
+        def ready() -> bool:
+            assert process.poll() is None, (folder / "log").read_text()
+            try:
+                return httpx.get(f"http://{host}/v2/", timeout=1).status_code == 200
+            except httpx.HTTPError:
+                return False
+
+        eventually(ready)
+        yield host
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+        shutil.rmtree(folder / "data", ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BASE = "localhost/debian-python:3.11"
 BUILDER = "localhost/debian-python:3.11-build"
 USER = 10001
+GRPC = 8081
 READY_SECONDS = 180.0
 
 
@@ -94,7 +95,7 @@ class Pods:
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
         values = merged(values_of(CHART / "ci" / "one-node-values.yaml"), "campaign", "world")
-        self.objects = render(values)
+        self.objects = render(merged(values, "predictor.grpc", {"enabled": True, "port": GRPC}))
         self._mark = uuid.uuid4().hex[:8]
         self._network = f"shadowprice-{self._mark}"
         self._started: list[Container] = []
@@ -106,7 +107,7 @@ class Pods:
         for claim in (entry for entry in self.objects if entry["kind"] == "PersistentVolumeClaim"):
             name = claim["metadata"]["name"]
             self._volumes.append(self._own(name))
-            folder = Path(command("podman", "volume", "create", self._own(name)).strip())
+            command("podman", "volume", "create", self._own(name))
             folder = Path(json.loads(command("podman", "volume", "inspect", self._own(name)))[0]["Mountpoint"])
             if name.endswith("-workspace"):
                 command("cp", "-a", f"{self._workspace}/.", str(folder))

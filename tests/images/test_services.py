@@ -3,14 +3,18 @@
 import json
 import re
 
+import grpc
 import httpx
 import pytest
-from containers import USER, Container, Pods, command
+from containers import GRPC, USER, Container, Pods, command
+from kserve import InferInput, InferRequest, InferResponse
+from kserve.protocol.grpc.grpc_predict_v2_pb2_grpc import GRPCInferenceServiceStub
 from prometheus_client.parser import text_string_to_metric_families
 
 from shadowprice.price import PriceRecord
 
 pytestmark = pytest.mark.timeout(1500)
+NAMES = ("request_id", "account_id", "side")
 
 
 def value(page: str, sample: str, **labels: str) -> float:
@@ -23,8 +27,8 @@ def value(page: str, sample: str, **labels: str) -> float:
 
 
 @pytest.mark.parametrize("role", ["serving", "ledger"])
-def test_an_image_is_small_labelled_and_keeps_nothing_of_the_machine_it_was_built_on(role, request) -> None:
-    image = request.getfixturevalue(f"{role}_image")
+def test_an_image_is_small_labelled_and_keeps_nothing_of_the_machine_it_was_built_on(role, built) -> None:
+    image = built(role)
     [found] = json.loads(command("podman", "image", "inspect", image))
     assert found["User"] == f"{USER}:{USER}"
     assert found["Labels"]["org.opencontainers.image.version"] == image.rpartition(":")[2]
@@ -43,7 +47,7 @@ def test_an_image_is_small_labelled_and_keeps_nothing_of_the_machine_it_was_buil
 
 
 @pytest.mark.parametrize("service", ["ledger", "predictor"])
-def test_a_service_runs_as_the_chart_says(service: str, request) -> None:
+def test_a_service_runs_as_the_chart_says(service: str, pods: Pods, request) -> None:
     container: Container = request.getfixturevalue(service)
     status = container.inside("cat /proc/1/status").stdout
     fields = dict(line.split(":", 1) for line in status.splitlines())
@@ -68,16 +72,15 @@ def test_the_rendered_resolve_publishes_a_certified_price(pods: Pods, first_pric
 
 def test_inference_in_both_protocols_is_authorised_and_counted(predictor: Container, ledger: Container) -> None:
     requests = [("r1", "nobody", "customer"), ("r2", "nobody", "merchant")]
-    names = ("request_id", "account_id", "side")
     v1 = httpx.post(
         f"{predictor.url}/v1/models/world:predict",
-        json={"instances": [dict(zip(names, r, strict=True)) for r in requests]},
+        json={"instances": [dict(zip(NAMES, r, strict=True)) for r in requests]},
         timeout=30,
     )
     assert v1.status_code == 200, v1.text
     first = v1.json()["predictions"]
     assert [entry["reason"] for entry in first] == ["cold_start", "cold_start"]
-    columns = zip(names, zip(*requests, strict=True), strict=True)
+    columns = zip(NAMES, zip(*requests, strict=True), strict=True)
     inputs = [{"name": name, "datatype": "BYTES", "shape": [2], "data": list(data)} for name, data in columns]
     v2 = httpx.post(f"{predictor.url}/v2/models/world/infer", json={"inputs": inputs}, timeout=30)
     assert v2.status_code == 200, v2.text
@@ -89,6 +92,19 @@ def test_inference_in_both_protocols_is_authorised_and_counted(predictor: Contai
     authorised = value(page, "shadowprice_authorized_minor_units_total")
     assert authorised == sum(entry["incentive"] for entry in first)
     assert value(httpx.get(f"{predictor.url}/metrics").text, "shadowprice_cold_start_total") >= 2
+
+
+def test_inference_over_grpc_gives_the_same_answer(predictor: Container) -> None:
+    inputs = [InferInput(n, [1], "BYTES", [v]) for n, v in zip(NAMES, ("g1", "nobody", "merchant"), strict=True)]
+    with grpc.insecure_channel(f"{predictor.address}:{GRPC}") as channel:
+        message = InferRequest("world", inputs).to_grpc()
+        answer = InferResponse.from_grpc(GRPCInferenceServiceStub(channel).ModelInfer(message, timeout=30))
+    found = {output.name: output.as_numpy().tolist() for output in answer.outputs}
+    body = {"instances": [{"request_id": "g1", "account_id": "nobody", "side": "merchant"}]}
+    again = httpx.post(f"{predictor.url}/v1/models/world:predict", json=body, timeout=30).json()["predictions"]
+    # The same request over HTTP: what was promised stands.
+    assert again[0]["reason"] == "repeat"
+    assert found["incentive"] == [again[0]["incentive"]]
 
 
 def test_a_decision_outlives_its_ledger(pods: Pods, predictor: Container, ledger: Container) -> None:

@@ -1,0 +1,73 @@
+"""``python images/push.py <registry>``: push the built images and the chart, and print the values that pin them.
+
+What is printed is what ``helm install --set`` takes: repository and digest of every image, as the registry has them.
+The images come from where ``make images`` left them, by buildah; the chart goes by Helm 4 to ``<registry>/charts``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import machine
+from build import ROLES, ROOT, CannotBuild, version
+from helm_python import HelmError, RegistryClient, package
+
+CHART = ROOT / "helm" / "shadowprice"
+
+
+def main() -> int:
+    """Command line; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Push images and chart.")
+    parser.add_argument("registry", help="host, or host and path")
+    parser.add_argument("roles", nargs="*", metavar="ROLE", help=f"of {', '.join(ROLES)}; all by default")
+    parser.add_argument("--repository", default="shadowprice", help="an image is <registry>/<repository>/<role>")
+    parser.add_argument("--plain-http", action="store_true", help="the registry has no TLS")
+    given = parser.parse_args()
+    try:
+        if unknown := sorted(set(given.roles) - set(ROLES)):
+            raise CannotBuild(f"no image {', '.join(unknown)}; there are {', '.join(ROLES)}")
+        for role in given.roles or ROLES:
+            name = f"{given.repository}/{role}"
+            digest = push_image(f"{name}:{version()}", f"{given.registry}/{name}:{version()}", given.plain_http)
+            print(f"images.{role}.repository={given.registry}/{name}")
+            print(f"images.{role}.digest={digest}", flush=True)
+        print(f"chart {push_chart(given.registry, given.plain_http)}")
+    except (CannotBuild, HelmError) as error:
+        print(f"make push: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def push_image(image: str, target: str, plain_http: bool) -> str:
+    """Push an image of this machine and give the digest of its manifest in the registry.
+
+    Raises:
+        CannotBuild: it is not here, or the registry does not take it; buildah's last words are above.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        digest = Path(scratch, "digest")
+        command = ["buildah", "push", "--quiet", "--digestfile", str(digest), f"--tls-verify={not plain_http}".lower()]
+        environment = os.environ | machine.settings(os.environ, Path(scratch))
+        done = subprocess.run([*command, image, f"docker://{target}"], env=environment, check=False)
+        if done.returncode:
+            raise CannotBuild(f"buildah could not push {image} to {target}; its last lines above say why")
+        return digest.read_text().strip()
+
+
+def push_chart(registry: str, plain_http: bool) -> str:
+    """Package the chart, push it to ``<registry>/charts`` and give its reference by digest."""
+    remote = f"oci://{registry}/charts"
+    with tempfile.TemporaryDirectory() as scratch, RegistryClient(plain_http=plain_http) as client:
+        archive = package(CHART, destination=scratch)
+        client.push(archive, remote, plain_http=plain_http)
+        found = client.resolve(f"{remote}/{Path(archive).stem.rpartition('-')[0]}:{version()}")
+    return f"{remote}/shadowprice@{found['digest']}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

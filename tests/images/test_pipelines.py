@@ -1,0 +1,96 @@
+"""Training and re-solve with every step in a container of the project's own image, beside the same run without."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from containers import USER
+from safetensors.numpy import load_file
+
+from pipelines.local import PipelineFailed, run
+from shadowprice.price import PriceRecord
+
+pytestmark = pytest.mark.timeout(1800)
+
+
+@pytest.fixture(scope="module")
+def prices(
+    in_image: Callable[..., dict[str, float]], trained_in_image: Path, trained: Path
+) -> tuple[PriceRecord, PriceRecord]:
+    """What a re-solve has published: in the image, and as processes of this machine."""
+    arguments = {"workspace": str(trained_in_image / "workspace")}
+    steps = in_image("resolve", trained_in_image / "pipeline", arguments)
+    assert list(steps) == ["measure", "solve", "publish"]
+    run("resolve", trained.parent / "pipeline", {"workspace": str(trained)})
+    return record(trained_in_image / "workspace"), record(trained)
+
+
+def record(workspace: Path) -> PriceRecord:
+    [path] = sorted((workspace / "prices" / "world").glob("*.json"))
+    return PriceRecord.from_json(path.read_text())
+
+
+def test_the_image_learns_the_model_that_this_machine_learns(trained_in_image: Path, trained: Path) -> None:
+    ours, theirs = (folder / "model" for folder in (trained_in_image / "workspace", trained))
+    heads, expected = load_file(ours / "heads.safetensors"), load_file(theirs / "heads.safetensors")
+    assert heads.keys() == expected.keys()
+    for name, values in expected.items():
+        np.testing.assert_allclose(heads[name], values, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_the_price_published_by_the_image_is_certified_and_spends_the_budget(prices) -> None:
+    price, _ = prices
+    assert (price.version, price.status) == (1, "optimal")
+    assert abs(price.gap) <= 1e-6
+    assert price.violation <= 1e-9
+    assert price.prices["budget"] > 0
+    # A price above zero means that the money left, and no more, is spent on the traffic that is expected.
+    assert price.plan[-1] == pytest.approx(price.remaining, rel=0.01)
+
+
+def test_it_is_the_price_that_this_machine_publishes(prices) -> None:
+    ours, theirs = prices
+    assert ours.prices == pytest.approx(theirs.prices, rel=1e-4)
+    for name in ("tie_share", "primal", "dual", "remaining", "sample_rows", "expected"):
+        assert getattr(ours, name) == pytest.approx(getattr(theirs, name), rel=1e-4, abs=1e-6), name
+
+
+def test_the_steps_ran_as_the_owner_of_the_workspace(trained_in_image: Path, prices) -> None:
+    log = json.dumps([str(path) for path in sorted((trained_in_image / "pipeline").glob("*.log"))])
+    assert "train.log" in log
+    for place in ("workspace/prices", "workspace/model", "pipeline"):
+        found = (trained_in_image / place).stat()
+        assert (found.st_uid, found.st_gid) == (USER, USER), place
+
+
+def test_a_bad_table_is_named_by_the_step_in_its_container(
+    in_image: Callable[..., Any], tmp_path: Path, examples: Path
+) -> None:
+    data, workspace = tmp_path / "data", tmp_path / "workspace"
+    for folder in (data, workspace):
+        folder.mkdir()
+    for parent in (tmp_path, *tmp_path.parents[:2]):
+        parent.chmod(parent.stat().st_mode | 0o011)
+    os.chown(workspace, USER, USER)
+    for path in examples.glob("*.csv"):
+        (data / path.name).write_text(path.read_text())
+    lines = (data / "exposure.csv").read_text().splitlines()
+    cells = lines[3].split(",")
+    cells[lines[0].split(",").index("propensity")] = "1.7"
+    lines[3] = ",".join(cells)
+    (data / "exposure.csv").write_text("\n".join(lines))
+    arguments = {"workspace": str(workspace), "dataset": "tables", "data": str(data), "workers": 0}
+    with pytest.raises(PipelineFailed, match=r"(?s)exposure.*propensity.*2"):
+        in_image("train", tmp_path / "pipeline", arguments)
+    assert not list(workspace.iterdir())
+
+
+def test_a_workspace_of_roots_is_refused(in_image: Callable[..., Any], tmp_path: Path) -> None:
+    with pytest.raises(PipelineFailed, match="belongs to root"):
+        in_image("resolve", tmp_path / "pipeline", {"workspace": str(tmp_path)})

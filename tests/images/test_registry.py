@@ -1,0 +1,101 @@
+"""Images and chart in a registry: what comes back is what went there."""
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from build import version
+from containers import ROOT, command
+from helm_python import Chart, RegistryClient
+from rendering import CASES, CHART, NAMESPACE, RELEASE, render, values_of
+
+MANIFESTS = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def pushed(registry: str, ledger_image: str) -> dict[str, str]:
+    """What the push command printed: values by name, and the chart's reference."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "images" / "push.py"), registry, "ledger", "--plain-http"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    *values, chart = done.stdout.splitlines()
+    return dict(line.split("=", 1) for line in values) | {"chart": chart.removeprefix("chart ")}
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[list[str]]:
+    """podman of another machine: one that has none of the images of this one."""
+    podman = ["podman", f"--root={tmp_path / 'storage'}", f"--runroot={tmp_path / 'run'}"]
+    yield podman
+    command(*podman, "system", "reset", "--force", check=False)
+
+
+def test_an_image_comes_back_with_its_digest_and_runs(
+    registry: str, pushed: dict[str, str], ledger_image: str, elsewhere: list[str]
+) -> None:
+    name, digest = pushed["images.ledger.repository"], pushed["images.ledger.digest"]
+    answer = httpx.get(
+        f"http://{registry}/v2/{name.removeprefix(f'{registry}/')}/manifests/{version()}", headers={"Accept": MANIFESTS}
+    )
+    assert digest == f"sha256:{hashlib.sha256(answer.content).hexdigest()}"
+    command(*elsewhere, "pull", "--quiet", "--tls-verify=false", f"{name}@{digest}")
+    [there] = json.loads(command(*elsewhere, "image", "inspect", f"{name}@{digest}"))
+    [here] = json.loads(command("podman", "image", "inspect", ledger_image))
+    assert there["Digest"] == digest
+    # The id is the digest of the configuration, which names every layer by the digest of its content.
+    assert there["Id"] == here["Id"] == answer.json()["config"]["digest"].removeprefix("sha256:")
+    assert there["RootFS"] == here["RootFS"]
+
+
+def test_the_chart_comes_back_with_its_digest_and_renders_the_same_objects(
+    registry: str, pushed: dict[str, str], tmp_path: Path
+) -> None:
+    reference, _, digest = pushed["chart"].partition("@")
+    repository = reference.removeprefix(f"oci://{registry}/")
+    manifest = httpx.get(f"http://{registry}/v2/{repository}/manifests/{version()}", headers={"Accept": MANIFESTS})
+    assert digest == f"sha256:{hashlib.sha256(manifest.content).hexdigest()}"
+    with RegistryClient(plain_http=True) as client:
+        client.pull(reference, version=version(), destination=tmp_path, plain_http=True)
+    [archive] = tmp_path.glob("*.tgz")
+    [layer] = manifest.json()["layers"]
+    assert layer["digest"] == f"sha256:{hashlib.sha256(archive.read_bytes()).hexdigest()}"
+    values = values_of(CASES[0])
+    with Chart.load(CHART) as local, Chart.load_archive(archive.read_bytes()) as pulled:
+        rendered = [chart.render(values, name=RELEASE, namespace=NAMESPACE) for chart in (local, pulled)]
+    assert rendered[0] == rendered[1]
+
+
+def test_the_printed_values_make_the_chart_ask_for_what_was_pushed(pushed: dict[str, str]) -> None:
+    values = values_of(CHART / "ci" / "one-node-values.yaml")
+    image = {field: pushed[f"images.ledger.{field}"] for field in ("repository", "digest")}
+    objects = render(values | {"images": {"ledger": image}})
+    asked = {
+        container["image"]
+        for entry in objects
+        if entry["kind"] == "Deployment"
+        for container in entry["spec"]["template"]["spec"]["containers"]
+    }
+    assert asked == {"{repository}@{digest}".format(**image)}
+
+
+def test_a_registry_that_does_not_answer_is_named(ledger_image: str, free_port) -> None:
+    host = f"127.0.0.1:{free_port()}"
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "images" / "push.py"), host, "ledger", "--plain-http"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert f"make push: buildah could not push shadowprice/ledger:{version()} to {host}" in done.stderr
+    assert "Traceback" not in done.stderr
