@@ -77,6 +77,13 @@ class Features:
         )
         self._complained = -np.inf
 
+    def remembered(self, side: Side, account_ids: Sequence[str]) -> Embeddings | None:
+        """What :meth:`read` would give, where nobody must be waited for: all are remembered."""
+        now = self._clock()
+        if self._recent is None or any(self._recent.get((side, name), now) is None for name in account_ids):
+            return None
+        return self.read(side, account_ids)
+
     def read(self, side: Side, account_ids: Sequence[str]) -> Embeddings:
         """Embeddings of ``account_ids``, which may repeat; each account is read once."""
         now = self._clock()

@@ -8,13 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from functools import wraps
 from typing import Any
 
 import orjson
+from starlette.requests import Request
+from starlette.responses import Response
 
 from serving.ledger.guard import permits
 from serving.limits import MAX_BODY_BYTES
-from serving.web import BodyTooLarge, refusal
+from serving.web import BodyTooLarge, read_body, refusal
 from shadowprice.errors import ShadowpriceError, Unavailable
 
 logger = logging.getLogger("serving")
@@ -104,6 +107,16 @@ class Front:
                 return await handler(body)
         except TimeoutError:
             raise Unavailable(f"no answer within {self._seconds:.0f} s; send the request again") from None
+
+
+def in_framework(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    """The handler as an endpoint of the framework, which describes it and answers other methods."""
+
+    @wraps(handler)
+    async def endpoint(request: Request) -> Response:
+        return Response(await handler(await read_body(request)), media_type="application/json")
+
+    return endpoint
 
 
 def check_token(shown: str, token: str | None) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from queue import SimpleQueue
-from threading import Thread
+from collections.abc import Awaitable, Callable, Sequence
 
 from serving.protocol import Answers, Requests
 from shadowprice.errors import Unavailable
 
 Outcome = Answers | Exception
-AnswerAll = Callable[[Sequence[Requests]], Sequence[Outcome]]
+AnswerAll = Callable[[Sequence[Requests]], Awaitable[Sequence[Outcome]]]
 """What each call is given, in order: its answers, or the error it is refused with."""
 
-THREADS = 3
+AT_ONCE = 3
 """Gatherings in flight: while one waits for the ledger, another decides."""
 MAX_WAITING = 20_000
 """Requests that may wait; more are refused, since their callers would have given up before their turn."""
@@ -24,26 +22,25 @@ Call = tuple[Requests, "asyncio.Future[Answers]"]
 
 
 class Gatherer:
-    """Between the event loop, which reads calls, and a few threads, which answer many of them at a time.
+    """Between callers and what answers many of them at a time, on one event loop.
 
-    Reading features, deciding and authorising cost nearly as much for one request as for fifty. So a
-    thread takes all calls that wait when it becomes free, as the ledger's writer takes jobs: alone, a
-    call waits for nobody; under load, the work per call falls. Used from one event loop.
+    Reading features, deciding and authorising cost nearly as much for one request as for fifty. So when
+    a gathering may begin it takes all calls that wait, as the ledger's writer takes jobs: alone, a call
+    waits for nobody; under load, the work per call falls.
 
-    answer_all  answers calls on a thread; called by several at once
+    answer_all  answers calls together; several of it may be under way
     most        requests of all calls of one gathering, at most; a longer call goes alone
+    at_once     gatherings under way
     """
 
-    def __init__(self, answer_all: AnswerAll, most: int, threads: int = THREADS) -> None:
+    def __init__(self, answer_all: AnswerAll, most: int, at_once: int = AT_ONCE) -> None:
         self._answer_all = answer_all
         self._most = most
         self._waiting: deque[Call] = deque()
         self._requests = 0
-        self._idle = threads
+        self._idle = at_once
         self._due = False
-        self._work: SimpleQueue[tuple[asyncio.AbstractEventLoop, list[Call]]] = SimpleQueue()
-        for number in range(threads):
-            Thread(target=self._run, name=f"decide-{number}", daemon=True).start()
+        self._under_way: set[asyncio.Task[None]] = set()
 
     async def answer(self, requests: Requests) -> Answers:
         """What ``answer_all`` gives these requests, or the error it gives.
@@ -73,22 +70,18 @@ class Gatherer:
                 size += len(calls[-1][0])
             self._requests -= size
             self._idle -= 1
-            self._work.put((loop, calls))
+            task = loop.create_task(self._gathering(loop, calls))
+            self._under_way.add(task)
+            task.add_done_callback(self._under_way.discard)
 
-    def _run(self) -> None:
-        while True:
-            loop, calls = self._work.get()
-            try:
-                outcomes = self._answer_all([requests for requests, _ in calls])
-            except Exception as error:  # a fault of ours: each caller is told, and this thread goes on
-                outcomes = [error] * len(calls)
-            try:
-                loop.call_soon_threadsafe(self._deliver, loop, calls, outcomes)
-            except RuntimeError:  # the loop was closed: the service stops
-                return
-
-    def _deliver(self, loop: asyncio.AbstractEventLoop, calls: Sequence[Call], outcomes: Sequence[Outcome]) -> None:
-        self._idle += 1
+    async def _gathering(self, loop: asyncio.AbstractEventLoop, calls: Sequence[Call]) -> None:
+        outcomes: Sequence[Outcome]
+        try:
+            outcomes = await self._answer_all([requests for requests, _ in calls])
+        except Exception as error:  # a fault of ours: each caller is told
+            outcomes = [error] * len(calls)
+        finally:
+            self._idle += 1
         for (_, future), outcome in zip(calls, outcomes, strict=True):
             if future.done():  # the caller went away; what was promised stands in the ledger
                 continue
@@ -96,5 +89,4 @@ class Gatherer:
                 future.set_exception(outcome)
             else:
                 future.set_result(outcome)
-        if self._waiting:
-            self._hand_out(loop)
+        self._hand_out(loop)

@@ -1,14 +1,16 @@
-"""The predictor's side of authorising: one keep-alive connection per thread."""
+"""The predictor's side of authorising, over connections that are kept."""
 
 from __future__ import annotations
 
+import asyncio
 import http.client
+from contextlib import suppress
 from dataclasses import dataclass
-from threading import local
 from urllib.parse import urlsplit
 
 import orjson
 
+from serving.connection import Connection, connect
 from shadowprice.campaign import Side
 from shadowprice.errors import Conflict, InvalidInput, Unavailable
 
@@ -53,7 +55,7 @@ class Authorised:
 
 
 class Authoriser:
-    """Asks the ledger of one campaign, showing ``token`` where it wants one. Safe to share between threads."""
+    """Asks the ledger of one campaign, showing ``token`` where it wants one. Of one event loop, but for ``check``."""
 
     def __init__(self, url: str, campaign: str, token: str | None = None) -> None:
         parts = urlsplit(url)
@@ -61,10 +63,14 @@ class Authoriser:
             raise InvalidInput(f"must look like http://host:port, got {url!r}", field="ledger_url")
         self._host, self._port = parts.hostname, parts.port or 80
         self._campaign = campaign
-        self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        self._threads = local()
+        shown = "" if token is None else f"Authorization: Bearer {token}\r\n"
+        self._head = (
+            f"POST /v1/authorizations HTTP/1.1\r\nHost: {parts.netloc}\r\n{shown}"
+            "Content-Type: application/json\r\nContent-Length: "
+        ).encode()
+        self._idle: list[Connection] = []
 
-    def authorise(self, proposals: Proposals, *, model_version: str, price_version: int) -> Authorised:
+    async def authorise(self, proposals: Proposals, *, model_version: str, price_version: int) -> Authorised:
         """Record the proposals, all or none, and return what stands for each, in order.
 
         Raises:
@@ -79,7 +85,7 @@ class Authoriser:
                 "items": proposals,
             }
         )
-        status, answer = self._exchange("POST", "/v1/authorizations", body)
+        status, answer = await self._exchange(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
         try:
             content = orjson.loads(answer)
             if status == Conflict.status:
@@ -94,16 +100,17 @@ class Authoriser:
             raise Unavailable("the ledger answers for other requests than it was asked about")
         return authorised
 
-    def close(self) -> None:
-        """Close the connection of the thread that calls."""
-        connection: http.client.HTTPConnection | None = getattr(self._threads, "connection", None)
-        if connection is not None:
-            connection.close()
-            self._threads.connection = None
-
     def check(self) -> None:
-        """Make sure that the ledger answers and keeps this campaign, or :class:`Unavailable`."""
-        status, answer = self._exchange("GET", "/readyz", None)
+        """Make sure that the ledger answers and keeps this campaign, or :class:`Unavailable`. Waits; for threads."""
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_SECONDS)
+        try:
+            connection.request("GET", "/readyz")
+            response = connection.getresponse()
+            status, answer = response.status, response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise self._silent(error) from error
+        finally:
+            connection.close()
         try:
             campaign = orjson.loads(answer).get("campaign")
         except (orjson.JSONDecodeError, AttributeError):
@@ -111,30 +118,35 @@ class Authoriser:
         if status != 200 or campaign != self._campaign:
             raise Unavailable(f"the ledger is not ready for {self._campaign!r} ({status}, campaign {campaign!r})")
 
-    def _exchange(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
-        fresh = getattr(self._threads, "connection", None) is None
-        try:
-            return self._once(method, path, body)
-        except (OSError, http.client.HTTPException) as error:
-            # A kept connection may have been closed meanwhile. Authorising is idempotent, so once more.
-            if not fresh and not isinstance(error, TimeoutError):
-                try:
-                    return self._once(method, path, body)
-                except (OSError, http.client.HTTPException) as again:
-                    error = again
-            raise Unavailable(f"the ledger at {self._host}:{self._port} does not answer: {error!r}") from error
+    def close(self) -> None:
+        """Close what is kept."""
+        while self._idle:
+            self._idle.pop().close()
 
-    def _once(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
-        connection: http.client.HTTPConnection | None = getattr(self._threads, "connection", None)
-        if connection is None:
-            connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_SECONDS)
-            self._threads.connection = connection
+    async def _exchange(self, request: bytes) -> tuple[int, bytes]:
         try:
-            content = {"content-type": "application/json"} if body else {}
-            connection.request(method, path, body, self._headers | content)
-            response = connection.getresponse()
-            return response.status, response.read()
-        except BaseException:
-            connection.close()
-            self._threads.connection = None
-            raise
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                kept = self._kept()
+                if kept is not None:
+                    # It may have been closed meanwhile. Authorising is idempotent, so once more.
+                    with suppress(OSError):
+                        return await self._once(kept, request)
+                return await self._once(await connect(self._host, self._port), request)
+        except OSError as error:
+            raise self._silent(error) from error
+
+    async def _once(self, connection: Connection, request: bytes) -> tuple[int, bytes]:
+        answer = await connection.exchange(request)
+        if connection.open:
+            self._idle.append(connection)
+        return answer
+
+    def _kept(self) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.open:
+                return connection
+        return None
+
+    def _silent(self, error: Exception) -> Unavailable:
+        return Unavailable(f"the ledger at {self._host}:{self._port} does not answer: {error!r}")

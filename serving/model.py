@@ -49,7 +49,7 @@ class CampaignModel(kserve.Model):  # type: ignore[misc]
         headers: dict[str, str] | None = None,  # noqa: ARG002 - KServe calls with two arguments
         response_headers: dict[str, str] | None = None,  # noqa: ARG002
     ) -> Answers:
-        """Answer on a thread, so that health and metrics are served while the ledger writes."""
+        """Answer together with whoever else waits."""
         return await self.gatherer.answer(payload)
 
     def get_input_types(self) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ The curve is the head's, worth and cost are the campaign's, the choice is made b
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -28,7 +29,7 @@ from shadowprice.responses.heads import allowed_by
 class Ledger(Protocol):
     """What answers are authorised by; :class:`serving.ledger_client.Authoriser` is the real one."""
 
-    def authorise(self, proposals: Proposals, *, model_version: str, price_version: int) -> Authorised:
+    async def authorise(self, proposals: Proposals, *, model_version: str, price_version: int) -> Authorised:
         """Record the proposals, all or none, and return what stands for each, in order."""
 
 
@@ -42,7 +43,7 @@ class Current(Protocol):
 
 @dataclass(frozen=True)
 class Predictor:
-    """Decides for one campaign. Safe to call from several threads.
+    """Decides for one campaign, on an event loop: only the feature store is waited for on a thread.
 
     source                     price and model in force
     ledger                     what promises are authorised by
@@ -55,29 +56,29 @@ class Predictor:
     metrics: PredictorMetrics
     authorisation_required: bool = True
 
-    def answer_all(self, calls: Sequence[Requests]) -> list[Answers | Exception]:
+    async def answer_all(self, calls: Sequence[Requests]) -> list[Answers | Exception]:
         """What :meth:`answer` gives each of several calls, found together; or the error it refuses one with.
 
         A request id that stands in two of the calls is answered in the first and repeated in the second.
         """
         if len(calls) == 1:
-            return [self._outcome(calls[0])]
+            return [await self._outcome(calls[0])]
         together = Requests(*([item for call in calls for item in getattr(call, name)] for name in INPUTS))
-        found = self._outcome(together, len(calls))
+        found = await self._outcome(together, len(calls))
         if isinstance(found, Answers):
             return list(_parts(found, [len(call) for call in calls]))
         if isinstance(found, Unavailable):
             return [found] * len(calls)
         # One of the calls is refused; the others have nothing to do with it.
-        return [self._outcome(call) for call in calls]
+        return [await self._outcome(call) for call in calls]
 
-    def _outcome(self, requests: Requests, calls: int = 1) -> Answers | ShadowpriceError:
+    async def _outcome(self, requests: Requests, calls: int = 1) -> Answers | ShadowpriceError:
         try:
-            return self.answer(requests, calls)
+            return await self.answer(requests, calls)
         except ShadowpriceError as error:
             return error
 
-    def answer(self, requests: Requests, calls: int = 1) -> Answers:
+    async def answer(self, requests: Requests, calls: int = 1) -> Answers:
         """Answer n requests of any sides; what is unknown or stale degrades the answer, as ``reason`` says.
 
         Of several reasons the first of ineligible, repeat, budget_exhausted, stale_price, cold_start, explored,
@@ -100,12 +101,12 @@ class Predictor:
         failed = False
         for side in dict.fromkeys(requests.side):
             rows = [row for row in first.values() if requests.side[row] == side]
-            mine, proposals, unread = self._propose(side, rows, requests, in_force, stale, now)
+            mine, proposals, unread = await self._propose(side, rows, requests, in_force, stale, now)
             failed |= unread
             if mine:
                 proposed.append((mine, proposals))
         rows, wanted = _merged(proposed)
-        stored, unauthorised = self._authorise(wanted, in_force) if rows else (_unrecorded(wanted), False)
+        stored, unauthorised = await self._authorise(wanted, in_force) if rows else (_unrecorded(wanted), False)
         for happened, reason in ((failed, "features"), (stale, "stale_price"), (unauthorised, "unauthorised")):
             if happened:
                 self.metrics.degraded(reason, calls)
@@ -120,13 +121,17 @@ class Predictor:
             degraded=failed or stale or unauthorised,
         )
 
-    def _propose(
+    async def _propose(
         self, side: Side, rows: list[int], requests: Requests, in_force: InForce, stale: bool, now: datetime
     ) -> tuple[list[int], Proposals, bool]:
         """The rows of one side that may be given something, what it would be, and whether the store failed."""
         terms, price, model = self.campaign.terms(side), in_force.price, in_force.model
         with self.metrics.stage("features"):
-            embeddings = model.features.read(side, [requests.account_id[row] for row in rows])
+            account_ids = [requests.account_id[row] for row in rows]
+            embeddings = model.features.remembered(side, account_ids)
+            if embeddings is None:
+                loop = asyncio.get_running_loop()
+                embeddings = await loop.run_in_executor(None, model.features.read, side, account_ids)
         self.metrics.features_used(side, int((~embeddings.known).sum()), _oldest(embeddings.computed_at, now))
         allowed = allowed_by(model.heads[side], embeddings.matrix)
         if allowed is not None:
@@ -170,11 +175,11 @@ class Predictor:
         )
         return rows, proposals, embeddings.failed
 
-    def _authorise(self, proposals: Proposals, in_force: InForce) -> tuple[Authorised, bool]:
+    async def _authorise(self, proposals: Proposals, in_force: InForce) -> tuple[Authorised, bool]:
         """What stands for each proposal, and whether it stands without the ledger's word."""
         try:
             with self.metrics.stage("authorise"):
-                stored = self.ledger.authorise(
+                stored = await self.ledger.authorise(
                     proposals, model_version=in_force.model.version, price_version=in_force.price.version
                 )
             return stored, False

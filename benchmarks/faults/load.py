@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections import Counter
@@ -68,8 +69,8 @@ class Load:
             thread.join()
 
     def _call(self, url: str, campaign: str, number: int) -> None:
-        with closing(Authoriser(url, campaign)) as authoriser, LedgerClient(url) as ledger:
-            caller = _Caller(authoriser, ledger, campaign, number, self.witness)
+        with asyncio.Runner() as runner, closing(Authoriser(url, campaign)) as authoriser, LedgerClient(url) as ledger:
+            caller = _Caller(runner, authoriser, ledger, campaign, number, self.witness)
             while not self._stop.is_set():
                 try:
                     caller.step()
@@ -84,6 +85,7 @@ class Load:
 
 @dataclass
 class _Caller:
+    runner: asyncio.Runner
     authoriser: Authoriser
     ledger: LedgerClient
     campaign: str
@@ -103,7 +105,7 @@ class _Caller:
             self.serial += 1
             self.pending.append(f"caller-{self.number}-request-{self.serial}")
         asked = self.pending[:4] + (self.dice.sample(self.mine, 1) if self.mine and self.dice.random() < 0.3 else [])
-        told = self.authoriser.authorise(self._proposals(asked), model_version="m", price_version=1)
+        told = self.runner.run(self.authoriser.authorise(self._proposals(asked), model_version="m", price_version=1))
         for request_id, level, incentive in zip(told.request_id, told.level, told.incentive, strict=True):
             self.witness.answered(request_id, level, incentive)
             if request_id in self.pending:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 
+import orjson
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry, exposition
 from pydantic import AwareDatetime, TypeAdapter
@@ -16,6 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from serving.front import Application, Front, in_framework
 from serving.ledger.authorise import ceiling, entries
 from serving.ledger.events import read_events
 from serving.ledger.guard import guarded
@@ -32,6 +34,7 @@ from shadowprice.errors import InvalidRequest, NotFound, Unavailable
 AUTHORIZATIONS = TypeAdapter(Authorizations)
 RELEASES = TypeAdapter(Releases)
 TIME = TypeAdapter(AwareDatetime)
+AUTHORISE = "/v1/authorizations"
 TOLD = ("request_id", "level", "incentive", "response", "expected_cost", "propensity", "reason")
 
 
@@ -46,16 +49,16 @@ class Ledger:
         self.registry = CollectorRegistry()
         self.registry.register(self.collector)
 
-    async def authorise(self, request: Request) -> Response:
+    async def authorise(self, body: bytes) -> bytes:
         """POST /v1/authorizations."""
-        batch = parse(AUTHORIZATIONS, await read_body(request))
+        batch = parse(AUTHORIZATIONS, body)
         now = datetime.now(UTC)
         wanted = entries(self.campaign, batch, now)
         recorded = await asyncio.wrap_future(self.store.authorise(wanted, self._ceiling, microseconds(now)))
         for each in recorded:
             if each.repeat:
                 self.collector.count_repeat(each.decision.side, each.decision.level)
-        return json_response({"decisions": _told(recorded)})
+        return orjson.dumps({"decisions": _told(recorded)})
 
     async def settle(self, request: Request) -> Response:
         """POST /v1/outcomes."""
@@ -138,8 +141,8 @@ def create_app(
     hard_stop: bool,
     token: str | None = None,
     background: Sequence[Background] = (),
-) -> FastAPI:
-    """The ledger of ``campaign`` over its books, which it closes at its end.
+) -> Application:
+    """The ledger of ``campaign`` over its books, which it closes at its end; what every answer waits for is ahead.
 
     ``token`` is what callers must show, except of the metrics and the probes, which carry no names of
     accounts. ``background`` is what runs beside the endpoints while they are served, such as the sweep.
@@ -157,7 +160,7 @@ def create_app(
     app = FastAPI(title="shadowprice ledger", version="1", lifespan=lifespan, docs_url=None, redoc_url=None)
     app.openapi = partial(described, app, campaign.name)  # type: ignore[method-assign]
     for route, endpoint, method in (
-        ("/v1/authorizations", ledger.authorise, "POST"),
+        (AUTHORISE, in_framework(ledger.authorise), "POST"),
         ("/v1/outcomes", ledger.settle, "POST"),
         ("/v1/releases", ledger.release, "POST"),
         ("/v1/totals", ledger.totals, "GET"),
@@ -174,7 +177,7 @@ def create_app(
             description=endpoint.__doc__,
             openapi_extra=describe(route, campaign.name),
         )
-    return app
+    return Front(app, {AUTHORISE: ledger.authorise}, token)
 
 
 def _told(recorded: Sequence[Recorded]) -> dict[str, object]:

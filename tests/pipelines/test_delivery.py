@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -44,7 +45,7 @@ class Promised:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def authorise(self, proposals, *, model_version, price_version):
+    async def authorise(self, proposals, *, model_version, price_version):
         self.asked += proposals.request_id
         shared = set(Authorised.__dataclass_fields__) - {"repeat"}
         columns = {name: getattr(proposals, name) for name in shared}
@@ -97,7 +98,7 @@ def test_the_plan_has_exact_sizes_and_its_report_the_methods(workspace: Path) ->
 @pytest.mark.timeout(600)
 def test_the_service_repeats_the_plan(workspace: Path, predictor: Predictor) -> None:
     plan = pd.read_parquet(workspace / "plan.parquet")
-    answers = predictor.answer(ask(plan["account_id"].tolist()))
+    answers = asyncio.run(predictor.answer(ask(plan["account_id"].tolist())))
     names = [segment.name for segment in predictor.campaign.terms("customer").segments]
     sure = np.array(answers.reason) == "optimal"
     given = np.array(names)[answers.level]
@@ -131,7 +132,7 @@ def test_no_price_reaches_over_a_risk_rule_and_who_may_have_nothing_is_told_so(
     now_in_force = InForce(tempting, predictor.source.current.model)
     greedy = replace(predictor, source=SimpleNamespace(current=now_in_force))
     own = tables.account[tables.account["side"] == "customer"]
-    answers = greedy.answer(ask([*own["account_id"], "stranger"]))
+    answers = asyncio.run(greedy.answer(ask([*own["account_id"], "stranger"])))
     risk = tables.offer.sort_values("order_index")["risk_level"].to_numpy(dtype=float)
     level = answers.level[:-1]
     assert (risk[level] <= own["risk_tolerance"].to_numpy(dtype=float)).all()

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 
 import pytest
 
@@ -22,9 +20,9 @@ class Echo:
         self.gatherings = []
         self._seconds = seconds
 
-    def __call__(self, calls):
+    async def __call__(self, calls):
         self.gatherings.append([requests.request_id[0] for requests in calls])
-        time.sleep(self._seconds)
+        await asyncio.sleep(self._seconds)
         return [
             Conflict("refused") if requests.request_id[0].startswith("bad") else requests.request_id
             for requests in calls
@@ -35,7 +33,7 @@ def test_what_waits_goes_together_and_everybody_gets_his_own():
     echo = Echo(0.05)
 
     async def many():
-        gatherer = Gatherer(echo, most=1000, threads=1)
+        gatherer = Gatherer(echo, most=1000, at_once=1)
         return await asyncio.gather(*(gatherer.answer(call(f"n{i}", 1 + i % 3)) for i in range(60)))
 
     answers = asyncio.run(many())
@@ -47,7 +45,7 @@ def test_a_gathering_holds_no_more_requests_than_it_may_and_a_longer_call_goes_a
     echo = Echo()
 
     async def many():
-        gatherer = Gatherer(echo, most=10, threads=1)
+        gatherer = Gatherer(echo, most=10, at_once=1)
         sizes = [4, 4, 4, 25, 1, 1]
         await asyncio.gather(*(gatherer.answer(call(f"n{i}", size)) for i, size in enumerate(sizes)))
 
@@ -55,14 +53,14 @@ def test_a_gathering_holds_no_more_requests_than_it_may_and_a_longer_call_goes_a
     assert echo.gatherings == [["n0-0", "n1-0"], ["n2-0"], ["n3-0"], ["n4-0", "n5-0"]]
 
 
-def test_one_refusal_is_one_callers_and_a_fault_does_not_end_the_thread():
-    def fails(calls):
+def test_one_refusal_is_one_callers_and_a_fault_does_not_end_the_service():
+    async def fails(calls):
         if any(requests.request_id[0].startswith("crash") for requests in calls):
             raise ZeroDivisionError
-        return Echo()(calls)
+        return await Echo()(calls)
 
     async def several():
-        gatherer = Gatherer(fails, most=10, threads=1)
+        gatherer = Gatherer(fails, most=10, at_once=1)
         mixed = await asyncio.gather(gatherer.answer(call("a")), gatherer.answer(call("bad")), return_exceptions=True)
         crashed = await asyncio.gather(gatherer.answer(call("crash")), return_exceptions=True)
         return [*mixed, *crashed, await gatherer.answer(call("b"))]
@@ -77,7 +75,7 @@ def test_a_caller_who_gives_up_does_not_disturb_the_others():
     echo = Echo(0.05)
 
     async def several():
-        gatherer = Gatherer(echo, most=10, threads=1)
+        gatherer = Gatherer(echo, most=10, at_once=1)
         patient = asyncio.ensure_future(gatherer.answer(call("patient")))
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(gatherer.answer(call("hasty")), 0.01)
@@ -86,21 +84,24 @@ def test_a_caller_who_gives_up_does_not_disturb_the_others():
     assert asyncio.run(several()) == ["patient-0"]
 
 
-def test_several_threads_work_at_once_and_nothing_beyond_the_limit_waits():
-    barrier = threading.Barrier(2, timeout=10)
+def test_several_gatherings_are_under_way_and_nothing_beyond_the_limit_waits():
+    met = []
 
-    def meets(calls):
-        barrier.wait()
-        return Echo()(calls)
+    async def meets(calls):
+        met.append(calls)
+        async with asyncio.timeout(10):
+            while len(met) < 2:
+                await asyncio.sleep(0)
+        return await Echo()(calls)
 
     async def both():
-        gatherer = Gatherer(meets, most=1, threads=2)
+        gatherer = Gatherer(meets, most=1, at_once=2)
         return await asyncio.gather(gatherer.answer(call("a")), gatherer.answer(call("b")))
 
     assert asyncio.run(both()) == [["a-0"], ["b-0"]]
 
     async def crowd():
-        gatherer = Gatherer(Echo(0.2), most=1000, threads=1)
+        gatherer = Gatherer(Echo(0.2), most=1000, at_once=1)
         first = [asyncio.ensure_future(gatherer.answer(call(f"n{i}", 1000))) for i in range(MAX_WAITING // 1000 + 1)]
         await asyncio.sleep(0.05)
         first += [asyncio.ensure_future(gatherer.answer(call("more", 1000)))]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
@@ -52,7 +53,7 @@ class LocalLedger:
         self.database = sqlite3.connect(":memory:", isolation_level=None)
         self.database.executescript(TABLES)
 
-    def authorise(self, proposals, *, model_version, price_version):
+    async def authorise(self, proposals, *, model_version, price_version):
         batch = Authorizations(
             campaign=self.campaign.name,
             model_version=model_version,
@@ -68,8 +69,21 @@ class LocalLedger:
 
 
 class NoLedger:
-    def authorise(self, proposals, *, model_version, price_version):
+    async def authorise(self, proposals, *, model_version, price_version):
         raise Unavailable("cut off")
+
+
+@dataclass
+class Asked:
+    """The predictor, asked from outside of an event loop."""
+
+    predictor: Predictor
+
+    def answer(self, requests):
+        return asyncio.run(self.predictor.answer(requests))
+
+    def answer_all(self, calls):
+        return asyncio.run(self.predictor.answer_all(calls))
 
 
 @dataclass
@@ -101,7 +115,7 @@ def build(campaign, heads, kit):
             metrics=PredictorMetrics(own, registry),
             **options,
         )
-        return predictor, registry
+        return Asked(predictor), registry
 
     return build
 
@@ -215,7 +229,7 @@ def test_the_same_request_in_one_call_and_in_the_next_gets_the_first_answer(buil
 
 @pytest.mark.parametrize(("account", "side"), [("c2", "customer"), ("c1", "merchant")])
 def test_a_request_id_used_for_another_account_or_side_is_a_conflict(build, account, side):
-    ledger = LocalLedger(build()[0].campaign)
+    ledger = LocalLedger(build()[0].predictor.campaign)
     predictor, _ = build(ledger=ledger)
     with pytest.raises(Conflict, match="'r'"):
         predictor.answer(Requests(["r", "r"], ["c1", account], ["customer", side]))
@@ -282,7 +296,7 @@ def test_a_side_the_campaign_does_not_have_is_refused(build, kit):
 
 def test_without_a_price_there_is_no_answer(build):
     predictor, _ = build()
-    predictor.source.current = None
+    predictor.predictor.source.current = None
     with pytest.raises(Unavailable, match="no price"):
         predictor.answer(customers("c1"))
 
@@ -304,7 +318,7 @@ def test_calls_answered_together_are_answered_as_each_alone(build, kit):
 
 
 def test_of_calls_answered_together_only_those_at_fault_are_refused(build):
-    ledger = LocalLedger(build()[0].campaign)
+    ledger = LocalLedger(build()[0].predictor.campaign)
     predictor, _ = build(ledger=ledger)
     first, theft, other = predictor.answer_all(
         [Requests(["r"], ["c1"], ["customer"]), Requests(["r"], ["c2"], ["customer"]), customers("c3")]
@@ -318,7 +332,7 @@ def test_of_calls_answered_together_only_those_at_fault_are_refused(build):
 
 
 def test_one_request_in_two_calls_at_once_is_promised_once(build):
-    ledger = LocalLedger(build()[0].campaign)
+    ledger = LocalLedger(build()[0].predictor.campaign)
     same = Requests(["r"], ["c1"], ["customer"])
     one, two = build(ledger=ledger)[0].answer_all([same, same])
     assert (one.reason, two.reason) == (["optimal"], ["repeat"])
@@ -331,9 +345,9 @@ def test_a_ledger_that_is_away_is_asked_once_for_calls_answered_together(build):
     class Counting(NoLedger):
         asked = 0
 
-        def authorise(self, proposals, **versions):
+        async def authorise(self, proposals, **versions):
             self.asked += 1
-            return super().authorise(proposals, **versions)
+            return await super().authorise(proposals, **versions)
 
     ledger = Counting()
     found = build(ledger=ledger)[0].answer_all([customers("c1", prefix=name) for name in "abc"])
