@@ -8,8 +8,9 @@ sides and budget, stages and reasons.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from types import TracebackType
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
@@ -20,6 +21,21 @@ STAGES = ("decode", "features", "curve", "decide", "authorise", "encode", "total
 DEGRADED = ("features", "stale_price", "unauthorised")
 REJECTED = ("unsound", "older", "model")
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5)
+
+
+class _Timed(AbstractContextManager[None]):
+    """As a generator would do it, at a third of its cost: a call has eight of them."""
+
+    def __init__(self, seconds: Histogram) -> None:
+        self._seconds = seconds
+
+    def __enter__(self) -> None:
+        self._started = time.perf_counter()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._seconds.observe(time.perf_counter() - self._started)
 
 
 class PredictorMetrics:
@@ -108,14 +124,9 @@ class PredictorMetrics:
             "shadowprice_price_age_seconds", "Time since the price in force was solved", ["campaign"], registry=registry
         ).labels(name)
 
-    @contextmanager
-    def stage(self, stage: str) -> Iterator[None]:
+    def stage(self, stage: str) -> AbstractContextManager[None]:
         """Time a stage of a call."""
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._seconds[stage].observe(time.perf_counter() - started)
+        return _Timed(self._seconds[stage])
 
     def price_in_force(self, record: PriceRecord) -> None:
         """Show a new price; its age grows by itself from now on."""

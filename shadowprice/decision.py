@@ -140,7 +140,7 @@ def decide(
     if len(request_ids) != requests:
         raise InvalidInput(f"needs one id for each of {requests} requests, got {len(request_ids)}", field="request_ids")
 
-    charge: NDArray[np.float64] = np.asarray(np.tensordot(lam, costs, axes=1), dtype=np.float64)
+    charge: NDArray[np.float64] = lam[0] * costs[0] if lam.size == 1 else np.tensordot(lam, costs, axes=1)
     columns = np.arange(requests)
     mask = np.ones(values.shape, dtype=bool) if allowed is None else _check_allowed(allowed, values.shape)
     # What "dearer" means between tied levels is their charge at the prices.
@@ -177,6 +177,8 @@ def best_levels(
     top = np.asarray(score.argmax(axis=0), dtype=np.intp)
     scale = np.abs(value[top, columns]) + np.abs(charge[top, columns])
     tied = score >= score[top, columns] - TIE_TOLERANCE * scale
+    if np.count_nonzero(tied) == columns.size:
+        return top, top
     cheap = _extreme(expense, score, tied, -1.0)
     dear = _extreme(expense, score, tied, 1.0)
     return cheap, np.where(expense[dear, columns] > expense[cheap, columns], dear, cheap)

@@ -72,8 +72,9 @@ class HazardHead:
 
     def response(self, embedding: NDArray[np.float32]) -> NDArray[np.float32]:
         """Redemption probability (J, N), non-decreasing in the level."""
-        widths = np.diff(self.levels, prepend=0) / RATE_SCALE
-        cumulative = np.cumsum(widths[:, None] * np.exp(self.log_rate(embedding)), axis=0)
+        widths = self.levels.copy()
+        widths[1:] -= self.levels[:-1]
+        cumulative = np.cumsum((widths / RATE_SCALE)[:, None] * np.exp(self.log_rate(embedding)), axis=0)
         if self.base_weight is not None and self.base_bias is not None:
             base = _affine(embedding, self.base_weight[None], np.array([self.base_bias]))
             cumulative += np.exp(np.clip(base, *LOG_RATE_RANGE))
