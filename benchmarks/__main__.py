@@ -1,7 +1,8 @@
 """``python -m benchmarks``: run the benchmarks, print their tables, write ``benchmarks/results/<name>.json``.
 
 ``--quick`` runs everything at small sizes (``benchmarks/results/quick``), ``--keep`` takes what an earlier, perhaps
-interrupted, run has measured, and ``--write`` puts the figures of the last complete run into ``docs/benchmarks.md``.
+interrupted, run has measured, and ``--write`` puts the figures of the last complete run into ``docs/benchmarks.md`` and
+``docs/capacity.md``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ BENCHMARKS = (
     "executors",
     "ledger",
     "serving",
+    "capacity",
     "vouchers",
     "pacing",
     "delivery",
@@ -32,7 +34,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=BENCHMARKS, help=f"of {', '.join(BENCHMARKS)}")
     parser.add_argument("--quick", action="store_true", help="small sizes, in benchmarks/results/quick")
     parser.add_argument("--keep", action="store_true", help="take measurements that are there already")
-    parser.add_argument("--write", action="store_true", help="only write docs/benchmarks.md from the results")
+    parser.add_argument("--write", action="store_true", help="only write the documents' tables from the results")
     given = parser.parse_args()
     for name in given.names if not given.write else ():
         print(f"== {name}", flush=True)

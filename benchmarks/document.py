@@ -1,4 +1,4 @@
-"""The figures of ``docs/benchmarks.md``: every table between its markers is written from the results."""
+"""The figures of ``docs/benchmarks.md`` and ``docs/capacity.md``: tables between markers are written from results."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from benchmarks import capacity_tables
+from benchmarks.markdown import Results, markdown
+
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+CAPACITY = DOCUMENT.with_name("capacity.md")
 PLOT = DOCUMENT.parent / "images" / "benchmark-allocation.svg"
 
 
-Results = dict[str, dict[str, Any]]
-
-
-def write(results: Path, document: Path = DOCUMENT, plot: Path = PLOT) -> None:
+def write(results: Path, documents: Iterable[Path] = (DOCUMENT, CAPACITY), plot: Path = PLOT) -> None:
     """Replace the tables whose results are there; the others stay as they are."""
     found = {path.stem: json.loads(path.read_text()) for path in sorted(results.glob("*.json"))}
-    document.write_text(filled(document.read_text(), found))
+    for document in documents:
+        document.write_text(filled(document.read_text(), found))
+        print(f"-> {document}")
     if (results / "allocation.svg").is_file():
         shutil.copyfile(results / "allocation.svg", plot)
-    print(f"-> {document}")
 
 
 def filled(text: str, results: Results) -> str:
@@ -36,13 +38,6 @@ def filled(text: str, results: Results) -> str:
         return f"<!-- {name} -->\n{make(results).strip()}\n<!-- end -->"
 
     return re.sub(r"<!-- ([a-z]+) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
-
-
-def markdown(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """A table."""
-    names = list(header)
-    lines = [names, ["---"] * len(names), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
 def seconds(number: float) -> str:
@@ -236,5 +231,6 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "sizes": ("demands", sizes),
     "stored": ("executors", stored),
     "actors": ("executors", actors),
+    **capacity_tables.TABLES,
 }
 """Marker → which results it needs, and the table."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cells import Cells
-from benchmarks.service.deployment import Running, cpu_seconds, port_of, serving
+from benchmarks.service.deployment import Running, cpu_seconds, port_of, resident_mb, serving
 from benchmarks.service.load import generate
 from serving.launch import Service
 
@@ -56,7 +56,8 @@ def measured(quick: bool) -> dict[str, Any]:
                     f" {found['p50_ms']:>7.2f} {found['p99_ms']:>7.2f} {found['cpu_us']:>7.0f}"
                     f" {found['ledger_us']:>7.0f} {found['ratio']:>6.2f} {found['p99_ratio']:>6.2f}"
                 )
-        return {"start_seconds": running.start_seconds, "rows": rows}
+        resident = {"predictor": resident_mb(running.predictor), "ledger": resident_mb(running.ledger)}
+        return {"start_seconds": running.start_seconds, "rows": rows, "resident_mb": resident}
 
 
 def _load(

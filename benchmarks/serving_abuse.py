@@ -26,7 +26,7 @@ from scipy import stats
 
 from benchmarks.cells import Cells
 from benchmarks.service.abuse import bad_requests
-from benchmarks.service.deployment import Running, port_of, serving
+from benchmarks.service.deployment import Running, port_of, resident_mb, serving
 from benchmarks.service.load import body
 from serving.launch import Service
 
@@ -167,12 +167,6 @@ def ready(service: Service) -> bool:
     """Whether it still says that it is ready."""
     with urllib.request.urlopen(f"{service.url}/v2/health/ready", timeout=10) as answer:
         return bool(answer.status == 200)
-
-
-def resident_mb(service: Service) -> float:
-    """Resident memory of a service's process."""
-    pages = int(Path(f"/proc/{service.process.pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def _parts(connection: socket.socket) -> Iterator[bytes]:

@@ -155,6 +155,12 @@ def cpu_seconds(service: Service) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def resident_mb(service: Service) -> float:
+    """Resident memory of a service's process."""
+    pages = int(Path(f"/proc/{service.process.pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
 def port_of(service: Service) -> int:
     """The port in a service's address."""
     return int(service.url.rsplit(":", 1)[1])

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from benchmarks import __main__ as command
+from benchmarks import capacity_tables
 from benchmarks.cells import Cells
-from benchmarks.document import DOCUMENT, TABLES, filled
+from benchmarks.document import CAPACITY, DOCUMENT, TABLES, filled
 from benchmarks.dualip import Rows, objective
 from benchmarks.instances import problem
 from benchmarks.profile import Clock, watched
@@ -66,8 +67,30 @@ def test_the_documents_tables_are_written_from_results_and_nothing_else() -> Non
     assert text.endswith("kept <!-- sizes -->\nold\n<!-- end -->")
     assert "| one budget, 10,000: ≥ 1,000 × HiGHS's interior point | 1,234 × | met |" in text
     assert "| one budget, 1,000,000: ≤ 3 reads | not measured |  |" in text
-    document = DOCUMENT.read_text()
+    document = DOCUMENT.read_text() + CAPACITY.read_text()
     assert all(f"<!-- {name} -->" in document for name in TABLES)
+
+
+def test_capacity_follows_from_processor_time() -> None:
+    def row(batch: int, connections: int, predictor: float, ledger: float) -> dict:
+        place = {"protocol": "v2", "batch": batch, "connections": connections, "service": "ours"}
+        return place | {"cpu_us": predictor, "ledger_us": ledger}
+
+    serving = {"rows": [row(1, 32, 700.0, 140.0), row(100, 8, 14.0, 35.0)], "resident_mb": {"predictor": 246.4}}
+    capacity = {"online": [{"width": 64, "bytes": 772.0}], "books": {"redis": {"decision": 673.0, "outcome": 295.0}}}
+    proof = {"cells": {"x": {"took": 1.0, "load": 1.0}}, "machine": {"processor": "P", "cores": 2, "load": 0.0}}
+    found = {"serving": serving | proof, "capacity": capacity | proof}
+    text = filled("\n".join(f"<!-- {name} -->\n<!-- end -->" for name in capacity_tables.TABLES), found)
+    # A core at 0.7 takes a thousand decisions of 700 microseconds; one more replica is for that which is replaced.
+    assert "| one account, 32 connections | 700 | 140 | 5,000 a second |" in text
+    assert "| 100 | 2 | 1 % | 2 | 0 % |" in text
+    assert "| 1,000 | 2 | 14 % | 2 | 4 % |" in text
+    assert "| 2,500 | 4 | 35 % | 2 | 9 % |" in text
+    assert "| 5,000 | 6 | 70 % | 2 | 18 % |" in text
+    assert "| 10,000 | beyond the ledger | 140 % | 2 | 35 % |" in text
+    assert "| predictor | 246 MB |" in text
+    assert "| online store's Redis, an account with an embedding of 64 | 772 | 0.77 GB |" in text
+    assert "| books in redis, an outcome | 295 | 0.29 GB |" in text or "| 295 | 0.30 GB |" in text
 
 
 @pytest.mark.parametrize("kind", ["one", "eight"])
