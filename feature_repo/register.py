@@ -1,9 +1,15 @@
-"""The register step: a model that passed its gate becomes the one that is served."""
+"""The register step: a model that passed its gate becomes the one that is served.
+
+``python -m feature_repo.register BUNDLE WORKSPACE`` registers one by hand; to go back to an earlier model the bundle is
+``WORKSPACE/models/<version>``. The next price names it, and predictors take both over together.
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
+import sys
 import uuid
 from pathlib import Path
 
@@ -14,7 +20,7 @@ from feature_repo.featurize import project_of
 from feature_repo.online import publish_embeddings
 from feature_repo.store import configured_online, create
 from feature_repo.workspace import FEATURES, MODEL, read_campaign
-from shadowprice.errors import Conflict
+from shadowprice.errors import Conflict, ShadowpriceError
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
 from shadowprice.responses.integrity import file_digests
 
@@ -70,3 +76,22 @@ def _point(link: Path, target: Path) -> None:
     draft = link.with_name(f".{link.name}.{uuid.uuid4().hex}")
     draft.symlink_to(target, target_is_directory=True)
     os.replace(draft, link)
+
+
+def main() -> int:
+    """Command line: 1 with the reason when the model is not registered."""
+    parser = argparse.ArgumentParser(prog="python -m feature_repo.register", description="Make a model the newest one.")
+    parser.add_argument("bundle", type=Path, help="folder of the model, such as WORKSPACE/models/<version>")
+    parser.add_argument("workspace", type=Path)
+    given = parser.parse_args()
+    try:
+        version = register(given.bundle, given.workspace)
+    except ShadowpriceError as error:
+        print(f"not registered, the model in use stays: {error}", file=sys.stderr)
+        return 1
+    print(f"registered {version}; solve the price, which takes it into use")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

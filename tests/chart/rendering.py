@@ -39,10 +39,13 @@ def values_of(case: Path) -> dict[str, Any]:
     return found
 
 
-def render(values: dict[str, Any]) -> Objects:
-    """The objects by Helm 4."""
+def render(values: dict[str, Any], revision: int = 1) -> Objects:
+    """The objects by Helm 4, of the first installation or of a later revision of it."""
     with Chart.load(CHART) as chart:
-        files = chart.render(values, name=RELEASE, namespace=NAMESPACE)
+        later = revision > 1
+        files = chart.render(
+            values, name=RELEASE, namespace=NAMESPACE, revision=revision, is_install=not later, is_upgrade=later
+        )
     return parse("\n---\n".join(text for name, text in files.items() if name.endswith(".yaml")))
 
 

@@ -10,7 +10,7 @@ import orjson
 import redis
 
 from serving.ledger.groups import Groups
-from serving.ledger.redis.connection import check_durable, connect
+from serving.ledger.redis.connection import check_durable, check_layout, connect
 from serving.ledger.redis.scripts import KEYS, Call, Runner
 from serving.ledger.refusals import captured, other_content, other_outcome, other_owner
 from serving.ledger.store import CAUSES, SWEEP, Counted, Decision, Entry, Outcome, OutcomeRow, Recorded, time_of
@@ -28,6 +28,7 @@ class RedisStore:
 
     Raises:
         InvalidInput: not an address, or a Redis that may lose what it was told.
+        Conflict: the campaign's books there have another layout.
         Unavailable: Redis does not answer.
     """
 
@@ -35,6 +36,7 @@ class RedisStore:
         self._campaign = campaign
         self._client = connect(url, password)
         check_durable(self._client)
+        check_layout(self._client, campaign.name, LAYOUT)
         runner = Runner(self._client, f"ledger:{LAYOUT}:{{{campaign.name}}}")
         self._key = dict(zip(KEYS, runner.keys, strict=True))
         self._groups = Groups("ledger-redis", runner)

@@ -196,15 +196,36 @@ def test_sums_that_are_not_those_of_the_rows_are_no_backup(kit, spring, tmp_path
     assert not list(tmp_path.glob("*copy.db*"))
 
 
-def test_books_of_another_schema_are_refused_and_left_as_they_are(kit, spring, opened):
+@pytest.mark.parametrize("schema", ["1", "3"], ids=["older", "newer"])
+def test_books_of_another_schema_are_refused_and_left_as_they_are(kit, spring, opened, schema):
     _, path = spring
     opened().close()
     with closing(sqlite3.connect(path)) as database, database:
-        database.execute("UPDATE about SET value = '1' WHERE key = 'schema'")
+        database.execute("UPDATE about SET value = ? WHERE key = 'schema'", [schema])
     before = path.read_bytes()
-    with pytest.raises(Conflict, match="its schema is '1', not '2'; use another file"):
+    with pytest.raises(Conflict, match=f"its schema is '{schema}', not '2'; use another file"):
         opened()
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("layout", [0, 2], ids=["older", "newer"])
+def test_books_of_another_layout_in_redis_are_refused_instead_of_taken_for_none(kit, durable_redis, tmp_path, layout):
+    campaign = kit.campaign(name=f"layout-{layout}")
+    books = kit.books(open_store(campaign, tmp_path, durable_redis.url), campaign)
+    books.authorise(kit.item("r1"))
+    everything = asdict(books.store.totals())
+    books.close()
+    with redis.Redis.from_url(durable_redis.url) as client:
+        client.set(f"ledger:{{{campaign.name}}}:layout", layout)
+        before = set(client.scan_iter())
+        with pytest.raises(Conflict, match=f"their layout is '{layout}', not '1'"):
+            open_store(campaign, tmp_path, durable_redis.url)
+        assert set(client.scan_iter()) == before
+        # With the ledger of that layout all is as it was; another campaign is not concerned.
+        client.set(f"ledger:{{{campaign.name}}}:layout", 1)
+    again = kit.books(open_store(campaign, tmp_path, durable_redis.url), campaign)
+    assert asdict(again.store.totals()) == everything
+    again.close()
 
 
 def test_a_copy_of_the_append_only_files_under_writes_is_books_that_a_redis_starts_with(kit, durable_redis, tmp_path):

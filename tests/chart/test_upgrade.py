@@ -1,0 +1,117 @@
+"""A release can be upgraded and rolled back: nothing changes that an API server would not let change."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rendering import CASES, CHART, merged, pods, render, values_of
+from upgrades import kept, refused
+
+EARLIER = sorted((Path(__file__).parent / "earlier").glob("*.yaml"))
+MINIMAL = values_of(CHART / "ci" / "minimal-values.yaml")
+PRODUCTION = values_of(CHART / "ci" / "production-values.yaml")
+CHANGES: list[tuple[str, Any]] = [
+    ("images.serving.tag", "9.9.9"),
+    ("images.ledger.digest", f"sha256:{'1' * 64}"),
+    ("commonLabels", {"team": "another"}),
+    ("auth", {"existingSecret": "callers"}),
+    ("workspace.size", "20Gi"),
+    ("predictor.replicas", {"min": 5, "max": 9}),
+    ("predictor.autoscaling.by", "none"),
+    ("predictor.autoscaling.by", "keda"),
+    ("predictor.grpc", {"enabled": True, "port": 9100}),
+    ("predictor.podDisruptionBudget.enabled", False),
+    ("ledger.books", "redis"),
+    ("ledger.decisionLog.enabled", False),
+    ("ledger.resources.limits.memory", "3Gi"),
+    ("resolve.by", "none"),
+    ("resolve.by", "kfp"),
+    ("resolve.schedule", "*/5 * * * *"),
+    ("training.steps", {"enabled": True}),
+    ("training.rayCluster.enabled", True),
+    ("monitoring.rules.enabled", False),
+    ("networkPolicy.enabled", False),
+]
+
+
+@pytest.mark.parametrize("path", EARLIER, ids=lambda path: path.stem)
+def test_a_release_of_the_first_chart_takes_todays_with_the_same_values(path: Path) -> None:
+    before = yaml.safe_load(path.read_text())
+    after = kept(render(before["values"], revision=2))
+    assert refused(before["kept"], after) == []
+    # A RayJob is one of its revision; everything else is still there under its name.
+    gone = {name for name in before["kept"].keys() - after.keys() if not name.startswith("RayJob/")}
+    assert gone == set()
+
+
+@pytest.mark.parametrize(("path", "value"), CHANGES, ids=lambda value: str(value)[:40])
+def test_a_change_of_values_can_be_applied_and_taken_back(path: str, value: Any) -> None:
+    given = merged(MINIMAL, "ledger.redis", {"existingSecret": "ledger-redis"})
+    before, after = kept(render(given)), kept(render(merged(given, path, value), revision=2))
+    assert refused(before, after) == []
+    # Except for a claim, which only grows.
+    back = [each for each in refused(after, before) if "shrinks" not in each]
+    assert back == []
+
+
+def test_the_check_finds_what_an_api_server_would_refuse() -> None:
+    objects = render(PRODUCTION)
+    names = {"Deployment", "Service", "RayJob", "InferenceService"}
+    for kind in names:
+        changed = copy.deepcopy(objects)
+        entry = next(each for each in changed if each["kind"] == kind)
+        match kind:
+            case "Deployment":
+                entry["spec"]["selector"]["matchLabels"]["version"] = "2"
+            case "Service":
+                entry["spec"]["type"] = "NodePort"
+            case "RayJob":
+                entry["spec"]["entrypoint"] = "another"
+            case "InferenceService":
+                entry["metadata"]["annotations"]["serving.kserve.io/deploymentMode"] = "Knative"
+        [told] = refused(kept(objects), kept(changed))
+        assert told.startswith(kind)
+    smaller = kept(render(merged(MINIMAL, "workspace.size", "1Gi")))
+    assert [each for each in refused(kept(render(MINIMAL)), smaller) if "shrinks from 10Gi to 1Gi" in each]
+
+
+def test_a_claim_cannot_change_its_class_or_modes_so_these_are_refused() -> None:
+    before = kept(render(MINIMAL))
+    for path, value in (("workspace.accessModes", ["ReadWriteOnce"]), ("ledger.storage.storageClassName", "fast")):
+        assert refused(before, kept(render(merged(MINIMAL, path, value)))) != []
+
+
+def test_each_revision_trains_in_a_job_of_its_own_and_a_second_application_in_the_same() -> None:
+    names = [
+        [entry["metadata"]["name"] for entry in render(PRODUCTION, revision) if entry["kind"] == "RayJob"]
+        for revision in (1, 2, 2)
+    ]
+    assert names == [["summer-2027-train-1"], ["summer-2027-train-2"], ["summer-2027-train-2"]]
+    longest = merged(PRODUCTION, "nameOverride", "a" * 40)
+    [job] = [entry for entry in render(longest, 12345) if entry["kind"] == "RayJob"]
+    assert len(job["metadata"]["name"]) <= 47
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
+def test_selectors_hold_nothing_that_a_new_version_changes(case: Path) -> None:
+    for entry in render(values_of(case)):
+        selector = entry.get("spec", {}).get("selector", {})
+        labels = selector.get("matchLabels", selector) if entry["kind"] in ("Deployment", "Service") else {}
+        assert not {"helm.sh/chart", "app.kubernetes.io/version"} & set(labels)
+
+
+def test_what_the_order_of_an_upgrade_relies_on() -> None:
+    """docs/upgrade.md: a suspended re-solve stays so, predictors roll without a gap, a ledger never runs twice."""
+    objects = {entry["kind"]: entry for entry in render(MINIMAL)}
+    # What is not rendered is left as it was patched.
+    assert "suspend" not in objects["CronJob"]["spec"]
+    rolling = objects["InferenceService"]["spec"]["predictor"]["deploymentStrategy"]
+    assert rolling == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+    assert objects["Deployment"]["spec"]["strategy"] == {"type": "Recreate"}
+    assert objects["Deployment"]["spec"]["replicas"] == 1
+    for pod in (pod for entry in objects.values() for pod in pods(entry)):
+        assert pod["spec"].get("terminationGracePeriodSeconds", 30) >= 30

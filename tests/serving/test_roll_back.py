@@ -1,0 +1,129 @@
+"""Model and price go forward and back together, by the commands of docs/upgrade.md."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from feature_repo import register
+from feature_repo.columns import FeatureColumns
+from feature_repo.featurize import project_of
+from feature_repo.online import OnlineReader
+from feature_repo.store import create
+from feature_repo.workspace import CAMPAIGN, FEATURES
+from serving import resolve
+from serving.bundle import Bundle
+from serving.features import Features
+from serving.models import Models
+from serving.price_watcher import PriceWatcher
+from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.learning.bundle import EMBEDDINGS
+from shadowprice.pacing.day import Accounts
+from shadowprice.pacing.forecast import Profile
+from shadowprice.pacing.history import Traffic
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.responses.heads import StoredHead, save_heads
+from shadowprice.responses.integrity import file_digests
+
+LEVELS = (0, 50)
+NAMES = ["a", "b", "c", "d"]
+
+
+def bundle(folder: Path, version: str, gain: float) -> Path:
+    """A model by which the incentive adds ``gain`` to everybody's response."""
+    head = StoredHead(levels=np.array(LEVELS), default_embedding=np.array([0.1, 0.1 + gain], np.float32))
+    save_heads({"customer": head}, folder)
+    meta = {"model_version": version, "files": file_digests(folder)}
+    (folder / "model.json").write_text(json.dumps(meta))
+    embeddings = [np.array([0.1, 0.1 + gain * share], np.float32) for share in (0.5, 0.8, 1.0, 1.2)]
+    columns = {"account_id": NAMES, "side": "customer", "computed_at": pd.Timestamp("2026-03-02", tz="UTC")}
+    pd.DataFrame(columns | {"embedding": embeddings}).to_parquet(folder / EMBEDDINGS)
+    return folder
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """A campaign that opens tomorrow, so that its price may be solved again and again."""
+    tomorrow = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(days=1)
+    campaign = Campaign(
+        name="spring", sides={"customer": Terms(levels=LEVELS)}, budget=Budget(limit=1000), starts_at=tomorrow
+    )
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    (folder / CAMPAIGN).write_text(json.dumps(campaign.to_dict()))
+    past = Accounts(np.array(NAMES), np.ones(len(NAMES)))
+    Traffic({"customer": Profile(np.ones(24), 240.0)}, {"customer": past}).save(folder)
+    columns = FeatureColumns(profile={"customer": ("x_age",)}, embedding_width=2)
+    create(folder / FEATURES, columns, project=project_of(campaign))
+    return folder
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    def run(main: Callable[[], int], *arguments: object) -> int:
+        monkeypatch.setattr(sys, "argv", ["command", *map(str, arguments)])
+        return main()
+
+    return run
+
+
+def test_a_roll_back_of_the_model_brings_the_price_that_names_it(
+    workspace: Path, tmp_path: Path, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    campaign = Campaign.from_dict(json.loads((workspace / CAMPAIGN).read_text()))
+    prices = PriceStore(workspace / "prices")
+
+    def release(model: Path) -> None:
+        assert command(register.main, model, workspace) == 0
+        assert command(resolve.main, "--workspace", workspace) == 0
+
+    release(bundle(tmp_path / "first", "m-1", 0.2))
+
+    def features(found: Bundle) -> Features:
+        reader = OnlineReader(workspace / FEATURES, found.model_version)
+        return Features(reader, {side: head.default_embedding for side, head in found.heads.items()})
+
+    watcher = PriceWatcher(
+        prices,
+        campaign.name,
+        campaign.priced,
+        load_model=Models(workspace / "model", campaign, features).load,
+        on_swap=lambda record: None,
+        on_rejected=lambda *told: None,
+        on_passed_over=lambda *told: None,
+        poll_seconds=1.0,
+    )
+
+    def in_force() -> tuple[int, str, str, float]:
+        watcher.poll()
+        now = watcher.current
+        assert now is not None
+        found = now.model.features.read("customer", ["a"]).matrix
+        return now.price.version, now.price.model_version, now.model.version, float(found[0, 1])
+
+    assert in_force() == (1, "m-1", "m-1", pytest.approx(0.2))
+    release(bundle(tmp_path / "second", "m-2", 0.6))
+    assert in_force() == (2, "m-2", "m-2", pytest.approx(0.4))
+    first, second = (prices.read("spring", version) for version in (1, 2))
+    assert first.prices != second.prices
+
+    release(workspace / "models" / "m-1")
+    assert in_force() == (3, "m-1", "m-1", pytest.approx(0.2))
+    assert prices.read("spring", 3).prices == pytest.approx(dict(first.prices))
+    assert {path.name for path in (workspace / "models").iterdir()} == {"m-1", "m-2"}
+    capsys.readouterr()
+
+    # A bundle that is not whole is refused in a line, and all stays.
+    (tmp_path / "second" / "model.json").unlink()
+    assert command(register.main, tmp_path / "second", workspace) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("not registered, the model in use stays:")
+    assert len(told.strip().splitlines()) == 1
+    assert in_force()[:2] == (3, "m-1")
