@@ -24,7 +24,7 @@ from shadowprice.responses.sessions import (
     start_intercept,
 )
 from shadowprice.responses.tabular import TabularInputs
-from shadowprice.responses.tabular_network import FeatureEmbedding, LevelNetwork
+from shadowprice.responses.tabular_network import FeatureEmbedding
 from shadowprice.responses.wdl import mlp
 
 
@@ -77,6 +77,6 @@ class DinNetwork(SessionNetwork):
 class DinModel(SessionModel):
     """Options are those of :class:`SessionModel`."""
 
-    def build(self, inputs: TabularInputs) -> LevelNetwork:
+    def build(self, inputs: TabularInputs) -> SessionNetwork:
         """The untrained network."""
         return DinNetwork(inputs, self.vouchers(), len(self.known), self.embedding, self.hidden)

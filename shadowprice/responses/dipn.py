@@ -32,7 +32,13 @@ from shadowprice.errors import InvalidInput
 from shadowprice.responses.isotonic import literal_smoothness, smoothness
 from shadowprice.responses.minibatch import TabularRows, fit_module, steps_per_epoch
 from shadowprice.responses.tabular import TabularInputs
-from shadowprice.responses.tabular_network import FeatureEmbedding, LevelNetwork, TabularNetwork, weighted_logloss
+from shadowprice.responses.tabular_network import (
+    FeatureEmbedding,
+    LevelNetwork,
+    ResponseModule,
+    TabularNetwork,
+    weighted_logloss,
+)
 from shadowprice.responses.training import FitResult
 
 FLOOR = 1e-6
@@ -196,7 +202,7 @@ class DipnModel(TabularNetwork):
         fall = (self.smooth_from - self.smooth_to) / max(1.0, steps / 2)
         return max(self.smooth_to, self.smooth_from - fall * step)
 
-    def train(self, network: LevelNetwork, train: TabularRows, validation: TabularRows) -> list[FitResult]:
+    def train(self, network: ResponseModule, train: TabularRows, validation: TabularRows) -> list[FitResult]:
         """BLP, then ULP."""
         assert isinstance(network, DipnNetwork)
         return [self._learn_bias(network, train, validation), self._learn_uplift(network, train, validation)]

@@ -37,7 +37,7 @@ from shadowprice.responses.sessions import (
 )
 from shadowprice.responses.state import State
 from shadowprice.responses.tabular import TabularInputs
-from shadowprice.responses.tabular_network import LevelNetwork
+from shadowprice.responses.tabular_network import ResponseModule
 from shadowprice.responses.training import FitResult
 
 ITEMS = "items.vectors"
@@ -88,7 +88,7 @@ class DmbgnModel(SessionModel):
         now = np.where(place >= 0, collected[place], at) if collected.size else at
         self.items = embed_items(log, int(now.max()) + 1 if now.size else 0)
 
-    def build(self, inputs: TabularInputs) -> LevelNetwork:
+    def build(self, inputs: TabularInputs) -> ResponseModule:
         """The untrained network."""
         assert self.items is not None
         return DmbgnNetwork(
@@ -104,7 +104,7 @@ class DmbgnModel(SessionModel):
             ratio=self.ratio,
         )
 
-    def train(self, network: LevelNetwork, train: TabularRows, validation: TabularRows) -> list[FitResult]:
+    def train(self, network: ResponseModule, train: TabularRows, validation: TabularRows) -> list[FitResult]:
         """Pre-train on the training sessions, then tune."""
         assert isinstance(network, DmbgnNetwork)
         assert isinstance(train, SessionRows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -22,7 +22,7 @@ from shadowprice.graphs.leaks import check_history
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.responses.minibatch import TabularRows, fit_module, weighted_mean
 from shadowprice.responses.state import State
-from shadowprice.responses.tabular_network import LevelNetwork, TabularNetwork
+from shadowprice.responses.tabular_network import ResponseModule, TabularNetwork
 from shadowprice.responses.training import FitResult, TrainingConfig
 from shadowprice.responses.wdl import DEFAULT, EMBEDDING, HIDDEN
 
@@ -143,12 +143,8 @@ class TargetAttention(nn.Module):
         return past.sum(self.weights(keys, target, past) * keys)
 
 
-class SessionNetwork(LevelNetwork):
+class SessionNetwork(ResponseModule, ABC):
     """Base of the modules: rows with sessions → a logit for the voucher at one level."""
-
-    def forward(self, numeric: Tensor, category: Tensor) -> Tensor:
-        """Not defined: without sessions there is nothing to read."""
-        raise NotImplementedError("ask for logits(rows, level)")
 
     @abstractmethod
     def remember(self, rows: SessionRows) -> Any:
@@ -226,7 +222,7 @@ class SessionModel(TabularNetwork):
         """The log's vouchers as training knew them."""
         return Vouchers.of(self.log(), self.known, self.scale)
 
-    def train(self, network: LevelNetwork, train: TabularRows, validation: TabularRows) -> list[FitResult]:
+    def train(self, network: ResponseModule, train: TabularRows, validation: TabularRows) -> list[FitResult]:
         """Minimise the weighted log loss."""
         assert isinstance(network, SessionNetwork)
         assert isinstance(train, SessionRows)

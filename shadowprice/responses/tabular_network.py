@@ -56,8 +56,15 @@ class FeatureEmbedding(nn.Module):
         return torch.cat([numeric, self.table(category + self.offset).flatten(1)], dim=1)
 
 
-class LevelNetwork(nn.Module, ABC):
-    """Base of the modules: features → logits of the response at every level."""
+class ResponseModule(nn.Module):
+    """Base of the modules that a :class:`TabularNetwork` trains."""
+
+    def start(self, share: NDArray[np.float64]) -> None:
+        """Set intercepts from the smoothed mean response of every level, (J,)."""
+
+
+class LevelNetwork(ResponseModule, ABC):
+    """Base of the modules that read features alone: features → logits of the response at every level."""
 
     @abstractmethod
     def forward(self, numeric: Tensor, category: Tensor) -> Tensor:
@@ -68,12 +75,11 @@ class LevelNetwork(nn.Module, ABC):
         found: Tensor = self(numeric, category)
         return found.gather(1, level[:, None]).squeeze(1)
 
-    def start(self, share: NDArray[np.float64]) -> None:
-        """Set intercepts from the smoothed mean response of every level, (J,)."""
-
 
 class TabularNetwork(ResponseModel):
-    """A :class:`LevelNetwork` with the features it reads and the loop that trains it.
+    """A :class:`ResponseModule` with the features it reads and the loop that trains it.
+
+    What is here serves a :class:`LevelNetwork`; a model of another module overrides :meth:`train` and :meth:`curve`.
 
     Options:
         training: how to train; its seed is replaced by the model's, and ``batch_rows`` 0 means minibatches of 512.
@@ -101,11 +107,11 @@ class TabularNetwork(ResponseModel):
         self.embedding = embedding
         self.progress = progress
         self.inputs: TabularInputs | None = None
-        self.network: LevelNetwork | None = None
+        self.network: ResponseModule | None = None
         self.results: list[FitResult] = []
 
     @abstractmethod
-    def build(self, inputs: TabularInputs) -> LevelNetwork:
+    def build(self, inputs: TabularInputs) -> ResponseModule:
         """The untrained module."""
 
     def fit(self, frame: pd.DataFrame) -> Self:
@@ -127,8 +133,9 @@ class TabularNetwork(ResponseModel):
         self.network = network.double().eval()
         return self
 
-    def train(self, network: LevelNetwork, train: TabularRows, validation: TabularRows) -> list[FitResult]:
-        """Minimise the weighted log loss; models with phases or penalties override it."""
+    def train(self, network: ResponseModule, train: TabularRows, validation: TabularRows) -> list[FitResult]:
+        """Minimise the weighted log loss; models with phases, penalties or more than features to read override it."""
+        assert isinstance(network, LevelNetwork)
 
         def loss(rows: TabularRows, step: int = 0) -> Tensor:
             del step
@@ -161,7 +168,7 @@ class TabularNetwork(ResponseModel):
         network.load_state_dict({key: torch.from_numpy(np.array(value)) for key, value in state.arrays.items()})
         self.network = network
 
-    def _fitted(self) -> tuple[TabularInputs, LevelNetwork]:
+    def _fitted(self) -> tuple[TabularInputs, ResponseModule]:
         if self.inputs is None or self.network is None:
             raise InvalidInput("fit the model before asking for curves or saving it", field="model")
         return self.inputs, self.network
