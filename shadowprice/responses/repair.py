@@ -76,13 +76,16 @@ def pava(y: ArrayLike, weight: ArrayLike | None = None) -> Array:
 class IsotonicMap:
     """A rising piecewise linear map of predictions through the centres of isotonic regression's blocks.
 
-    predicted, observed  float64 (K,): mean prediction and mean response of each block, both strictly ascending
+    predicted, observed  float64 (K,): mean prediction and mean response of each block, both strictly ascending; where
+                         there are several blocks, then the highest prediction and what it is mapped to
     ceiling              what a response cannot exceed: 1 for a probability, infinity for a ratio
 
     Isotonic regression itself is a staircase: levels whose predictions fall on one stair would tie,
     and a curve without differences allocates nothing. Through the centres the map is strictly
     rising wherever the data rise (centred isotonic regression; Oron and Flournoy 2017). Beyond the
-    outer centres it is proportional to the prediction.
+    outer centres it is proportional to the prediction, but on the highest block, where the data show no rise, it
+    rises by at most the standard error of the block's mean: the plateau of a trial must not go on rising because
+    the model does.
     """
 
     predicted: Array
@@ -121,6 +124,13 @@ class IsotonicMap:
         # Half a response where there was none: at 0 all levels would tie.
         if height[0] <= 0:
             height[0] = min(0.5 / max(total[0], 1.0), 0.5 * height[1] if height.size > 1 else 1.0)
+        if height.size > 1:
+            own = np.isin(of, np.flatnonzero(kept)[block == block.max()])
+            error = np.sqrt(((share[own] * (observed[own] - height[-1])) ** 2).sum()) / share[own].sum()
+            beyond = float(predicted.max() - x[-1])
+            rise = min(float(error), beyond * height[-1] / x[-1])
+            if beyond > 0 and rise > 0:
+                x, height = np.append(x, x[-1] + beyond), np.append(height, height[-1] + rise)
         return cls(x, height, ceiling)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The randomised cash incentive of Thornton (2008): the hazard head against lifelines and against the arms."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
 from shadowprice.responses import make, names
 from shadowprice.responses.hazard import HazardLayer
 from shadowprice.responses.registry import model_class, wants
+from shadowprice.responses.repair import Repair
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.tables import labelled
 from shadowprice.testing import assert_monotone
@@ -123,18 +125,21 @@ def snapshot_without_news(rows: pd.DataFrame) -> GraphSnapshot:
     return build_snapshot(people, edges, at)
 
 
+def made(name: str, rows: pd.DataFrame, levels: np.ndarray, training: TrainingConfig):
+    """A model by name that sees no features."""
+    options: dict[str, Any] = {"training": training} if "training" in wants(name) else {}
+    if name == "dnn_h":
+        options["graph"] = [snapshot_without_news(rows)]
+    return make(name, levels=levels.tolist(), seed=0, **options)
+
+
 @pytest.fixture(scope="module")
 def without_features(rows: pd.DataFrame, levels: np.ndarray):
     """A function that fits a model by name to the arms alone: its one curve (J,)."""
     frame = rows[["account_id", "level", "response"]]
 
     def fit(name: str) -> np.ndarray:
-        options: dict[str, Any] = {}
-        if "training" in wants(name):
-            options["training"] = TRAINING.get(name, QUICK)
-        if name == "dnn_h":
-            options["graph"] = [snapshot_without_news(rows)]
-        model = make(name, levels=levels.tolist(), seed=0, **options).fit(frame)
+        model = made(name, rows, levels, TRAINING.get(name, QUICK)).fit(frame)
         return np.asarray(model.curve(frame.head(1)).response[:, 0], dtype=np.float64)
 
     return fit
@@ -166,3 +171,29 @@ def test_the_curve_of_every_monotone_model_lies_inside_every_arm_or_is_the_best_
     line = best.predict(sm.add_constant(levels.astype(np.float64)))
     np.testing.assert_allclose(curve, line, atol=0.03)
     assert 0 in outside(line, rows), "no line has both the jump at the first cent and the plateau"
+
+
+@pytest.mark.parametrize("name", [name for name in names() if model_class(name).monotone])
+def test_after_curve_repair_the_curve_of_every_monotone_model_lies_inside_every_arm(
+    name: str, rows: pd.DataFrame, levels: np.ndarray
+) -> None:
+    """Straight lines included: fitted on a fifth of the accounts, repaired on the others, judged by the arms."""
+    frame = rows[["account_id", "level", "response"]]
+    accounts = np.sort(frame["account_id"].unique())
+    fits = frame["account_id"].isin(np.random.default_rng(5).permutation(accounts)[: accounts.size // 5])
+    short = replace(TRAINING.get(name, QUICK), epochs=40)
+    model, held_out = made(name, rows, levels, short).fit(frame[fits]), frame[~fits]
+    repair = Repair.fit(
+        model.curve(held_out),
+        held_out["level"],
+        held_out["response"],
+        calibration="by_level",
+        account=held_out["account_id"],
+    )
+    before = model.curve(frame.head(1))
+    after = repair.apply(before).response[:, 0]
+    assert_monotone(after[:, None])
+    assert outside(after, rows) == {}
+    if name in STRAIGHT:
+        assert repair.notes["kept"]
+        assert len(outside(before.response[:, 0], rows)) >= 8, "what repair has to do"

@@ -69,7 +69,7 @@ def test_a_map_runs_through_the_centres_of_isotonic_blocks() -> None:
     bins = np.searchsorted(np.sort(p)[np.arange(1, 50) * 100], p, side="right")
     means = np.array([[p[bins == b].mean(), y[bins == b].mean()] for b in range(50)])
     isotonic = IsotonicRegression().fit(means[:, 0], means[:, 1], np.bincount(bins)).predict(means[:, 0])
-    np.testing.assert_allclose(np.unique(isotonic)[1:], fitted.observed[1:], atol=1e-12)
+    np.testing.assert_allclose(np.unique(isotonic)[1:], fitted.observed[1:-1], atol=1e-12)
     first = isotonic == isotonic[0]
     assert isotonic[0] == 0
     half = 0.5 / np.bincount(bins)[first].sum()
@@ -79,6 +79,18 @@ def test_a_map_runs_through_the_centres_of_isotonic_blocks() -> None:
     grid = np.linspace(0, 1, 101)
     assert np.abs(fitted(grid) - grid**2).max() < 0.12
     assert (np.diff(fitted(grid)) > 0).all(), "no two levels of a rising curve may tie after calibration"
+
+
+def test_a_plateau_is_not_carried_on_by_a_model_that_rises() -> None:
+    """Responses of 0.3, then 0.8 whatever the prediction: the map's end lies within a standard error of the plateau."""
+    rng = np.random.default_rng(4)
+    p = rng.uniform(0.2, 1.0, size=4000)
+    y = (rng.uniform(size=4000) < np.where(p < 0.4, 0.3, 0.8)).astype(float)
+    fitted = IsotonicMap.fit(p, y)
+    mean, count = y[p >= 0.5].mean(), np.count_nonzero(p >= 0.5)
+    assert fitted(0.999) == pytest.approx(mean, abs=3 * np.sqrt(mean * (1 - mean) / count) + 0.02)
+    assert fitted(0.999) < 0.9 < 0.8 * 0.999 / 0.7, "in proportion to the prediction it would be"
+    assert (np.diff(fitted(np.linspace(0.2, p.max(), 50))) > 0).all()
 
 
 def world(rows: int, seed: int, bent: bool = True) -> tuple[Curves, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
