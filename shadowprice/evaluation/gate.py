@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.every_look import EqualPrice
 from shadowprice.evaluation.frontier import EqualSpend
 from shadowprice.evaluation.intervals import Estimate
 
 Found = float | Estimate
+Compared = EqualSpend | EqualPrice
 
 REQUIRED: Mapping[str, tuple[str, ...]] = {"customer": ("auc", "ece", "rpr"), "merchant": ("mse", "rpr")}
 """Metrics without which a side cannot be judged."""
@@ -66,7 +68,7 @@ def gate(
     candidate: Mapping[str, Mapping[str, Found]],
     baseline: Mapping[str, Mapping[str, Found]] | None = None,
     limits: Limits | None = None,
-    against: Mapping[str, EqualSpend | str] | None = None,
+    against: Mapping[str, Compared | str] | None = None,
 ) -> GateResult:
     """Judge a model by its metrics.
 
@@ -76,14 +78,14 @@ def gate(
         baseline: the same of the model it would replace, or of a plain one; per side the
             candidate's ``mse`` may not lie wholly above the baseline's.
         limits: see :class:`Limits`.
-        against: side → the candidate's value against the incumbent's at equal spend, or why it could not
-            be compared; none where there is no incumbent.
+        against: side → the candidate's value against the incumbent's at equal spend, or net of money at one price
+            where the gate is asked again as rows come in, or why it could not be compared; none where there is no
+            incumbent.
 
     Rules, per side: every metric is a finite number; AUC above the floor by its lower bound (by
     its value when it has no interval); calibration error under the ceiling; no reversed pair in
     any curve; squared error not worse than the baseline's; where there is an incumbent,
-    the lower bound of the difference in value at equal spend above zero, less the margin, from
-    enough effective rows.
+    the lower bound of the difference in value above zero, less the margin, from enough effective rows.
 
     Raises:
         InvalidInput: a side is missing, unknown, or lacks a required metric.
@@ -122,19 +124,25 @@ def _side(side: str, found: Mapping[str, Found], baseline: Mapping[str, Found], 
     return checks
 
 
-def _beats(side: str, found: EqualSpend | str, limits: Limits) -> Check:
+def _beats(side: str, found: Compared | str, limits: Limits) -> Check:
     rule = "value at equal spend above the incumbent's by its lower bound"
+    if isinstance(found, EqualPrice):
+        rule = "value net of money above the incumbent's by a lower bound that holds at every look"
     if limits.value_margin:
         rule += f", less {limits.value_margin:.2%}"
     if isinstance(found, str):
         return Check(side, rule, found, False)
+    if isinstance(found, EqualPrice):
+        unit, incumbent, where = "an account", found.incumbent, f"at a price of {found.price:.4g}"
+    else:
+        unit, incumbent, where = "a request", found.incumbent.value, f"at {found.spend:.4g} minor units"
     told = (
-        f"{_show(found.difference)} a request, incumbent {found.incumbent.value:.4g}, "
-        f"at {found.spend:.4g} minor units, {found.effective_rows:.0f} effective rows"
+        f"{_show(found.difference)} {unit}, incumbent {incumbent:.4g}, {where}, "
+        f"{found.effective_rows:.0f} effective rows"
     )
     if found.effective_rows < limits.effective_rows:
         return Check(side, rule, f"{told}: fewer than {limits.effective_rows:g}, log more exploration", False)
-    return Check(side, rule, told, found.difference.low > -limits.value_margin * abs(found.incumbent.value))
+    return Check(side, rule, told, found.difference.low > -limits.value_margin * abs(incumbent))
 
 
 def _required(side: str) -> tuple[str, ...]:

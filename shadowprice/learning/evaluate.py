@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from shadowprice.allocation import Problem, Resource, solve
 from shadowprice.campaign import Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, ShadowpriceError
 from shadowprice.evaluation import metrics
 from shadowprice.evaluation.calibration import CalibrationTable, calibration_table, equal_bins
 from shadowprice.evaluation.change_points import ChangePoints, find_change_points
-from shadowprice.evaluation.frontier import EqualSpend, Trial, at_equal_spend
-from shadowprice.evaluation.gate import GateResult, Limits, gate
+from shadowprice.evaluation.every_look import at_equal_price
+from shadowprice.evaluation.frontier import Trial, at_equal_spend
+from shadowprice.evaluation.gate import Compared, GateResult, Limits, gate
 from shadowprice.evaluation.intervals import Estimate, Interval
 from shadowprice.evaluation.likelihood import account_offset
 from shadowprice.evaluation.per_level import ResponseByLevel, response_by_level
@@ -25,6 +27,10 @@ from shadowprice.evaluation.slope import Slope, within_slope
 from shadowprice.learning.calibrate import uncalibrated
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.sided import SidedModel
+
+Looks = Literal["once", "every"]
+Policy = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Value and cost (J, N) of the curves that are decided by."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +73,8 @@ class Evaluation:
 
     sides: Mapping[Side, SideEvaluation]
     gate: GateResult
-    against: Mapping[str, EqualSpend | str] = field(default_factory=dict)
-    """The model's value against the incumbent's at equal spend, or why they could not be compared."""
+    against: Mapping[str, Compared | str] = field(default_factory=dict)
+    """The model's value against the incumbent's, or why they could not be compared."""
 
     def flat(self) -> dict[str, float]:
         """Metrics as ``side_name`` → value, for a table of runs."""
@@ -86,6 +92,7 @@ def evaluate(
     limits: Limits | None = None,
     incumbent: SidedModel | None = None,
     terms: Mapping[Side, Terms] | None = None,
+    looks: Looks = "once",
 ) -> Evaluation:
     """Evaluate on the test split.
 
@@ -99,6 +106,9 @@ def evaluate(
         limits: what the gate asks for.
         incumbent: the model in use, which the candidate must beat.
         terms: of the campaign, by which values and costs are counted; needed with an incumbent.
+        looks: ``once`` compares at equal spend, with an interval that is meant to be looked at once; ``every``
+            compares the same two models net of money at one price, found on the validation split, with an interval
+            that holds however often they are compared while the test split grows in order of time. Customers only.
 
     Raises:
         InvalidInput: a side has no test row.
@@ -123,25 +133,29 @@ def evaluate(
     found: dict[str, Mapping[str, Estimate]] = {side: each.metrics for side, each in sides.items()}
     if incumbent is None:
         return Evaluation(sides, gate(found, limits=limits))
-    baseline, against = _against(incumbent, data, test, curves, terms or {}, replications)
+    baseline, against = _against(model, incumbent, data, test, curves, terms or {}, replications, looks)
     return Evaluation(sides, gate(found, baseline, limits, against), against)
 
 
 def _against(
+    model: SidedModel,
     incumbent: SidedModel,
     data: TrainingSet,
     test: Mapping[Side, pd.DataFrame],
     curves: Mapping[Side, Curves],
     terms: Mapping[Side, Terms],
     replications: int,
-) -> tuple[dict[str, dict[str, float]], dict[str, EqualSpend | str]]:
-    """The incumbent's squared error, and the candidate's value against its own at equal spend, side by side."""
+    looks: Looks,
+) -> tuple[dict[str, dict[str, float]], dict[str, Compared | str]]:
+    """The incumbent's squared error, and the candidate's value against its own, side by side."""
+    if looks not in get_args(Looks):
+        raise InvalidInput(f"must be one of {get_args(Looks)}, got {looks!r}", field="looks")
     try:
         theirs = incumbent.curves(data.snapshots, test)
     except ShadowpriceError as error:
         return {}, dict.fromkeys(map(str, test), f"the incumbent cannot read these rows: {error}")
     baseline: dict[str, dict[str, float]] = {}
-    against: dict[str, EqualSpend | str] = {}
+    against: dict[str, Compared | str] = {}
     for side, frame in test.items():
         own = curves[side]
         if side not in theirs or not np.array_equal(theirs[side].levels, own.levels):
@@ -153,21 +167,61 @@ def _against(
             against[side] = "not every test row has a propensity, so no policy's value can be told from them"
             continue
         of = terms[side]
-        paid = own.levels[level] * (y if of.cost_basis == "on_response" else 1.0)
         # The candidate has not seen these rows, so its curves may serve as the outcome model of both.
-        trial = Trial(
-            level=level,
-            value=of.weight * y,
-            cost=paid,
-            propensity=frame["propensity"],
-            account=frame["account_id"].to_numpy(dtype=str),
-            expected_value=of.value(own.response),
-            expected_cost=of.cost(own.response),
+        trial = replace(
+            _trial(frame, of, own.levels), expected_value=of.value(own.response), expected_cost=of.cost(own.response)
         )
-        candidate, other = ((of.value(each.response), of.cost(each.response)) for each in (own, theirs[side]))
+        policies = [(of.value(each.response), of.cost(each.response)) for each in (own, theirs[side])]
+        if looks == "every":
+            against[side] = _at_every_look(side, model, data, of, trial, policies)
+            continue
         interval = Interval(replications=replications)
-        against[side] = at_equal_spend(trial, candidate, other, estimator="dr", interval=interval)
+        against[side] = at_equal_spend(trial, policies[0], policies[1], estimator="dr", interval=interval)
     return baseline, against
+
+
+def _trial(frame: pd.DataFrame, terms: Terms, levels: NDArray[np.int64]) -> Trial:
+    """Labelled rows as a trial, in the campaign's values and money."""
+    level, y = frame["level"].to_numpy(dtype=np.int64), frame["response"].to_numpy(dtype=np.float64)
+    return Trial(
+        level=level,
+        value=terms.weight * y,
+        cost=levels[level] * (y if terms.cost_basis == "on_response" else 1.0),
+        propensity=frame["propensity"],
+        account=frame["account_id"].to_numpy(dtype=str),
+    )
+
+
+def _at_every_look(
+    side: Side, model: SidedModel, data: TrainingSet, terms: Terms, trial: Trial, policies: Sequence[Policy]
+) -> Compared | str:
+    """Both policies at the price at which the candidate would spend, on the validation split, what its trial spent.
+
+    Price and bounds come from rows before the test split, so that they are fixed when the first of its rows is seen.
+    """
+    if side != "customer":
+        return "a response without a bound that is known beforehand cannot be compared at every look"
+    earlier = data.rows[side]
+    before = earlier[earlier["split"] == "validation"].reset_index(drop=True)
+    drawn = earlier.loc[earlier["split"] != "test", "propensity"]
+    if before.empty or drawn.isna().any():
+        return "there are no earlier rows with propensities to take the price of money from"
+    curves = model.curves(data.snapshots, {side: before})[side]
+    spent = float(np.mean(_trial(before, terms, curves.levels).cost))
+    value, cost = terms.value(curves.response), terms.cost(curves.response)
+    solved = solve(Problem(value.astype(np.float32), [Resource.per_account("spent", cost, spent)]))
+    try:
+        return at_equal_price(
+            trial,
+            policies[0],
+            policies[1],
+            price=float(solved.prices[0]),
+            largest_value=terms.weight,
+            largest_cost=float(max(terms.levels)),
+            least_propensity=float(drawn.min()),
+        )
+    except InvalidInput as error:
+        return f"the test rows are not as the earlier ones: {error}"
 
 
 def true_curves(truth: pd.DataFrame, side: Side, accounts: pd.Series, levels: int) -> NDArray[np.float64]:

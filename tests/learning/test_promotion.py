@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from shadowprice.campaign import Terms
+from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.gate import Limits
 from shadowprice.graphs.snapshot import build_snapshot
 from shadowprice.learning.evaluate import evaluate
@@ -118,3 +119,23 @@ def test_what_cannot_be_compared_is_not_promoted_and_says_why(data, good, bad) -
         check = value_check(judged(good, set_, incumbent))
         assert not check.passed
         assert words in check.found
+
+
+def test_asked_at_every_look_it_needs_more_rows_and_says_what_cannot_be_asked_so(data, good, bad) -> None:
+    def check(model, set_, incumbent, **options):
+        found = judged(model, set_, incumbent, looks="every", **options)
+        return next(each for each in found.gate.checks if "every look" in each.rule or "equal spend" in each.rule)
+
+    better = check(good, data, bad)
+    assert "every look" in better.rule
+    assert not better.passed, "3,000 rows tell at one look that it is better, not at all looks at once"
+    allowed = Limits(value_margin=0.15)
+    assert check(good, data, bad, limits=allowed).passed
+    assert not check(bad, data, good, limits=allowed).passed
+    rows = data.rows["customer"]
+    test = rows["split"] == "test"
+    rarer = replace(data, rows={"customer": rows.assign(propensity=np.where(test, 0.2, 1 / 3))})
+    assert "not as the earlier ones" in check(good, rarer, bad).found
+    assert "no earlier rows" in check(good, replace(data, rows={"customer": rows[test]}), bad).found
+    with pytest.raises(InvalidInput, match="looks"):
+        judged(good, data, bad, looks="daily")
