@@ -38,6 +38,10 @@ LEVELS = tuple(range(0, 101, 5))
 STARTS = datetime(2026, 3, 2, tzinfo=UTC)
 SHARES = (0.25, 0.25, 0.5)
 """Of the 20,000 rows S1 trains on 5,000, stops on 5,000 and tests on 10,000."""
+CENTRE, WIDTH = (-50.0, 150.0), (0.0, 50.0)
+"""Ranges that a bump's centre μ and width δ are drawn from."""
+VANISHES = 1e-200
+"""Sum of a narrow bump far outside the range, 0 or denormal, that a curve cannot be divided by."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +52,7 @@ class PromotionOptions:
     rows               accounts, one request each
     levels             incentives, within 0 … 100
     bias               strength of the assignment's dependence on activity; 0 assigns at random
+    lowest_share       of the accounts that get the lowest level, as a control group; None gives every level alike
     budget_per_request minor units an account may cost on average
     """
 
@@ -55,6 +60,7 @@ class PromotionOptions:
     rows: int = 20_000
     levels: Sequence[int] = field(default=LEVELS)
     bias: float = 0.0
+    lowest_share: float | None = None
     budget_per_request: float = 11.0
 
     def __post_init__(self) -> None:
@@ -73,6 +79,8 @@ class PromotionOptions:
             raise InvalidInput("must ascend within 0 … 100", field="levels")
         if self.bias < 0:
             raise InvalidInput("must not be negative", field="bias")
+        if self.lowest_share is not None and (self.bias or not 0 < self.lowest_share < 1 or len(self.levels) < 2):
+            raise InvalidInput("must lie between 0 and 1, with several levels and without bias", field="lowest_share")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,20 +97,30 @@ class Promotion:
     levels: tuple[int, ...]
 
 
+def bump(
+    centre: NDArray[np.float64], width: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """(101, n): curves over incentives 0 … 100 from ``low`` to ``high``; NaN where the bump vanishes on the range."""
+    slope = _slope(centre, width)
+    total = slope.sum(axis=0)
+    rise = (high - low) * np.cumsum(slope, axis=0)
+    return np.asarray(low + np.divide(rise, total, out=np.full(slope.shape, np.nan), where=total >= VANISHES))
+
+
+def _slope(centre: NDArray[np.float64], width: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.asarray(np.exp(-0.5 * ((np.arange(101)[:, None] - centre) / width) ** 2))
+
+
 def bump_curves(combinations: int, random: np.random.Generator) -> NDArray[np.float64]:
-    """(101, combinations): curves over incentives 0 … 100."""
-    incentive = np.arange(101)[:, None]
-    slope = np.zeros((101, combinations))
+    """(101, combinations): curves over incentives 0 … 100, drawn."""
+    centre, width = np.zeros((2, combinations))
     empty = np.ones(combinations, dtype=bool)
     while empty.any():
-        centre, width = random.uniform(-50, 150, empty.sum()), random.uniform(0, 50, empty.sum())
-        with np.errstate(divide="ignore", over="ignore"):
-            slope[:, empty] = np.exp(-0.5 * ((incentive - centre) / width) ** 2)
-        # Divided by their total, which is 0 or denormal for a narrow bump far outside.
-        empty = slope.sum(axis=0) < 1e-200
+        centre[empty], width[empty] = random.uniform(*CENTRE, empty.sum()), random.uniform(*WIDTH, empty.sum())
+        empty[empty] = _slope(centre[empty], width[empty]).sum(axis=0) < VANISHES
     low = random.random(combinations)
-    high = random.uniform(low, 1.0)
-    return np.asarray(low + (high - low) * np.cumsum(slope, axis=0) / slope.sum(axis=0))
+    return bump(centre, width, low, random.uniform(low, 1.0))
 
 
 def draw(options: PromotionOptions, seed: int = 0) -> Promotion:
@@ -119,6 +137,8 @@ def draw(options: PromotionOptions, seed: int = 0) -> Promotion:
     reach = np.linspace(-1.0, 1.0, levels.size)[:, None] if levels.size > 1 else np.zeros((1, 1))
     chance = np.exp(-options.bias * reach * active[kind])
     chance /= chance.sum(axis=0)
+    if options.lowest_share is not None:
+        chance[0], chance[1:] = options.lowest_share, (1 - options.lowest_share) / (levels.size - 1)
     level = (random.random(options.rows) > np.cumsum(chance, axis=0)).sum(axis=0).clip(max=levels.size - 1)
     rows = np.arange(options.rows)
     frame = pd.DataFrame(
