@@ -18,6 +18,7 @@ TABLES: dict[str, str] = {
     "s1_table3": "benchmarks.reproduce.tables.s1_table3",
     "s3_table3": "benchmarks.reproduce.tables.s3_table3",
     "s3_figure4": "benchmarks.reproduce.tables.s3_figure4",
+    "s1_attainable": "benchmarks.reproduce.tables.s1_attainable",
     "s1_lowest_level": "benchmarks.reproduce.tables.s1_lowest_level",
     "s2_table1": "benchmarks.reproduce.tables.s2_table1",
     "s2_table2": "benchmarks.reproduce.tables.s2_table2",

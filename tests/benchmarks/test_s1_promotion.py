@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 from scipy.optimize import linprog
 
+from benchmarks.reproduce.tables.s1_attainable import attainable
 from benchmarks.reproduce.tables.s1_promotion import BUDGET, judge, spend
 from benchmarks.reproduce.tables.s1_table2 import TABLE as TABLE2
 from benchmarks.reproduce.tables.s1_table3 import TABLE as TABLE3
-from shadowprice.datasets.promotion import PromotionOptions, draw
+from shadowprice.datasets.promotion import PromotionOptions, bump_curves, draw
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +67,19 @@ def test_published_figures_stand_beside_rows_and_columns_that_are_measured(table
         top = found["true curves"]["future response"]
         assert all(cells["future response"] <= top + 1e-9 for cells in found.values())
     assert all(0 <= cells["RPR"] <= 1 for cells in table.published.values())
+
+
+def test_the_best_attainable_curves_are_the_means_of_drawn_ones_weighted_by_their_likelihood() -> None:
+    """Chains against plain importance sampling, which few rows a combination still allow."""
+    levels = (0, 20, 50, 100)
+    drawn = draw(PromotionOptions(features=(2, 2), rows=240, levels=levels), seed=5)
+    asked = drawn.frame.drop_duplicates(["c_1", "c_2"])
+    found = attainable(drawn.frame, asked, levels)
+    prior = bump_curves(200_000, np.random.default_rng(1))[list(levels)]
+    for n, (_, kind) in enumerate(asked.iterrows()):
+        rows = drawn.frame[(drawn.frame["c_1"] == kind["c_1"]) & (drawn.frame["c_2"] == kind["c_2"])]
+        p = prior[rows["level"].to_numpy()]
+        likely = np.log(np.where(rows["response"].to_numpy()[:, None] == 1, p, 1 - p)).sum(axis=0)
+        weight = np.exp(likely - likely.max())
+        assert weight.sum() ** 2 / (weight**2).sum() > 300
+        np.testing.assert_allclose(found[:, n], prior @ weight / weight.sum(), atol=0.012)

@@ -53,6 +53,16 @@ def test_there_are_as_many_rows_as_asked_and_responses_follow_the_truth(features
     np.testing.assert_allclose(frame["propensity"], 1 / 21)
 
 
+def test_a_control_group_gets_the_lowest_level_with_its_share_and_the_others_alike() -> None:
+    drawn = draw(PromotionOptions(levels=(0, 10, 20), lowest_share=0.5), seed=2)
+    share = drawn.frame["level"].value_counts(normalize=True).sort_index()
+    np.testing.assert_allclose(share, [0.5, 0.25, 0.25], atol=0.02)
+    np.testing.assert_allclose(drawn.frame["propensity"], np.array([0.5, 0.25, 0.25])[drawn.frame["level"]])
+    for options in ({"lowest_share": 1.0}, {"lowest_share": 0.2, "bias": 1.0}, {"lowest_share": 0.2, "levels": (5,)}):
+        with pytest.raises(InvalidInput, match="lowest_share"):
+            PromotionOptions(**options)
+
+
 def test_some_combinations_are_sparse() -> None:
     frame = draw(PromotionOptions(features=(3, 5, 7)), seed=0).frame
     rows = frame.groupby(["c_1", "c_2", "c_3"]).size()
