@@ -207,7 +207,7 @@ def _at_every_look(
     if before.empty or drawn.isna().any():
         return "there are no earlier rows with propensities to take the price of money from"
     curves = model.curves(data.snapshots, {side: before})[side]
-    spent = float(np.mean(_trial(before, terms, curves.levels).cost))
+    spent = float(np.asarray(_trial(before, terms, curves.levels).cost, dtype=np.float64).mean())
     value, cost = terms.value(curves.response), terms.cost(curves.response)
     solved = solve(Problem(value.astype(np.float32), [Resource.per_account("spent", cost, spent)]))
     try:
