@@ -14,6 +14,8 @@ from shadowprice.graphs.sampler import Neighbourhood
 
 WIDTH = 64
 """Width of an embedding (S0: 64)."""
+MOST_NODES = 262_144
+"""Nodes projected at a time: the wide layer of millions takes gigabytes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +101,11 @@ class SideProjection(nn.Module):
             rows = torch.nonzero(mask > 0).flatten()
             if rows.numel() == 0:
                 continue
-            values = graph.features[side][rows]
-            if values.shape[1] == 0:
-                values = torch.ones(rows.numel(), 1)
-            hidden = hidden.index_add(0, rows, self.layers[side](values))
+            for part in torch.split(rows, MOST_NODES):
+                values = graph.features[side][part]
+                if values.shape[1] == 0:
+                    values = torch.ones(part.numel(), 1)
+                hidden = hidden.index_add(0, part, self.layers[side](values))
         return hidden / graph.is_side.sum(dim=0).clamp(min=1.0)[:, None]
 
 

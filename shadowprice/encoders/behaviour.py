@@ -28,7 +28,7 @@ class Behaviours:
     ago: Tensor
     there: Tensor
 
-    def take(self, index: Tensor) -> Behaviours:
+    def take(self, index: Tensor | slice) -> Behaviours:
         """The accounts at ``index``."""
         return Behaviours(self.offer[index], self.action[index], self.ago[index], self.there[index])
 

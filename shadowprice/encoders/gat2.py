@@ -17,6 +17,7 @@ from torch_geometric.nn import GATConv
 
 from shadowprice.campaign import Side
 from shadowprice.encoders.base import WIDTH, GraphEncoder, GraphTensors, SideProjection
+from shadowprice.encoders.parts import in_parts
 
 HEADS = 4
 
@@ -39,6 +40,6 @@ class Gat2Encoder(GraphEncoder):
         """Embeddings (N, WIDTH)."""
         edges = graph.edge_features if self.reads_edges else None
         hidden = self.drop(self.project(graph))
-        hidden = torch.relu(self.near(hidden, graph.edge_index, edges) + self.near_self(hidden))
-        embedding: Tensor = self.far(hidden, graph.edge_index, edges) + self.far_self(hidden)
+        hidden = torch.relu(in_parts(self.near, hidden, graph.edge_index, edges) + self.near_self(hidden))
+        embedding: Tensor = in_parts(self.far, hidden, graph.edge_index, edges) + self.far_self(hidden)
         return embedding

@@ -1,8 +1,12 @@
 """How the amount of a conversion is modelled: the losses of S2 and what each expects a delivery to bring.
 
-An amount PA is counted in units of the least purchase, v = log(PA + 1). A row has the log-probability of converting,
-log p, and of not, log(1 − p); of a positive row the log-amount is v, of a negative one 0. Losses are per row and so
-stable that logits of hundreds do no harm. A new loss is a class here and an entry in ``LOSSES``.
+An amount PA is counted in units of the least purchase, v = log(PA + 1). A row has log p and log(1 − p) of the chain
+of its towers; of a positive row the log-amount is v, of a negative one 0. Losses are per row and so stable that logits
+of hundreds do no harm. A new loss is a class here and an entry in ``LOSSES``.
+
+What a fitted loss says of a row depends on what is asked of it: the mean of PA for money and choices, the mean of
+log(PA + 1) where errors are squared on the log scale. They are two questions: the log of an expected amount is
+not the expected log, and is the larger by Jensen's inequality.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import torch
+from numpy.polynomial.hermite_e import hermegauss
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
@@ -22,6 +27,8 @@ LARGEST_SIGMA = 5.0
 LARGEST_MU = 25.0
 LEAST = math.log(2)
 """v of the least purchase, one unit."""
+NODES, WEIGHTS = hermegauss(24)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
 def log_product(*logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -64,9 +71,19 @@ class AmountLoss(ABC):
     def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
         """Loss (n,) of each row; v is 0 exactly where the row did not convert."""
 
+    def conversion(self, p: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
+        """Probability that a delivery converts: the complement of what the loss takes for nothing bought."""
+        del mu, sigma
+        return p
+
     @abstractmethod
     def amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
-        """Factor of p in the expected transaction value, in units; under :class:`EsjMass` p of a latent wish."""
+        """E[PA] of a conversion, in units."""
+
+    def log_amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
+        """E[log(1 + PA)] of a conversion."""
+        del sigma
+        return mu
 
 
 class Esj(AmountLoss):
@@ -77,7 +94,9 @@ class Esj(AmountLoss):
 
     The negative branch adds a density to a probability. Without the floor 1/√2π it has no lower bound: at mu = 0 and
     sigma → 0 a negative row's loss goes to −∞. With it the branch is a probability and the loss of a negative
-    row is ≥ 0. It is not normalised: the model's mass is near 1 and not 1; :class:`EsjMass` is.
+    row is ≥ 0. It is not normalised: the model's mass is near 1 and not 1; :class:`EsjMass` is. The share of rows that
+    convert is thus estimated by p·(1 − N(0; mu, sigma)), the complement of the negative branch, and p itself is too
+    large where amounts are small; where they are not N(0) vanishes and the two agree.
     """
 
     def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
@@ -85,6 +104,10 @@ class Esj(AmountLoss):
         bought = log_p + log_normal(v, mu, sigma) - v
         nothing = torch.logaddexp(log_q, log_p + log_normal(torch.zeros_like(v), mu, sigma))
         return -torch.where(v > 0, bought, nothing)
+
+    def conversion(self, p: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
+        """p·(1 − N(0; mu, sigma)): at one p, mu and sigma for all rows its maximum likelihood is their share."""
+        return -p * torch.expm1(log_normal(torch.zeros_like(mu), mu, sigma))
 
     def amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
         """exp(mu + sigma²/2) − 1."""
@@ -104,13 +127,27 @@ class EsjMass(Esj):
         nothing = torch.logaddexp(log_q, log_p + torch.special.log_ndtr((LEAST - mu) / sigma))
         return -torch.where(v > 0, bought, nothing)
 
-    def amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
-        """The mean of the truncated lognormal, ∫_{v > log 2} (e^v − 1)·N(v; mu, sigma) dv.
+    def conversion(self, p: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
+        """p·Φ((mu − log 2)/sigma): of those who would buy, those who wish for the least purchase or more."""
+        share: Tensor = p * torch.special.ndtr((mu - LEAST) / sigma)
+        return share
 
-        In closed form e^{mu + sigma²/2}·Φ((mu + sigma² − log 2)/sigma) − Φ((mu − log 2)/sigma).
+    def amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
+        """The mean of the truncated lognormal, ∫_{v > log 2} (e^v − 1)·N(v; mu, sigma) dv over the share above log 2.
+
+        In closed form e^{mu + sigma²/2}·Φ((mu + sigma² − log 2)/sigma) / Φ((mu − log 2)/sigma) − 1. As mu ≥ 0 and sigma
+        ≥ 0.399 the share is at least 4 %, and nothing small is divided by.
         """
-        above = torch.special.ndtr((mu - LEAST) / sigma + sigma)
-        mean: Tensor = torch.exp(mu + 0.5 * sigma.square()) * above - torch.special.ndtr((mu - LEAST) / sigma)
+        above = (mu - LEAST) / sigma
+        share = torch.special.ndtr(above + sigma) / torch.special.ndtr(above)
+        mean: Tensor = torch.exp(mu + 0.5 * sigma.square()) * share - 1
+        return mean
+
+    def log_amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
+        """Mean of the truncated normal, mu + sigma·φ(a)/Φ(a) with a = (mu − log 2)/sigma."""
+        above = (mu - LEAST) / sigma
+        density = torch.exp(-0.5 * above.square() - LOG_SQRT_2PI)
+        mean: Tensor = mu + sigma * density / torch.special.ndtr(above)
         return mean
 
 
@@ -139,6 +176,12 @@ class Ziln(AmountLoss):
     def amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
         """exp(mu + sigma²/2)."""
         return torch.exp(mu + 0.5 * sigma.square())
+
+    def log_amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
+        """E[log(1 + e^w)] of w ~ N(mu, sigma), by Gauss–Hermite quadrature."""
+        w = mu[..., None] + sigma[..., None] * mu.new_tensor(NODES)
+        mean: Tensor = softplus(w) @ mu.new_tensor(WEIGHTS)
+        return mean
 
 
 class SquaredError(AmountLoss):
@@ -171,6 +214,11 @@ class ConversionOnly(AmountLoss):
         """1."""
         del sigma
         return torch.ones_like(mu)
+
+    def log_amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
+        """log 2."""
+        del sigma
+        return torch.full_like(mu, LEAST)
 
 
 class ValueOnly(AmountLoss):

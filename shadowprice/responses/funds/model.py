@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -12,7 +12,6 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
@@ -22,9 +21,10 @@ from shadowprice.errors import InvalidInput
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.base import ResponseModel
 from shadowprice.responses.descent import descend
-from shadowprice.responses.funds.losses import LOSSES, AmountLoss, log_product
+from shadowprice.responses.funds.losses import LOSSES, AmountLoss
 from shadowprice.responses.funds.neighbourhoods import Neighbourhoods
 from shadowprice.responses.funds.network import FundNetwork
+from shadowprice.responses.funds.outputs import Delivery, Outputs
 from shadowprice.responses.funds.rows import EventHistory, FundRows, check_outcomes
 from shadowprice.responses.inputs import InputScaling, fit_inputs, graph_tensors, request_rows
 from shadowprice.responses.state import State
@@ -38,22 +38,8 @@ BATCH_ROWS = 512
 """Rows of a step (S2)."""
 STEPS_ON_A_GRAPH = 8
 """Steps of an epoch at most where each one passes over a graph and the configuration leaves its rows open."""
-CHUNK = 8192
-"""Accounts predicted at a time."""
-
-
-@dataclass(frozen=True, eq=False)
-class Delivery:
-    """What is expected of each of J offers delivered to N accounts; float64 (J, N) each.
-
-    probability  of a conversion; mu, sigma of log(1 + amount) given one, 0 where the model has none
-    amount       expected units of a conversion, before it is clipped
-    """
-
-    probability: NDArray[np.float64]
-    mu: NDArray[np.float64]
-    sigma: NDArray[np.float64]
-    amount: NDArray[np.float64]
+CHUNK = 1024
+"""Accounts predicted at a time: their pairs with the offers fit the processor's cache."""
 
 
 class FundModel(ResponseModel):
@@ -118,9 +104,7 @@ class FundModel(ResponseModel):
         self.inputs: TabularInputs | None = None
         self.scaling: InputScaling | None = None
         self.network: FundNetwork | None = None
-        self.steps = 1
-        self.cap = math.inf
-        self.mean = math.nan
+        self.outputs = Outputs(self.loss_name, 1)
 
     @property
     def loss(self) -> AmountLoss:
@@ -130,7 +114,7 @@ class FundModel(ResponseModel):
     @property
     def converts(self) -> bool:
         """Whether the model has a probability of conversion."""
-        return self.loss_name != "value"
+        return self.outputs.converts
 
     def fit(self, frame: pd.DataFrame) -> Self:
         """Train; a fifth of the accounts is held out for early stopping."""
@@ -139,8 +123,8 @@ class FundModel(ResponseModel):
         held = held_out_rows(frame, self.seed)
         train = ~held
         self.inputs = fit_tabular(frame[train])
-        self.steps = (1 + (self.product and "clicked" in frame)) if self.converts else 0
-        self._fit_amounts(frame[train])
+        steps = (1 + (self.product and "clicked" in frame)) if self.converts else 0
+        self.outputs = Outputs.of(self.loss_name, steps, frame[train], self.unit, self.clip)
         if self.graph is not None:
             self.scaling = fit_inputs(self.graph, {"customer": frame[["account_id"]]}, {}, interactions=False)
         rows = self._rows(frame)
@@ -151,7 +135,7 @@ class FundModel(ResponseModel):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             network = self._build()
-            network.start(self._intercepts(learnt))
+            network.start(self.outputs.start(learnt))
             config = replace(self.training, seed=self.seed, batch_rows=self._batch_rows(len(learnt)))
             around = Neighbourhoods(graph, self.seed)
             descend(
@@ -170,42 +154,73 @@ class FundModel(ResponseModel):
         """Probability of a conversion (J, N) of the rows."""
         return Curves(self.levels, self.expect(frame).probability.astype(np.float32))
 
+    def cost(self, frame: pd.DataFrame) -> NDArray[np.float32]:
+        """Refused: an offer costs a seat of its segment and no money.
+
+        Raises:
+            InvalidInput: always.
+        """
+        del frame
+        raise InvalidInput(
+            "a delivered fund costs no money: its levels are numbers of segments and what is scarce is a seat; "
+            "price seats by shadowprice.allocation.solve_demands",
+            field="cost",
+        )
+
     def value(self, frame: pd.DataFrame) -> NDArray[np.float32]:
         """Expected transaction value (J, N) of delivering each offer to the rows, minor units (S2, ETV)."""
+        found = np.empty((self.levels.size, len(frame)), dtype=np.float32)
+        for part, raw in self._raw(frame):
+            found[:, part] = self.unit * self.outputs.value(raw).view(-1, self.levels.size).T.numpy()
+        return found
+
+    def log_value(self, frame: pd.DataFrame) -> NDArray[np.float32]:
+        """Expected log(1 + units) (J, N) of delivering each offer: what an error on the log scale asks for.
+
+        The log of :meth:`value` is larger, by Jensen's inequality: the mean of log(1 + amount) over deliveries, most
+        of which bring nothing, is the only prediction that minimises its squared error.
+        """
         found = self.expect(frame)
         chance = found.probability if self.converts else 1.0
-        return np.ascontiguousarray(self.unit * chance * np.minimum(found.amount, self.cap), dtype=np.float32)
+        return np.ascontiguousarray(chance * found.log_amount, dtype=np.float32)
 
-    @torch.no_grad()
     def expect(self, frame: pd.DataFrame) -> Delivery:
         """What the network says of every offer for the rows. O(N·J) passes through the body, O(N) through encoders."""
+        found = np.empty((len(fields(Delivery)), self.levels.size, len(frame)))
+        for part, raw in self._raw(frame):
+            values = self.outputs.delivery(raw)
+            found[:, :, part] = values.view(len(found), -1, self.levels.size).transpose(1, 2).numpy()
+        return Delivery(*found)
+
+    @torch.no_grad()
+    def _raw(self, frame: pd.DataFrame) -> Iterator[tuple[slice, Tensor]]:
+        """Raw outputs (m·J, T), float64, of some rows of the frame after others; the graph is passed over once."""
         if self.network is None:
             raise InvalidInput("fit the model before asking for curves", field="model")
-        rows = self._rows(frame)
-        depth, graph = self.levels.size, self._graph()
+        rows, graph = self._rows(frame), self._graph()
         embedded = self.network.embed_graph(graph) if graph is not None else None
-        found = np.zeros((4, depth, len(frame)))
         for first in range(0, len(frame), CHUNK):
-            part = rows.take(torch.arange(first, min(first + CHUNK, len(frame))))
+            chosen = slice(first, min(first + CHUNK, len(frame)))
+            part = rows.take(chosen)
             account = self.network.account(part.numeric, part.category, part.events, embedded, part.node)
-            raw = self.network(account.repeat_interleave(depth, dim=0), torch.arange(depth).repeat(len(part)))
-            values = self._delivery(raw.double())
-            found[:, :, first : first + len(part)] = values.view(4, len(part), depth).transpose(1, 2).numpy()
-        return Delivery(*found)
+            yield chosen, self.network.every(account).flatten(0, 1).double()
 
     def state(self) -> State:
         """Weights, standardisation, and what is known of the amounts."""
         if self.network is None or self.inputs is None:
             raise InvalidInput("fit the model before saving it", field="model")
-        known = {"inputs": self.inputs.to_dict(), "steps": self.steps, "cap": repr(self.cap), "mean": repr(self.mean)}
-        known["scaling"] = None if self.scaling is None else self.scaling.to_dict()
+        known = {
+            "inputs": self.inputs.to_dict(),
+            "outputs": self.outputs.to_dict(),
+            "scaling": None if self.scaling is None else self.scaling.to_dict(),
+        }
         return State({name: value.numpy() for name, value in self.network.state_dict().items()}, known)
 
     def restore(self, state: State) -> None:
         """Become the model that gave ``state``."""
         meta = state.meta
         self.inputs = TabularInputs.from_dict(meta["inputs"])
-        self.steps, self.cap, self.mean = meta["steps"], float(meta["cap"]), float(meta["mean"])
+        self.outputs = Outputs.from_dict(meta["outputs"])
         self.scaling = None if meta["scaling"] is None else InputScaling.from_dict(meta["scaling"])
         for name, wanted, given in (
             ("graph", self.scaling is not None, self.graph is not None),
@@ -217,13 +232,6 @@ class FundModel(ResponseModel):
         network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in state.arrays.items()})
         self.network = network
 
-    def _fit_amounts(self, frame: pd.DataFrame) -> None:
-        if "amount" in frame:
-            amount = frame["amount"].to_numpy(dtype=np.float64)
-            bought = amount[amount > 0] / self.unit
-            if bought.size:
-                self.cap, self.mean = float(np.quantile(bought, self.clip)), float(bought.mean())
-
     def _build(self) -> FundNetwork:
         assert self.inputs is not None
         graph = None
@@ -233,7 +241,7 @@ class FundModel(ResponseModel):
         return FundNetwork(
             self.inputs,
             self.levels.size,
-            self.steps + self.loss.outputs,
+            self.outputs.width,
             self.body,
             actions=0 if self.history is None else len(ACTIONS),
             graph=graph,
@@ -282,50 +290,5 @@ class FundModel(ResponseModel):
             graph, node = graph.of(node)
         embedded = network.embed_graph(graph) if graph is not None else None
         raw = network(network.account(rows.numeric, rows.category, rows.events, embedded, node), rows.level)
-        log_p, log_q, mu, sigma = self._outputs(raw)
-        total = self.loss.rows(log_p, log_q, mu, sigma, rows.v)
-        if self.steps == 2:
-            total = total + binary_cross_entropy_with_logits(raw[:, 0], rows.clicked, reduction="none")
+        total = self.outputs.rows(raw, rows)
         return (total * rows.weight).sum() / rows.weight.sum()
-
-    def _outputs(self, raw: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """log p, log(1 − p), mu, sigma, each (n,), of raw outputs (n, T); zeros where the model has none."""
-        zero = torch.zeros_like(raw[:, 0])
-        log_p, log_q = log_product(*raw[:, : self.steps].unbind(1)) if self.steps else (zero, zero)
-        mu = self.loss.mu(raw[:, self.steps]) if self.loss.outputs > 0 else zero
-        sigma = self.loss.sigma(raw[:, self.steps + 1]) if self.loss.outputs > 1 else zero
-        return log_p, log_q, mu, sigma
-
-    def _delivery(self, raw: Tensor) -> Tensor:
-        """(4, n): probability, mu, sigma, amount."""
-        log_p, _, mu, sigma = self._outputs(raw)
-        amount = self.loss.amount(mu, sigma)
-        if not self.converts:
-            # A score in [0, 1]: the expected log-amount as a share of the largest.
-            share = mu / math.log1p(self.cap) if math.isfinite(self.cap) else torch.zeros_like(mu)
-            return torch.stack([share.clamp(max=1.0), mu, sigma, amount])
-        if not self.loss.outputs:
-            amount = torch.full_like(amount, self.mean if math.isfinite(self.mean) else 1.0)
-        return torch.stack([log_p.exp(), mu, sigma, amount])
-
-    def _intercepts(self, rows: FundRows) -> Tensor:
-        """(T,): raw outputs at which every row is expected to do what the mean row did."""
-        weight = rows.weight / rows.weight.sum()
-        bought = (rows.v > 0).float()
-        convert, click = float((weight * bought).sum()), float((weight * rows.clicked).sum())
-        steps = [click, convert / max(click, 1e-4)] if self.steps == 2 else [convert] * self.steps
-        raw = [math.log(share / (1 - share)) for share in (min(max(step, 1e-4), 1 - 1e-4) for step in steps)]
-        if self.loss.outputs:
-            counted = weight if not self.converts else weight * bought / max(convert, 1e-9)
-            mu = float((counted * rows.v).sum())
-            sigma = float((counted * (rows.v - mu).square()).sum()) ** 0.5
-            raw += [
-                _inverse_softplus(mu) if self.loss_name != "ziln" else mu,
-                _inverse_softplus(sigma - self.loss.floor),
-            ]
-        return torch.tensor(raw[: self.steps + self.loss.outputs])
-
-
-def _inverse_softplus(value: float) -> float:
-    value = max(value, 1e-2)
-    return value + math.log(-math.expm1(-value))

@@ -23,30 +23,56 @@ OFFER_WIDTH = 16
 CATEGORY_WIDTH = 8
 
 
+class TaskLinear(ArmLinear):
+    """A linear layer per task, tasks outermost: (T, n, I) → (T, n, O), one product of matrices each."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(T, n, O)."""
+        return torch.baddbmm(self.bias[:, None], x, self.weight)
+
+
 class Towers(nn.Module):
-    """One network per task, (n, T, I) → (n, T): I → 64 → 32 → 1."""
+    """One network per task, (n, T, I) → (n, T): I → 64 → 32 → 1. Tasks stand outermost inside, a product each."""
 
     def __init__(self, tasks: int, inputs: int) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(ArmLinear(tasks, a, b) for a, b in pairwise((inputs, *TOWER)))
-        self.last = ArmLinear(tasks, TOWER[-1], 1)
+        self.layers = nn.ModuleList(TaskLinear(tasks, a, b) for a, b in pairwise((inputs, *TOWER)))
+        self.last = TaskLinear(tasks, TOWER[-1], 1)
 
     def forward(self, x: Tensor) -> Tensor:
         """Raw outputs (n, T)."""
+        x = x.transpose(0, 1)
         for layer in self.layers:
             x = torch.relu(layer(x))
         found: Tensor = self.last(x).squeeze(2)
-        return found
+        return found.T
 
 
 class Body(nn.Module, ABC):
-    """What lies between the inputs (n, D) and the raw outputs of the tasks (n, T)."""
+    """What lies between the inputs (n, D) and the raw outputs of the tasks (n, T).
 
+    It begins with one linear layer, ``first``, so that of the pairs of many accounts with the same offers that layer
+    is computed of each account and each offer once, and added.
+    """
+
+    first: nn.Linear
     towers: Towers
 
-    @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
         """(n, T)."""
+        raw: Tensor = self.after(self.first(x))
+        return raw
+
+    @abstractmethod
+    def after(self, x: Tensor) -> Tensor:
+        """(n, T) of what ``first`` gave."""
+
+    def pairs(self, account: Tensor, offer: Tensor) -> Tensor:
+        """(n, J, T) of n accounts (n, A) with each of J offers (J, D − A): ``forward`` of them side by side."""
+        width = account.shape[1]
+        mine = account @ self.first.weight[:, :width].T
+        theirs = torch.nn.functional.linear(offer, self.first.weight[:, width:], self.first.bias)
+        return self.after((mine[:, None] + theirs).flatten(0, 1)).view(len(account), len(offer), -1)
 
 
 class Mmoe(Body):
@@ -55,14 +81,13 @@ class Mmoe(Body):
     def __init__(self, tasks: int, inputs: int) -> None:
         super().__init__()
         self.tasks = tasks
-        self.experts = nn.Linear(inputs, EXPERTS * EXPERT_WIDTH)
-        self.gates = nn.Linear(inputs, tasks * EXPERTS)
+        self.first = nn.Linear(inputs, EXPERTS * (EXPERT_WIDTH + tasks))
         self.towers = Towers(tasks, EXPERT_WIDTH)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def after(self, x: Tensor) -> Tensor:
         """(n, T)."""
-        expert = torch.relu(self.experts(x)).view(-1, EXPERTS, EXPERT_WIDTH)
-        gate = self.gates(x).view(-1, self.tasks, EXPERTS).softmax(dim=2)
+        expert = torch.relu(x[:, : EXPERTS * EXPERT_WIDTH]).view(-1, EXPERTS, EXPERT_WIDTH)
+        gate = x[:, EXPERTS * EXPERT_WIDTH :].reshape(-1, self.tasks, EXPERTS).softmax(dim=2)
         raw: Tensor = self.towers(gate @ expert)
         return raw
 
@@ -73,13 +98,14 @@ class SharedBottom(Body):
     def __init__(self, tasks: int, inputs: int) -> None:
         super().__init__()
         self.tasks = tasks
+        self.first = nn.Linear(inputs, EXPERT_WIDTH)
         layers: list[nn.Module] = []
-        for a, b in pairwise((inputs, EXPERT_WIDTH, EXPERT_WIDTH, EXPERT_WIDTH)):
-            layers += [nn.Linear(a, b), nn.ReLU()]
-        self.shared = nn.Sequential(*layers)
+        for _ in range(2):
+            layers += [nn.ReLU(), nn.Linear(EXPERT_WIDTH, EXPERT_WIDTH)]
+        self.shared = nn.Sequential(*layers, nn.ReLU())
         self.towers = Towers(tasks, EXPERT_WIDTH)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def after(self, x: Tensor) -> Tensor:
         """(n, T)."""
         raw: Tensor = self.towers(self.shared(x)[:, None].expand(-1, self.tasks, -1))
         return raw
@@ -94,9 +120,9 @@ class Plain(Body):
         self.first = nn.Linear(inputs, EXPERT_WIDTH)
         self.towers = Towers(tasks, EXPERT_WIDTH)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def after(self, x: Tensor) -> Tensor:
         """(n, T)."""
-        raw: Tensor = self.towers(torch.relu(self.first(x))[:, None].expand(-1, self.tasks, -1))
+        raw: Tensor = self.towers(torch.relu(x)[:, None].expand(-1, self.tasks, -1))
         return raw
 
 
@@ -162,6 +188,11 @@ class FundNetwork(nn.Module):
     def forward(self, account: Tensor, offer: Tensor) -> Tensor:
         """Raw outputs (n, T) of accounts (n, width) at an offer each, int64 (n,)."""
         raw: Tensor = self.body(torch.cat([account, self.offer(offer)], dim=1))
+        return raw
+
+    def every(self, account: Tensor) -> Tensor:
+        """Raw outputs (n, J, T) of accounts (n, width) at all J offers."""
+        raw: Tensor = self.body.pairs(account, self.offer.weight)
         return raw
 
     @torch.no_grad()

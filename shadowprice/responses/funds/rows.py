@@ -39,8 +39,8 @@ class FundRows:
     def __len__(self) -> int:
         return int(self.level.shape[0])
 
-    def take(self, index: Tensor) -> FundRows:
-        """The rows at ``index``, positions or a mask."""
+    def take(self, index: Tensor | slice) -> FundRows:
+        """The rows at ``index``: positions, a mask, or a slice."""
         return FundRows(
             numeric=self.numeric[index],
             category=self.category[index],

@@ -146,15 +146,28 @@ def test_esj_mass_integrates_to_one_and_the_printed_loss_does_not(p: float, mu: 
 
 @pytest.mark.parametrize("name", ["esj", "esj_mass", "ziln"])
 @pytest.mark.parametrize(("mu", "sigma"), [(0.4, 0.9), (2.0, 1.2), (5.0, 0.5)])
-def test_the_expected_amount_is_that_of_a_simulation(name: str, mu: float, sigma: float) -> None:
+def test_expected_amounts_and_log_amounts_are_those_of_a_simulation(name: str, mu: float, sigma: float) -> None:
     draws = np.random.default_rng(5).normal(mu, sigma, 400_000)
-    amount = {
-        "esj": np.expm1(draws),
-        "esj_mass": np.where(draws > LEAST, np.expm1(draws), 0.0),
-        "ziln": np.exp(draws),
-    }[name]
-    found = LOSSES[name].amount(tensor([mu]), tensor([sigma])).item()
-    assert abs(found - amount.mean()) < 4 * amount.std() / math.sqrt(amount.size)
+    if name == "esj_mass":
+        draws = draws[draws > LEAST]
+    amount = np.exp(draws) if name == "ziln" else np.expm1(draws)
+    log_amount = np.log1p(np.exp(draws)) if name == "ziln" else draws
+    loss, given = LOSSES[name], (tensor([mu]), tensor([sigma]))
+    for found, drawn in ((loss.amount(*given), amount), (loss.log_amount(*given), log_amount)):
+        assert abs(found.item() - drawn.mean()) < 4 * drawn.std() / math.sqrt(drawn.size)
+
+
+@pytest.mark.parametrize("name", ["esj", "esj_mass", "ziln", "mse"])
+def test_the_conversion_is_the_share_of_rows_that_convert_at_the_best_likelihood(name: str) -> None:
+    """At any mu and sigma, also where amounts are small and p itself is not the share."""
+    loss, rows, share = LOSSES[name], 1000, 0.2
+    v = tensor(np.where(np.arange(rows) < share * rows, 1.0, 0.0))
+    p, mu, sigma = np.linspace(0.001, 0.999, 999), tensor(1.1).expand(rows), tensor(0.7).expand(rows)
+    total = [loss.rows(*(tensor(math.log(q)).expand(rows) for q in (x, 1 - x)), mu, sigma, v).sum() for x in p]
+    best = tensor(p[int(np.argmin(total))])
+    assert loss.conversion(best, mu[0], sigma[0]).item() == pytest.approx(share, abs=1e-3)
+    if name.startswith("esj"):
+        assert best > 1.1 * share
 
 
 def test_ziln_has_the_semantics_of_its_authors() -> None:

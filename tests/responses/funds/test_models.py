@@ -14,6 +14,7 @@ from shadowprice.responses import make
 from shadowprice.responses.funds import neighbourhoods as module
 from shadowprice.responses.funds.losses import LOSSES
 from shadowprice.responses.funds.model import FundModel
+from shadowprice.responses.funds.network import BODIES
 from shadowprice.responses.funds.rows import MOST_EVENTS, EventHistory, unix_seconds
 from shadowprice.responses.training import TrainingConfig
 
@@ -74,12 +75,41 @@ def test_the_value_is_the_probability_times_the_clipped_amount(esdpm: FundModel,
     found = esdpm.expect(asked)
     mu, sigma = (torch.from_numpy(each) for each in (found.mu, found.sigma))
     np.testing.assert_allclose(found.amount, LOSSES["esj"].amount(mu, sigma).numpy(), rtol=1e-12)
-    expected = 100 * found.probability * np.minimum(found.amount, esdpm.cap)
+    expected = 100 * found.probability * np.minimum(found.amount, esdpm.outputs.cap)
     np.testing.assert_allclose(esdpm.value(asked), expected, rtol=1e-6)
     np.testing.assert_allclose(esdpm.curve(asked).response, found.probability, rtol=1e-6)
     amounts = drawn.deliveries["amount"]
-    assert esdpm.cap <= amounts.max() / 100
+    assert esdpm.outputs.cap <= amounts.max() / 100
     assert found.sigma.min() >= LOSSES["esj"].floor
+
+
+def test_the_expected_log_is_below_the_log_of_the_expectation_and_is_the_chance_times_the_mean_log(
+    esdpm: FundModel, drawn: Funds
+) -> None:
+    asked = drawn.users.drop(columns="risk_tolerance").head(50)
+    found, log = esdpm.expect(asked), esdpm.log_value(asked)
+    np.testing.assert_allclose(log, found.probability * found.mu, rtol=1e-6)
+    assert (log < np.log1p(found.probability * found.amount)).all()
+    plain = build("esmm", drawn).fit(drawn.frame())
+    seen = drawn.deliveries["amount"]
+    mean = plain.log_value(asked) / plain.curve(asked).response
+    assert mean.std() < 1e-6
+    assert mean.mean() == pytest.approx(np.log1p(seen[seen > 0] / 100).mean(), rel=0.05)
+
+
+@pytest.mark.parametrize("body", sorted(BODIES))
+def test_all_pairs_of_accounts_and_offers_are_those_side_by_side(body: str) -> None:
+    torch.manual_seed(0)
+    made = BODIES[body](3, 20)
+    account, offer = torch.randn(7, 15), torch.randn(4, 5)
+    side_by_side = torch.stack([torch.cat([account, each.expand(7, -1)], dim=1) for each in offer], dim=1)
+    expected = made(side_by_side.flatten(0, 1)).view(7, 4, 3)
+    torch.testing.assert_close(made.pairs(account, offer), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_delivery_has_no_cost_in_money(esdpm: FundModel, drawn: Funds) -> None:
+    with pytest.raises(InvalidInput, match="cost: a delivered fund costs no money"):
+        esdpm.cost(drawn.users)
 
 
 def test_the_graph_is_read_and_only_by_the_model_that_has_one(esdpm: FundModel, drawn: Funds) -> None:
@@ -173,9 +203,9 @@ def test_without_clicks_the_conversion_has_one_output_and_without_amounts_only_c
     drawn: Funds,
 ) -> None:
     frame = drawn.frame()
-    assert build("esmm", drawn).fit(frame).steps == 2
+    assert build("esmm", drawn).fit(frame).outputs.steps == 2
     alone = build("esmm", drawn).fit(frame.drop(columns=["clicked", "amount"]))
-    assert alone.steps == 1
+    assert alone.outputs.steps == 1
     asked = drawn.users.drop(columns="risk_tolerance").head(5)
     np.testing.assert_allclose(alone.value(asked), 100 * alone.curve(asked).response, rtol=1e-6)
 

@@ -1,0 +1,142 @@
+"""What the raw outputs of a fund network mean: the chain of steps to a conversion, then mu, then sigma."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from shadowprice.responses.funds.losses import LOSSES, AmountLoss, log_product
+from shadowprice.responses.funds.rows import FundRows
+
+
+@dataclass(frozen=True, eq=False)
+class Delivery:
+    """What is expected of each of J offers delivered to N accounts; float64 (J, N) each.
+
+    probability  of a conversion; mu, sigma of log(1 + amount) given one, 0 where the model has none
+    amount       expected units of a conversion, before it is clipped
+    log_amount   expected log(1 + units) of a conversion
+    """
+
+    probability: NDArray[np.float64]
+    mu: NDArray[np.float64]
+    sigma: NDArray[np.float64]
+    amount: NDArray[np.float64]
+    log_amount: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """How the outputs (n, T) of the towers are read, and what is known of the amounts seen.
+
+    loss      name in ``LOSSES``
+    steps     towers of the chain: 2 with clicks, 1 without, 0 where there is no conversion
+    cap       largest expected amount of a conversion, units
+    mean      mean units of a conversion, and log_mean the mean of log(1 + units), NaN where never seen
+    """
+
+    loss: str
+    steps: int
+    cap: float = math.inf
+    mean: float = math.nan
+    log_mean: float = math.nan
+
+    @classmethod
+    def of(cls, loss: str, steps: int, frame: pd.DataFrame, unit: int, clip: float) -> Outputs:
+        """With the amounts of a training frame: the cap is their quantile ``clip``."""
+        bought = frame["amount"].to_numpy(dtype=np.float64) / unit if "amount" in frame else np.zeros(0)
+        bought = bought[bought > 0]
+        if not bought.size:
+            return cls(loss, steps)
+        return cls(loss, steps, float(np.quantile(bought, clip)), float(bought.mean()), float(np.log1p(bought).mean()))
+
+    @property
+    def kind(self) -> AmountLoss:
+        """How amounts are modelled."""
+        return LOSSES[self.loss]
+
+    @property
+    def converts(self) -> bool:
+        """Whether there is a probability of conversion."""
+        return self.loss != "value"
+
+    @property
+    def width(self) -> int:
+        """T."""
+        return self.steps + self.kind.outputs
+
+    def rows(self, raw: Tensor, rows: FundRows) -> Tensor:
+        """Training loss (n,): that of the amounts, and cross-entropy of the click where the chain has one."""
+        log_p, log_q, mu, sigma = self._read(raw)
+        total = self.kind.rows(log_p, log_q, mu, sigma, rows.v)
+        if self.steps == 2:
+            total = total + binary_cross_entropy_with_logits(raw[:, 0], rows.clicked, reduction="none")
+        return total
+
+    def delivery(self, raw: Tensor) -> Tensor:
+        """(5, n): the fields of :class:`Delivery`, in order."""
+        log_p, _, mu, sigma = self._read(raw)
+        amount, log_amount = self.kind.amount(mu, sigma), self.kind.log_amount(mu, sigma)
+        if not self.converts:
+            # A score in [0, 1]: the expected log-amount as a share of the largest.
+            share = mu / math.log1p(self.cap) if math.isfinite(self.cap) else torch.zeros_like(mu)
+            return torch.stack([share.clamp(max=1.0), mu, sigma, amount, log_amount])
+        if not self.kind.outputs and math.isfinite(self.mean):
+            amount, log_amount = torch.full_like(amount, self.mean), torch.full_like(amount, self.log_mean)
+        return torch.stack([self.kind.conversion(log_p.exp(), mu, sigma), mu, sigma, amount, log_amount])
+
+    def value(self, raw: Tensor) -> Tensor:
+        """Expected units of a delivery (n,), the amount of a conversion cut at the cap (S2, ETV)."""
+        probability, _, _, amount, _ = self.delivery(raw)
+        amount = amount.clamp(max=self.cap)
+        value: Tensor = probability * amount if self.converts else amount
+        return value
+
+    def start(self, rows: FundRows) -> Tensor:
+        """(T,): raw outputs at which every row is expected to do what the mean row did."""
+        weight = rows.weight / rows.weight.sum()
+        bought = (rows.v > 0).float()
+        convert, click = float((weight * bought).sum()), float((weight * rows.clicked).sum())
+        steps = [click, convert / max(click, 1e-4)] if self.steps == 2 else [convert] * self.steps
+        raw = [math.log(share / (1 - share)) for share in (min(max(step, 1e-4), 1 - 1e-4) for step in steps)]
+        if self.kind.outputs:
+            counted = weight if not self.converts else weight * bought / max(convert, 1e-9)
+            mu = float((counted * rows.v).sum())
+            sigma = float((counted * (rows.v - mu).square()).sum()) ** 0.5
+            raw += [
+                _inverse_softplus(mu) if self.loss != "ziln" else mu,
+                _inverse_softplus(sigma - self.kind.floor),
+            ]
+        return torch.tensor(raw[: self.width])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; :meth:`from_dict` is the inverse."""
+        known = {name: repr(getattr(self, name)) for name in ("cap", "mean", "log_mean")}
+        return {"loss": self.loss, "steps": self.steps, **known}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Outputs:
+        """Rebuild what :meth:`to_dict` gave."""
+        return cls(data["loss"], data["steps"], *(float(data[name]) for name in ("cap", "mean", "log_mean")))
+
+    def _read(self, raw: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """log p, log(1 − p), mu, sigma, each (n,); zeros where the model has none."""
+        zero = torch.zeros_like(raw[:, 0])
+        log_p, log_q = log_product(*raw[:, : self.steps].unbind(1)) if self.steps else (zero, zero)
+        mu = self.kind.mu(raw[:, self.steps]) if self.kind.outputs > 0 else zero
+        sigma = self.kind.sigma(raw[:, self.steps + 1]) if self.kind.outputs > 1 else zero
+        return log_p, log_q, mu, sigma
+
+
+def _inverse_softplus(value: float) -> float:
+    value = max(value, 1e-2)
+    return value + math.log(-math.expm1(-value))
