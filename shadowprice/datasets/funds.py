@@ -8,6 +8,10 @@ then have bought, and what he bought is lognormal with a spread of its own:
     purchase   logit = b_j + ½·interest_uj + s_j·W_u             given a click
     amount     log(PA + 1) ~ N(m_j + s_j·W_u + 0.2·age_u, σ_j + 0.6·volatility_u), above the least purchase
 
+With ``wishes`` the amount decides the purchase, S2's premise that the two depend on each other: who clicks means to
+buy with a probability of interest alone, wishes for log(PA + 1) ~ N(m_j − 2 + …, σ), and buys where the wish reaches
+the least purchase. Wealth then shows in conversions through the wish alone, and about half of the wishes fall short.
+
 ρ is ``strength``: how much of the wealth can be read off the consumption graph. At 0 the graph says nothing and
 everything else is as before: W keeps its variance. Merchants show their tier with noise, users their own part ε of the
 wealth, age, volatility and city. Interest, from cautious to bold, shows only in what they did with funds before. Funds
@@ -39,6 +43,8 @@ LEAST = np.log(2.0)
 DAYS_BEFORE = 60
 TRIAL_DAYS = 38
 MOST_ACTIONS = 12
+WISHES_BELOW = 2.0
+"""How much lower the log-amounts are of which only those above the least purchase become one."""
 CITIES = ("a", "b", "c", "d")
 CITY_EFFECT = np.array([-0.3, -0.1, 0.1, 0.3])
 
@@ -52,6 +58,7 @@ class FundOptions:
     funds       K; S2 has 4 and 8
     deliveries  labelled deliveries of each user
     strength    ρ in [0, 1], the part of the wealth that flows along the graph
+    wishes      whether a purchase is a wish that reaches the least purchase
     """
 
     users: int = 2000
@@ -59,6 +66,7 @@ class FundOptions:
     funds: int = 8
     deliveries: int = 8
     strength: float = 0.9
+    wishes: bool = False
 
     def __post_init__(self) -> None:
         for name in ("users", "merchants", "funds", "deliveries"):
@@ -105,6 +113,11 @@ class Funds:
         return UNIT * self.convert * mean_amount(self.mu.astype(np.float64), self.sigma.astype(np.float64))
 
     @property
+    def log_value(self) -> NDArray[np.float64]:
+        """(K, N): expected log(1 + units) of a delivery."""
+        return self.convert * mean_log_amount(self.mu.astype(np.float64), self.sigma.astype(np.float64))
+
+    @property
     def allowed(self) -> NDArray[np.bool_]:
         """(K, N): funds that are not too risky for a user."""
         return self.risk_level[:, None] <= self.users["risk_tolerance"].to_numpy()
@@ -135,6 +148,12 @@ def mean_amount(mu: NDArray[np.float64], sigma: NDArray[np.float64]) -> NDArray[
     return np.asarray(share / ndtr(above))
 
 
+def mean_log_amount(mu: NDArray[np.float64], sigma: NDArray[np.float64]) -> NDArray[np.float64]:
+    """E[v] of v ~ N(mu, sigma) above log 2."""
+    above = (mu - LEAST) / sigma
+    return np.asarray(mu + sigma * np.exp(-0.5 * above**2) / np.sqrt(2 * np.pi) / ndtr(above))
+
+
 def draw(options: FundOptions, seed: int = 0) -> Funds:
     """Draw users, graph, behaviour, deliveries and outcomes. O(users·(funds + deliveries + actions))."""
     random = np.random.default_rng(np.random.SeedSequence([seed, 0xF04D]))
@@ -151,9 +170,14 @@ def draw(options: FundOptions, seed: int = 0) -> Funds:
     interest = 1.5 * random.normal(size=n) * (2 * place - 1) + 0.3 * random.normal(size=(k, n))
     slope = 0.5 + 0.5 * place
     click = expit(-0.7 - 0.3 * place + interest + CITY_EFFECT[city])
-    convert = click * expit(-0.3 - 1.5 * place + 0.5 * interest + slope * wealth)
-    mu = 2.5 + 1.5 * place + slope * wealth + 0.2 * age
     sigma = 0.45 + 0.35 * place + 0.6 * volatility
+    mu = 2.5 + 1.5 * place + slope * wealth + 0.2 * age
+    if options.wishes:
+        mu = mu - WISHES_BELOW
+        meant = click * expit(0.8 + 0.5 * interest)
+        convert = meant * ndtr((mu - LEAST) / sigma)
+    else:
+        convert = click * expit(-0.3 - 1.5 * place + 0.5 * interest + slope * wealth)
 
     risk_level = 1 + np.arange(k) // 2
     demand = np.floor(random.dirichlet(np.full(k, 4.0)) * n).astype(np.int64)
@@ -297,6 +321,7 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
         ),
         notes={
             "source": "simulated: a delivery of funds after S2 with known probabilities and amounts",
+            "purchases": "wishes that reach the least purchase" if chosen.wishes else "apart from their amounts",
             "wealth": f"{chosen.strength:.0%} of its standard deviation flows along the consumption graph",
         },
     )

@@ -14,16 +14,16 @@ def judged() -> Judged:
 
 
 def test_the_truth_bounds_the_value_of_every_choice(judged: Judged) -> None:
-    best = judged.figures(judged.convert, judged.value, True)
+    best = judged.truth()
     assert best["true value of the choice"] == 1
     random = np.random.default_rng(0)
     for noise in (0.2, 1.0, 3.0):
         wrong = judged.value * random.lognormal(0, noise, judged.value.shape)
-        assert judged.figures(None, wrong, True)["true value of the choice"] < 1
+        assert judged.figures(None, wrong, judged.log_value)["true value of the choice"] < 1
 
 
 def test_hits_are_counted_as_in_a_loop_and_only_among_allowed_funds(judged: Judged) -> None:
-    found = judged.figures(None, judged.value, True)
+    found = judged.figures(None, judged.value, judged.log_value)
     conversions = amount = 0.0
     for level, place, y, paid in zip(judged.level, judged.place, judged.y, judged.amount, strict=True):
         open_ = np.flatnonzero(judged.allowed[:, place])
@@ -32,6 +32,18 @@ def test_hits_are_counted_as_in_a_loop_and_only_among_allowed_funds(judged: Judg
     assert found["THC"] == conversions
     assert found["THA"] == pytest.approx(amount)
     assert amount <= judged.drawn.deliveries["amount"].sum() / UNIT
+
+
+def test_the_expected_log_is_the_best_answer_on_the_log_scale_and_the_log_of_the_expectation_is_not(
+    judged: Judged,
+) -> None:
+    best = judged.truth()
+    assert best["MSE over the truth's"] == 0
+    assert best["MSE"] < best["MSE, log of ETV"]
+    for factor in (0.7, 1.4):
+        found = judged.figures(judged.convert, judged.value, factor * judged.log_value)
+        assert found["MSE"] > best["MSE"]
+        assert found["MSE over the truth's"] > 0
 
 
 def test_nobody_who_is_judged_is_learnt_from(judged: Judged) -> None:

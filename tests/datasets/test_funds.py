@@ -8,7 +8,7 @@ from scipy import integrate, stats
 
 from shadowprice.allocation import solve_demands
 from shadowprice.datasets import load
-from shadowprice.datasets.funds import LEAST, FundOptions, Funds, draw, mean_amount
+from shadowprice.datasets.funds import LEAST, FundOptions, Funds, draw, mean_amount, mean_log_amount
 from shadowprice.errors import InvalidInput
 from shadowprice.tables import labelled
 
@@ -18,7 +18,14 @@ def drawn() -> Funds:
     return draw(FundOptions(users=6000, deliveries=8), seed=2)
 
 
-def test_outcomes_follow_the_truth(drawn: Funds) -> None:
+@pytest.fixture(scope="module")
+def wished() -> Funds:
+    return draw(FundOptions(users=6000, deliveries=8, wishes=True), seed=2)
+
+
+@pytest.mark.parametrize("name", ["drawn", "wished"])
+def test_outcomes_follow_the_truth(name: str, request: pytest.FixtureRequest) -> None:
+    drawn: Funds = request.getfixturevalue(name)
     rows = drawn.deliveries
     place = np.searchsorted(drawn.users["account_id"], rows["account_id"])
     level = rows["level"].to_numpy()
@@ -43,6 +50,20 @@ def test_the_mean_amount_is_the_integral(mu: float, sigma: float) -> None:
 
     expected = integrate.quad(density, LEAST, mu + 12 * sigma, limit=200)[0]
     assert mean_amount(np.array([mu]), np.array([sigma]))[0] == pytest.approx(expected, rel=1e-8)
+    log = stats.truncnorm.mean((LEAST - mu) / sigma, np.inf, mu, sigma)
+    assert mean_log_amount(np.array([mu]), np.array([sigma]))[0] == pytest.approx(log, rel=1e-10)
+
+
+def test_of_those_who_mean_to_buy_wealth_decides_as_far_as_they_wish_enough(wished: Funds) -> None:
+    """The chance of a purchase given a click, over the share of wishes that reach the least, is interest alone."""
+    enough = stats.norm.sf(LEAST, wished.mu, wished.sigma)
+    meant = wished.convert / wished.click / enough
+    wealth = wished.mu[0] - 0.2 * wished.users["x_age"].to_numpy()
+    assert 0.3 < enough.mean() < 0.7
+    assert meant.max() <= 1
+    for fund in range(8):
+        assert abs(np.corrcoef(meant[fund], wealth)[0, 1]) < 4 / np.sqrt(len(wealth))
+        assert np.corrcoef((wished.convert / wished.click)[fund], wealth)[0, 1] > 0.3
 
 
 def neighbours(drawn: Funds) -> np.ndarray:

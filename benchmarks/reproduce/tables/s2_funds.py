@@ -21,6 +21,10 @@ FIRST = 20_000
 JUDGED = 0.35
 """Share of users whose deliveries are kept for judging."""
 TRUTH = "truth"
+MASS = "ESDPM, mass of 1"
+APART, WISHED = ", graph without wealth", ", wishes"
+"""Suffixes of rows on other deliveries."""
+OVER, CHOICE = "MSE over the truth's", "true value of the choice"
 TRAINING = TrainingConfig(learning_rate=5e-3, decay=0.95, epochs=25, patience=4, weight_decay=1e-5, batch_rows=1024)
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -33,15 +37,20 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "MTL-MSE": ("mtl_mse", {"graph": True}),
     "ESDPM-NCG": ("esdpm_ncg", {}),
     "ESDPM": ("esdpm", {"graph": True}),
-    "ESDPM, mass of 1": ("esdpm", {"graph": True, "loss": "esj_mass"}),
+    MASS: ("esdpm", {"graph": True, "loss": "esj_mass"}),
 }
 """Row → registered model and options. All read the same features and behaviour; those with ESDPM's network also the
 graph, so that they differ from it in the loss alone."""
 
 
-def options(quick: bool, strength: float = 0.9) -> FundOptions:
+WITHOUT_WEALTH = ("ESDPM-NCG", "ESDPM")
+WISHES = ("ESMM", "MTL-ZILN", "MTL-MSE", "ESDPM", MASS)
+"""Rows measured again where no wealth flows along the graph, and where a purchase is a wish above the least one."""
+
+
+def options(quick: bool, **more: Any) -> FundOptions:
     """Size of a drawn delivery."""
-    return FundOptions(users=400 if quick else 1200, merchants=120, strength=strength)
+    return FundOptions(users=300 if quick else 700, merchants=80, **more)
 
 
 def fit(name: str, drawn: Funds, frame: pd.DataFrame, seed: int, quick: bool, **more: Any) -> FundModel:
@@ -73,25 +82,32 @@ class Judged:
         self.amount = rows["amount"].to_numpy() / UNIT
         self.allowed = drawn.allowed[:, chosen]
         self.value = drawn.value[:, chosen] / UNIT
+        self.log_value = drawn.log_value[:, chosen]
         self.convert = drawn.convert[:, chosen].astype(float)
 
-    def figures(self, probability: NDArray[Any] | None, value: NDArray[Any], amounts: bool) -> dict[str, float]:
-        """The columns of S2's offline table for probabilities and values (K, N) of the judged users, in units.
+    def figures(
+        self, probability: NDArray[Any] | None, value: NDArray[Any], log_value: NDArray[Any]
+    ) -> dict[str, float]:
+        """The columns of S2's offline table for what is said (K, N) of the judged users: p, E[PA], E[log(1 + PA)].
 
-        Where a model has no probability, or learns no amount, its columns of that are left out.
+        MSE and MAE are of the expected log(1 + amount), which alone minimises the square. ``MSE over the truth's`` is
+        the mean square of what is said less what is true, over all pairs: MSE without the noise of outcomes. Without
+        probabilities their columns are left out.
         """
         found: dict[str, float] = {}
+        at = self.level, self.place
         if probability is not None:
-            p = np.clip(probability[self.level, self.place].astype(float), 1e-6, 1 - 1e-6)
+            p = np.clip(probability[at].astype(float), 1e-6, 1 - 1e-6)
             found |= {"AUC": metrics.auc(self.y, p), "logloss": metrics.logloss(self.y, p)}
-        if amounts:
-            said = value[self.level, self.place].astype(float)
-            v, log = np.log1p(self.amount), np.log1p(said)
-            found |= {"MSE": metrics.mse(v, log), "MAE": metrics.mae(v, log)}
-            found |= {
-                "RMSE, currency": float(np.sqrt(metrics.mse(self.amount, said))),
-                "Gini": metrics.normalised_gini(self.amount, said),
-            }
+        v, said, log = np.log1p(self.amount), value[at].astype(float), log_value[at].astype(float)
+        found |= {
+            "MSE": metrics.mse(v, log),
+            "MAE": metrics.mae(v, log),
+            OVER: metrics.mse(self.log_value.ravel(), log_value.ravel().astype(float)),
+            "MSE, log of ETV": metrics.mse(v, np.log1p(said)),
+            "RMSE, currency": float(np.sqrt(metrics.mse(self.amount, said))),
+            "Gini": metrics.normalised_gini(self.amount, said),
+        }
         chosen = np.where(self.allowed, value, -np.inf).argmax(axis=0)
         best = np.where(self.allowed, self.value, -np.inf).max(axis=0)
         given, taken = self.level, chosen[self.place]
@@ -99,24 +115,31 @@ class Judged:
         return found | {
             "THC": metrics.thc(self.y, given=given, chosen=taken),
             "THA": metrics.tha(self.amount, given=given, chosen=taken),
-            "true value of the choice": metrics.objective_ratio(self.value[chosen, columns], best),
+            CHOICE: metrics.objective_ratio(self.value[chosen, columns], best),
         }
+
+    def truth(self) -> dict[str, float]:
+        """The figures of who knows everything but the outcomes."""
+        return self.figures(self.convert, self.value, self.log_value)
 
     def of(self, model: FundModel) -> dict[str, float]:
         """The figures of a fitted model."""
         probability = model.curve(self.users).response if model.converts else None
-        return self.figures(probability, model.value(self.users) / UNIT, model.loss.outputs > 0)
+        return self.figures(probability, model.value(self.users) / UNIT, model.log_value(self.users))
 
 
 def offline(seed: int, quick: bool) -> Rows:
-    """Every model on one drawn delivery, and the graph's worth where no wealth flows along it."""
-    judged = Judged(draw(options(quick), FIRST + seed), seed)
+    """Every model on a drawn delivery, and some where no wealth flows along the graph and where wishes decide."""
     found: dict[str, dict[str, float]] = {}
-    for row, (name, more) in MODELS.items():
-        found[row] = judged.of(fit(name, judged.drawn, judged.learnt, seed, quick, **more))
-    found[TRUTH] = judged.figures(judged.convert, judged.value, True)
-    apart = Judged(draw(options(quick, strength=0.0), FIRST + seed), seed)
-    for row in ("ESDPM-NCG", "ESDPM"):
-        name, more = MODELS[row]
-        found[f"{row}, graph without wealth"] = apart.of(fit(name, apart.drawn, apart.learnt, seed, quick, **more))
+    for suffix, rows, more in (
+        ("", tuple(MODELS), {}),
+        (APART, WITHOUT_WEALTH, {"strength": 0.0}),
+        (WISHED, WISHES, {"wishes": True}),
+    ):
+        judged = Judged(draw(options(quick, **more), FIRST + seed), seed)
+        for row in rows:
+            name, given = MODELS[row]
+            found[row + suffix] = judged.of(fit(name, judged.drawn, judged.learnt, seed, quick, **given))
+        if suffix != APART:
+            found[TRUTH + suffix] = judged.truth()
     return found

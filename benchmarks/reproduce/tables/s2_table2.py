@@ -63,7 +63,7 @@ TABLE = Table(
     title="A delivery by model and method",
     source="the online comparison of S2 (EOCA), pairs P1 to P4",
     data=(
-        "simulated: generated data set `funds`, 1,200 users who are all delivered one of 8 funds with their earlier "
+        "simulated: generated data set `funds`, 700 users who are all delivered one of 8 funds with their earlier "
         "deliveries as labels; expected outcomes by the known truth, in units of the least purchase. Of the paper's "
         "pairs, each run in a week of its own, the published column shows P3 and P4"
     ),
