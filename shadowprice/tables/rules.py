@@ -199,6 +199,23 @@ def _labels(frames: Frames) -> Iterator[Fault]:
             yield "outcome", column, None, reason
 
 
+@_rule("outcome.request_id", "exposure.request_id", "exposure.offer_id", "offer.offer_id", "offer.kind")
+def _bought(frames: Frames) -> Iterator[Fault]:
+    """A conversion of a fund brings an amount and comes after a click."""
+    outcome, offer = frames["outcome"], frames["offer"].drop_duplicates("offer_id").dropna(subset=["offer_id"])
+    kind = offer.set_index("offer_id")["kind"]
+    fund = _mask(outcome["request_id"].map(_by_request(frames["exposure"], "offer_id")).map(kind) == FUND)
+    if "redeemed" not in outcome:
+        return
+    bought = _mask(outcome["redeemed"] == 1)
+    if "amount" in outcome:
+        known = fund & outcome["amount"].notna().to_numpy() & outcome["redeemed"].notna().to_numpy()
+        wrong = known & (_mask(outcome["amount"] > 0) != bought)
+        yield "outcome", "amount", wrong, "must be above 0 exactly where a fund was bought (redeemed is 1)"
+    if "clicked" in outcome:
+        yield "outcome", "clicked", fund & bought & _mask(outcome["clicked"] == 0), "must be 1 where a fund was bought"
+
+
 @_rule("campaign.campaign_id", "offer.side")
 def _cost_bases(frames: Frames) -> Iterator[Fault]:
     campaign, sides = frames["campaign"], set(frames["offer"]["side"])

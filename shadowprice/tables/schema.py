@@ -130,7 +130,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "cost_paid": _MONEY,
             "redeemed": _YES_NO,
             "clicked": _YES_NO,
-            "amount": _column(WHOLE, optional=True),
+            "amount": _column(WHOLE, _at_least(0), optional=True),
             "share_count": _COUNT,
             "share_count_before": _COUNT,
         },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from feature_repo.online import OnlineReader
 from feature_repo.workspace import read_campaign
-from pipelines.local import run
+from pipelines.local import PipelineFailed, run
 from serving.bundle import Bundle
 from serving.features import Features
 from serving.in_force import InForce
@@ -27,6 +28,7 @@ from serving.predictor import Predictor
 from serving.price_watcher import PriceWatcher
 from serving.protocol import NOTHING, Requests
 from shadowprice.datasets import load
+from shadowprice.datasets.folder import write_tables
 from shadowprice.pacing.price_store import PriceStore
 
 TINY = {"users": 120, "merchants": 15, "funds": 4, "deliveries": 4}
@@ -142,3 +144,26 @@ def test_no_price_reaches_over_a_risk_rule_and_who_may_have_nothing_is_told_so(
     assert answers.level[-1] == NOTHING
     assert answers.reason[-1] == "ineligible"
     assert greedy.ledger.asked.count("r-stranger") == 0
+
+
+WRONG = {("offer", "demand"): (2, -3), ("account", "risk_tolerance"): (5, 1.5), ("outcome", "amount"): (7, -1)}
+"""Table and column → row and what stands there."""
+
+
+@pytest.mark.timeout(300)
+def test_bad_tables_stop_the_delivery_at_its_first_step_with_column_and_row_of_each(tmp_path: Path) -> None:
+    """Nothing is learnt, planned or published; the workspace does not even come to be."""
+    broken = write_tables(load("funds", seed=0, **TINY).tables, tmp_path / "data")
+    for (table, column), (row, value) in WRONG.items():
+        frame = pd.read_parquet(broken / f"{table}.parquet")
+        frame[column] = frame[column].astype(float)
+        frame.loc[row, column] = value
+        frame.to_parquet(broken / f"{table}.parquet")
+    arguments = {"workspace": str(tmp_path / "run"), "dataset": "tables", "data": str(broken)}
+    with pytest.raises(PipelineFailed, match="step 'prepare'") as failed:
+        run("delivery", tmp_path / "pipeline", arguments)
+    said = str(failed.value)
+    assert "InvalidTable" in said
+    for (table, column), (row, _) in WRONG.items():
+        assert re.search(rf"{table}\.{column}[^\n]*{row}", said), (table, column, said)
+    assert not (tmp_path / "run").exists()
