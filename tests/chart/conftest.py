@@ -1,4 +1,5 @@
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -23,3 +24,12 @@ def crds(shared_data: Path, missing: Callable[[str], NoReturn]) -> Path:
     if not folder.is_dir():
         missing(f"no schemas of custom resources at {folder}; set SHADOWPRICE_CRDS")
     return folder
+
+
+@pytest.fixture(scope="session")
+def kubectl(missing: Callable[[str], NoReturn]) -> str:
+    """The kubectl command line."""
+    command = shutil.which("kubectl")
+    if command is None:
+        missing("no kubectl; install kubernetes-client")
+    return command

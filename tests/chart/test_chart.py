@@ -202,6 +202,67 @@ def test_a_missing_operator_is_named_before_anything_is_applied(operator: str, n
     assert done.returncode == 0, done.stderr
 
 
+def test_helm_4_names_a_missing_operator_too() -> None:
+    """Rendering without a cluster knows Kubernetes' own kinds; the first custom one that is asked for is refused."""
+    with pytest.raises(HelmError, match=r"the API server has no serving\.kserve\.io/v1beta1; install KServe"):
+        render(merged(values_of(CHART / "ci" / "one-node-values.yaml"), "checks.crds", True))
+
+
+@pytest.mark.parametrize(
+    ("by", "annotation", "fields"),
+    [
+        ("hpa", "hpa", {"scaleMetric", "scaleTarget"}),
+        ("keda", "keda", {"autoScaling"}),
+        ("none", "none", set()),
+    ],
+)
+def test_one_value_says_who_scales_the_predictor(by: str, annotation: str, fields: set[str]) -> None:
+    objects = render(merged(values_of(MINIMAL), "predictor.autoscaling.by", by))
+    [service] = [entry for entry in objects if entry["kind"] == "InferenceService"]
+    assert service["metadata"]["annotations"]["serving.kserve.io/autoscalerClass"] == annotation
+    assert service["metadata"]["annotations"]["serving.kserve.io/deploymentMode"] == "Standard"
+    predictor = service["spec"]["predictor"]
+    assert {"scaleMetric", "scaleTarget", "autoScaling"} & set(predictor) == fields
+    assert predictor["minReplicas"] == 2
+    # KServe makes the scaler of its class; one of the chart's own would fight it.
+    assert not [entry for entry in objects if entry["kind"] in ("HorizontalPodAutoscaler", "ScaledObject")]
+
+
+def test_a_drain_leaves_a_predictor() -> None:
+    objects = render(values_of(MINIMAL))
+    [budget] = [entry for entry in objects if entry["kind"] == "PodDisruptionBudget"]
+    [service] = [entry for entry in objects if entry["kind"] == "InferenceService"]
+    # With as many as there are, no node could ever be drained.
+    assert 1 <= budget["spec"]["minAvailable"] < service["spec"]["predictor"]["minReplicas"]
+    with pytest.raises(HelmError, match="minAvailable"):
+        render(merged(values_of(MINIMAL), "predictor.podDisruptionBudget", {"minAvailable": 2}))
+    with pytest.raises(HelmError, match="replicas"):
+        render(merged(values_of(MINIMAL), "predictor.replicas", {"min": 7, "max": 6}))
+
+
+@each_case
+def test_no_pod_and_no_account_gets_a_token_of_the_api_server(case: Path) -> None:
+    objects = render(values_of(case))
+    accounts = {entry["metadata"]["name"]: entry for entry in objects if entry["kind"] == "ServiceAccount"}
+    assert all(account["automountServiceAccountToken"] is False for account in accounts.values())
+    used = {pod["spec"].get("serviceAccountName") for entry in objects for pod in pods(entry)} - {None}
+    assert used <= set(accounts)
+
+
+def test_the_chart_tests_readiness_one_inference_and_the_age_of_the_price() -> None:
+    [pod] = [entry for entry in render(values_of(PRODUCTION)) if entry["kind"] == "Pod"]
+    assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    args = pod["spec"]["containers"][0]["args"]
+    assert args[:3] == ["python", "-m", "serving.check"]
+    given = dict(each[2:].split("=", 1) for each in args[3:])
+    assert given == {
+        "campaign": "summer_2027",
+        "predictor-url": "http://summer-2027-predictor.growth.svc",
+        "ledger-url": "http://summer-2027-ledger.growth.svc:8081",
+        "max-price-age-seconds": "7200",
+    }
+
+
 def test_the_hourly_solve_never_overlaps_and_its_deadline_is_inside_the_hour() -> None:
     [job] = [entry for entry in render(values_of(MINIMAL)) if entry["kind"] == "CronJob"]
     assert job["spec"]["concurrencyPolicy"] == "Forbid"

@@ -1,25 +1,13 @@
 """What kubectl users apply is what the chart renders."""
 
-import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 from rendering import ROOT, faults, parse, pods
 
 OVERLAYS = ("dev", "production")
-
-
-@pytest.fixture(scope="session")
-def kubectl(missing: Callable[[str], NoReturn]) -> str:
-    command = shutil.which("kubectl")
-    if command is None:
-        missing("no kubectl; install kubernetes-client")
-    return command
 
 
 def built(kubectl: str, overlay: str) -> list[dict]:
@@ -61,16 +49,3 @@ def test_dev_needs_no_operator_besides_kserve(kubectl: str) -> None:
         if "." in entry["apiVersion"].partition("/")[0] and not entry["apiVersion"].partition("/")[0].endswith("k8s.io")
     }
     assert foreign == {"serving.kserve.io/v1beta1"}
-
-
-@pytest.mark.skipif(not os.environ.get("KUBECONFIG"), reason="no API server: KUBECONFIG is not set")
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_a_real_api_server_takes_every_object(overlay: str, kubectl: str) -> None:
-    folder = ROOT / "k8s" / "overlays" / overlay
-    done = subprocess.run(
-        [kubectl, "apply", "--server-side", "--dry-run=server", "-k", str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr

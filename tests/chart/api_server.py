@@ -1,0 +1,191 @@
+"""A server that answers kubectl's server-side dry runs as the API server does: discovery, and what it refuses.
+
+An object is taken if its kind is known, its namespace is there, and the schemas, the CEL rules and the checks of the
+operators find no fault with it. Nothing that is sent with ``dryRun=All`` is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import yaml
+from rendering import faults
+
+KINDS = {
+    "v1": ("ConfigMap", "Namespace", "PersistentVolumeClaim", "Pod", "Secret", "Service", "ServiceAccount"),
+    "apps/v1": ("Deployment",),
+    "batch/v1": ("CronJob", "Job"),
+    "policy/v1": ("PodDisruptionBudget",),
+    "networking.k8s.io/v1": ("NetworkPolicy",),
+    "rbac.authorization.k8s.io/v1": ("Role", "RoleBinding"),
+    "serving.kserve.io/v1beta1": ("InferenceService",),
+    "ray.io/v1": ("RayCluster", "RayJob"),
+    "monitoring.coreos.com/v1": ("PodMonitor", "PrometheusRule"),
+}
+OBJECT = re.compile(
+    r"(?:/api|/apis)/(?P<api>v1|[^/]+/[^/]+)(?:/namespaces/(?P<space>[^/]+))?/(?P<plural>[a-z]+)/(?P<name>[^/]+)$"
+)
+
+
+def plural(kind: str) -> str:
+    """The resource of a kind."""
+    return re.sub("y$", "ie", kind.lower()) + "s"
+
+
+class ApiServer:
+    """Namespaces are kept; of everything else only that it was taken.
+
+    taken    kind/namespace/name of what was taken
+    refused  what was refused, and why
+    """
+
+    def __init__(self, crds: Path) -> None:
+        self.crds = crds
+        self.spaces = {"default"}
+        self.taken: set[str] = set()
+        self.refused: list[str] = []
+
+    def answer(self, method: str, path: str, query: dict[str, list[str]], body: bytes) -> tuple[int, Any]:
+        groups = sorted(api for api in KINDS if "/" in api)
+        if path == "/api":
+            return 200, {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+        if path == "/apis":
+            return 200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(api) for api in groups]}
+        if path == "/version":
+            return 200, {"major": "1", "minor": "33", "gitVersion": "v1.33.0"}
+        if path == "/openapi/v3":
+            places = {_base(api).lstrip("/"): {"serverRelativeURL": f"/openapi/v3{_base(api)}"} for api in KINDS}
+            return 200, {"paths": places}
+        for api in KINDS:
+            if path == f"/openapi/v3{_base(api)}":
+                return 200, _openapi(api)
+            if path == _base(api):
+                return 200, {"kind": "APIResourceList", "groupVersion": api, "resources": _resources(api)}
+        found = OBJECT.match(path)
+        if found is None:
+            return _refusal(404, f"{method} {path}: the server could not find the requested resource")
+        return self._object(method, found, query, body)
+
+    def _object(self, method: str, found: re.Match[str], query: dict[str, list[str]], body: bytes) -> tuple[int, Any]:
+        name, space = found["name"], found["space"]
+        if method == "GET":
+            if found["plural"] == "namespaces" and name in self.spaces:
+                return 200, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            return _refusal(404, f"{found['plural']} {name!r} not found")
+        if method != "PATCH":
+            return _refusal(405, f"{method} is not among what a dry run needs")
+        entry = yaml.safe_load(body)
+        dry = query.get("dryRun") == ["All"]
+        told = f"{entry['kind']}/{space or ''}/{name}"
+        reasons = faults(entry, self.crds)
+        if space is not None and space not in self.spaces:
+            reasons = [f"namespaces {space!r} not found"]
+        if entry["apiVersion"] != found["api"] or plural(entry["kind"]) != found["plural"]:
+            reasons = ["kind and path differ"]
+        if reasons:
+            self.refused.append(f"{told}: {reasons}")
+            return _refusal(422, f"{told} is invalid: {reasons}")
+        self.taken.add(told)
+        if entry["kind"] == "Namespace" and not dry:
+            self.spaces.add(name)
+        entry["metadata"] |= {"uid": "0", "resourceVersion": "1", "creationTimestamp": "2024-05-01T00:00:00Z"}
+        return 201, entry
+
+
+def _base(api: str) -> str:
+    return f"/apis/{api}" if "/" in api else f"/api/{api}"
+
+
+def _group(api: str) -> dict[str, Any]:
+    version = {"groupVersion": api, "version": api.partition("/")[2]}
+    return {"name": api.partition("/")[0], "versions": [version], "preferredVersion": version}
+
+
+def _resources(api: str) -> list[dict[str, Any]]:
+    verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
+    return [
+        {
+            "name": plural(kind),
+            "singularName": kind.lower(),
+            "namespaced": kind != "Namespace",
+            "kind": kind,
+            "verbs": verbs,
+        }
+        for kind in KINDS[api]
+    ]
+
+
+def _openapi(api: str) -> dict[str, Any]:
+    """That patches take ``dryRun`` and ``fieldValidation``, which kubectl looks for."""
+    group, _, version = api.rpartition("/")
+    parameters = [{"name": name, "in": "query"} for name in ("dryRun", "fieldValidation", "fieldManager", "force")]
+    paths = {}
+    for kind in KINDS[api]:
+        of = {"group": group, "version": version, "kind": kind}
+        space = "" if kind == "Namespace" else "/namespaces/{namespace}"
+        patch = {"parameters": parameters, "x-kubernetes-group-version-kind": of, "responses": {}}
+        paths[f"{_base(api)}{space}/{plural(kind)}/{{name}}"] = {"patch": patch}
+    return {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.33.0"}, "paths": paths}
+
+
+def _refusal(code: int, message: str) -> tuple[int, dict[str, Any]]:
+    reason = {404: "NotFound", 422: "Invalid"}.get(code, "MethodNotAllowed")
+    return code, {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+        "message": message,
+    }
+
+
+@contextmanager
+def serving(server: ApiServer, folder: Path) -> Iterator[Path]:
+    """The server on a free port; gives a kubeconfig that points at it."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def _do(self) -> None:
+            parts = urlsplit(self.path)
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            status, content = server.answer(self.command, parts.path, parse_qs(parts.query), body)
+            payload = json.dumps(content, default=str).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(payload)))
+            self.end_headers()
+            self.wfile.write(payload)
+
+        do_GET = do_POST = do_DELETE = do_PATCH = do_PUT = _do
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=listener.serve_forever, daemon=True)
+    thread.start()
+    here = {"cluster": "here", "user": "me"}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "here", "cluster": {"server": f"http://127.0.0.1:{listener.server_port}"}}],
+        "contexts": [{"name": "here", "context": here}],
+        "users": [{"name": "me", "user": {}}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    try:
+        yield path
+    finally:
+        listener.shutdown()
+        listener.server_close()
+        thread.join()
