@@ -1,5 +1,8 @@
+import json
 import os
+import re
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -28,8 +31,13 @@ def crds(shared_data: Path, missing: Callable[[str], NoReturn]) -> Path:
 
 @pytest.fixture(scope="session")
 def kubectl(missing: Callable[[str], NoReturn]) -> str:
-    """The kubectl command line."""
+    """The kubectl command line, of the versions that docs/prerequisites.md asks for."""
     command = shutil.which("kubectl")
     if command is None:
-        missing("no kubectl; install kubernetes-client")
+        missing("no kubectl; install 1.27 or later")
+    told = subprocess.run([command, "version", "--client", "-o", "json"], capture_output=True, text=True, check=False)
+    version = json.loads(told.stdout)["clientVersion"] if told.returncode == 0 else {"major": "0", "minor": "0"}
+    number = int(version["major"]), int(re.sub(r"\D", "", version["minor"]))
+    if number < (1, 27):
+        missing(f"{command} is {number[0]}.{number[1]}; install 1.27 or later")
     return command
