@@ -17,6 +17,8 @@ def solve(
 ) -> None:
     """Solve the dual on recent traffic; fails when the solve is not certified, and the last good price stays.
 
+    A moment that has its price already keeps it: the record handed on is that one.
+
     Args:
         state: from the measure step.
         price: the price record, sealed, not yet published.

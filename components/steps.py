@@ -25,10 +25,10 @@ def train(training: str, model: str, recipe: str, epochs: int, seed: int, worker
 
 
 def solve(state: str, price: str, workspace: str, solver: str) -> None:
-    """Solve the price of a state and write the sealed record, not yet published, to a file."""
-    from feature_repo.resolve import solve_state
+    """Solve the price of a state and write the sealed record to a file, not yet published unless there was one."""
+    from feature_repo.resolve import solve_or_keep
 
-    solve_state(Path(state), Path(workspace), Path(price), solver=solver)
+    solve_or_keep(Path(state), Path(workspace), Path(price), solver=solver)
 
 
 def train_vouchers(sessions: str, graphs: str, model: str, figures: str, recipe: str, epochs: int, seed: int) -> None:

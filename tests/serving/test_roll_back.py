@@ -12,10 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from components.steps import STEPS
 from feature_repo import register
 from feature_repo.columns import FeatureColumns
 from feature_repo.featurize import project_of
 from feature_repo.online import OnlineReader
+from feature_repo.resolve import publish_price_file
 from feature_repo.store import create
 from feature_repo.workspace import CAMPAIGN, FEATURES
 from serving import resolve
@@ -29,6 +31,8 @@ from shadowprice.pacing.day import Accounts
 from shadowprice.pacing.forecast import Profile
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.price_store import PriceStore
+from shadowprice.pacing.spend import SpendReport
+from shadowprice.pacing.state import PricingState
 from shadowprice.responses.heads import StoredHead, save_heads
 from shadowprice.responses.integrity import file_digests
 
@@ -51,9 +55,12 @@ def bundle(folder: Path, version: str, gain: float) -> Path:
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     """A campaign that opens tomorrow, so that its price may be solved again and again."""
-    tomorrow = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(days=1)
+    return make_workspace(tmp_path, datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(days=1))
+
+
+def make_workspace(tmp_path: Path, starts_at: datetime) -> Path:
     campaign = Campaign(
-        name="spring", sides={"customer": Terms(levels=LEVELS)}, budget=Budget(limit=1000), starts_at=tomorrow
+        name="spring", sides={"customer": Terms(levels=LEVELS)}, budget=Budget(limit=1000), starts_at=starts_at
     )
     folder = tmp_path / "workspace"
     folder.mkdir()
@@ -127,3 +134,19 @@ def test_a_roll_back_of_the_model_brings_the_price_that_names_it(
     assert told.startswith("not registered, the model in use stays:")
     assert len(told.strip().splitlines()) == 1
     assert in_force()[:2] == (3, "m-1")
+
+
+def test_a_pipeline_that_runs_twice_in_an_hour_hands_on_the_price_that_is_there(tmp_path: Path) -> None:
+    workspace = make_workspace(tmp_path, datetime(2026, 3, 3, tzinfo=UTC))
+    register.register(bundle(tmp_path / "first", "m-1", 0.2), workspace)
+    state, price = tmp_path / "state.json", tmp_path / "price.json"
+    spend = SpendReport(
+        spent=100, responses={"customer": 2.0}, requests={"customer": 20}, observed_at=datetime.now(UTC)
+    )
+    published = []
+    for at in (2.25, 2.75, 3.25):
+        PricingState(at, spend, {"customer": np.full(24 - int(at), 10.0)}, {"customer": np.array(NAMES)}).save(state)
+        STEPS["solve"](state=str(state), price=str(price), workspace=str(workspace), solver="auto")
+        published.append(publish_price_file(price, workspace))
+    assert published == [1, 1, 2]
+    assert [PriceStore(workspace / "prices").read("spring", version).slot for version in (1, 2)] == [2, 3]
