@@ -80,7 +80,12 @@ def merged(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 
 
 def faults(entry: dict[str, Any], crds: Path) -> list[str]:
-    """What the API server would refuse an object for: unknown fields, wrong types, missing fields."""
+    """What the API server would refuse an object for, or its operator once it is there."""
+    return api_faults(entry, crds) or operator_faults(entry)
+
+
+def api_faults(entry: dict[str, Any], crds: Path) -> list[str]:
+    """What the API server would refuse an object for: unknown fields, wrong types, missing fields, broken rules."""
     group = entry["apiVersion"].rpartition("/")[0]
     if "." in group and not group.endswith(".k8s.io"):
         schema = custom_schema(crds, entry["apiVersion"], entry["kind"])
@@ -88,7 +93,7 @@ def faults(entry: dict[str, Any], crds: Path) -> list[str]:
             f"{'.'.join(map(str, error.absolute_path))}: {error.message}"
             for error in Draft202012Validator(_strict(schema)).iter_errors(entry)
         ]
-        return found or [*broken_rules(schema, entry), *operator_faults(entry)]
+        return found or broken_rules(schema, entry)
     try:
         kubernetes_validate.validate(entry, KUBERNETES, strict=True)
     except kubernetes_validate.ValidationError as error:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from rendering import faults, operator_faults
+from rendering import api_faults, operator_faults
 
 RAYJOBS = re.compile(r"/apis/ray\.io/v1/namespaces/([^/]+)/rayjobs(?:/([^/?]+))?$")
 CONFIG_MAPS = re.compile(r"/api/v1/namespaces/([^/]+)/configmaps/([^/?]+)$")
@@ -83,7 +83,7 @@ class Cluster:
             return refusal(403, f"{method} {path} is forbidden")
 
     def _create(self, job: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        if problems := [each for each in faults(job, self.crds) if each not in operator_faults(job)]:
+        if problems := api_faults(job, self.crds):
             return refusal(422, f"RayJob.ray.io is invalid: {problems}")
         name = job["metadata"]["name"]
         if name in self.jobs:
