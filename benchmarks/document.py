@@ -1,28 +1,29 @@
-"""The figures of ``docs/benchmarks.md`` and ``docs/capacity.md``: tables between markers are written from results."""
+"""The figures of the documentation: every table between its markers is written from the results."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks import capacity_tables
 from benchmarks.markdown import Results, markdown
+from benchmarks.service import tables
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
-CAPACITY = DOCUMENT.with_name("capacity.md")
-PLOT = DOCUMENT.parent / "images" / "benchmark-allocation.svg"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = (DOCS / "benchmarks.md", DOCS / "capacity.md", DOCS / "serving.md")
+PLOT = DOCS / "images" / "benchmark-allocation.svg"
 
 
-def write(results: Path, documents: Iterable[Path] = (DOCUMENT, CAPACITY), plot: Path = PLOT) -> None:
+def write(results: Path, pages: Sequence[Path] = PAGES, plot: Path = PLOT) -> None:
     """Replace the tables whose results are there; the others stay as they are."""
     found = {path.stem: json.loads(path.read_text()) for path in sorted(results.glob("*.json"))}
-    for document in documents:
-        document.write_text(filled(document.read_text(), found))
-        print(f"-> {document}")
+    for page in pages:
+        page.write_text(filled(page.read_text(), found))
+        print(f"-> {page}")
     if (results / "allocation.svg").is_file():
         shutil.copyfile(results / "allocation.svg", plot)
 
@@ -232,5 +233,8 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "stored": ("executors", stored),
     "actors": ("executors", actors),
     **capacity_tables.TABLES,
+    "service": ("serving", tables.throughput),
+    "servicegoals": ("serving", tables.goals),
+    "servicestages": ("serving", tables.stages),
 }
 """Marker → which results it needs, and the table."""

@@ -35,6 +35,7 @@ class Running:
     """What runs; ``start_seconds`` is how long the predictor took from its start to ready."""
 
     predictor: Service
+    predictor_grpc: int
     ledger: Service
     trivial: Service | None
     trivial_grpc: int
@@ -134,19 +135,21 @@ def serving(
         stack.callback(ledger.stop)
         ledger.wait_ready(60.0)
         started = time.perf_counter()
-        predictor = start_predictor(deployment, free_port(), ledger.url)
+        grpc = free_port()
+        with environment(SHADOWPRICE_GRPC_PORT=str(grpc)):
+            predictor = start_predictor(deployment, free_port(), ledger.url)
         stack.callback(predictor.stop)
         predictor.wait_ready(120.0)
         seconds = time.perf_counter() - started
-        http, grpc = free_port(), free_port()
+        http, trivial_grpc = free_port(), free_port()
         trivial = None
         if with_trivial:
-            command = ["benchmarks.service.trivial", str(http), str(grpc)]
+            command = ["benchmarks.service.trivial", str(http), str(trivial_grpc)]
             log = deployment.logs_dir / "trivial.log"
             trivial = Service("trivial predictor", command, http, "/v2/health/ready", log)
             stack.callback(trivial.stop)
             trivial.wait_ready(120.0)
-        yield Running(predictor, ledger, trivial, grpc, seconds)
+        yield Running(predictor, grpc, ledger, trivial, trivial_grpc, seconds)
 
 
 def cpu_seconds(service: Service) -> float:

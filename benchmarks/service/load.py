@@ -19,14 +19,19 @@ from typing import Any
 V1, V2 = "/v1/models/spring:predict", "/v2/models/spring/infer"
 
 
+def names(batch: int, serial: int, accounts: int) -> tuple[list[str], list[str]]:
+    """Request ids and accounts of one call."""
+    ids = [f"{serial}-{row}" for row in range(batch)]
+    return ids, [f"c{(serial * 7919 + row * 104_729) % accounts}" for row in range(batch)]
+
+
 def body(protocol: str, batch: int, serial: int, accounts: int) -> bytes:
     """The body of one call for ``batch`` accounts; request ids are new, accounts walk through all of them."""
-    ids = [f"{serial}-{row}" for row in range(batch)]
-    names = [f"c{(serial * 7919 + row * 104_729) % accounts}" for row in range(batch)]
+    ids, account_ids = names(batch, serial, accounts)
     if protocol == "v1":
-        rows = [{"request_id": i, "account_id": a, "side": "customer"} for i, a in zip(ids, names, strict=True)]
+        rows = [{"request_id": i, "account_id": a, "side": "customer"} for i, a in zip(ids, account_ids, strict=True)]
         return json.dumps({"instances": rows}).encode()
-    columns = zip(("request_id", "account_id", "side"), (ids, names, ["customer"] * batch), strict=True)
+    columns = zip(("request_id", "account_id", "side"), (ids, account_ids, ["customer"] * batch), strict=True)
     inputs = [{"name": n, "datatype": "BYTES", "shape": [batch], "data": values} for n, values in columns]
     return json.dumps({"inputs": inputs}).encode()
 
@@ -81,8 +86,14 @@ def drive(
     elapsed = now - started
     for connection in sockets.values():
         connection.close()
+    return found(times, refused, batch, elapsed, resource.getrusage(resource.RUSAGE_SELF), serial)
+
+
+def found(
+    times: list[float], refused: int, batch: int, elapsed: float, usage: resource.struct_rusage, serial: int
+) -> dict[str, Any]:
+    """What a run found, of the seconds of its calls."""
     times.sort()
-    usage = resource.getrusage(resource.RUSAGE_SELF)
     return {
         "calls": len(times),
         "refused": refused,
@@ -102,4 +113,11 @@ def generate(**arguments: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(drive(**json.loads(sys.argv[1]))))
+    given = json.loads(sys.argv[1])
+    if given["protocol"] == "grpc":
+        from benchmarks.service import grpc_load  # KServe's messages take seconds to import
+
+        del given["protocol"]
+        print(json.dumps(grpc_load.drive(**given)))
+    else:
+        print(json.dumps(drive(**given)))

@@ -10,6 +10,7 @@ from itertools import islice
 
 import pytest
 
+from benchmarks.service import tables
 from benchmarks.service.abuse import bad_requests
 from benchmarks.service.load import V1, V2, body, drive
 from benchmarks.serving_abuse import Caller
@@ -81,3 +82,29 @@ def test_answers_are_counted_once_and_refusals_apart(server):
     caller = Caller(port)
     assert [caller.send("POST", "/", b"", b"{}") for _ in range(6)] == [200, 200, 400] * 2
     caller.close()
+
+
+def test_the_tables_of_the_service_say_what_was_met_and_where_the_time_went() -> None:
+    common = {"per_second": 1000.0, "p50_ms": 1.0, "p99_ms": 2.0, "cpu_us": 300.0, "ledger_us": 0.0}
+    mine = {"ratio": 0.5, "p99_ratio": 1.5, "ledger_us": 120.0, "stages": dict.fromkeys(tables.STAGES, 0.1)}
+    rows = []
+    for batch, connections, per_second in ((1, 1, 500.0), (1, 32, 900.0), (100, 8, 21_000.0)):
+        case = {"protocol": "grpc", "batch": batch, "connections": connections}
+        rows += [
+            {**common, **case, "service": "trivial"},
+            {**common, **mine, **case, "service": "ours", "per_second": per_second},
+        ]
+    alone = {"new": 0.7, "repeated": 0.4, "sync": 0.2}
+    found = {"serving": {"rows": rows, "start_seconds": 11.0, "ledger": alone}}
+    assert "| V2 gRPC | 1 | 32 | 1,000 | 900 | 0.50 | 1.00 | 1.00 | 2.0 | 2.0 | 1.5 | 300 | 300 | 120 |" in (
+        tables.throughput(found)
+    )
+    said = tables.goals(found)
+    assert "| V2 gRPC, 1 connection: ≥ 85 % of KServe's throughput | 50 % | **missed** |" in said
+    assert "| V2 gRPC, 32 connections: p99 ≤ 2 × | 1.50 × | met |" in said
+    assert "| V2 gRPC, 8 connections, 100 a call: ≥ 20,000 decisions a second | 21,000 | met |" in said
+    assert "11.0 s | **missed** |" in said
+    parts = tables.stages(found)
+    assert "| curve | 0.100 |" in parts
+    assert "| — a sync of the disk by itself | 0.20 |" in parts
+    assert "the caller's side | 0.40 |" in parts

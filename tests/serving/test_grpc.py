@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 
 import grpc
@@ -9,12 +10,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kserve import InferInput, InferRequest
+from kserve import InferInput, InferRequest, ModelRepository
+from kserve.protocol.dataplane import DataPlane
 from kserve.protocol.grpc import grpc_predict_v2_pb2 as messages
 from kserve.protocol.grpc import grpc_predict_v2_pb2_grpc as service
+from kserve.protocol.model_repository_extension import ModelRepositoryExtension
 
 from serving.client import DecisionClient
-from serving.grpc_api import decode
+from serving.grpc_api import GrpcServer, decode
+from serving.launch import free_port
+from serving.model import CampaignModel
 from serving.protocol import INPUTS, OUTPUTS, Requests
 from shadowprice.errors import InvalidRequest
 
@@ -175,3 +180,34 @@ def test_raw_and_plain_contents_mean_the_same(names):
         packed = [struct.pack("<I", len(value.encode())) + value.encode() for value in values]
         raw.raw_input_contents.append(b"".join(packed))
     assert decode(raw, 1000) == decode(plain, 1000) == Requests(*columns.values())
+
+
+def test_without_the_token_nothing_is_decided_and_nothing_said_of_it():
+    secret = "an-example-of-a-token"
+
+    async def codes(*shown):
+        """What each of the calls is told: the model is not ready, which only who may ask is told."""
+        registry = ModelRepository()
+        registry.update(CampaignModel("spring", 10))
+        plane, port = DataPlane(model_registry=registry), free_port()
+        server = GrpcServer(plane, ModelRepositoryExtension(registry), f"127.0.0.1:{port}", token=secret, seconds=5.0)
+        await server.start()
+        found = []
+        try:
+            async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+                stub = service.GRPCInferenceServiceStub(channel)
+                assert (await stub.ServerLive(messages.ServerLiveRequest())).live
+                for value in shown:
+                    metadata = () if value is None else (("authorization", value),)
+                    with pytest.raises(grpc.aio.AioRpcError) as caught:
+                        await stub.ModelInfer(message({name: ["customer"] for name in NAMES}), metadata=metadata)
+                    assert secret not in caught.value.details()
+                    found.append(caught.value.code())
+        finally:
+            await server.stop()
+        return found
+
+    refused, served = grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.UNAVAILABLE
+    shown = [None, "", "Bearer", "Bearer ", secret, f"Basic {secret}", f"Bearer {secret}x", f"Bearer {secret}"]
+    assert asyncio.run(codes(*shown)) == [refused] * 7 + [served]
+    assert asyncio.run(codes(f"bearer {secret}")) == [served]

@@ -1,0 +1,101 @@
+"""The tables of ``docs/serving.md``, from what :mod:`benchmarks.serving` has found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.markdown import Results, markdown
+
+PROTOCOLS = {"v1": "V1", "v2": "V2", "grpc": "V2 gRPC"}
+HEADS = (
+    *(
+        "protocol",
+        "accounts a call",
+        "connections",
+        "decisions a second: KServe's constants",
+        "predictor",
+        "÷ KServe's",
+    ),
+    *("p50 ms: KServe's", "predictor", "p99 ms: KServe's", "predictor", "÷ KServe's"),
+    *("processor µs a decision: KServe's", "predictor", "ledger"),
+)
+STAGES = {
+    "decode": "reading and checking the body",
+    "features": "features (remembered, or Redis on a thread)",
+    "curve": "curve",
+    "decide": "decision",
+    "authorise": "the ledger's authorisation",
+    "encode": "writing the answer",
+}
+
+
+def throughput(results: Results) -> str:
+    """Every case, both services."""
+    lines = []
+    for trivial, ours in _pairs(results):
+        lines.append(
+            [
+                PROTOCOLS[ours["protocol"]],
+                ours["batch"],
+                ours["connections"],
+                *(f"{row['per_second']:,.0f}" for row in (trivial, ours)),
+                f"{ours['ratio']:.2f}",
+                *(f"{row['p50_ms']:.2f}" for row in (trivial, ours)),
+                *(f"{row['p99_ms']:.1f}" for row in (trivial, ours)),
+                f"{ours['p99_ratio']:.1f}",
+                *(f"{figure:,.0f}" for figure in (trivial["cpu_us"], ours["cpu_us"], ours["ledger_us"])),
+            ]
+        )
+    return markdown(HEADS, lines)
+
+
+def goals(results: Results) -> str:
+    """Each goal with its figure."""
+    lines = []
+    for _, ours in _pairs(results):
+        where = f"{PROTOCOLS[ours['protocol']]}, {ours['connections']} connection" + "s" * (ours["connections"] > 1)
+        if ours["batch"] > 1:
+            count = ours["per_second"]
+            lines.append(
+                [f"{where}, {ours['batch']} a call: ≥ 20,000 decisions a second", f"{count:,.0f}", count >= 2e4]
+            )
+            continue
+        lines.append([f"{where}: ≥ 85 % of KServe's throughput", f"{100 * ours['ratio']:.0f} %", ours["ratio"] >= 0.85])
+        lines.append([f"{where}: p99 ≤ 2 ×", f"{ours['p99_ratio']:.2f} ×", ours["p99_ratio"] <= 2.0])
+    seconds = results["serving"]["start_seconds"]
+    lines.append(["start to ready ≤ 10 s without torch", f"{seconds:.1f} s", seconds <= 10.0])
+    return markdown(("goal", "measured", ""), ([*told, "met" if met else "**missed**"] for *told, met in lines))
+
+
+def stages(results: Results) -> str:
+    """Where the time of one request on one connection goes."""
+    rows = {
+        row["protocol"]: row
+        for row in results["serving"]["rows"]
+        if (row["service"], row["batch"], row["connections"]) == ("ours", 1, 1)
+    }
+    alone = results["serving"]["ledger"]
+    lines: list[list[object]] = [["p50, as the caller sees it", *(f"{row['p50_ms']:.2f}" for row in rows.values())]]
+    for stage, name in STAGES.items():
+        lines.append([name, *(f"{row['stages'][stage]:.3f}" for row in rows.values())])
+        if stage == "authorise":
+            lines += [
+                ["— of it, asked alone: a new one", *[f"{alone['new']:.2f}"] * len(rows)],
+                ["— the same without writing: a repeated one", *[f"{alone['repeated']:.2f}"] * len(rows)],
+                ["— a sync of the disk by itself", *[f"{alone['sync']:.2f}"] * len(rows)],
+            ]
+    lines.append(
+        [
+            "the rest: HTTP or gRPC, event loop, the caller's side",
+            *(
+                f"{max(row['p50_ms'] - sum(row['stages'][stage] for stage in STAGES), 0.0):.2f}"
+                for row in rows.values()
+            ),
+        ]
+    )
+    return markdown(("ms", *(PROTOCOLS[protocol] for protocol in rows)), lines)
+
+
+def _pairs(results: Results) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    rows = results["serving"]["rows"]
+    return list(zip(rows[::2], rows[1::2], strict=True))
