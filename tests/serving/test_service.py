@@ -8,6 +8,7 @@ import threading
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -303,30 +304,49 @@ def test_a_second_ledger_on_the_same_file_is_refused(world):
         second.stop()
 
 
-def test_every_metric_of_the_contract_is_there_with_bounded_labels(world):
+CONTRACT = (
+    *("decisions_total", "decision_seconds", "authorized_minor_units_total", "spend_minor_units_total"),
+    *("redemptions_total", "budget_minor_units", "price", "price_age_seconds", "solve_gap_ratio"),
+    *("solve_violation_ratio", "solve_seconds", "pacing_error_ratio", "feature_age_seconds", "cold_start_total"),
+    "overspend_minor_units",
+)
+"""Names that dashboards and alerts of others rely on, after the prefix."""
+
+
+def documented_metrics():
+    """(name, type, labels, service) as the page on metrics has them."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text()
+    for line in page.splitlines():
+        if line.startswith("| `shadowprice_"):
+            name, kind, labels, service = (cell.strip() for cell in line.strip("|").split("|")[:4])
+            yield name.strip("`"), kind, frozenset(labels.split(", ")), service
+
+
+def exported_metrics(url, service):
+    """The same of a scrape."""
+    for family in text_string_to_metric_families(httpx.get(f"{url}/metrics").text):
+        if not family.name.startswith("shadowprice_"):
+            continue
+        name = family.name + ("_total" if family.type == "counter" else "")
+        kept = [sample for sample in family.samples if not sample.name.endswith("_created")]
+        for labels in {frozenset(sample.labels) - {"le"} for sample in kept}:
+            yield name, family.type, labels, service
+
+
+def test_the_services_export_what_the_page_on_metrics_has_and_nothing_else(world, client):
+    client.decide(fresh_ids(2), ["c1", "m1"], ["customer", "merchant"])
+    documented = set(documented_metrics())
+    assert {name for name, *_ in documented} >= {f"shadowprice_{name}" for name in CONTRACT}
+    found = {
+        *exported_metrics(world.predictor.url, "predictor"),
+        *exported_metrics(world.ledger.url, "ledger"),
+    }
+    assert found == documented
+
+
+def test_labels_of_metrics_are_bounded_and_values_those_in_force(world):
     pages = {**samples(world.predictor.url), **samples(world.ledger.url)}
     ours = {key: value for key, value in pages.items() if key[0].startswith("shadowprice_")}
-    names = {name for name, _ in ours}
-    assert names >= {
-        f"shadowprice_{name}"
-        for name in (
-            "decisions_total",
-            "decision_seconds_bucket",
-            "authorized_minor_units_total",
-            "spend_minor_units_total",
-            "redemptions_total",
-            "budget_minor_units",
-            "price",
-            "price_age_seconds",
-            "solve_gap_ratio",
-            "solve_violation_ratio",
-            "solve_seconds",
-            "pacing_error_ratio",
-            "feature_age_seconds",
-            "cold_start_total",
-            "overspend_minor_units",
-        )
-    }
     labels = {label for _, pairs in ours for label, _ in pairs}
     assert labels <= {"campaign", "side", "level", "reason", "stage", "budget", "le"}
     assert all(dict(pairs)["campaign"] == "spring" for _, pairs in ours)
@@ -340,7 +360,14 @@ def test_every_metric_of_the_contract_is_there_with_bounded_labels(world):
     assert stages == {"decode", "features", "curve", "decide", "authorise", "encode", "total"}
     assert ours["shadowprice_overspend_minor_units", (("budget", "budget"), ("campaign", "spring"))] == 0
     assert ours["shadowprice_price", (("budget", "budget"), ("campaign", "spring"))] == world.price.prices["budget"]
-    assert ours["shadowprice_solve_gap_ratio", (("campaign", "spring"),)] == world.price.gap
+    for name, value in (
+        ("solve_gap_ratio", world.price.gap),
+        ("solve_violation_ratio", world.price.violation),
+        ("solve_seconds", world.price.seconds),
+        ("pacing_error_ratio", world.price.pacing_error),
+        ("spend_ratio", world.price.spend_ratio),
+    ):
+        assert ours[f"shadowprice_{name}", (("campaign", "spring"),)] == value, name
 
 
 def test_the_ledger_file_is_durable_and_append_only_for_decisions(world):
