@@ -147,7 +147,7 @@ class Campaign:
     price_ttl_hours: float = 2.0
     exploration: float = 0.0
     authorisation_ttl_hours: float = 72.0
-    pacer: str = "hourly"
+    pacer: str = "closing"
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -256,7 +256,7 @@ class Campaign:
                 price_ttl_hours=float(data.get("price_ttl_hours", 2.0)),
                 exploration=float(data.get("exploration", 0.0)),
                 authorisation_ttl_hours=float(data.get("authorisation_ttl_hours", 72.0)),
-                pacer=str(data.get("pacer", "hourly")),
+                pacer=str(data.get("pacer", "closing")),
                 labels=dict(data.get("labels", {})),
             )
         except KeyError as missing:

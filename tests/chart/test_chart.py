@@ -20,6 +20,9 @@ from rendering import (
     values_of,
 )
 
+from shadowprice.campaign import Campaign
+from shadowprice.pacing.pacers import due, make_pacer
+
 MINIMAL = CHART / "ci" / "minimal-values.yaml"
 PRODUCTION = CHART / "ci" / "production-values.yaml"
 
@@ -264,10 +267,44 @@ def test_the_chart_tests_readiness_one_inference_and_the_age_of_the_price() -> N
 
 
 def test_the_hourly_solve_never_overlaps_and_its_deadline_is_inside_the_hour() -> None:
-    [job] = [entry for entry in render(values_of(MINIMAL)) if entry["kind"] == "CronJob"]
-    assert job["spec"]["concurrencyPolicy"] == "Forbid"
-    spec = job["spec"]["jobTemplate"]["spec"]
-    assert job["spec"]["startingDeadlineSeconds"] + spec["activeDeadlineSeconds"] < 3600
+    jobs = [entry for entry in render(values_of(MINIMAL)) if entry["kind"] == "CronJob"]
+    assert len(jobs) == 2
+    for job in jobs:
+        assert job["spec"]["concurrencyPolicy"] == "Forbid"
+        spec = job["spec"]["jobTemplate"]["spec"]
+        assert job["spec"]["startingDeadlineSeconds"] + spec["activeDeadlineSeconds"] < 3600
+
+
+def test_the_jobs_come_at_every_moment_that_the_default_pacer_asks_for() -> None:
+    """A day from midnight: each moment of ``closing`` is due for the first time in a job of its own."""
+    jobs = [entry for entry in render(values_of(MINIMAL)) if entry["kind"] == "CronJob"]
+    times = sorted(at for job in jobs for at in day_of(job["spec"]["schedule"]))
+    default = Campaign.__dataclass_fields__["pacer"].default
+    moments = make_pacer(default).moments(24)
+    assert [due(moments, at) for at in times] == [due(moments, moment) for moment in moments]
+    assert len(times) == 24 + 11
+
+
+def day_of(schedule: str) -> list[float]:
+    """Hours of a day at which minutes and hours of a cron schedule (numbers, ranges with a step, ``*``) come."""
+
+    def values(field: str, count: int) -> range:
+        span, _, step = field.partition("/")
+        first, _, last = span.partition("-")
+        whole = span == "*"
+        until = count if whole else int(last or first) + 1
+        return range(0 if whole else int(first), until, int(step or 1))
+
+    minute, hour, *rest = schedule.split()
+    assert rest == ["*", "*", "*"]
+    return [one + each / 60 for one in values(hour, 24) for each in values(minute, 60)]
+
+
+def test_without_a_closing_schedule_there_is_one_job() -> None:
+    values = values_of(MINIMAL)
+    values.setdefault("resolve", {})["closingSchedule"] = ""
+    [job] = [entry for entry in render(values) if entry["kind"] == "CronJob"]
+    assert job["metadata"]["name"].endswith("-resolve")
 
 
 def test_a_kubeflow_schedule_has_six_fields_and_no_cron_job_beside_it() -> None:

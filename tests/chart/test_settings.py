@@ -17,8 +17,9 @@ REDIS = "the key of a secret"
 
 
 def pod(values: dict[str, Any], kind: str) -> dict[str, Any]:
-    """The spec of the one pod of an object of a kind."""
-    [found] = [pod for entry in render(values) if entry["kind"] == kind for pod in pods(entry)]
+    """The spec of the pod of an object of a kind; where there are several objects, all have the same."""
+    found, *others = [pod for entry in render(values) if entry["kind"] == kind for pod in pods(entry)]
+    assert all(other == found for other in others)
     return found["spec"]
 
 

@@ -259,7 +259,13 @@ def test_with_outcomes_known_late_the_budget_still_holds(make_setting: MakeSetti
 
 
 def test_the_campaign_says_which_pacer(make_setting: MakeSetting) -> None:
-    campaign = replace(make_setting().campaign, pacer="closing")
+    campaign = replace(make_setting().campaign, pacer="hourly")
     again = type(campaign).from_dict(json.loads(json.dumps(campaign.to_dict())))
-    assert again.pacer == "closing"
-    assert type(campaign).from_dict({k: v for k, v in campaign.to_dict().items() if k != "pacer"}).pacer == "hourly"
+    assert again.pacer == "hourly"
+    assert type(campaign).from_dict({k: v for k, v in campaign.to_dict().items() if k != "pacer"}).pacer == "closing"
+
+
+def test_closing_asked_only_on_the_hour_is_hourly() -> None:
+    """Where no job comes in the last hour's steps, the default still prices every hour."""
+    closing, hourly = (make_pacer(name).moments(24) for name in ("closing", "hourly"))
+    assert [due(closing, slot + 0.03) for slot in range(24)] == [due(hourly, slot + 0.03) for slot in range(24)]

@@ -66,7 +66,8 @@ def test_the_day_ends_within_half_a_percent_of_the_budget_and_never_far_above(wo
     pacing = world[1]["pacing"]
     assert abs(pacing["spend"] / pacing["budget"] - 1) < 0.005
     assert pacing["overspend"] <= pacing["largest_hourly_forecast_error"]
-    assert pacing["price_updates"] == pacing["hours"] == 24
+    assert pacing["hours"] == 24
+    assert pacing["price_updates"] == 24 + 11, "every hour, and every five minutes of the last"
 
 
 def test_the_value_is_near_the_hindsight_optimum_with_the_true_curves(world) -> None:

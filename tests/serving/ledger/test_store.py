@@ -176,6 +176,20 @@ def test_a_merchant_paid_on_response_costs_as_many_incentives_as_it_brings_units
         books.settle(kit.event("m2", 91, response=1.5))
 
 
+def test_a_merchants_units_beyond_the_first_may_overspend_and_stop_everything_after(open_books, kit):
+    """What the hard stop does not cover: it reserves one unit, and what was paid for more is booked and shown."""
+    books = open_books(sides={"merchant": Terms(levels=kit.levels["merchant"])}, limit=120)
+    granted = books.authorise(kit.item("m1", side="merchant"), kit.item("m2", side="merchant"))
+    assert [amount for _, amount, *_ in told(granted)] == [60, 60]
+    assert books.money() == (120, 0)
+    assert books.settle(kit.event("m1", 150, response=2.5)) == (1, 0)
+    assert books.money() == (60, 150)
+    # At most each open promise's further units can still be added: nothing new is promised.
+    refused = books.authorise(kit.item("m3", side="merchant", level=0))
+    assert told(refused) == [(-1, 0, "budget_exhausted", False)]
+    assert books.store.totals().money_left(books.campaign, books.at) == -30
+
+
 def test_what_is_given_back_is_free_at_once_and_only_once(open_books, kit):
     books = open_books(limit=130)
     books.authorise(kit.item("a", level=2))
