@@ -67,7 +67,8 @@ def test_the_day_ends_within_half_a_percent_of_the_budget_and_never_far_above(wo
     assert abs(pacing["spend"] / pacing["budget"] - 1) < 0.005
     assert pacing["overspend"] <= pacing["largest_hourly_forecast_error"]
     assert pacing["hours"] == 24
-    assert pacing["price_updates"] == 24 + 11, "every hour, and every five minutes of the last"
+    # Every hour, and every five minutes of the last, where a step may find too little left to solve.
+    assert 24 < pacing["price_updates"] <= 24 + 11
 
 
 def test_the_value_is_near_the_hindsight_optimum_with_the_true_curves(world) -> None:
