@@ -84,7 +84,8 @@ def reproduce(
         # Code that was edited while it was measured counts as changed next time, not now.
         found = [result for seed in wanted if (result := cache.read(name, seed, quick, stale=True))]
         summary = Summary([each["rows"] for each in found], table.fewer_is_better)
-        print(write(results, name, table, summary, Took.together(found), quick))
+        figures = {key: svg for each in found for key, svg in each.get("figures", {}).items()}
+        print(write(results, name, table, summary, Took.together(found), quick, figures))
         wall, processor = (now - then for now, then in zip(_spent(), before, strict=True))
         took[name] = Took(wall, processor)
         print(f"  {len(missing)} seeds measured in {took[name]}, "

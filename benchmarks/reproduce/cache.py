@@ -44,13 +44,22 @@ class Cache:
         fresh = all(digest(Path(file)) == was for file, was in found["code"].items())
         return found if fresh or stale else None
 
-    def write(self, table: str, seed: int, quick: bool, rows: Rows, took: Took, module: str) -> None:
+    def write(
+        self,
+        table: str,
+        seed: int,
+        quick: bool,
+        rows: Rows,
+        took: Took,
+        module: str,
+        figures: Mapping[str, str] | None = None,
+    ) -> None:
         """Keep a result, whole or not at all, with a digest of every project file that is loaded now."""
         path = self.path(table, seed, quick)
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
         code = {file: self.code.get(file) or digest(Path(file)) for file in loaded(module)}
-        part.write_text(json.dumps({"rows": rows, **asdict(took), "code": code}))
+        part.write_text(json.dumps({"rows": rows, **asdict(took), "code": code, "figures": dict(figures or {})}))
         os.replace(part, path)
 
 

@@ -30,6 +30,8 @@ class Table:
     compare    (column, row, other row): differences to show, paired by seed
     fewer_is_better  columns in which less is better; the comparisons read by it
     seeds      how many in full mode
+    figures    drawings of the first seed, made after ``run`` in the same process: (seed, quick) → name → SVG; they are
+               kept with the seed's figures, written beside the page and shown on it
     missing    why it cannot be measured here (data that a user must supply), or None
     """
 
@@ -42,6 +44,7 @@ class Table:
     compare: Sequence[tuple[str, str, str]] = ()
     fewer_is_better: Sequence[str] = ()
     seeds: int = 5
+    figures: Callable[[int, bool], Mapping[str, str]] | None = None
     missing: Callable[[], str | None] = lambda: None
 
 

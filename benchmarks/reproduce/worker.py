@@ -28,7 +28,8 @@ def main() -> None:
     for seed in tqdm(given.seeds, desc=f"  {given.name}", unit="seed"):
         watch = Stopwatch()
         rows = table.run(seed, given.quick)
-        cache.write(given.name, seed, given.quick, rows, watch.took(), given.module)
+        figures = table.figures(seed, given.quick) if table.figures and seed == 0 else {}
+        cache.write(given.name, seed, given.quick, rows, watch.took(), given.module, figures)
 
 
 if __name__ == "__main__":

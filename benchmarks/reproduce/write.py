@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,19 @@ def _grid(table: Table, summary: Summary) -> list[str]:
     return lines
 
 
-def write(folder: Path, name: str, table: Table, summary: Summary, took: Took, quick: bool) -> str:
-    """Write ``<name>.md`` and ``<name>.json`` into ``folder``; returns the Markdown."""
+def write(
+    folder: Path,
+    name: str,
+    table: Table,
+    summary: Summary,
+    took: Took,
+    quick: bool,
+    figures: Mapping[str, str] | None = None,
+) -> str:
+    """Write ``<name>.md``, ``<name>.json`` and a ``<name>_<figure>.svg`` each into ``folder``; returns the Markdown."""
+    drawn = {f"{name}_{key}.svg": svg for key, svg in (figures or {}).items()}
     text = markdown(table, summary, took, quick)
+    text += "".join(f"\n![{Path(file).stem.replace('_', ' ')}]({file})\n" for file in drawn)
     record: dict[str, Any] = {
         "title": table.title,
         "source": table.source,
@@ -77,6 +88,8 @@ def write(folder: Path, name: str, table: Table, summary: Summary, took: Took, q
         "reading": table.reading(summary),
     }
     folder.mkdir(parents=True, exist_ok=True)
+    for file, svg in drawn.items():
+        write_whole(folder / file, svg)
     for suffix, content in ((".md", text), (".json", json.dumps(record, indent=1) + "\n")):
         write_whole(folder / f"{name}{suffix}", content)
     return text

@@ -1,5 +1,9 @@
 """``vouchers``: who collects which voucher, what is done around it, and who redeems it (after S3), with the truth.
 
+S3's premise is that redemption depends on whether the voucher fits what lies in the cart. ``match`` says how strongly
+it does here, ``habit`` how strongly it depends on whether the voucher fits lasting taste; with both at 0 there is
+nothing to find in graphs or histories.
+
 A person has lasting tastes over categories of items, θ_u ~ Dirichlet(0.3). Around a voucher most items come from one
 category, drawn from θ_u. Every voucher is good for one category, which no column shows: it has to be learned from
 who redeems. Redemption is logistic in
@@ -7,8 +11,9 @@ who redeems. Redemption is logistic in
     activity_u + depth_v + match · (share of the items before collection in the voucher's category − mean)
                + habit · (θ_u[category of v] − mean)
 
-so that the match is seen in the graph of the session alone, and the habit in what was redeemed before. After the
-collection, those who redeem put items of the voucher's category into the cart: behaviour that gives the label away.
+so that the match is seen in the graph of the session alone. The habit is seen in what was redeemed before and, more
+weakly, in the graph, because what a person is after now is drawn from the same tastes; the profile shows neither. After
+the collection, those who redeem put items of the voucher's category into the cart: behaviour that gives the label away.
 
 ``history="destroyed"`` gives every session a user drawn at random, its own profile and items kept: what is found
 under a user is then somebody else's past. Everything here is simulated; the regions are S3's in proportion (sessions a
@@ -83,8 +88,10 @@ class VoucherOptions:
             raise InvalidInput(f"must be one of {get_args(Region)}, got {self.region!r}", field="region")
         if self.history not in get_args(History):
             raise InvalidInput(f"must be one of {get_args(History)}, got {self.history!r}", field="history")
-        if self.sessions < 1:
-            raise InvalidInput("must be at least 1", field="sessions")
+        # A pipeline's parameters come as JSON, where every number is one with a point.
+        if not float(self.sessions).is_integer() or self.sessions < 1:
+            raise InvalidInput(f"must be a whole number of at least 1, got {self.sessions}", field="sessions")
+        object.__setattr__(self, "sessions", int(self.sessions))
         if min(self.match, self.habit) < 0:
             raise InvalidInput("must not be negative", field="match" if self.match < 0 else "habit")
 
@@ -120,6 +127,9 @@ class VoucherData:
 
 def generate(*, seed: int = 0, **options: object) -> VoucherData:
     """Draw sessions. ``options`` are the fields of :class:`VoucherOptions`. O(behaviours log behaviours)."""
+    unknown = sorted(set(options) - set(VoucherOptions.__dataclass_fields__))
+    if unknown:
+        raise InvalidInput(f"{unknown[0]!r} is none of {sorted(VoucherOptions.__dataclass_fields__)}", field="options")
     chosen = VoucherOptions(**options)  # type: ignore[arg-type]
     region = REGIONS[chosen.region]
     random = np.random.default_rng([seed, 0xD8])

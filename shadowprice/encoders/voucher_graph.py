@@ -40,27 +40,31 @@ class _SparseProduct(torch.autograd.Function):
 
 
 class _LargestOfEach(torch.autograd.Function):
-    """Greatest value of each graph and column among the nodes kept; equal ones share the gradient."""
+    """Greatest value of each graph and column; equal ones share the gradient."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, batch: GraphBatch, kept: NDArray[np.bool_]) -> Tensor:
-        values = x.detach().numpy()
-        if not kept.all():
-            values = np.where(kept[:, None], values, -np.inf)
-        most = np.maximum.reduceat(values, batch.start, axis=0)
-        ctx.where, ctx.batch = values == most[batch.graph], batch
-        return torch.from_numpy(most)
+    def forward(ctx: Any, x: Tensor, batch: GraphBatch) -> Tensor:
+        most = torch.segment_reduce(x, "max", lengths=torch.from_numpy(batch.length), axis=0, unsafe=True)
+        ctx.save_for_backward(x, most)
+        ctx.batch = batch
+        return most
 
     @staticmethod
-    def backward(ctx: Any, *gradient: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, *gradient: Tensor) -> tuple[Tensor, None]:
+        # torch's own backward takes forty times as long as its forward.
         batch: GraphBatch = ctx.batch
-        share = gradient[0].numpy() / (batch.members @ ctx.where.astype(np.float32))
-        return torch.from_numpy(ctx.where * share[batch.graph]), None, None
+        x, most = ctx.saved_tensors
+        graph = torch.from_numpy(batch.graph)
+        where = (x == most.index_select(0, graph)).to(x.dtype)
+        share = gradient[0] / torch.from_numpy(batch.members @ where.numpy())
+        return where.mul_(share.index_select(0, graph)), None
 
 
 def largest_of_each(x: Tensor, batch: GraphBatch, kept: NDArray[np.bool_]) -> Tensor:
     """(G, D): the maximum over each graph's nodes that are ``kept`` (N,), of which every graph has one."""
-    found: Tensor = _LargestOfEach.apply(x, batch, kept)  # type: ignore[no-untyped-call]
+    if not kept.all():
+        x = x.masked_fill(torch.from_numpy(~kept)[:, None], -torch.inf)
+    found: Tensor = _LargestOfEach.apply(x, batch)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -73,10 +77,10 @@ def sparse_product(matrix: csr_matrix, x: Tensor) -> Tensor:
 def gather(x: Tensor, index: NDArray[np.int64]) -> Tensor:
     """(n, D): the rows ``index`` of x, zeros where it is negative."""
     known = index >= 0
-    pointer = np.concatenate([[0], np.cumsum(known)])
-    return sparse_product(
-        csr_matrix((np.ones(pointer[-1], dtype=np.float32), index[known], pointer), shape=(index.size, x.shape[0])), x
-    )
+    if known.all():
+        return x.index_select(0, torch.from_numpy(index))
+    place = torch.from_numpy(np.flatnonzero(known))
+    return x.new_zeros(index.size, x.shape[1]).index_copy(0, place, x.index_select(0, torch.from_numpy(index[known])))
 
 
 class GraphConv(nn.Module):
@@ -121,7 +125,8 @@ class TopKPooling(nn.Module):
         drop = alive - np.ceil(self.ratio * alive - 1e-6).astype(np.int64)
         shrinks = np.flatnonzero((drop > 0)[batch.graph] & keep)
         graph = batch.graph[shrinks]
-        order = np.lexsort((score[shrinks], graph))
+        # Gates lie within ±1: one number orders by graph and then by gate, at a fraction of a sort by two keys.
+        order = np.argsort(3.0 * graph + score[shrinks])
         graph = graph[order]
         rank = np.arange(graph.size) - np.searchsorted(graph, graph)
         keep[shrinks[order[rank < drop[graph]]]] = False

@@ -122,17 +122,33 @@ class SessionLog:
             at = np.where(place >= 0, collected[place], NEVER)
         return place, at
 
-    def history(self, account: pd.Series[Any], at: Index, most: int) -> Index:
+    def history(self, account: pd.Series[Any], at: Index, most: int, apart_from: Index | None = None) -> Index:
         """(n, most): the latest sessions that each account redeemed before an instant, latest first, −1 where fewer.
 
         A session counts only if its redemption itself was before the instant: whether a voucher collected earlier
-        will be redeemed later is not known yet. O((S + n) log S).
+        will be redeemed later is not known yet. Those of the campaign of the session at ``apart_from`` (n,), −1 for
+        none, do not count (S3's code leaves them out). O((S + n) log S); with ``apart_from``, n times the longest
+        run of sessions of one campaign besides.
         """
         session = self.tables.session
         redeemed = np.flatnonzero((session["label"] == 1).fillna(False).to_numpy(dtype=bool))
         own = session.iloc[redeemed]
-        found = _last_before(own["user_id"], nanoseconds(own["redeemed_at"]), account, at)(most)
-        return np.where(found >= 0, redeemed[found] if redeemed.size else -1, -1)
+        last = _last_before(own["user_id"], nanoseconds(own["redeemed_at"]), account, at)
+        if not redeemed.size or apart_from is None:
+            found = last(most)
+            return np.where(found >= 0, redeemed[found] if redeemed.size else -1, -1)
+        campaign = pd.factorize(session["campaign"])[0]
+        other = np.where(apart_from >= 0, campaign[apart_from], -1)
+        asked = most
+        while True:
+            found = last(asked)
+            found = np.where(found >= 0, redeemed[found], -1)
+            counts = (found >= 0) & (campaign[found] != other[:, None])
+            if ((counts.sum(axis=1) >= most) | (found[:, -1] < 0)).all():
+                break
+            asked *= 2
+        first = np.argsort(~counts, axis=1, kind="stable")[:, :most]
+        return np.where(np.take_along_axis(counts, first, axis=1), np.take_along_axis(found, first, axis=1), -1)
 
 
 def nanoseconds(times: pd.Series[Any]) -> Index:

@@ -146,20 +146,22 @@ class GraphBatch:
         near = np.minimum(self.length - 1, self.nearest) * (self.slot % len(GROUPS) < BEFORE_GROUPS)
         degree = 1 + chained.astype(np.int64) + told
         degree[self.start] += near
+        # 32 bits are what scipy computes with: anything wider is looked through and copied for every product.
         pointer = np.concatenate([[0], np.cumsum(degree)])
-        source = np.empty(pointer[-1], dtype=np.int64)
+        source = np.empty(pointer[-1], dtype=np.int32)
         source[pointer[:-1]] = np.arange(count)
         source[pointer[:-1][chained] + 1] = np.flatnonzero(chained) - 1
         source[pointer[1:][told] - 1] = np.repeat(self.start, self.length)[told]
         source[_spans(pointer[self.start] + 1, near)] = _spans(self.start + self.length - near, near)
-        return csr_matrix((np.ones(source.size, dtype=np.float32), source, pointer), shape=(count, count))
+        ones = np.ones(source.size, dtype=np.float32)
+        return csr_matrix((ones, source, pointer.astype(np.int32)), shape=(count, count))
 
     @cached_property
     def members(self) -> csr_matrix:
         """(G, N) float32: row g holds a 1 for every node of graph g."""
-        pointer = np.append(self.start, self.nodes)
+        pointer = np.append(self.start, self.nodes).astype(np.int32)
         ones = np.ones(self.nodes, dtype=np.float32)
-        return csr_matrix((ones, np.arange(self.nodes), pointer), shape=(self.length.size, self.nodes))
+        return csr_matrix((ones, np.arange(self.nodes, dtype=np.int32), pointer), shape=(self.length.size, self.nodes))
 
     def edge_index(self) -> Index:
         """(2, E): source, target, loops included, as graph libraries write it."""

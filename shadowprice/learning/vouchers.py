@@ -30,9 +30,10 @@ from shadowprice.responses import load, make
 from shadowprice.responses.base import FILE, ResponseModel
 from shadowprice.responses.heads import StoredHead
 from shadowprice.responses.registry import wants
+from shadowprice.responses.repair import Repair
 from shadowprice.responses.sessions import SessionModel
 from shadowprice.responses.state import load_state
-from shadowprice.responses.wdl import DEFAULT
+from shadowprice.responses.tabular_network import TabularNetwork
 
 META = "vouchers.json"
 TABLES = "tables"
@@ -80,12 +81,15 @@ def read_log(prepared: Path, graphs: Path) -> tuple[VoucherData, SessionLog]:
 def train(prepared: Path, graphs: Path, out: Path, name: str, epochs: int, seed: int) -> dict[str, float]:
     """Fit the response model called ``name`` (pre-training included) on the training sessions and save it."""
     data, log = read_log(prepared, graphs)
-    given = {"training": replace(DEFAULT, epochs=epochs), "sessions": log}
-    model = make(name, levels=log.levels, seed=seed, **{key: given[key] for key in given.keys() & wants(name)})
+    model = make(name, levels=log.levels, seed=seed, **({"sessions": log} if "sessions" in wants(name) else {}))
+    if isinstance(model, TabularNetwork):
+        model.training = replace(model.training, epochs=epochs)
     model.fit(log.requests(data.part() == "train"))
     model.save(out)
-    results = getattr(model, "results", [])
-    return {"validation_loss": results[-1].validation_loss, "epochs": results[-1].epochs} if results else {}
+    found: dict[str, float] = {}
+    for prefix, result in zip(("", "pretraining_"), reversed(getattr(model, "results", [])), strict=False):
+        found |= {f"{prefix}validation_loss": result.validation_loss, f"{prefix}epochs": result.epochs}
+    return found
 
 
 def evaluate(prepared: Path, graphs: Path, model: Path) -> dict[str, float]:
@@ -110,15 +114,28 @@ def evaluate(prepared: Path, graphs: Path, model: Path) -> dict[str, float]:
 
 
 def store_curves(prepared: Path, graphs: Path, model: Path, out: Path, found: Mapping[str, float]) -> str:
-    """Write the bundle of the curves of everyone's latest session and return its version."""
-    _, log = read_log(prepared, graphs)
+    """Write the bundle of the curves of everyone's latest session and return its version.
+
+    Discounts are multiplied by responses, which therefore must mean what they say: curves are calibrated on the test
+    sessions, where that takes something off the squared error of rows that it was not fitted on.
+    """
+    data, log = read_log(prepared, graphs)
     if len(log.levels) > WIDTH:
         raise InvalidInput(f"a stored curve has at most {WIDTH} vouchers, got {len(log.levels)}", field="offered")
     fitted = _load(model, log)
     session = log.tables.session
     latest = pd.Series(nanoseconds(session["collected_at"])).groupby(session["user_id"].to_numpy()).idxmax()
     asked = log.requests(np.sort(latest.to_numpy()))
-    curves = fitted.curve(asked)
+    test = log.requests(data.part() == "test")
+    repair = Repair.fit(
+        fitted.curve(test),
+        test["level"],
+        test["response"],
+        calibration="pooled",
+        project=False,
+        account=test["account_id"],
+    )
+    curves = repair.apply(fitted.curve(asked))
     embedding = np.zeros((len(asked), WIDTH), dtype=np.float32)
     embedding[:, : curves.levels.size] = curves.response.T
     head = StoredHead(levels=curves.levels, default_embedding=embedding.mean(axis=0))
@@ -127,7 +144,7 @@ def store_curves(prepared: Path, graphs: Path, model: Path, out: Path, found: Ma
         {"customer": Served(asked["account_id"].to_numpy(dtype=str), embedding, head)},
         out,
         recipe=fitted.name,
-        describe={"width": WIDTH, "sides": sides, "offers": list(log.offered)},
+        describe={"width": WIDTH, "sides": sides, "offers": list(log.offered), "repair": repair.to_dict()},
         corrections={},
         metrics=dict(found),
     )

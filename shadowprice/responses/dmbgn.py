@@ -38,9 +38,14 @@ from shadowprice.responses.sessions import (
 from shadowprice.responses.state import State
 from shadowprice.responses.tabular import TabularInputs
 from shadowprice.responses.tabular_network import ResponseModule
-from shadowprice.responses.training import FitResult
+from shadowprice.responses.training import FitResult, TrainingConfig
+from shadowprice.responses.wdl import DEFAULT
 
 ITEMS = "items.vectors"
+TRAINING = replace(DEFAULT, weight_decay=3.0)
+"""Thirty times the decay of networks without graphs. Chosen on 5,000 generated sessions of other seeds than the tables':
+at 0.1, 1 and 3 the AUC is 0.842, 0.870 and 0.868 and the log loss 0.438, 0.355 and 0.338 on one seed, from 1 to 3 0.825
+becomes 0.849 and 0.404 becomes 0.358 on another. DIN ranks worse by it; DNN and WDL do not care."""
 
 
 class DmbgnModel(SessionModel):
@@ -68,9 +73,10 @@ class DmbgnModel(SessionModel):
         pretraining: int = 20,
         fine_tuning: float = 1.0,
         ratio: float = RATIO,
+        training: TrainingConfig | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(levels, seed, **options)
+        super().__init__(levels, seed, training=training or TRAINING, **options)
         if alpha < 0 or pretraining < 0:
             raise InvalidInput("must not be negative", field="alpha" if alpha < 0 else "pretraining")
         if not 0 <= fine_tuning <= 1:
@@ -144,10 +150,10 @@ class DmbgnModel(SessionModel):
         def loss(rows: SessionRows, step: int = 0) -> Tensor:
             del step
             session, level = rows.session.numpy(), rows.level.numpy()
-            total = logloss(network.target(session, level).score, rows)
-            if not self.before_only:
-                total = total + logloss(network.scored(session, level).score, rows)
-            return total
+            if self.before_only:
+                return logloss(network.target(session, level).score, rows)
+            target, whole = network.scored(session, level)
+            return logloss(target.score, rows) + logloss(whole.score, rows)
 
         config = replace(self.training, epochs=self.pretraining)
         return fit_module(network, network.graph_parameters(), loss, loss, train, validation, config, self.progress)
@@ -180,7 +186,18 @@ class DmbgnModel(SessionModel):
 
         fixed = set(network.graph_parameters()) if frozen else set()
         parameters = [each for each in network.parameters() if each not in fixed]
-        return fit_module(network, parameters, loss, judge, train, validation, self.training, self.progress)
+        return fit_module(
+            network,
+            parameters,
+            loss,
+            judge,
+            train,
+            validation,
+            self.training,
+            self.progress,
+            # A person's sessions have the same past: in one step its graphs are computed once.
+            together=train.person,
+        )
 
 
 class _Memo:

@@ -17,7 +17,7 @@ from shadowprice.encoders.item_embedding import WIDTH as ITEM_WIDTH
 from shadowprice.encoders.item_embedding import ItemEmbedding
 from shadowprice.encoders.voucher_graph import WIDTH, VoucherGraphEncoder, gather
 from shadowprice.graphs.sessions import SessionLog
-from shadowprice.graphs.voucher_graphs import VOUCHER, GraphBatch, VoucherGraphs
+from shadowprice.graphs.voucher_graphs import BEFORE_GROUPS, GROUPS, VOUCHER, GraphBatch, VoucherGraphs
 from shadowprice.responses.minibatch import weighted_mean
 from shadowprice.responses.sessions import (
     Index,
@@ -136,10 +136,18 @@ class DmbgnNetwork(SessionNetwork):
         own = self.nodes.vouchers
         return self._encode(self.nodes.graphs.targets(session), own.of_level[level], own.level_terms[level])
 
-    def scored(self, session: Index, level: Index) -> Encoded:
-        """Whole graphs of sessions that are over with the vouchers at ``level``: what pre-training learns from."""
+    def scored(self, session: Index, level: Index) -> tuple[Encoded, Encoded]:
+        """Sessions that are over with the vouchers at ``level``, as targets are seen and whole: what pre-training
+        learns from. Groups are graphs of their own, so that what came before the collection is computed once."""
         own = self.nodes.vouchers
-        return self._encode(self.nodes.graphs.past(session), own.of_level[level], own.level_terms[level])
+        code, terms = own.of_level[level], own.level_terms[level]
+        batch = self.nodes.graphs.past(session)
+        read = self.graph.readout(self._inputs(batch, code, terms), batch)
+        known = read.shape[1] * BEFORE_GROUPS // len(GROUPS)
+        before = torch.cat([read[:, :known], torch.zeros_like(read[:, known:])], dim=1)
+        voucher = gather(self.voucher.weight, code)
+        target, whole = (self._score(self.graph.out(each), voucher) for each in (before, read))
+        return target, whole
 
     def logits(self, rows: SessionRows, level: Tensor, memory: Memory) -> Tensor:
         """(n,)."""
@@ -180,8 +188,10 @@ class DmbgnNetwork(SessionNetwork):
         return Encoded(found[:, :WIDTH], found[:, WIDTH:-1], found[:, -1])
 
     def _encode(self, batch: GraphBatch, code: Index, terms: NDArray[np.float32]) -> Encoded:
-        voucher = gather(self.voucher.weight, code)
-        behaviour = self.graph(self._inputs(batch, code, terms), batch)
+        return self._score(self.graph(self._inputs(batch, code, terms), batch), gather(self.voucher.weight, code))
+
+    @staticmethod
+    def _score(behaviour: Tensor, voucher: Tensor) -> Encoded:
         return Encoded(behaviour, voucher, (behaviour * voucher).sum(dim=1))
 
     def _inputs(self, batch: GraphBatch, code: Index, terms: NDArray[np.float32]) -> Tensor:

@@ -65,6 +65,7 @@ def fit_module(
     progress: Progress | None = None,
     *,
     least_epochs: int = 0,
+    together: Tensor | None = None,
 ) -> FitResult:
     """Train ``parameters`` of ``module`` in place and leave it at its best validation epoch.
 
@@ -77,12 +78,18 @@ def fit_module(
         config: ``batch_rows`` 0 takes :data:`BATCH_ROWS`.
         progress: called after every epoch with epoch, train_loss, validation_loss.
         least_epochs: patience counts from here on, see :func:`~shadowprice.responses.descent.descend`.
+        together: (n,) codes from 0: rows of one code stand next to each other, so that what they share is
+            computed once in a step. Codes are shuffled in place of rows.
     """
     step = count()
 
     def order(epoch: int) -> Iterable[Tensor]:
-        rows = torch.from_numpy(np.random.default_rng([config.seed, epoch]).permutation(len(train)))
-        return torch.tensor_split(rows, steps_per_epoch(len(train), config))
+        random = np.random.default_rng([config.seed, epoch])
+        rows = random.permutation(len(train))
+        if together is not None:
+            code = together.numpy()[rows]
+            rows = rows[np.argsort(random.permutation(int(code.max()) + 1)[code], kind="stable")]
+        return torch.tensor_split(torch.from_numpy(rows), steps_per_epoch(len(train), config))
 
     return descend(
         module,

@@ -11,12 +11,11 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from shadowprice.curves import Curves
-from shadowprice.encoders.voucher_graph import gather, sparse_product
+from shadowprice.encoders.voucher_graph import gather
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.leaks import check_history
 from shadowprice.graphs.sessions import SessionLog
@@ -37,11 +36,13 @@ Index = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class SessionRows(TabularRows):
-    """Rows with the position of their session (n,), −1 for none, of their past ones (n, R), and their own (n,)."""
+    """Rows with the position of their session (n,), −1 for none, of their past ones (n, R), their own (n,), and the
+    code of their person (n,)."""
 
     session: Tensor
     past: Tensor
     position: Tensor
+    person: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +109,7 @@ class Past:
 
     def sum(self, values: Tensor) -> Tensor:
         """(n, D): sums of (P, D) by row."""
-        pointer = np.concatenate([[0], np.cumsum(self.count)])
-        ones = np.ones(self.row.size, dtype=np.float32)
-        return sparse_product(csr_matrix((ones, np.arange(self.row.size), pointer), (self.rows, self.row.size)), values)
+        return values.new_zeros(self.rows, values.shape[1]).index_add(0, torch.from_numpy(self.row), values)
 
     def spread(self, values: Tensor) -> Tensor:
         """(n, R): (P,) values at their places, zeros elsewhere."""
@@ -162,6 +161,7 @@ class SessionModel(TabularNetwork):
         sessions: the log (:class:`~shadowprice.graphs.sessions.SessionLog`); its vouchers on offer are the levels. It
             may be replaced by a later one with the same offers, and is given again on loading.
         history: past redeemed sessions read, the latest.
+        other_campaigns: whether past sessions of the target's own campaign are left out, as in S3's code.
         hidden: widths of the last MLP.
 
     A frame's rows name their session (``session_id``) or are the last one of their account; see
@@ -177,6 +177,7 @@ class SessionModel(TabularNetwork):
         *,
         sessions: SessionLog | None = None,
         history: int = HISTORY,
+        other_campaigns: bool = False,
         hidden: Sequence[int] = HIDDEN,
         training: TrainingConfig | None = None,
         embedding: int = EMBEDDING,
@@ -187,6 +188,7 @@ class SessionModel(TabularNetwork):
             raise InvalidInput("must be at least 1", field="history")
         self.sessions = sessions
         self.history = history
+        self.other_campaigns = other_campaigns
         self.hidden = tuple(hidden)
         self.known: tuple[str, ...] = ()
         self.scale: tuple[float, ...] = ()
@@ -276,7 +278,7 @@ class SessionModel(TabularNetwork):
         rows = super()._rows(frame, weight)
         log = self.log()
         place, at = log.locate(frame)
-        past = log.history(frame["account_id"], at, self.history)
+        past = log.history(frame["account_id"], at, self.history, place if self.other_campaigns else None)
         check_history(log, frame["account_id"], at, past)
         return SessionRows(
             numeric=rows.numeric,
@@ -287,6 +289,7 @@ class SessionModel(TabularNetwork):
             session=torch.from_numpy(place),
             past=torch.from_numpy(past),
             position=torch.arange(len(frame)),
+            person=torch.from_numpy(pd.factorize(frame["account_id"])[0].astype(np.int64)),
         )
 
 

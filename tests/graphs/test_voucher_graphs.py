@@ -106,6 +106,26 @@ def test_history_is_what_was_redeemed_before_latest_first(data: VoucherData) -> 
     assert (found >= 0).any(axis=1).sum() > 30
 
 
+def test_sessions_of_the_targets_campaign_can_be_left_out(data: VoucherData) -> None:
+    """One person with many redeemed sessions, so that more than the latest few have to be looked at."""
+    session = data.tables.session
+    alone = session.assign(user_id="u", label=1, redeemed_at=session["collected_at"] + pd.Timedelta(hours=1))
+    log = SessionLog.build(SessionTables(alone, data.tables.behaviour))
+    frame = log.requests()
+    place, at = log.locate(frame)
+    found = log.history(frame["account_id"], at, 2, place)
+    for row in range(300):
+        past = alone[
+            (alone["redeemed_at"] < alone["collected_at"].iloc[row])
+            & (alone["campaign"] != alone["campaign"].iloc[row])
+        ].sort_values("redeemed_at", ascending=False)
+        expected = past.index.tolist()[:2]
+        assert found[row].tolist() == expected + [-1] * (2 - len(expected))
+    assert (found != log.history(frame["account_id"], at, 2)).any(axis=1).sum() > 200
+    nowhere = log.history(frame["account_id"], at, 2, np.full(300, -1))
+    np.testing.assert_array_equal(nowhere, log.history(frame["account_id"], at, 2))
+
+
 def test_without_a_session_id_a_row_is_the_accounts_latest_session(data: VoucherData) -> None:
     log = SessionLog.build(data.tables)
     session = data.tables.session

@@ -1,10 +1,12 @@
-"""The pipeline of vouchers: it compiles, and what its steps publish is read back by what serves it."""
+"""The pipeline of vouchers, run by kfp.local, and what it publishes read back by the services."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,36 +15,37 @@ from components.steps import STEPS
 from feature_repo.resolve import Solver
 from feature_repo.vouchers import publish_vouchers
 from feature_repo.workspace import read_campaign
+from pipelines.local import PipelineFailed, run
 from serving.bundle import load_bundle
+from serving.launch import Deployment, launch
 from shadowprice.allocation import Problem, Resource, on_response, solve
 from shadowprice.curves import Curves
+from shadowprice.datasets.folder import write_tables
+from shadowprice.datasets.vouchers import generate
 from shadowprice.decision import decide
 from shadowprice.learning import vouchers as steps
 from shadowprice.learning.bundle import EMBEDDINGS
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
+from shadowprice.responses import load
+from shadowprice.responses.repair import Repair
+from shadowprice.tables import SessionTables
 
-BUDGET, REQUESTS = 35_000, 500
+BUDGET, REQUESTS = 42_000, 500
+TINY = {"sessions": 300}
 
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the functions behind the pipeline's steps leave, one after the other."""
+    """What the pipeline leaves when kfp.local runs it."""
     root = tmp_path_factory.mktemp("vouchers")
-    places = ("sessions", "graphs", "model", "bundle", "solved")
-    sessions, graphs, model, bundle, solved = (root / name for name in places)
-    steps.prepare(sessions, "", "", 0, {"sessions": 300})
-    facts = steps.build(sessions, graphs)
-    assert facts["sessions"] == 300
-    asked = {"sessions": str(sessions), "graphs": str(graphs), "model": str(model), "figures": str(root / "figures")}
-    STEPS["train-vouchers"](**asked, recipe="dmbgn", epochs=2, seed=0)
-    assert set(json.loads((root / "figures").read_text())) == {"validation_loss", "epochs"}
-    assert 0 < steps.evaluate(sessions, graphs, model)["auc"] < 1
-    steps.store_curves(sessions, graphs, model, bundle, {})
-    asked = {"bundle": str(bundle), "price": str(solved), "workspace": str(root / "run"), "campaign": "vouchers"}
-    STEPS["solve-vouchers"](**asked, budget=BUDGET, requests=REQUESTS)
+    arguments = {"options": TINY, "epochs": 2, "budget": BUDGET, "requests": REQUESTS}
+    seconds = run("vouchers", root / "pipeline", {"workspace": str(root / "run"), **arguments})
+    assert list(seconds)[-1] == "publish-vouchers"
+    (solved,) = (root / "pipeline").glob("*/solve-vouchers/price")
+    (bundle,) = (root / "pipeline").glob("*/curves-vouchers/bundle")
     # A step that was stopped is tried again: the same price is published once.
-    assert [publish_vouchers(bundle, solved, root / "run") for _ in range(2)] == [1, 1]
+    assert publish_vouchers(bundle, solved, root / "run") == 1
     return root / "run"
 
 
@@ -80,6 +83,79 @@ def test_the_published_price_is_that_of_the_same_solve_and_spends_the_budget(wor
     chosen = decide(curves.response, cost, again.prices, again.tie_share, ids).level
     spent = float(cost[chosen, np.arange(curves.accounts)].sum())
     assert spent == pytest.approx(limit, rel=0.05)
+
+
+@pytest.mark.timeout(500)
+def test_the_service_gives_every_person_the_voucher_that_is_best_at_the_price(workspace: Path, tmp_path: Path) -> None:
+    """Over HTTP, against argmax response − λ·discount·response worked out from the stored file alone."""
+    stored = pd.read_parquet(workspace / "model" / EMBEDDINGS)
+    description = json.loads((workspace / "model" / "model.json").read_text())
+    discount = np.array(description["sides"]["customer"]["levels"], dtype=np.float64)
+    price = PriceStore(workspace / "prices").latest("vouchers")
+    assert price is not None
+    response = np.stack(stored["embedding"].to_numpy())[:, : discount.size].astype(np.float64)
+    assert price.prices["budget"] > 0, "or the budget does not bind"
+    score = response * (1.0 - price.prices["budget"] * discount)
+    best, second = np.sort(score, axis=1)[:, [-1, -2]].T
+    clear = best - second > 1e-6
+    assert clear.mean() > 0.9
+    places = Deployment.of_run(workspace, workspace / "campaign.json", "rehearsal.db")
+    places = replace(places, logs_dir=tmp_path, ledger_db=tmp_path / "ledger.db", served_dir=tmp_path / "served")
+    accounts = stored["account_id"].tolist()
+    with launch(places) as services:
+        rows = [{"request_id": f"r-{a}", "account_id": a, "side": "customer"} for a in accounts]
+        reply = httpx.post(
+            f"{services.predictor_url}/v1/models/vouchers:predict", json={"instances": rows}, timeout=60.0
+        ).raise_for_status()
+        again = httpx.post(
+            f"{services.predictor_url}/v1/models/vouchers:predict", json={"instances": rows[:1]}, timeout=60.0
+        ).json()
+    answers = pd.DataFrame(reply.json()["predictions"])
+    assert again["predictions"][0]["level"] == answers["level"][0]
+    assert set(answers["reason"]) <= {"optimal", "tie"}
+    np.testing.assert_array_equal(answers["level"][clear], score.argmax(axis=1)[clear])
+    np.testing.assert_array_equal(answers["incentive"], discount[answers["level"]])
+    own = response[np.arange(len(accounts)), answers["level"]]
+    np.testing.assert_allclose(answers["response"], own, rtol=1e-5)
+    np.testing.assert_allclose(answers["expected_cost"], own * discount[answers["level"]], rtol=1e-5)
+    assert answers["level"].nunique() > 1
+
+
+@pytest.mark.timeout(500)
+def test_a_bad_table_stops_it_at_its_first_step_with_row_and_column_and_nothing_is_written(tmp_path: Path) -> None:
+    tables = generate(seed=0, sessions=40).tables
+    wrong = tables.session.assign(discount=tables.session["discount"].where(tables.session.index != 7, -5))
+    write_tables(SessionTables(wrong, tables.behaviour), tmp_path / "data")
+    arguments = {"workspace": str(tmp_path / "run"), "data": str(tmp_path / "data"), "test_from": "2026-02-20T00:00Z"}
+    with pytest.raises(PipelineFailed, match=r"(?s)step 'validate-vouchers'.*session.*discount.*7") as failed:
+        run("vouchers", tmp_path / "pipeline", arguments)
+    assert "InvalidTable" in str(failed.value)
+    assert not (tmp_path / "run").exists()
+    assert not list((tmp_path / "pipeline").glob("*/validate-vouchers/sessions/*"))
+
+
+def test_curves_are_calibrated_where_held_out_sessions_show_an_error(tmp_path: Path) -> None:
+    """A model whose responses are all doubled: what is stored means what it says again, and keeps its order."""
+    steps.prepare(tmp_path / "sessions", "", "", 0, {"sessions": 3000})
+    steps.build(tmp_path / "sessions", tmp_path / "graphs")
+    places = tmp_path / "sessions", tmp_path / "graphs", tmp_path / "model"
+    names = {"sessions": str(places[0]), "graphs": str(places[1]), "model": str(places[2])}
+    STEPS["train-vouchers"](**names, figures=str(tmp_path / "figures"), recipe="lr", epochs=1, seed=0)
+    assert json.loads((tmp_path / "figures").read_text()) == {}
+    data, log = steps.read_log(*places[:2])
+    fitted = load(tmp_path / "model")
+    intercept = fitted.intercept
+    fitted.intercept = intercept + 1.5
+    fitted.save(tmp_path / "model")
+    steps.store_curves(*places, tmp_path / "bundle", {})
+    test = log.requests(data.part() == "test")
+    wrong = fitted.curve(test).response
+    repair = Repair.from_dict(json.loads((tmp_path / "bundle" / "model.json").read_text())["repair"])
+    assert repair.notes["kept"]
+    at = test["level"].to_numpy(), np.arange(len(test))
+    found = repair.apply(Curves(np.array(log.levels), wrong)).response[at]
+    truth = test["response"].mean()
+    assert abs(found.mean() - truth) < 0.01 < 0.1 < wrong[at].mean() - truth
 
 
 @pytest.mark.timeout(500)

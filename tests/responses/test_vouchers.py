@@ -19,6 +19,7 @@ from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.voucher_graphs import GraphBatch
 from shadowprice.responses import make
 from shadowprice.responses.dmbgn_network import Encoded, Memory, score_features
+from shadowprice.responses.minibatch import fit_module
 from shadowprice.responses.sessions import Past, TargetAttention
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.tables import SessionTables
@@ -148,6 +149,65 @@ def test_the_pretrained_variant_leaves_the_graph_network_as_it_was_pretrained() 
             seen.setdefault(name, []).append(weights)
     torch.testing.assert_close(*seen["dmbgn_pretrained"], rtol=0, atol=0)
     assert not torch.equal(seen["dmbgn"][0], seen["dmbgn_pretrained"][0])
+
+
+def test_pre_training_sees_targets_and_whole_sessions_in_one_pass() -> None:
+    model, (_, log) = fitted(), small()
+    session = np.array([4, 300, 17, 4, 450])
+    level = np.array([0, 3, 1, 2, 7])
+    with torch.no_grad():
+        target, whole = model.network.scored(session, level)
+        alone = model.network.target(session, level)
+        own = log.requests(session)["level"].to_numpy()
+        own_whole, past = model.network.scored(session, own)[1], model.network.past(session)
+    for found, expected in ((target, alone), (own_whole, past)):
+        for a, b in zip(found, expected, strict=True):
+            torch.testing.assert_close(a, b)
+    assert not torch.allclose(whole.behaviour, target.behaviour)
+
+
+def test_rows_of_a_person_stand_together_in_a_step_and_every_row_is_seen_once() -> None:
+    _, log = small()
+    frame = log.requests()
+    model = fitted()
+    rows = model._rows(frame, np.ones(len(frame)))
+    steps: list[np.ndarray] = []
+    weight = torch.nn.Parameter(torch.zeros(1))
+    module = torch.nn.Module()
+    module.weight = weight
+
+    def loss(some, step: int) -> torch.Tensor:
+        steps.append(some.position.numpy())
+        return weight.square().sum()
+
+    config = TrainingConfig(epochs=2, batch_rows=100)
+    fit_module(module, [weight], loss, lambda _: weight.sum(), rows, rows, config, together=rows.person)
+    assert len(steps) == 10
+    person = frame["account_id"].to_numpy()
+    for epoch in (steps[:5], steps[5:]):
+        order = np.concatenate(epoch)
+        assert sorted(order.tolist()) == list(range(len(frame)))
+        changes = (person[order][1:] != person[order][:-1]).sum()
+        assert changes == np.unique(person).size - 1
+    assert (np.concatenate(steps[:5]) != np.concatenate(steps[5:])).any()
+
+
+def test_a_campaigns_own_past_can_be_left_out_of_a_model() -> None:
+    data, log = small()
+    frame = log.requests(data.part() == "test")
+    campaign = data.tables.session["campaign"].to_numpy()
+    kept = [
+        make("din", levels=log.levels, sessions=log, other_campaigns=other, training=SHORT)
+        .fit(log.requests(data.part() == "train"))
+        ._rows(frame, np.ones(len(frame)))
+        for other in (False, True)
+    ]
+    same = [
+        (campaign[rows.past.numpy()] == campaign[rows.session.numpy()][:, None])[rows.past.numpy() >= 0]
+        for rows in kept
+    ]
+    assert same[0].any()
+    assert not same[1].any()
 
 
 def test_stochastic_tuning_learns_too() -> None:

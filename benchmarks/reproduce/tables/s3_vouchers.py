@@ -19,6 +19,8 @@ SESSIONS = 5000
 QUICK_SESSIONS = 1500
 FIRST = 100
 """Data of seed 0: others than those that options were chosen on."""
+STRENGTH = 4.0
+"""Of the match of voucher and items, and of the habit."""
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "LR": ("lr", {}),
     "GBDT": ("gbdt", {"level": "free"}),
@@ -29,17 +31,22 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "Pretrained": ("dmbgn_pretrained", {}),
     "DMBGN": ("dmbgn", {}),
     "pre-collection only": ("dmbgn_before_only", {}),
+    "graphs anew in 40 % of steps": ("dmbgn", {"fine_tuning": 0.4}),
 }
 """Row → registered model and options. GBDT sees of a voucher its discount alone, the others its id too."""
 DATA = (
-    f"simulated: {SESSIONS:,} voucher sessions after S3's region A in proportion (8 vouchers, 4 categories; redemption "
-    "depends on the match of voucher and items and on lasting taste; 48 days to learn from, 12 to be judged by)"
+    f"simulated: {SESSIONS:,} voucher sessions after S3's region A in proportion (8 vouchers of 4 categories that no "
+    "column shows; redemption depends on the match of voucher and items, on lasting taste, and on how active a person "
+    "is; 48 days to learn from, 12 to be judged by)"
 )
 
 
-def draw(seed: int, quick: bool, history: str = "kept") -> tuple[VoucherData, SessionLog, pd.DataFrame, pd.DataFrame]:
+def draw(
+    seed: int, quick: bool, history: str = "kept", *, match: float = STRENGTH, habit: float = STRENGTH
+) -> tuple[VoucherData, SessionLog, pd.DataFrame, pd.DataFrame]:
     """Data, log, and the requests to learn from and to be judged by; refused where anything leaks."""
-    data = generate(seed=FIRST + seed, sessions=QUICK_SESSIONS if quick else SESSIONS, history=history)
+    sessions = QUICK_SESSIONS if quick else SESSIONS
+    data = generate(seed=FIRST + seed, sessions=sessions, history=history, match=match, habit=habit)
     log, part = SessionLog.build(data.tables), data.part()
     check_split(log, part)
     check_known(log, part == "train", data.test_from, data.label_days)
