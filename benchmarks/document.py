@@ -223,6 +223,21 @@ def goals(results: Results) -> str:
     return markdown(("goal", "measured", ""), lines)
 
 
+def vouchers(results: Results) -> str:
+    """The table of training on voucher sessions."""
+    found = results["vouchers"]
+    plain = found["trained_per_second"]["DNN"]
+    lines = [
+        [name, f"{speed:,.0f}", f"{1e3 * found['batch'] / speed:.1f} ms", f"{plain / speed:.1f} ×"]
+        for name, speed in found["trained_per_second"].items()
+    ]
+    sizes = (
+        f"{found['sessions']:,} sessions, {found['nodes']:,} nodes, {found['graphs_per_second']:,.0f} graphs a second"
+    )
+    heads = ("model", "sessions a second", f"a step of {found['batch']:,}", "÷ the DNN's")
+    return f"{sizes}.\n\n{markdown(heads, lines)}"
+
+
 TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "machine": ("allocation", machine),
     "one": ("allocation", budgets("one")),
@@ -232,6 +247,7 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "sizes": ("demands", sizes),
     "stored": ("executors", stored),
     "actors": ("executors", actors),
+    "vouchers": ("vouchers", vouchers),
     **capacity_tables.TABLES,
     "service": ("serving", tables.throughput),
     "servicegoals": ("serving", tables.goals),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ from benchmarks.reproduce.took import Took
 from shadowprice.files import write_whole
 
 
-def markdown(table: Table, summary: Summary, took: Took, quick: bool) -> str:
-    """The page: ours beside the published figures, the paired differences, and how it reads."""
+def markdown(table: Table, summary: Summary, took: Took, quick: bool, figures: Sequence[str] = ()) -> str:
+    """The page: ours beside the published figures, the paired differences, how it reads, and files of figures."""
     on = f", on {took.measured}" if took.measured else ""
     size = "**Quick mode: small sizes, few seeds; not to be quoted.** " if quick else ""
     lines = [
@@ -33,6 +33,8 @@ def markdown(table: Table, summary: Summary, took: Took, quick: bool) -> str:
             found = show(summary.difference(column, row, other), sign=True)
             lines.append(f"| {row} − {other} | {column} | {found} | {summary.verdict(column, row, other)} |")
     lines += ["", f"**Reading.** {table.reading(summary)}", ""]
+    for file in figures:
+        lines += [f"![{Path(file).stem.replace('_', ' ')}]({file})", ""]
     return "\n".join(lines)
 
 
@@ -65,8 +67,7 @@ def write(
 ) -> str:
     """Write ``<name>.md``, ``<name>.json`` and a ``<name>_<figure>.svg`` each into ``folder``; returns the Markdown."""
     drawn = {f"{name}_{key}.svg": svg for key, svg in (figures or {}).items()}
-    text = markdown(table, summary, took, quick)
-    text += "".join(f"\n![{Path(file).stem.replace('_', ' ')}]({file})\n" for file in drawn)
+    text = markdown(table, summary, took, quick, list(drawn))
     record: dict[str, Any] = {
         "title": table.title,
         "source": table.source,
@@ -86,6 +87,7 @@ def write(
             {"column": c, "row": a, "other": b, **_plain(summary.difference(c, a, b))} for c, a, b in table.compare
         ],
         "reading": table.reading(summary),
+        **({"figures": list(drawn)} if drawn else {}),
     }
     folder.mkdir(parents=True, exist_ok=True)
     for file, svg in drawn.items():

@@ -95,6 +95,19 @@ def test_a_table_is_measured_written_kept_and_measured_again_when_its_code_chang
     assert cache.read("efficiency", 2, False, stale=True) is not None
 
 
+def test_figures_of_the_first_seed_are_kept_with_it_and_shown_on_the_page(module, tmp_path) -> None:
+    drawing = "lambda seed, quick: {'spread': f'<svg>{seed} {quick}</svg>'}"
+    module.write_text(MODULE.replace("run=run, seeds=3", f"run=run, seeds=2, figures={drawing}"))
+    cache, out = Cache(tmp_path / "cache"), tmp_path / "results"
+    for again in range(2):
+        assert reproduce({"efficiency": module.stem}, cache, out) == []
+        assert (out / "efficiency_spread.svg").read_text() == "<svg>0 False</svg>", again
+        assert "![efficiency spread](efficiency_spread.svg)" in (out / "efficiency.md").read_text()
+        assert json.loads((out / "efficiency.json").read_text())["figures"] == ["efficiency_spread.svg"]
+        (out / "efficiency_spread.svg").unlink()
+    assert json.loads(cache.path("efficiency", 1, False).read_text())["figures"] == {}
+
+
 def test_a_failing_table_is_named_and_leaves_the_last_page(module, tmp_path, capfd) -> None:
     module.write_text(MODULE.replace("check_levels([1, 2])", "check_levels([2, 1])"))
     out = tmp_path / "results"
@@ -165,7 +178,9 @@ def test_every_written_page_says_what_today_s_code_says_of_its_figures(name) -> 
     """A text that was edited without writing the page again would tell readers something else than the code."""
     path = RESULTS / f"{name}.json"
     record, table = json.loads(path.read_text()), import_module(TABLES[name]).TABLE
-    again = markdown(table, Summary(record["by_seed"], table.fewer_is_better), Took(record["seconds"]), quick=False)
+    summary, figures = Summary(record["by_seed"], table.fewer_is_better), record.get("figures", [])
+    again = markdown(table, summary, Took(record["seconds"]), False, figures)
+    assert all((RESULTS / file).read_text().lstrip().startswith("<?xml") for file in figures)
 
     def without_times(page: str) -> list[str]:
         return [line for line in page.splitlines() if " seconds" not in line and " in all" not in line]

@@ -361,3 +361,17 @@ def test_the_truth_is_what_labels_are_drawn_from() -> None:
     destroyed = generate(seed=0, sessions=4000, history="destroyed")
     np.testing.assert_array_equal(destroyed.truth, data.truth)
     assert (destroyed.tables.session["user_id"] != data.tables.session["user_id"]).mean() > 0.99
+
+
+def test_dmbgn_finds_the_match_that_din_and_dnn_do_not_see_and_not_more_than_there_is() -> None:
+    """One seed that no option was chosen on; five, with intervals, and destroyed histories are in the tables."""
+    data = generate(seed=77, sessions=4000)
+    log, part = SessionLog.build(data.tables), data.part()
+    train, test = log.requests(part == "train"), log.requests(part == "test")
+    own = test["level"].to_numpy(), np.arange(len(test))
+    auc = {"truth": metrics.auc(test["response"], data.truth[part == "test"][own[1], own[0]])}
+    for name in ("dnn_offer", "din", "dmbgn"):
+        sessions = {} if name == "dnn_offer" else {"sessions": log}
+        model = make(name, levels=log.levels, seed=77, **sessions).fit(train)
+        auc[name] = metrics.auc(test["response"], model.at(test) if sessions else model.curve(test).response[own])
+    assert auc["truth"] > auc["dmbgn"] > max(auc["din"], auc["dnn_offer"]) + 0.1
