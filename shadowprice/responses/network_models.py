@@ -18,7 +18,7 @@ from shadowprice.responses.base import RESERVED, ResponseModel
 from shadowprice.responses.heads import LogitHead
 from shadowprice.responses.joint import JointModel, JointSpec
 from shadowprice.responses.state import State
-from shadowprice.responses.training import Progress, TrainingConfig
+from shadowprice.responses.training import FitResult, Progress, TrainingConfig
 from shadowprice.responses.weights import row_weights
 
 HELD_OUT = 0.15
@@ -61,6 +61,7 @@ class NetworkModel(ResponseModel):
         self.progress = progress
         self.layer_options = layer_options
         self.model: JointModel | None = None
+        self.result: FitResult | None = None
 
     def fit(self, frame: pd.DataFrame) -> Self:
         """Train; 15 % of the accounts are held out for early stopping."""
@@ -86,7 +87,7 @@ class NetworkModel(ResponseModel):
         validation = frame["account_id"].astype(str).isin(accounts[held]).to_numpy()
         train = {self.side: frame[~validation].reset_index(drop=True)}
         self.model = JointModel.prepare(spec, snapshots, train, self.seed)
-        self.model.fit(
+        self.result = self.model.fit(
             snapshots,
             train,
             {self.side: frame[validation].reset_index(drop=True)},
@@ -120,10 +121,48 @@ class NetworkModel(ResponseModel):
 
 
 class HazardModel(NetworkModel):
-    """Piecewise hazard regression (S0)."""
+    """Piecewise hazard regression (S0).
+
+    Options beside those of :class:`NetworkModel` and its layer:
+        fusion: ζ of the fused penalty, or several (S0 searches by grid; {0, 1e-4, 1e-3, 1e-2} is a usual one): one
+            network is trained for each and that of the least validation loss is kept, :attr:`fusion` says which.
+    """
 
     layer = "hazard"
     sides = ("customer",)
+
+    def __init__(
+        self, levels: Sequence[int], seed: int = 0, *, fusion: float | Sequence[float] = 0.0, **options: Any
+    ) -> None:
+        self.grid = tuple(float(each) for each in np.atleast_1d(np.asarray(fusion, dtype=np.float64)))
+        if not self.grid:
+            raise InvalidInput("needs at least one weight of the penalty", field="fusion")
+        super().__init__(levels, seed, fusion=self.grid[0], **options)
+
+    @property
+    def fusion(self) -> float:
+        """ζ of the network that is kept."""
+        return float(self.layer_options["fusion"])
+
+    def fit(self, frame: pd.DataFrame) -> Self:
+        """Train one network for every ζ and keep the best on the accounts held out."""
+        kept: tuple[float, float, JointModel | None, FitResult | None] | None = None
+        for weight in self.grid:
+            self.layer_options = {**self.layer_options, "fusion": weight}
+            super().fit(frame)
+            assert self.result is not None
+            if kept is None or self.result.validation_loss < kept[0]:
+                kept = (self.result.validation_loss, weight, self.model, self.result)
+        assert kept is not None
+        _, weight, self.model, self.result = kept
+        self.layer_options = {**self.layer_options, "fusion": weight}
+        return self
+
+    def restore(self, state: State) -> None:
+        """Become the network that gave ``state``, whichever ζ it was trained with."""
+        super().restore(state)
+        assert self.model is not None
+        self.layer_options = dict(self.model.spec.layer_options[self.side])
 
 
 class CoxModel(NetworkModel):

@@ -6,6 +6,7 @@ import torch
 from lifelines import ExponentialFitter
 from sklearn.isotonic import IsotonicRegression
 
+from shadowprice.datasets.world import CHANGE_POINTS, CUSTOMER_LEVELS, customer_response
 from shadowprice.responses.hazard import HazardLayer, log1mexp
 from shadowprice.testing import assert_monotone
 
@@ -201,3 +202,33 @@ def test_a_start_from_data_is_near_the_observed_rates() -> None:
     layer.start(level, y)
     observed = pd.Series(y).groupby(level).mean().to_numpy()
     np.testing.assert_allclose(curve(layer), np.maximum.accumulate(observed), atol=0.03)
+
+
+def test_the_proximal_step_leaves_weights_that_change_at_the_planted_points_and_nowhere_else() -> None:
+    """Accounts of `world` with their traits as embedding: weights change behind 80 and behind 100 cents."""
+    random = np.random.default_rng(0)
+    levels = np.array(CUSTOMER_LEVELS)
+    strength = random.normal(size=(20_000, 2))
+    level = random.integers(0, levels.size, 20_000)
+    y = random.random(20_000) < customer_response(strength)[level, np.arange(20_000)]
+    embedding, index = torch.tensor(strength, dtype=torch.float32), torch.from_numpy(level)
+    target = torch.from_numpy(y.astype(np.float32))
+    found = {}
+    for fusion in (1e-3, 1e-1):
+        layer = HazardLayer(2, levels, fusion=fusion, penalty="group")
+        layer.start(level, y.astype(np.float64))
+        parameters = list(layer.parameters())
+        before = [each.detach().clone() for each in parameters]
+        for step in range(400):
+            with torch.no_grad():  # Nesterov's momentum, then a gradient step and the proximal one
+                for place, each in enumerate(parameters):
+                    now = each.detach().clone()
+                    each += min(0.95, step / (step + 3)) * (now - before[place])
+                    before[place] = now
+            slopes = torch.autograd.grad(layer.loss(embedding, index, target).mean(), parameters)
+            with torch.no_grad():
+                for each, slope in zip(parameters, slopes, strict=True):
+                    each -= 0.5 * slope
+            layer.shrink(lambda parameter: torch.full_like(parameter, 0.5))
+        found[fusion] = layer.change_points().tolist()
+    assert found == {1e-3: list(CHANGE_POINTS), 1e-1: []}

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from shadowprice.errors import InvalidInput, NotFound
-from shadowprice.responses import make, names
+from shadowprice.responses import load, make, names
 from shadowprice.responses.base import ResponseModel
 from shadowprice.responses.registry import model_class
 from shadowprice.responses.training import TrainingConfig
@@ -71,3 +71,21 @@ def test_a_merchant_model_learns_a_line() -> None:
 def test_dnn_h_says_what_it_needs() -> None:
     with pytest.raises(InvalidInput, match=r"h_\*"):
         make("dnn_h", levels=LEVELS)
+
+
+def test_of_several_weights_of_the_fused_penalty_the_one_that_predicts_held_out_accounts_best_is_kept(tmp_path) -> None:
+    rows, asked = frame(600), frame(50, seed=1).drop(columns=["level", "response"])
+    training = TrainingConfig(epochs=15, learning_rate=1e-2)
+    grid = [0.0, 1e-2, 1.0]
+    alone = [make("hazard", levels=LEVELS, training=training, fusion=each).fit(rows) for each in grid]
+    loss = [each.result.validation_loss for each in alone]
+    assert len(set(loss)) == 3
+    together = make("hazard", levels=LEVELS, training=training, fusion=grid).fit(rows)
+    assert together.fusion == grid[int(np.argmin(loss))]
+    np.testing.assert_array_equal(together.curve(asked).response, alone[int(np.argmin(loss))].curve(asked).response)
+    together.save(tmp_path)
+    again = load(tmp_path, training=training)
+    assert again.fusion == together.fusion
+    np.testing.assert_array_equal(again.curve(asked).response, together.curve(asked).response)
+    with pytest.raises(InvalidInput, match="fusion"):
+        make("hazard", levels=LEVELS, fusion=[])
