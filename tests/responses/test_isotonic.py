@@ -48,3 +48,10 @@ def test_smoothness_and_its_gradient_stay_finite_where_the_printed_form_divides_
 
 def test_one_weight_is_smooth() -> None:
     assert smoothness(torch.ones(3, 1)).tolist() == literal_smoothness(torch.ones(3, 1)).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("of", [smoothness, literal_smoothness])
+def test_the_gradient_of_the_smoothness_is_that_of_finite_differences(of) -> None:
+    torch.manual_seed(0)
+    weight = (torch.rand(4, 6, dtype=torch.float64) + 0.05).requires_grad_()
+    assert torch.autograd.gradcheck(of, (weight,))
