@@ -22,12 +22,12 @@ from pipelines.local import run
 
 ASKED = "SHADOWPRICE_TEST_IMAGES"
 TRAINING = {
-    "options": {"customers": 1500, "merchants": 400, "both": 40},
+    "options": {"customers": 1500, "merchants": 400, "both": 40, "budget_per_request": 12.0},
     "recipe": "dnn",
     "epochs": 40,
     "workers": 0,
 }
-"""A small run of the training pipeline."""
+"""A small run of the training pipeline, for a campaign whose budget binds."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -131,9 +131,6 @@ def in_image(docker_host: str, pipeline_image: str) -> Callable[..., dict[str, f
 def trained_in_image(in_image: Callable[..., dict[str, float]], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a workspace, which containers of the pipeline image have made, and of their artifacts."""
     folder = tmp_path_factory.mktemp("in-image")
-    # Containers reach the workspace by its path, as another user.
-    for parent in (folder, *folder.parents[:2]):
-        parent.chmod(parent.stat().st_mode | 0o011)
     (folder / "workspace").mkdir()
     os.chown(folder / "workspace", USER, USER)
     in_image("train", folder / "pipeline", TRAINING | {"workspace": str(folder / "workspace")})

@@ -140,6 +140,8 @@ class Pods:
         spec["hostAliases"] = [{"ip": ip, "hostnames": [host]} for host, ip in self._hosts.items()]
         [container] = spec["containers"]
         container["imagePullPolicy"] = "Never"
+        # Podman would take the same ports of this machine; a pod is reached at its own address.
+        container.pop("ports", None)
         container["image"] = f"localhost/{container['image']}"
         container["args"] = [_replaced(word, replace or {}) for word in container["args"]]
         for volume in spec["volumes"]:
@@ -149,13 +151,14 @@ class Pods:
         manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod, "labels": {"app": pod}}, "spec": spec}
         started = Container(pod, container["name"])
         self._started.append(started)
-        subprocess.run(
+        played = subprocess.run(
             ["podman", "play", "kube", "--network", self._network, "-"],
             input=yaml.safe_dump(manifest),
             text=True,
-            check=True,
             capture_output=True,
+            check=False,
         )
+        assert played.returncode == 0, played.stderr[-3000:]
         service = {"Deployment": name, "InferenceService": f"{name}-predictor"}.get(kind)
         if service:
             self._hosts[f"{service}.{NAMESPACE}.svc"] = started.address

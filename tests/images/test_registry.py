@@ -4,6 +4,7 @@ import hashlib
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from helm_python import Chart, RegistryClient
 from rendering import CASES, CHART, NAMESPACE, RELEASE, render, values_of
 
 MANIFESTS = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(3600)
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +34,14 @@ def pushed(registry: str, ledger_image: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path) -> Iterator[list[str]]:
+def elsewhere() -> Iterator[list[str]]:
     """podman of another machine: one that has none of the images of this one."""
-    podman = ["podman", f"--root={tmp_path / 'storage'}", f"--runroot={tmp_path / 'run'}"]
-    yield podman
-    command(*podman, "system", "reset", "--force", check=False)
+    # podman wants short paths.
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield ["podman", f"--root={folder}/storage", f"--runroot={folder}/run"]
 
 
-def test_an_image_comes_back_with_its_digest_and_runs(
+def test_an_image_comes_back_with_its_digest(
     registry: str, pushed: dict[str, str], ledger_image: str, elsewhere: list[str]
 ) -> None:
     name, digest = pushed["images.ledger.repository"], pushed["images.ledger.digest"]

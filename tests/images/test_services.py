@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from shadowprice.price import PriceRecord
 
-pytestmark = pytest.mark.timeout(1500)
+pytestmark = pytest.mark.timeout(3600)
 NAMES = ("request_id", "account_id", "side")
 
 
