@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -175,9 +176,9 @@ def test_two_ledgers_on_one_redis_count_once(
                 propensities=[[0.0, 1.0]] * asked,
                 features_at=[None] * asked,
             )
-            with closing(Authoriser(ledger.url, CAMPAIGN.name)) as authoriser:
+            with asyncio.Runner() as runner, closing(Authoriser(ledger.url, CAMPAIGN.name)) as authoriser:
                 for _ in range(2):  # the second time as repeats
-                    authoriser.authorise(proposals, model_version="m", price_version=1)
+                    runner.run(authoriser.authorise(proposals, model_version="m", price_version=1))
             with LedgerClient(ledger.url) as client:
                 now = datetime.now(UTC)
                 taken = [Outcome(request_id=name, cost=levels[1], observed_at=now, redeemed=True) for name in names[:2]]
