@@ -129,6 +129,25 @@ def sizes(results: Results) -> str:
     return markdown((*heads, "its difference", "heuristic: time, of the optimum", "priority"), lines)
 
 
+def delivery(results: Results) -> str:
+    """The table of a delivery from the tables of users to the plan."""
+    rows = results["delivery"]["delivery"]
+    lines = [
+        [
+            f"{row['users']:,} × {row['funds']}",
+            seconds(row["seconds"]),
+            seconds(row["processor"]),
+            *[seconds(spent) for spent in row["parts"].values()],
+            power(row["gap"]),
+            row["ineligible"],
+            f"{row['peak_mb']:,.0f}",
+        ]
+        for row in rows
+    ]
+    heads = ("users, funds", "clock", "CPU", *[f"{part}, CPU" for part in rows[0]["parts"]])
+    return markdown((*heads, "gap", "ineligible", "peak MB"), lines)
+
+
 def stored(results: Results) -> str:
     """The table of shards in files."""
     lines = [
@@ -245,6 +264,7 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "goals": ("allocation", goals),
     "profile": ("profile", profile),
     "sizes": ("demands", sizes),
+    "delivery": ("delivery", delivery),
     "stored": ("executors", stored),
     "actors": ("executors", actors),
     "vouchers": ("vouchers", vouchers),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.reproduce.tables import s2_figure6, s2_table1, s2_table2
+from benchmarks.reproduce.tables import s2_figure6, s2_losses, s2_table1, s2_table2
 from benchmarks.reproduce.tables.s2_funds import MODELS, Judged
 from shadowprice.datasets.funds import UNIT, FundOptions, draw
 
@@ -49,6 +49,16 @@ def test_the_expected_log_is_the_best_answer_on_the_log_scale_and_the_log_of_the
 def test_nobody_who_is_judged_is_learnt_from(judged: Judged) -> None:
     assert not set(judged.users["account_id"]) & set(judged.learnt["account_id"])
     assert len(judged.level) + len(judged.learnt) == len(judged.drawn.deliveries)
+
+
+def test_every_loss_beats_conversions_alone_where_the_predictor_is_the_same() -> None:
+    """Amounts are worth knowing; the rows differ in the loss alone, and the truth is out of reach of all."""
+    found = s2_losses.run(3, quick=True)
+    for suffix in ("", ", wishes"):
+        alone = found["conversion alone" + suffix]
+        for row in ("ESJ", "ESJ, mass of 1", "ZILN", "MSE"):
+            assert 0 < found[row + suffix]["MSE over the truth's"] < alone["MSE over the truth's"]
+            assert found[row + suffix]["true value of the choice"] < 1
 
 
 def test_published_figures_stand_in_rows_that_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

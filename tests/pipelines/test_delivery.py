@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shutil
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,8 +21,10 @@ from feature_repo.online import OnlineReader
 from feature_repo.workspace import read_campaign
 from pipelines.local import PipelineFailed, run
 from serving.bundle import Bundle
+from serving.client import DecisionClient
 from serving.features import Features
 from serving.in_force import InForce
+from serving.launch import Deployment, free_port, start_ledger, start_predictor
 from serving.ledger_client import Authorised
 from serving.metrics import PredictorMetrics
 from serving.models import Models
@@ -144,6 +148,41 @@ def test_no_price_reaches_over_a_risk_rule_and_who_may_have_nothing_is_told_so(
     assert answers.level[-1] == NOTHING
     assert answers.reason[-1] == "ineligible"
     assert greedy.ledger.asked.count("r-stranger") == 0
+
+
+@pytest.mark.timeout(600)
+def test_over_http_no_price_and_no_request_reaches_over_a_risk_rule(workspace: Path, tmp_path: Path) -> None:
+    """Both services as processes over the pipeline's own model, features and prices, the riskiest fund all but free."""
+    run_ = shutil.copytree(workspace, tmp_path / "run")
+    campaign = read_campaign(run_)
+    prices = PriceStore(run_ / "prices")
+    newest = prices.latest(campaign.name)
+    assert newest is not None
+    tempting = {name: 0.0 if name == campaign.priced[-1] else 1e12 for name in campaign.priced}
+    later = {"version": newest.version + 1, "slot": newest.slot + 1, "solved_at": datetime.now(UTC)}
+    prices.publish(replace(newest, **later, prices=tempting, sha256="").sealed())
+    tables = load("funds", seed=0, **TINY).tables
+    own = tables.account[tables.account["side"] == "customer"]
+    risk = tables.offer.sort_values("order_index")["risk_level"].to_numpy(dtype=float)
+    with ExitStack() as stack:
+        deployment = Deployment.of_run(run_, run_ / "campaign.json")
+        ledger = start_ledger(deployment, free_port())
+        stack.callback(ledger.stop)
+        predictor = start_predictor(deployment, free_port(), ledger.url)
+        stack.callback(predictor.stop)
+        ledger.wait_ready(120.0)
+        predictor.wait_ready(240.0)
+        client = stack.enter_context(DecisionClient(predictor.url, campaign.name))
+        asked = [*own["account_id"], "stranger"]
+        found = client.decide([f"r-{name}" for name in asked], asked, ["customer"] * len(asked))
+        again = client.decide(["r-stranger"], ["stranger"], ["customer"])
+    level, tolerance = found.level[:-1], own["risk_tolerance"].to_numpy(dtype=float)
+    assert (risk[level] <= tolerance).all()
+    bold = tolerance >= risk[-1]
+    assert (level[bold] == len(risk) - 1).all()
+    assert 0 < bold.sum() < bold.size
+    assert (found.level[-1], found.reason[-1]) == (NOTHING, "ineligible")
+    assert (again.level[0], again.reason[0]) == (NOTHING, "ineligible")
 
 
 WRONG = {("offer", "demand"): (2, -3), ("account", "risk_tolerance"): (5, 1.5), ("outcome", "amount"): (7, -1)}

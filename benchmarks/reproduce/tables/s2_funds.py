@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Rows
 from shadowprice.datasets.funds import UNIT, FundOptions, Funds, draw
 from shadowprice.evaluation import metrics
@@ -46,6 +48,16 @@ graph, so that they differ from it in the loss alone."""
 WITHOUT_WEALTH = ("ESDPM-NCG", "ESDPM")
 WISHES = ("ESMM", "MTL-ZILN", "MTL-MSE", "ESDPM", MASS)
 """Rows measured again where no wealth flows along the graph, and where a purchase is a wish above the least one."""
+
+
+def against(summary: Summary, column: str, row: str, others: Sequence[str]) -> str:
+    """How a row stands to others on a column, in one clause."""
+    said: dict[str, list[str]] = {}
+    for other in others:
+        said.setdefault(summary.verdict(column, row, other), []).append(other)
+    words = {"better": "is better than", "worse": "is worse than", "equal": "equals"}
+    parts = [f"{words.get(verdict, 'is not told apart from')} {' and '.join(them)}" for verdict, them in said.items()]
+    return f"on {column} {row} " + " and ".join(parts)
 
 
 def options(quick: bool, **more: Any) -> FundOptions:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Rows, Table
-from benchmarks.reproduce.tables.s2_funds import CHOICE, FIRST, OVER, TRUTH, WISHED, Judged
+from benchmarks.reproduce.tables.s2_funds import CHOICE, FIRST, OVER, TRUTH, WISHED, Judged, against
 from shadowprice.datasets.funds import UNIT, FundOptions, Funds, draw
 from shadowprice.responses.funds.outputs import Outputs
 from shadowprice.responses.funds.rows import FundRows
@@ -83,12 +83,15 @@ def run(seed: int, quick: bool) -> Rows:
 def reading(summary: Summary) -> str:
     """Where the losses differ, and where they cannot."""
     parts = []
-    for suffix, where in (("", "Where amounts are apart from purchases"), (WISHED, "where the wish decides")):
+    for suffix, where in (("", "Where amounts are apart from purchases, "), (WISHED, "Where the wish decides, ")):
+        others = [row + suffix for row in ("ZILN", "MSE", "conversion alone")]
         told = [
-            summary.sentence(column, row + suffix, other + suffix) for row, other in PAIRS for column in (OVER, CHOICE)
+            against(summary, column, row + suffix, others)
+            for row in ("ESJ", "ESJ, mass of 1")
+            for column in (OVER, CHOICE)
         ]
-        parts.append(f"{where}: " + "; ".join(told))
-    return ". ".join(parts)[:1].upper() + ". ".join(parts)[1:] + "."
+        parts.append(where + "; ".join(told))
+    return ". ".join(parts) + "."
 
 
 TABLE = Table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Table
-from benchmarks.reproduce.tables.s2_funds import APART, CHOICE, MASS, OVER, TRUTH, WISHED, offline
+from benchmarks.reproduce.tables.s2_funds import APART, CHOICE, MASS, OVER, TRUTH, WISHED, against, offline
 
 BASELINES = ("ESMM", "MTL-MSE", "MTL-ZILN")
 CLAIMS = ("MSE", OVER, "THA", CHOICE)
@@ -13,7 +13,8 @@ CLAIMS = ("MSE", OVER, "THA", CHOICE)
 
 def reading(summary: Summary) -> str:
     """What the figures say of the paper's claims, whichever way they turn out."""
-    text = "; ".join(summary.sentence(column, "ESDPM", other) for column in CLAIMS for other in BASELINES)
+    text = "; ".join(against(summary, column, "ESDPM", BASELINES) for column in CLAIMS)
+    text = text[0].upper() + text[1:]
     if all(summary.verdict(column, "ESDPM", "MTL-ZILN") == "not told apart" for column in CLAIMS):
         text += (
             ". ESJ and ZILN are all but the same loss here: amounts are far from 0, where the density of nothing, all "
