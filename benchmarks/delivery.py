@@ -30,7 +30,8 @@ from shadowprice.responses.training import TrainingConfig
 FUNDS = 8
 LEARNT_FROM = 1000
 """Users whose deliveries the model is fitted to; it is inductive, and its time does not count."""
-THREADS = 2
+THREADS = 1
+"""Of torch: its products are small, and on a shared machine two threads wait for each other most of the time."""
 TABLES = ("users", "merchants", "edges", "behaviours")
 
 
@@ -139,7 +140,7 @@ def measured(users: int) -> dict[str, Any]:
 
 
 def run(cells: Cells, *, quick: bool = False) -> dict[str, Any]:
-    """Seconds on the clock and of the processor, of two threads where torch or the solver use them."""
+    """Seconds on the clock and of the processor."""
     rows = []
     for users in (2_000, 10_000) if quick else (10_000, 100_000, 1_000_000):
         row = cells.of(f"{users} users", partial(measured, users))
