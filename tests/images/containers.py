@@ -136,7 +136,7 @@ class Pods:
         spec = copy.deepcopy(self.template(kind, name)["spec"])
         allowed = {"containers", "volumes", "securityContext", "restartPolicy", "terminationGracePeriodSeconds"}
         spec = {key: value for key, value in spec.items() if key in allowed}
-        spec["restartPolicy"] = "Never"
+        spec["restartPolicy"] = "Always" if kind == "Deployment" else "Never"
         spec["hostAliases"] = [{"ip": ip, "hostnames": [host]} for host, ip in self._hosts.items()]
         [container] = spec["containers"]
         container["imagePullPolicy"] = "Never"

@@ -107,10 +107,13 @@ def test_inference_over_grpc_gives_the_same_answer(predictor: Container) -> None
     assert found["incentive"] == [again[0]["incentive"]]
 
 
-def test_a_decision_outlives_its_ledger(pods: Pods, predictor: Container, ledger: Container) -> None:
+def test_a_decision_outlives_its_ledger(predictor: Container, ledger: Container, eventually) -> None:
     body = {"instances": [{"request_id": "kept", "account_id": "nobody", "side": "merchant"}]}
     before = httpx.post(f"{predictor.url}/v1/models/world:predict", json=body, timeout=30).json()["predictions"]
-    command("podman", "restart", "--time", "10", ledger.name)
+    started = ledger.state["State"]["StartedAt"]
+    # Its first process is told to end; as a Deployment's, the container is started again.
+    ledger.inside("kill 1")
+    eventually(lambda: ledger.state["State"]["StartedAt"] != started)
     ledger.wait_ready(8081, "/readyz")
     again = httpx.post(f"{predictor.url}/v1/models/world:predict", json=body, timeout=30)
     assert again.status_code == 200, again.text
