@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import ClassVar, Self
 
@@ -17,6 +17,7 @@ from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.encoders.base import GraphTensors
 from shadowprice.encoders.gat2 import Gat2Encoder
+from shadowprice.encoders.side_by_side import side_by_side
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.base import ResponseModel
@@ -170,8 +171,11 @@ class FundModel(ResponseModel):
     def value(self, frame: pd.DataFrame) -> NDArray[np.float32]:
         """Expected transaction value (J, N) of delivering each offer to the rows, minor units (S2, ETV)."""
         found = np.empty((self.levels.size, len(frame)), dtype=np.float32)
-        for part, raw in self._raw(frame):
+
+        def fill(part: slice, raw: Tensor) -> None:
             found[:, part] = self.unit * self.outputs.value(raw).view(-1, self.levels.size).T.numpy()
+
+        self._each(frame, fill)
         return found
 
     def log_value(self, frame: pd.DataFrame) -> NDArray[np.float32]:
@@ -187,23 +191,33 @@ class FundModel(ResponseModel):
     def expect(self, frame: pd.DataFrame) -> Delivery:
         """What the network says of every offer for the rows. O(N·J) passes through the body, O(N) through encoders."""
         found = np.empty((len(fields(Delivery)), self.levels.size, len(frame)))
-        for part, raw in self._raw(frame):
+
+        def fill(part: slice, raw: Tensor) -> None:
             values = self.outputs.delivery(raw)
             found[:, :, part] = values.view(len(found), -1, self.levels.size).transpose(1, 2).numpy()
+
+        self._each(frame, fill)
         return Delivery(*found)
 
     @torch.no_grad()
-    def _raw(self, frame: pd.DataFrame) -> Iterator[tuple[slice, Tensor]]:
-        """Raw outputs (m·J, T), float64, of some rows of the frame after others; the graph is passed over once."""
-        if self.network is None:
+    def _each(self, frame: pd.DataFrame, use: Callable[[slice, Tensor], None]) -> None:
+        """Give ``use`` some rows of the frame and their raw outputs (m·J, T), float64, for all rows.
+
+        The graph is passed over once; the rows are taken :data:`CHUNK` at a time, on as many threads as torch has.
+        """
+        network = self.network
+        if network is None:
             raise InvalidInput("fit the model before asking for curves", field="model")
         rows, graph = self._rows(frame), self._graph()
-        embedded = self.network.embed_graph(graph) if graph is not None else None
-        for first in range(0, len(frame), CHUNK):
+        embedded = network.embed_graph(graph) if graph is not None else None
+
+        def compute(first: int) -> None:
             chosen = slice(first, min(first + CHUNK, len(frame)))
             part = rows.take(chosen)
-            account = self.network.account(part.numeric, part.category, part.events, embedded, part.node)
-            yield chosen, self.network.every(account).flatten(0, 1).double()
+            account = network.account(part.numeric, part.category, part.events, embedded, part.node)
+            use(chosen, network.every(account).flatten(0, 1).double())
+
+        side_by_side(compute, range(0, len(frame), CHUNK))
 
     def state(self) -> State:
         """Weights, standardisation, and what is known of the amounts."""

@@ -11,6 +11,7 @@ from shadowprice.datasets.funds import FundOptions, Funds, draw
 from shadowprice.encoders.behaviour import BehaviourEncoder, Behaviours
 from shadowprice.errors import InvalidInput
 from shadowprice.responses import make
+from shadowprice.responses.funds import model as model_module
 from shadowprice.responses.funds import neighbourhoods as module
 from shadowprice.responses.funds.losses import LOSSES
 from shadowprice.responses.funds.model import FundModel
@@ -105,6 +106,20 @@ def test_all_pairs_of_accounts_and_offers_are_those_side_by_side(body: str) -> N
     side_by_side = torch.stack([torch.cat([account, each.expand(7, -1)], dim=1) for each in offer], dim=1)
     expected = made(side_by_side.flatten(0, 1)).view(7, 4, 3)
     torch.testing.assert_close(made.pairs(account, offer), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_on_threads_the_values_are_those_of_one_account_after_another(
+    esdpm: FundModel, drawn: Funds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = drawn.users.drop(columns="risk_tolerance").head(60)
+    whole = esdpm.value(asked)
+    monkeypatch.setattr(model_module, "CHUNK", 7)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        np.testing.assert_allclose(esdpm.value(asked), whole, rtol=1e-5)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_delivery_has_no_cost_in_money(esdpm: FundModel, drawn: Funds) -> None:
