@@ -28,6 +28,12 @@ TRAINING = {
     "workers": 0,
 }
 """A small run of the training pipeline, for a campaign whose budget binds."""
+LAYERS = """
+folder=$(mktemp -d "$1/probe.XXXXXX"); trap 'umount "$folder/all" 2>/dev/null || true; rm -rf "$folder"' EXIT
+cd "$folder"; mkdir lower upper work all
+mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work all
+"""
+"""What podman asks of a machine: namespaces, and a file system over another."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -49,11 +55,20 @@ def tools(tmp_path_factory: pytest.TempPathFactory, missing: Callable[[str], Any
     for name in ("buildah", "podman", "runc", "mmdebstrap", "docker-registry"):
         if shutil.which(name) is None:
             missing(f"{name} is missing; apt-get install buildah podman runc mmdebstrap docker-registry")
+    # Where the kernel or the file system refuses, no package helps: that is a skip in continuous integration too.
+    folder = os.environ.get(machine.CACHE) or "/var/lib"
+    refused = subprocess.run(
+        ["unshare", "--mount", "--net", "--pid", "--fork", "sh", "-ec", LAYERS, "sh", folder],
+        capture_output=True,
+        text=True,
+    )
+    if refused.returncode:
+        pytest.skip(f"this machine lets no container run: {refused.stderr.strip()[-500:]}")
     os.environ.update(machine.settings(os.environ, tmp_path_factory.mktemp("containers")))
 
 
 @pytest.fixture(scope="session")
-def built(tools: None, missing: Callable[[str], Any]) -> Callable[[str], str]:
+def built(tools: None) -> Callable[[str], str]:
     """Builds the image of a role, or takes it from the layers that are there, and gives its name."""
     if not (os.environ.get("BASE") and os.environ.get("BUILDER")):
         command(str(ROOT / "images" / "debian.sh"))
@@ -62,7 +77,7 @@ def built(tools: None, missing: Callable[[str], Any]) -> Callable[[str], str]:
         ["podman", "run", "--rm", "--network=none", base, "true"], capture_output=True, text=True, check=False
     )
     if refused.returncode:
-        missing(f"this machine lets no container run: {refused.stderr.strip()[-500:]}")
+        pytest.skip(f"this machine lets no container run: {refused.stderr.strip()[-500:]}")
 
     # Even where no layer is made again, buildah reads all that is copied to find that out.
     @cache
