@@ -23,7 +23,6 @@ TABLES: dict[str, str] = {
     "s2_table1": "benchmarks.reproduce.tables.s2_table1",
     "s2_table2": "benchmarks.reproduce.tables.s2_table2",
     "s2_losses": "benchmarks.reproduce.tables.s2_losses",
-    "s2_graph": "benchmarks.reproduce.tables.s2_graph",
     "s2_figure6": "benchmarks.reproduce.tables.s2_figure6",
 }
 """Name → module with a ``TABLE``."""

@@ -18,6 +18,8 @@ from shadowprice.responses import make
 from shadowprice.responses.funds.model import FundModel
 from shadowprice.responses.training import TrainingConfig
 
+USERS = 2_000
+QUICK_USERS = 300
 FIRST = 20_000
 """Delivery of seed 0: others than those that sizes were chosen on."""
 JUDGED = 0.35
@@ -62,7 +64,8 @@ def against(summary: Summary, column: str, row: str, others: Sequence[str]) -> s
 
 def options(quick: bool, **more: Any) -> FundOptions:
     """Size of a drawn delivery."""
-    return FundOptions(users=300 if quick else 700, merchants=80, **more)
+    users = QUICK_USERS if quick else USERS
+    return FundOptions(users=users, merchants=users // 10, **more)
 
 
 def fit(name: str, drawn: Funds, frame: pd.DataFrame, seed: int, quick: bool, **more: Any) -> FundModel:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Rows, Table
-from benchmarks.reproduce.tables.s2_funds import FIRST, MODELS, TRUTH, fit, options
+from benchmarks.reproduce.tables.s2_funds import FIRST, MODELS, TRUTH, USERS, fit, options
 from shadowprice.allocation.demands import METHODS
 from shadowprice.datasets.funds import UNIT, draw
 from shadowprice.evaluation import metrics
@@ -63,9 +63,9 @@ TABLE = Table(
     title="A delivery by model and method",
     source="the online comparison of S2 (EOCA), pairs P1 to P4",
     data=(
-        "simulated: generated data set `funds`, 700 users who are all delivered one of 8 funds with their earlier "
-        "deliveries as labels; expected outcomes by the known truth, in units of the least purchase. Of the paper's "
-        "pairs, each run in a week of its own, the published column shows P3 and P4"
+        f"simulated: generated data set `funds`, {USERS:,} users who are all delivered one of 8 funds with their "
+        "earlier deliveries as labels; expected outcomes by the known truth, in units of the least purchase. Of the "
+        "paper's pairs, each run in a week of its own, the published column shows P3 and P4"
     ),
     run=run,
     reading=reading,
