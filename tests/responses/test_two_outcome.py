@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,10 +13,11 @@ from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.responses import load, make
 from shadowprice.responses.cfrnet import squared_mmd, wasserstein
+from shadowprice.responses.direct_ranking import DirectRankingModel, RankingNetwork
 from shadowprice.responses.outcomes import Outcome
 from shadowprice.responses.tabular import fit_tabular
 from shadowprice.responses.training import TrainingConfig
-from shadowprice.responses.two_outcome import labelled_rows
+from shadowprice.responses.two_outcome import LabelledRows, TwoOutcomeModel, labelled_rows
 from shadowprice.responses.weights import inverse_propensity
 
 QUICK = TrainingConfig(learning_rate=2e-2, epochs=60, patience=20, decay=0.98)
@@ -159,3 +162,64 @@ def test_a_shift_puts_the_mean_right(mean: float) -> None:
     for kind in (Outcome(binary=True), Outcome(False, 5.0, 2.0)):
         shifted = kind.expected(raw + kind.shift(raw, torch.tensor(mean), share))
         assert float((share * shifted).sum()) == pytest.approx(mean, abs=1e-4)
+
+
+class _Loss(torch.nn.Module):
+    """A loss of a network's weights, as a module whose weights can be given."""
+
+    def __init__(self, network: torch.nn.Module, loss: Callable[[], torch.Tensor]) -> None:
+        super().__init__()
+        self.network, self.loss = network, loss
+
+    def forward(self) -> torch.Tensor:
+        return self.loss()
+
+
+def _is_that_of_finite_differences(network: torch.nn.Module, loss: Callable[[], torch.Tensor]) -> bool:
+    # Intercepts that are still 0 leave units at the kink of their ReLU, where there is no gradient to compare.
+    generator = torch.Generator().manual_seed(0)
+    weights = {
+        f"network.{name}": each.detach() + 0.1 * torch.randn(each.shape, dtype=each.dtype, generator=generator)
+        for name, each in network.named_parameters()
+    }
+
+    def of(*values: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(_Loss(network, loss), dict(zip(weights, values, strict=True)), ())
+
+    return torch.autograd.gradcheck(of, tuple(each.requires_grad_() for each in weights.values()))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("s_learner", {}), ("t_learner", {}), ("cfrnet", {"alpha": 0.0}), ("dragonnet", {}), ("direct_ranking", {})],
+)
+def test_the_gradient_of_the_loss_in_all_weights_is_that_of_finite_differences(name: str, options, drawn) -> None:
+    few = drawn.frame.head(40)
+    once = TrainingConfig(learning_rate=1e-2, epochs=1)
+    model = make(name, levels=drawn.levels, hidden=3, training=once, **options).fit(few)
+    assert isinstance(model, TwoOutcomeModel)
+    assert model.network is not None
+    rows = labelled_rows(few, model.inputs, few[["response", "cost"]].to_numpy(), len(drawn.levels))
+    rows = LabelledRows(
+        **{key: part.double() if part.is_floating_point() else part for key, part in vars(rows).items()}
+    )
+    network = model.network.double()
+    if isinstance(model, DirectRankingModel):
+        assert isinstance(network, RankingNetwork)
+        assert _is_that_of_finite_differences(network, lambda: model.ranking_loss(network.scores(rows.x), rows))
+    else:
+        assert _is_that_of_finite_differences(network, lambda: model.loss(network, rows, 0))
+
+
+def test_the_gradient_of_the_discrepancy_is_that_of_finite_differences_at_its_width() -> None:
+    a, b = (torch.randn(n, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(n)) for n in (6, 7))
+    pooled = torch.cat([a, b])
+    squares = (pooled[:, None] - pooled[None]).square().sum(dim=2)
+    # The width is taken from the pair at the median and is no function of the others: those are moved here.
+    pair = (squares == squares.median()).nonzero()[0].tolist()
+    moved = next(i for i in range(len(a)) if i not in pair)
+
+    def of(row: torch.Tensor) -> torch.Tensor:
+        return squared_mmd(torch.cat([a[:moved], row[None], a[moved + 1 :]]), b)
+
+    assert torch.autograd.gradcheck(of, (a[moved].clone().requires_grad_(),))
