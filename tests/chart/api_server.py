@@ -6,17 +6,13 @@ operators find no fault with it. Nothing that is sent with ``dryRun=All`` is kep
 
 from __future__ import annotations
 
-import json
 import re
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import yaml
+from listening import listening
 from rendering import faults
 
 KINDS = {
@@ -148,44 +144,6 @@ def _refusal(code: int, message: str) -> tuple[int, dict[str, Any]]:
     }
 
 
-@contextmanager
-def serving(server: ApiServer, folder: Path) -> Iterator[Path]:
+def serving(server: ApiServer, folder: Path) -> AbstractContextManager[Path]:
     """The server on a free port; gives a kubeconfig that points at it."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def _do(self) -> None:
-            parts = urlsplit(self.path)
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            status, content = server.answer(self.command, parts.path, parse_qs(parts.query), body)
-            payload = json.dumps(content, default=str).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(payload)))
-            self.end_headers()
-            self.wfile.write(payload)
-
-        do_GET = do_POST = do_DELETE = do_PATCH = do_PUT = _do
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=listener.serve_forever, daemon=True)
-    thread.start()
-    here = {"cluster": "here", "user": "me"}
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "here",
-        "clusters": [{"name": "here", "cluster": {"server": f"http://127.0.0.1:{listener.server_port}"}}],
-        "contexts": [{"name": "here", "context": here}],
-        "users": [{"name": "me", "user": {}}],
-    }
-    path = folder / "kubeconfig"
-    path.write_text(yaml.safe_dump(config))
-    try:
-        yield path
-    finally:
-        listener.shutdown()
-        listener.server_close()
-        thread.join()
+    return listening(server.answer, folder)

@@ -12,13 +12,11 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import yaml
+from listening import listening
 from rendering import api_faults, operator_faults
 
 RAYJOBS = re.compile(r"/apis/ray\.io/v1/namespaces/([^/]+)/rayjobs(?:/([^/?]+))?$")
@@ -128,42 +126,6 @@ def refusal(code: int, message: str) -> tuple[int, dict[str, Any]]:
     return code, {"kind": "Status", "status": "Failure", "code": code, "message": message}
 
 
-@contextmanager
-def serving(cluster: Cluster, folder: Path) -> Iterator[Path]:
+def serving(cluster: Cluster, folder: Path) -> AbstractContextManager[Path]:
     """The server on a free port; gives a kubeconfig that points at it, namespace ``growth``."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def _do(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            status, content = cluster.answer(self.command, self.path.partition("?")[0], body)
-            payload = json.dumps(content).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(payload)))
-            self.end_headers()
-            self.wfile.write(payload)
-
-        do_GET = do_POST = do_DELETE = do_PATCH = do_PUT = _do
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "here",
-        "clusters": [{"name": "here", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
-        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me", "namespace": "growth"}}],
-        "users": [{"name": "me", "user": {}}],
-    }
-    path = folder / "kubeconfig"
-    path.write_text(yaml.safe_dump(config))
-    try:
-        yield path
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return listening(lambda method, path, _, body: cluster.answer(method, path, body), folder, "growth")
