@@ -39,6 +39,7 @@ def check_models(pointer: Path, campaign: Campaign, prices: PriceStore) -> None:
 def _whole(pointer: Path, version: str, campaign: Campaign) -> bool:
     try:
         load_bundle(find_bundle(pointer, version), campaign)
-    except (InvalidInput, NotFound):
+    except (InvalidInput, NotFound) as error:
+        logger.warning("model %s may not be used either: %s", version, error)
         return False
     return True

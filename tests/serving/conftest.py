@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +14,7 @@ import httpx
 import numpy as np
 import pandas as pd
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from serving.launch import Deployment, Service, free_port, start_ledger, start_predictor
 from shadowprice.campaign import SIDES, Budget, Campaign, Terms
@@ -224,6 +225,20 @@ def wait_until_waiting_for_a_price(predictor: Service) -> None:
         assert predictor.process.poll() is None, predictor.tail()
         time.sleep(0.1)
     raise AssertionError(predictor.tail())
+
+
+@pytest.fixture(scope="session")
+def samples() -> Callable[[str], dict[tuple[str, tuple[tuple[str, str], ...]], float]]:
+    """Address of a service → (name, sorted labels) of what it exports → value."""
+
+    def read(url: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+        return {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in text_string_to_metric_families(httpx.get(f"{url}/metrics").text)
+            for sample in family.samples
+        }
+
+    return read
 
 
 @pytest.fixture(scope="session")

@@ -76,6 +76,8 @@ class Callers:
 def test_a_cable_that_is_pulled_loses_doubles_and_overspends_nothing(tmp_path, missing):
     if shutil.which("redis-server") is None:
         missing("redis-server is not installed")
+    if shutil.which("ip") is None:
+        missing("ip is missing; apt-get install iproute2")
     with ExitStack() as running:
         try:
             beside = running.enter_context(host())

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import threading
 import time
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from prometheus_client.parser import text_string_to_metric_families
 
 from serving.client import DecisionClient, LedgerClient, Outcome
 from serving.launch import free_port, start_ledger
 from serving.ledger.sqlite.database import open_for_reading
-from serving.protocol import REASONS
 from shadowprice.decision import decide
 from shadowprice.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from shadowprice.pacing.spend import MetricsSpend
@@ -44,15 +39,6 @@ def client(world):
 def ledger(world):
     with LedgerClient(world.ledger.url) as ledger:
         yield ledger
-
-
-def samples(url):
-    page = httpx.get(f"{url}/metrics").text
-    return {
-        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(page)
-        for sample in family.samples
-    }
 
 
 def test_nothing_is_answered_before_model_price_and_store_are_warm(world, unready_answers):
@@ -163,7 +149,7 @@ def test_v1_and_v2_give_the_same_answers(world, client):
         assert prediction == {name: getattr(two, name)[row] for name in FIELDS}
 
 
-def test_an_unknown_account_is_a_cold_start_and_counted(world, client):
+def test_an_unknown_account_is_a_cold_start_and_counted(world, client, samples):
     before = samples(world.predictor.url)
     answers = client.decide(fresh_ids(2), ["c3", "never-seen"], ["customer", "customer"])
     assert (answers.reason[1], answers.degraded) == ("cold_start", False)
@@ -174,7 +160,7 @@ def test_an_unknown_account_is_a_cold_start_and_counted(world, client):
     assert samples(world.predictor.url)[key] == before[key] + 1
 
 
-def test_a_stale_price_degrades_and_a_fresh_one_heals(world, client):
+def test_a_stale_price_degrades_and_a_fresh_one_heals(world, client, samples):
     now = datetime.now(UTC)
     world.publish(solved_at=now - timedelta(hours=5), expires_at=now - timedelta(hours=3))
     stale = client.decide(fresh_ids(1), ["c1"], ["customer"])
@@ -187,7 +173,7 @@ def test_a_stale_price_degrades_and_a_fresh_one_heals(world, client):
     assert (fresh.reason[0], fresh.degraded) == ("optimal", False)
 
 
-def test_a_poisoned_or_rolled_back_price_is_ignored_and_counted(world, client):
+def test_a_poisoned_or_rolled_back_price_is_ignored_and_counted(world, client, samples):
     good = world.publish()
     key = ("shadowprice_price_rejected_total", (("campaign", "spring"), ("reason", "unsound")))
     before = samples(world.predictor.url)[key]
@@ -271,7 +257,7 @@ def test_recent_traffic_is_counted_by_hour_and_sampled_newest_first(client, ledg
     assert ledger.traffic(since=datetime.now(UTC) + timedelta(hours=1))["hours"] == []
 
 
-def test_a_ledger_that_is_down_stops_promises_and_its_restart_loses_nothing(world, client, ledger):
+def test_a_ledger_that_is_down_stops_promises_and_its_restart_loses_nothing(world, client, ledger, samples):
     (request_id,) = fresh_ids(1)
     first = client.decide([request_id], ["c1"], ["customer"])
     totals = ledger.totals()
@@ -304,161 +290,9 @@ def test_a_second_ledger_on_the_same_file_is_refused(world):
         second.stop()
 
 
-CONTRACT = (
-    *("decisions_total", "decision_seconds", "authorized_minor_units_total", "spend_minor_units_total"),
-    *("redemptions_total", "budget_minor_units", "price", "price_age_seconds", "solve_gap_ratio"),
-    *("solve_violation_ratio", "solve_seconds", "pacing_error_ratio", "feature_age_seconds", "cold_start_total"),
-    "overspend_minor_units",
-)
-"""Names that dashboards and alerts of others rely on, after the prefix."""
-
-
-def documented_metrics():
-    """(name, type, labels, service) as the page on metrics has them."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text()
-    for line in page.splitlines():
-        if line.startswith("| `shadowprice_"):
-            name, kind, labels, service = (cell.strip() for cell in line.strip("|").split("|")[:4])
-            yield name.strip("`"), kind, frozenset(labels.split(", ")), service
-
-
-def exported_metrics(url, service):
-    """The same of a scrape."""
-    for family in text_string_to_metric_families(httpx.get(f"{url}/metrics").text):
-        if not family.name.startswith("shadowprice_"):
-            continue
-        name = family.name + ("_total" if family.type == "counter" else "")
-        kept = [sample for sample in family.samples if not sample.name.endswith("_created")]
-        for labels in {frozenset(sample.labels) - {"le"} for sample in kept}:
-            yield name, family.type, labels, service
-
-
-def test_the_services_export_what_the_page_on_metrics_has_and_nothing_else(world, client):
-    client.decide(fresh_ids(2), ["c1", "m1"], ["customer", "merchant"])
-    documented = set(documented_metrics())
-    assert {name for name, *_ in documented} >= {f"shadowprice_{name}" for name in CONTRACT}
-    found = {
-        *exported_metrics(world.predictor.url, "predictor"),
-        *exported_metrics(world.ledger.url, "ledger"),
-    }
-    assert found == documented
-
-
-def test_labels_of_metrics_are_bounded_and_values_those_in_force(world):
-    pages = {**samples(world.predictor.url), **samples(world.ledger.url)}
-    ours = {key: value for key, value in pages.items() if key[0].startswith("shadowprice_")}
-    labels = {label for _, pairs in ours for label, _ in pairs}
-    assert labels <= {"campaign", "side", "level", "reason", "stage", "budget", "le"}
-    assert all(dict(pairs)["campaign"] == "spring" for _, pairs in ours)
-    decisions = {
-        (dict(pairs)["side"], dict(pairs)["level"], dict(pairs)["reason"])
-        for name, pairs in ours
-        if name == "shadowprice_decisions_total"
-    }
-    assert len(decisions) == (5 + 4) * len(REASONS)
-    stages = {dict(pairs).get("stage") for name, pairs in ours if name == "shadowprice_decision_seconds_count"}
-    assert stages == {"decode", "features", "curve", "decide", "authorise", "encode", "total"}
-    assert ours["shadowprice_overspend_minor_units", (("budget", "budget"), ("campaign", "spring"))] == 0
-    assert ours["shadowprice_price", (("budget", "budget"), ("campaign", "spring"))] == world.price.prices["budget"]
-    for name, value in (
-        ("solve_gap_ratio", world.price.gap),
-        ("solve_violation_ratio", world.price.violation),
-        ("solve_seconds", world.price.seconds),
-        ("pacing_error_ratio", world.price.pacing_error),
-        ("spend_ratio", world.price.spend_ratio),
-    ):
-        assert ours[f"shadowprice_{name}", (("campaign", "spring"),)] == value, name
-
-
 def test_the_ledger_file_is_durable_and_append_only_for_decisions(world):
     database = sqlite3.connect(world.deployment.ledger_db)
     assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     count, newest = database.execute("SELECT COUNT(*), MAX(sequence) FROM decision").fetchone()
     database.close()
     assert count == newest
-
-
-@contextmanager
-def damaged_newest(world):
-    """A damaged file for the next price, and damage to the newest model; the one of the price in force is whole."""
-    newest, version = world.deployment.model_dir, world.prices.next_version("spring")
-    shutil.copytree(newest, newest.parent / "models" / world.price.model_version)
-    heads = newest / "heads.safetensors"
-    whole = heads.read_bytes()
-    heads.write_bytes(whole[:-1])
-    (world.deployment.prices_dir / "spring" / f"{version:010d}.json").write_text('{"version": ')
-    try:
-        yield
-    finally:
-        heads.write_bytes(whole)
-        shutil.rmtree(newest.parent / "models")
-
-
-def passed_over(world):
-    found = samples(world.predictor.url)
-    return sum(value for (name, _), value in found.items() if name == "shadowprice_price_passed_over")
-
-
-def test_killed_under_load_the_services_lose_no_answer_and_contradict_none(world, ledger):
-    """SIGKILL to the ledger, then to the predictor, while callers go on with the ids that were not answered.
-
-    The predictor starts again over a store whose newest price and newest model are damaged.
-    """
-    answers, contradicted, stop = {}, [], threading.Event()
-
-    def call(number):
-        serial, pending = 0, []
-        with DecisionClient(world.predictor.url, "spring") as client:
-            while not stop.wait(0.02):
-                while len(pending) < 3:
-                    serial += 1
-                    pending.append(f"killed-{number}-{serial}")
-                asked = pending + [name for name in list(answers)[-1:] if name.startswith(f"killed-{number}-")]
-                try:
-                    told = client.decide(asked, [f"c{number}"] * len(asked), ["customer"] * len(asked))
-                except Unavailable:
-                    stop.wait(0.2)
-                    continue
-                for name, level, incentive in zip(asked, told.level.tolist(), told.incentive.tolist(), strict=True):
-                    if answers.setdefault(name, (level, incentive)) != (level, incentive):
-                        contradicted.append(name)
-                pending.clear()
-
-    def answered_again():
-        so_far, deadline = len(answers), time.monotonic() + 120
-        while len(answers) < so_far + 10 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        return len(answers) >= so_far + 10
-
-    world.publish(price=0.001)
-    callers = [threading.Thread(target=call, args=(number,)) for number in range(3)]
-    for caller in callers:
-        caller.start()
-    try:
-        assert answered_again()
-        world.kill_ledger()
-        assert answered_again()
-        with damaged_newest(world):
-            world.kill_predictor()
-            assert answered_again()
-            assert passed_over(world) == 1
-        world.publish(price=0.001)
-        assert passed_over(world) == 0
-    finally:
-        stop.set()
-        for caller in callers:
-            caller.join()
-    assert contradicted == []
-    books = open_for_reading(world.deployment.ledger_db)
-    rows = books.execute(
-        "SELECT request_id, level, incentive FROM decision WHERE request_id LIKE 'killed-%'"
-    ).fetchall()
-    sums = books.execute("SELECT SUM(authorised), SUM(decisions) FROM tally").fetchone()
-    everything = books.execute("SELECT SUM(incentive), COUNT(*) FROM decision").fetchone()
-    books.close()
-    kept = {name: (level, incentive) for name, level, incentive in rows}
-    assert len(kept) == len(rows)
-    assert {name: kept.get(name) for name in answers} == answers
-    assert sums == everything
-    budget = (("budget", "budget"), ("campaign", "spring"))
-    assert samples(world.ledger.url)["shadowprice_overspend_minor_units", budget] == 0
