@@ -15,10 +15,10 @@ def publish(price: Input[Artifact], workspace: str) -> int:
         workspace: folder with price store and features.
 
     Returns:
-        The version published.
+        The version in force: that of the other solver where one was first.
     """
     from pathlib import Path
 
-    from feature_repo.resolve import publish_price_file
+    from feature_repo.resolve import publish_or_keep
 
-    return publish_price_file(Path(price.path), Path(workspace))
+    return publish_or_keep(Path(price.path), Path(workspace))

@@ -130,3 +130,22 @@ def publish_price_file(price: Path, workspace: Path) -> int:
         prices.publish(record)
     publish_price(open_store(workspace / FEATURES), record)
     return record.version
+
+
+def publish_or_keep(price: Path, workspace: Path) -> int:
+    """The publish step of a pipeline: as :func:`publish_price_file`, but where another solver was first its price
+    stands. Two runs at once, such as those of two schedules, both succeed with one price between them.
+
+    Raises:
+        Conflict: the price store is behind the feature store; neither was changed.
+    """
+    try:
+        return publish_price_file(price, workspace)
+    except Conflict as settled:
+        newest = PriceStore(workspace / PRICES).latest(read_campaign(workspace).name, verified_only=True)
+        if newest is None:
+            raise
+        print(f"nothing to publish: {settled}", flush=True)
+        # The other one may not have got as far as the feature store.
+        publish_price(open_store(workspace / FEATURES), newest)
+        return newest.version

@@ -12,6 +12,11 @@ from pipelines.cluster import add_flags, take_flags
 from pipelines.local import PIPELINES, compile_all, run
 from shadowprice.errors import InvalidInput, ShadowpriceError
 
+HOURLY = "0 2 * * * *"
+CRONS = {"resolve": [HOURLY, "0 5-55/5 23 * * *"]}
+"""Times of a pipeline's runs, every hour where it is not here. The default pacer ``closing`` wants a price every five
+minutes in the window's last hour, which is this one where the window is a day from midnight UTC."""
+
 
 def main() -> int:
     """Command line; returns the exit status."""
@@ -24,7 +29,13 @@ def main() -> int:
     running.add_argument("--image", default="", help="run every step in a container of it, by what DOCKER_HOST names")
     uploading = commands.add_parser("upload", help="upload a pipeline to a backend")
     scheduling = commands.add_parser("schedule", help="run a pipeline on a backend at times of a clock")
-    scheduling.add_argument("--cron", default="0 2 * * * *", help="six fields, the first seconds; UTC")
+    scheduling.add_argument(
+        "--cron",
+        action="append",
+        metavar="CRON",
+        help=f"six fields, the first seconds; UTC; may be given again; {' and '.join(CRONS['resolve'])!r} for resolve, "
+        f"{HOURLY!r} for others",
+    )
     scheduling.add_argument("--experiment", default="shadowprice")
     for command in (running, uploading, scheduling):
         command.add_argument("pipeline", choices=PIPELINES)
@@ -67,12 +78,13 @@ def _do(given: argparse.Namespace) -> int:
     if given.command == "upload":
         print(*upload(given.host, given.pipeline, name))
     else:
+        crons = given.cron or CRONS.get(given.pipeline, [HOURLY])
         print(
-            schedule(
+            *schedule(
                 given.host,
                 given.pipeline,
                 name,
-                cron=given.cron,
+                crons=crons,
                 experiment=given.experiment,
                 parameters=parameters,
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,28 +41,33 @@ def upload(host: str, pipeline: str, name: str) -> tuple[str, str]:
         return known, version.pipeline_version_id
 
 
-def schedule(host: str, pipeline: str, name: str, *, cron: str, experiment: str, parameters: Mapping[str, Any]) -> str:
-    """Run a pipeline at times of a clock, in place of any earlier schedule of that name, and return the id.
+def schedule(
+    host: str, pipeline: str, name: str, *, crons: Sequence[str], experiment: str, parameters: Mapping[str, Any]
+) -> list[str]:
+    """Run a pipeline at times of one or more clocks, in place of every earlier schedule of that name; returns the ids.
 
-    Missed times are not made up for and runs do not overlap: each prices what is left at its own hour. Results are
-    never taken from a cache, because now matters.
+    Missed times are not made up for and runs of one clock do not overlap: each prices what is left at its own moment.
+    Results are never taken from a cache, because now matters.
 
     Args:
-        host, pipeline, name: as for :func:`upload`.
-        cron: six fields, the first of them seconds; UTC.
+        host, pipeline, name: as for :func:`upload`; every recurring run has the name.
+        crons: six fields each, the first of them seconds; UTC. A recurring run for each.
         experiment: the runs belong to it; made when it is missing.
         parameters: of the pipeline.
 
     Raises:
-        InvalidInput: the cron has not six fields; the backend would take the first of five for seconds and run every
+        InvalidInput: a cron has not six fields; the backend would take the first of five for seconds and run every
             minute.
-        Unavailable: the backend does not answer, or refuses.
+        Unavailable: the backend does not answer, or refuses; the earlier schedule stays.
     """
-    if len(cron.split()) != CRON_FIELDS:
-        raise InvalidInput(f"{cron!r} has not {CRON_FIELDS} fields: second minute hour day month weekday", field="cron")
+    for cron in crons:
+        if len(cron.split()) != CRON_FIELDS:
+            raise InvalidInput(
+                f"{cron!r} has not {CRON_FIELDS} fields: second minute hour day month weekday", field="cron"
+            )
     pipeline_id, version_id = upload(host, pipeline, name)
     with _speaking_to(host) as client:
-        return _schedule(client, pipeline_id, version_id, name, cron, experiment, parameters)
+        return _schedule(client, pipeline_id, version_id, name, crons, experiment, parameters)
 
 
 def _schedule(
@@ -70,30 +75,38 @@ def _schedule(
     pipeline_id: str,
     version_id: str,
     name: str,
-    cron: str,
+    crons: Sequence[str],
     experiment: str,
     parameters: Mapping[str, Any],
-) -> str:
+) -> list[str]:
     owner = client.create_experiment(experiment).experiment_id
     earlier = [
         run.recurring_run_id
         for run in client.list_recurring_runs(experiment_id=owner, page_size=100).recurring_runs or []
         if run.display_name == name
     ]
-    made = client.create_recurring_run(
-        experiment_id=owner,
-        job_name=name,
-        cron_expression=cron,
-        max_concurrency=1,
-        no_catchup=True,
-        enable_caching=False,
-        pipeline_id=pipeline_id,
-        version_id=version_id,
-        params=dict(parameters),
-    )
+    made: list[str] = []
+    try:
+        for cron in crons:
+            run = client.create_recurring_run(
+                experiment_id=owner,
+                job_name=name,
+                cron_expression=cron,
+                max_concurrency=1,
+                no_catchup=True,
+                enable_caching=False,
+                pipeline_id=pipeline_id,
+                version_id=version_id,
+                params=dict(parameters),
+            )
+            made.append(str(run.recurring_run_id))
+    except ApiException:
+        for identifier in made:
+            client.delete_recurring_run(identifier)
+        raise
     for identifier in earlier:
         client.delete_recurring_run(identifier)
-    return str(made.recurring_run_id)
+    return made
 
 
 @contextmanager

@@ -307,12 +307,18 @@ def test_without_a_closing_schedule_there_is_one_job() -> None:
     assert job["metadata"]["name"].endswith("-resolve")
 
 
-def test_a_kubeflow_schedule_has_six_fields_and_no_cron_job_beside_it() -> None:
-    objects = render(values_of(CHART / "ci" / "kubeflow-values.yaml"))
+@pytest.mark.parametrize("closing", ["5-55/5 23 * * *", "5-55/5 11 * * *", ""])
+def test_a_kubeflow_schedule_comes_when_the_cron_jobs_would_and_has_none_beside_it(closing: str) -> None:
+    values = merged(values_of(CHART / "ci" / "kubeflow-values.yaml"), "resolve.closingSchedule", closing)
+    objects = render(values)
     assert not [entry for entry in objects if entry["kind"] == "CronJob"]
     [job] = [entry for entry in objects if entry["kind"] == "Job"]
-    [cron] = [a for a in job["spec"]["template"]["spec"]["containers"][0]["args"] if a.startswith("--cron=")]
-    assert len(cron.removeprefix("--cron=").split()) == 6
+    args = job["spec"]["template"]["spec"]["containers"][0]["args"]
+    crons = [each.removeprefix("--cron=") for each in args if each.startswith("--cron=")]
+    instead = [entry for entry in render(merged(values, "resolve.by", "cronjob")) if entry["kind"] == "CronJob"]
+    # Kubeflow's field for seconds is before the usual five.
+    assert crons == [f"0 {entry['spec']['schedule']}" for entry in instead]
+    assert len(crons) == (2 if closing else 1)
 
 
 def test_steps_may_do_what_a_ray_job_takes_and_nothing_else() -> None:

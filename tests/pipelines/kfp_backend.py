@@ -1,7 +1,8 @@
 """A server that answers as the Kubeflow Pipelines API does, for as much of it as scheduling needs.
 
 A package is taken apart as the API server does, and the parameters of a run are held against those of its pipeline:
-unknown ones, missing ones without a default and those of another type are refused.
+unknown ones, missing ones without a default and those of another type are refused. So is a
+cron that the scheduler would not parse.
 """
 
 import json
@@ -61,7 +62,9 @@ class Backend:
             case "POST", ["recurringruns"]:
                 made = {**json.loads(body), "recurring_run_id": self.new_id()}
                 version = made["pipeline_version_reference"]["pipeline_version_id"]
-                if reason := _refusal(self.packages[version][0], made["runtime_config"].get("parameters") or {}):
+                parameters = made["runtime_config"].get("parameters") or {}
+                cron = made["trigger"]["cron_schedule"]["cron"]
+                if reason := _bad_cron(cron) or _refusal(self.packages[version][0], parameters):
                     return 400, {"error": reason, "code": 3, "message": reason}
                 self.recurring[made["recurring_run_id"]] = made
                 return 200, made
@@ -112,6 +115,21 @@ def _refusal(spec: dict[str, Any], given: dict[str, Any]) -> str | None:
         if name in given and not isinstance(given[name], KINDS[parameter["parameterType"]]):
             return f"input parameter {name} requires type {parameter['parameterType'].lower()}"
     return next((f"parameter provided is not required: {name}" for name in given if name not in known), None)
+
+
+RANGES = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
+"""Of seconds, minutes, hours, days, months and weekdays."""
+
+
+def _bad_cron(cron: str) -> str | None:
+    """Why the scheduler would not take a cron of numbers, ranges, steps and lists."""
+    fields = cron.split()
+    parts = [(part, bounds) for field, bounds in zip(fields, RANGES, strict=False) for part in field.split(",")]
+    for part, (least, most) in parts:
+        found = re.fullmatch(r"(?:\*|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?", part)
+        if not found or any(not least <= int(value) <= most for value in found.groups()[:2] if value):
+            return f"The Cron expression is invalid: {part} is not in {least}-{most}"
+    return None if len(fields) == len(RANGES) else f"The Cron expression is invalid: {len(fields)} fields"
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 import sys
 
 import pytest
-from kfp_backend import serving
+from kfp_backend import Backend, serving
+from rendering import CHART, values_of
 
 from pipelines.__main__ import main
 from pipelines.cluster import HELP, variable
@@ -31,26 +32,35 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return run
 
 
+def crons(backend: Backend) -> list[str]:
+    return [run["trigger"]["cron_schedule"]["cron"] for run in backend.recurring.values()]
+
+
 def test_a_schedule_takes_the_place_of_the_earlier_one_and_never_catches_up(command) -> None:
     with serving() as backend:
         options = ("--host", backend.url, "--set", "workspace=/workspace", "--set", 'metrics_urls=["http://l/metrics"]')
         for _ in range(2):
             status, told, problem = command("schedule", "resolve", *options)
             assert status == 0, problem
-        [run] = backend.recurring.values()
-        assert told.split()[-1] == run["recurring_run_id"]
-        assert run["trigger"]["cron_schedule"]["cron"] == "0 2 * * * *"
-        assert run["no_catchup"] is True
-        assert int(run["max_concurrency"]) == 1
-        assert run["runtime_config"]["parameters"] == {
-            "workspace": "/workspace",
-            "metrics_urls": ["http://l/metrics"],
-        }
+        assert told.split()[-2:] == list(backend.recurring)
+        # Those of the chart's two CronJobs.
+        chart = values_of(CHART / "values.yaml")["resolve"]
+        assert crons(backend) == [f"0 {chart['schedule']}", f"0 {chart['closingSchedule']}"]
         # The second upload is a version of the first pipeline, and the one that runs.
         [pipeline] = backend.pipelines
         versions = [entry["pipeline_version_id"] for entry in backend.versions[pipeline]]
         assert len(set(versions)) == 2
-        assert run["pipeline_version_reference"]["pipeline_version_id"] == versions[-1]
+        for run in backend.recurring.values():
+            assert run["no_catchup"] is True
+            assert int(run["max_concurrency"]) == 1
+            assert run["runtime_config"]["parameters"] == {
+                "workspace": "/workspace",
+                "metrics_urls": ["http://l/metrics"],
+            }
+            assert run["pipeline_version_reference"]["pipeline_version_id"] == versions[-1]
+        # Fewer clocks than before leave none of the earlier ones.
+        assert command("schedule", "resolve", *options, "--cron", "0 7 * * * *")[0] == 0
+        assert crons(backend) == ["0 7 * * * *"]
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
@@ -73,6 +83,8 @@ def test_each_pipeline_is_taken_and_runs_without_a_parameter(command, pipeline: 
         (["--set", "workspaec=/workspace"], "workspaec"),
         (["--set", "metrics_urls=/metrics"], "metrics_urls"),
         (["--cron", "2 * * * *"], "6 fields"),
+        # The first is taken, and taken back.
+        (["--cron", "0 2 * * * *", "--cron", "0 5-65/5 23 * * *"], "5-65/5"),
     ],
 )
 def test_a_schedule_that_would_not_run_leaves_the_earlier_one(command, options: list[str], named: str) -> None:

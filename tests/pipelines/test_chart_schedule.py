@@ -43,16 +43,20 @@ def test_the_schedule_of_a_release_runs_on_its_image_with_its_claim_and_secrets(
     with serving() as backend:
         arguments = [f"--host={backend.url}" if each.startswith("--host=") else each for each in found["args"][1:]]
         subprocess.run([sys.executable, "-W", "ignore", *arguments], check=True, env={**os.environ, **environment})
-        [run] = backend.recurring.values()
-    assert run["display_name"] == "spring-resolve"
-    assert run["trigger"]["cron_schedule"]["cron"] == "0 2 * * * *"
-    assert (run["no_catchup"], int(run["max_concurrency"])) == (True, 1)
-    assert run["runtime_config"]["parameters"] == {
-        "workspace": "/workspace",
-        "ledger_url": "http://spring-ledger.growth.svc:8081",
-        "prometheus_url": "",
-        "ray_job": "spring-ray-job",
-    }
+        runs = list(backend.recurring.values())
+    # One for each CronJob that the release would have in its place, at the same times.
+    jobs = [entry for entry in render(merged(values, "resolve", {"by": "cronjob"})) if entry["kind"] == "CronJob"]
+    assert [run["trigger"]["cron_schedule"]["cron"] for run in runs] == [f"0 {job['spec']['schedule']}" for job in jobs]
+    assert len(runs) == 2
+    for run in runs:
+        assert run["display_name"] == "spring-resolve"
+        assert (run["no_catchup"], int(run["max_concurrency"])) == (True, 1)
+        assert run["runtime_config"]["parameters"] == {
+            "workspace": "/workspace",
+            "ledger_url": "http://spring-ledger.growth.svc:8081",
+            "prometheus_url": "",
+            "ray_job": "spring-ray-job",
+        }
     spec, platform = backend.packages[run["pipeline_version_reference"]["pipeline_version_id"]]
     images = {executor["container"]["image"] for executor in spec["deploymentSpec"]["executors"].values()}
     assert images == {"registry.example:5000/pipeline:1.2.3"}

@@ -7,11 +7,13 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from components.publish import publish
 from components.steps import STEPS
 from feature_repo import register
 from feature_repo.columns import FeatureColumns
@@ -33,6 +35,7 @@ from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.pacing.state import PricingState
+from shadowprice.price import PriceRecord
 from shadowprice.responses.heads import StoredHead, save_heads
 from shadowprice.responses.integrity import file_digests
 
@@ -150,3 +153,37 @@ def test_a_pipeline_that_runs_twice_in_an_hour_hands_on_the_price_that_is_there(
         published.append(publish_price_file(price, workspace))
     assert published == [1, 1, 2]
     assert [PriceStore(workspace / "prices").read("spring", version).slot for version in (1, 2)] == [2, 3]
+
+
+def test_of_two_pipelines_at_once_both_succeed_and_one_price_is_there(tmp_path: Path) -> None:
+    """Those of the hourly schedule and of the last hour's know nothing of each other."""
+    workspace = make_workspace(tmp_path, datetime(2026, 3, 3, tzinfo=UTC))
+    register.register(bundle(tmp_path / "first", "m-1", 0.2), workspace)
+    prices = PriceStore(workspace / "prices")
+    online = OnlineReader(workspace / FEATURES, "m-1")
+
+    def solved(at: float) -> Path:
+        spent = SpendReport(
+            spent=100, responses={"customer": 2.0}, requests={"customer": 20}, observed_at=datetime.now(UTC)
+        )
+        state, price = tmp_path / f"state-{at}.json", tmp_path / f"price-{at}.json"
+        PricingState(at, spent, {"customer": np.full(24 - int(at), 10.0)}, {"customer": np.array(NAMES)}).save(state)
+        STEPS["solve"](state=str(state), price=str(price), workspace=str(workspace), solver="auto")
+        return price
+
+    def published(price: Path) -> int:
+        return int(publish.python_func(price=SimpleNamespace(path=str(price)), workspace=str(workspace)))
+
+    # Both have solved before either publishes: of one moment, and of the hour and its first five minutes.
+    for number, moments in enumerate([(22.04, 22.05), (23.09, 23.04)], 1):
+        first, second = map(solved, moments)
+        assert first.read_text() != second.read_text()
+        assert [published(first), published(second)] == [number, number]
+        assert prices.read("spring", number).to_json() == first.read_text()
+    # The other one has not got as far as the feature store, and never will.
+    first, second = map(solved, (23.2, 23.21))
+    record = prices.publish(PriceRecord.from_json(first.read_text()))
+    assert published(second) == record.version == 3
+    assert sorted(prices.versions("spring")) == [1, 2, 3]
+    held = online.price("spring")
+    assert PriceRecord.from_json(json.dumps(held)) == record
