@@ -1,0 +1,157 @@
+"""What the chart says after an installation: every command names what the release has."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+from api_server import ApiServer, serving
+from helm_python import Chart
+from rendering import CASES, CHART, NAMESPACE, RELEASE, Objects, merged, pods, render, values_of
+
+from serving.protocol import decode_v1
+
+PLURALS = {"inferenceservice": "InferenceService", "cronjob": "CronJob", "job": "Job"}
+
+each_way = pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(merged(values_of(case), "resolve.by", by), id=f"{case.stem.removesuffix('-values')}-{by}")
+        for case in CASES
+        for by in ("cronjob", "kfp", "none")
+    ],
+)
+
+
+def notes(values: dict[str, Any]) -> str:
+    """By Helm 4."""
+    with Chart.load(CHART) as chart:
+        return chart.render(values, name=RELEASE, namespace=NAMESPACE)["shadowprice/templates/NOTES.txt"]
+
+
+def commands(text: str) -> list[list[str]]:
+    """The words of each indented line; a line that ends in a backslash goes on in the next."""
+    lines = text.replace("\\\n", " ").splitlines()
+    return [shlex.split(line) for line in lines if line.startswith("  ")]
+
+
+def named(objects: Objects, kind: str) -> set[str]:
+    return {entry["metadata"]["name"] for entry in objects if entry["kind"] == kind}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
+def test_both_generations_of_helm_say_the_same(case: Path, helm: str, crds: Path, tmp_path: Path) -> None:
+    """Helm 3 says it only of an installation, here a dry run on an API server that has the custom resources."""
+    values = merged(values_of(case), "checks.crds", True)
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
+    with serving(ApiServer(crds), tmp_path) as config:
+        done = subprocess.run(
+            [
+                *(helm, "install", RELEASE, str(CHART), "--namespace", NAMESPACE, "--dry-run"),
+                *("--disable-openapi-validation", "--values", str(tmp_path / "values.yaml")),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "KUBECONFIG": str(config), "HOME": str(tmp_path)},
+        )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.partition("NOTES:\n")[2].strip() == notes(values_of(case)).strip()
+
+
+@each_way
+def test_every_command_names_what_the_release_has(values: dict[str, Any]) -> None:
+    objects = render(values)
+    said = {"curl": 0, "helm": 0, "kubectl": 0}
+    for words in commands(notes(values)):
+        match words:
+            case ["kubectl", "-n", namespace, "get", kind, name]:
+                assert name in named(objects, PLURALS[kind])
+            case ["kubectl", "-n", namespace, "create", "job", source, name]:
+                kind, _, origin = source.removeprefix("--from=").partition("/")
+                assert origin in named(objects, PLURALS[kind])
+                assert name not in named(objects, "Job")
+                assert len(name) <= 63
+            case ["kubectl", "-n", namespace, "logs", source]:
+                kind, _, name = source.partition("/")
+                assert name in named(objects, PLURALS[kind])
+            case ["helm", "test", "-n", namespace, release]:
+                assert release == RELEASE
+                assert any("helm.sh/hook" in entry["metadata"].get("annotations", {}) for entry in objects)
+            case ["curl", "-s", address, *_]:
+                namespace = reached(urlsplit(address), objects)
+            case [first, *_] if first.startswith("TOKEN=$("):
+                # Split at the substitution's own words; its secret is looked at below.
+                continue
+            case _:
+                pytest.fail(f"no such command is known: {words}")
+        assert namespace == NAMESPACE
+        said[words[0]] += 1
+    assert said["curl"] == 2
+    assert said["helm"] == 1
+    assert said["kubectl"] == {"cronjob": 2, "kfp": 2, "none": 1}[values["resolve"]["by"]]
+
+
+def reached(address: Any, objects: Objects) -> str:
+    """The namespace of a Service at whose address and port somebody listens."""
+    service, namespace, domain = address.hostname.split(".")
+    assert domain == "svc"
+    predictors = {f"{name}-predictor" for name in named(objects, "InferenceService")}
+    if service in predictors:
+        # KServe makes this Service, on port 80.
+        assert address.port is None
+        return namespace
+    [found] = [entry for entry in objects if (entry["kind"], entry["metadata"]["name"]) == ("Service", service)]
+    assert address.port in {port["port"] for port in found["spec"]["ports"]}
+    return namespace
+
+
+@each_way
+def test_a_predictor_takes_the_request_that_it_is_told_with(values: dict[str, Any]) -> None:
+    [request] = [words for words in commands(notes(values)) if words[0] == "curl" and ":predict" in words[2]]
+    assert urlsplit(request[2]).path == f"/v1/models/{values['campaign']}:predict"
+    decode_v1(json.loads(request[request.index("-d") + 1]), 1)
+    assert ("-H" in request) == bool(values.get("auth", {}).get("existingSecret"))
+
+
+@pytest.mark.parametrize("key", ["bearer", "token.txt"])
+def test_the_callers_token_is_where_the_notes_read_it(key: str) -> None:
+    values = merged(values_of(CHART / "ci" / "production-values.yaml"), "auth.key", key)
+    [line] = [line for line in notes(values).splitlines() if "TOKEN=$(" in line]
+    found = re.fullmatch(
+        r"  TOKEN=\$\(kubectl -n (\S+) get secret (\S+) -o jsonpath='\{\.data\.(\S+)\}' \| base64 -d\)", line
+    )
+    assert found is not None
+    [token] = [
+        volume["secret"]
+        for entry in render(values)
+        if entry["kind"] == "InferenceService"
+        for pod in pods(entry)
+        for volume in pod["spec"]["volumes"]
+        if volume["name"] == "token"
+    ]
+    # A dot in a key would begin another field.
+    escaped = token["items"][0]["key"].replace(".", "\\.")
+    assert found.groups() == (NAMESPACE, token["secretName"], escaped)
+
+
+@pytest.mark.parametrize("closing", ["5-55/5 23 * * *", ""])
+@pytest.mark.parametrize("by", ["cronjob", "kfp"])
+def test_the_times_of_the_resolve_are_said(by: str, closing: str) -> None:
+    values = merged(values_of(CHART / "ci" / "minimal-values.yaml"), "resolve", {"by": by, "closingSchedule": closing})
+    expected = "2 * * * *" + (f" and {closing}" if closing else "")
+    assert f"({expected}, UTC)" in notes(values)
+
+
+def test_a_price_that_nobody_solves_again_is_said() -> None:
+    values = values_of(CHART / "ci" / "minimal-values.yaml")
+    assert "grows stale" in notes(merged(values, "resolve.by", "none"))
+    assert "grows stale" not in notes(values)
