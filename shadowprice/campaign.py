@@ -22,6 +22,9 @@ NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
 NAME_RULE = "must be at most 63 ASCII letters, digits, '-' or '_', the first a letter or digit"
 """A campaign's name is a path, a label of metrics and the name of a served model."""
 
+EXACT = 2**53
+"""Largest amount that is exact wherever it is counted, Redis's scripts among them."""
+
 BudgetForm = Literal["total", "per_account", "per_response"]
 
 
@@ -57,12 +60,15 @@ class Terms:
                 ``on_grant``: it is paid for certain (g = r, m = 1). S0 charges both ways:
                 eq. 16 the first, eq. 17–20 the second.
     weight      worth of one unit of this side's response in the objective
+    most_units  units of response that one answer is paid for at most, of a merchant paid on response; so many
+                incentives are reserved for each of its promises, and what it brings beyond them costs nothing
     segments    of a guaranteed delivery: what each level is; nothing is paid for it
     """
 
     levels: tuple[int, ...]
     cost_basis: CostBasis = "on_response"
     weight: float = 1.0
+    most_units: int = 1
     segments: tuple[Segment, ...] = ()
 
     def __post_init__(self) -> None:
@@ -71,6 +77,14 @@ class Terms:
             raise InvalidInput(f"must be one of {get_args(CostBasis)}, got {self.cost_basis!r}", field="cost_basis")
         if not (np.isfinite(self.weight) and self.weight > 0):
             raise InvalidInput("must be a positive number", field="weight")
+        if isinstance(self.most_units, bool) or not isinstance(self.most_units, int) or self.most_units < 1:
+            raise InvalidInput(
+                f"must be a whole number of units, at least 1, got {self.most_units!r}", field="most_units"
+            )
+        if self.most_units > 1 and (self.cost_basis != "on_response" or self.segments):
+            raise InvalidInput("must be 1 where nothing is paid on response", field="most_units")
+        if self.most_units * self.levels[-1] > EXACT:
+            raise InvalidInput(f"times the largest level must not be above {EXACT} minor units", field="most_units")
         if self.segments and self.levels != tuple(range(len(self.segments))):
             raise InvalidInput("must number the segments 0, 1, …", field="levels")
         if len({segment.name for segment in self.segments}) < len(self.segments):
@@ -81,12 +95,27 @@ class Terms:
         """Money promised at each level, minor units: none in a delivery."""
         return (0,) * len(self.segments) if self.segments else self.levels
 
+    @property
+    def reserved(self) -> tuple[int, ...]:
+        """The most that a promise of each level can cost, minor units: what is held back until it is settled."""
+        return tuple(self.most_units * incentive for incentive in self.incentives)
+
+    def paid_units(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        """Incentives paid for measured responses, of their shape: up to ``most_units`` of them, or one for certain."""
+        if self.cost_basis == "on_grant":
+            return np.ones(np.shape(response))
+        return np.minimum(np.asarray(response, dtype=np.float64), self.most_units)
+
     def value(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """(J, N): the worth of each level."""
         return self.weight * np.asarray(response, dtype=np.float64)
 
     def cost(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """(J, N): expected money paid at each level, in minor units (S0 eq. 16 or 17)."""
+        """(J, N): expected money paid at each level, in minor units (S0 eq. 16 or 17).
+
+        Of a merchant paid on response an upper bound where more than ``most_units`` can come: a mean does not say how
+        often. The solve then spends less than it may, by what ``spend_ratio`` of the price record has not learned yet.
+        """
         paid = np.asarray(self.incentives, dtype=np.float64)[:, None]
         if self.cost_basis == "on_grant":
             return np.broadcast_to(paid, np.shape(response)).copy()
@@ -163,6 +192,11 @@ class Campaign:
             raise InvalidInput(
                 f"must be a whole number of hours, at least 1, got {self.hours!r}", field="campaign.hours"
             )
+        if "customer" in self.sides and self.sides["customer"].most_units != 1:
+            raise InvalidInput(
+                "must be 1: a customer redeems once; only a merchant paid on response may have more",
+                field="campaign.sides.customer.most_units",
+            )
         if len(self.sides) > 1 and any(terms.segments for terms in self.sides.values()):
             raise InvalidInput("a delivery has one side: its seats are all that is priced", field="campaign.sides")
         for name in ("gap_limit", "violation_limit", "price_ttl_hours", "authorisation_ttl_hours"):
@@ -218,6 +252,7 @@ class Campaign:
             "name": self.name,
             "sides": {
                 side: {"levels": list(t.levels), "cost_basis": t.cost_basis, "weight": t.weight}
+                | ({"most_units": t.most_units} if t.most_units > 1 else {})
                 | ({"segments": [asdict(segment) for segment in t.segments]} if t.segments else {})
                 for side, t in self.sides.items()
             },
@@ -244,6 +279,7 @@ class Campaign:
                         levels=tuple(t["levels"]),
                         cost_basis=t["cost_basis"],
                         weight=t.get("weight", 1.0),
+                        most_units=t.get("most_units", 1),
                         segments=tuple(Segment(**each) for each in t.get("segments", [])),
                     )
                     for side, t in data["sides"].items()

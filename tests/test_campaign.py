@@ -43,6 +43,16 @@ def test_paid_on_grant_costs_the_level_over_requests() -> None:
     np.testing.assert_array_equal(terms.measure(RESPONSE), np.ones((2, 2)))
 
 
+def test_a_merchants_units_are_paid_and_reserved_up_to_the_most_that_the_terms_say() -> None:
+    terms = Terms(levels=(100, 200), most_units=3)
+    np.testing.assert_array_equal(terms.paid_units(np.array([0.0, 0.5, 3.0, 7.25])), [0.0, 0.5, 3.0, 3.0])
+    assert (terms.reserved, terms.incentives) == ((300, 600), (100, 200))
+    np.testing.assert_array_equal(terms.cost(RESPONSE), Terms(levels=(100, 200)).cost(RESPONSE))
+    granted = Terms(levels=(100, 200), cost_basis="on_grant")
+    np.testing.assert_array_equal(granted.paid_units(np.array([0.0, 7.25])), [1.0, 1.0])
+    assert granted.reserved == (100, 200)
+
+
 def test_only_a_budget_per_response_earns_an_allowance_by_the_level() -> None:
     plan = campaign()
     np.testing.assert_array_equal(plan.net_cost("customer", RESPONSE), [[25 - 30, 50 - 60], [100 - 60, 300 - 180]])
@@ -82,6 +92,12 @@ def test_the_start_is_kept_in_utc() -> None:
 def test_a_campaign_survives_json() -> None:
     plan = campaign(labels={"owner": "growth"}, gap_limit=1e-4, hours=7)
     assert Campaign.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+    several = campaign(sides={"merchant": Terms(levels=(10, 30), most_units=4)})
+    assert several.to_dict()["sides"]["merchant"]["most_units"] == 4
+    assert Campaign.from_dict(json.loads(json.dumps(several.to_dict()))) == several
+    # A file of before says nothing of it: one unit, as one was reserved.
+    assert "most_units" not in plan.to_dict()["sides"]["merchant"]
+    assert campaign().terms("merchant").most_units == 1
 
 
 @pytest.mark.parametrize(
@@ -94,6 +110,15 @@ def test_a_campaign_survives_json() -> None:
         ("cost_basis", lambda: Terms(levels=(1,), cost_basis="later")),  # type: ignore[arg-type]
         ("weight", lambda: Terms(levels=(1,), weight=0.0)),
         ("weight", lambda: Terms(levels=(1,), weight=float("nan"))),
+        ("most_units", lambda: Terms(levels=(1,), most_units=0)),
+        ("most_units", lambda: Terms(levels=(1,), most_units=1.5)),  # type: ignore[arg-type]
+        ("most_units", lambda: Terms(levels=(1,), most_units=True)),
+        ("most_units", lambda: Terms(levels=(1,), cost_basis="on_grant", most_units=2)),
+        ("most_units", lambda: Terms(levels=(1, 2**52), most_units=3)),
+        (
+            "campaign.sides.customer.most_units",
+            lambda: campaign(sides={"customer": Terms(levels=(1,), most_units=2)}),
+        ),
         ("budget.name", lambda: Budget(name="", limit=1)),
         ("budget.form", lambda: Budget(form="weekly", limit=1)),  # type: ignore[arg-type]
         ("budget.limit", lambda: Budget(limit=-1)),

@@ -33,6 +33,7 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
     at = microseconds(decided_at)
     expires_at = microseconds(decided_at + timedelta(hours=campaign.authorisation_ttl_hours))
     gone = {side: _nothing(incentives) for side, incentives in levels.items()}
+    units = {side: terms.most_units for side, terms in campaign.sides.items()}
     made = []
     # By position, column by column: a call of a hundred is a hundred times this line.
     for name, account, side, level, incentive, response, cost, propensity, reason, unpaid, vector, seen in zip(
@@ -50,7 +51,7 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
         items.features_at or repeat(None),
         strict=False,  # what is absent has no length
     ):
-        known = batch.model_version, batch.price_version, None if seen is None else round(seen * 1e6), at
+        known = batch.model_version, batch.price_version, None if seen is None else round(seen * 1e6), at, units[side]
         free, certain = gone[side]
         granted = Decision(name, account, side, level, incentive, response, cost, propensity, vector, reason, *known)
         refused = Decision(name, account, side, free, 0, unpaid, 0.0, 1.0, certain, "budget_exhausted", *known)

@@ -51,7 +51,7 @@ class LedgerCollector(Collector):
         )
         released = CounterMetricFamily(
             "shadowprice_released_minor_units",
-            "Face value of promises that expired or were given back",
+            "Money reserved for promises that expired or were given back",
             labels=["campaign", "side", "reason"],
         )
         for side in self._campaign.sides:

@@ -25,8 +25,8 @@ def outcomes(
 
     Raises:
         NotFound: a request that was never decided here; the message names it.
-        Unprocessable: an outcome that cannot be: a cost above what was promised, a time that has not
-            come yet or lies before the decision.
+        Unprocessable: an outcome that cannot be: a cost above what was promised, which is never more than was
+            reserved, a time that has not come yet or lies before the decision.
     """
     made = []
     for event in events:
@@ -60,11 +60,14 @@ def _check(campaign: Campaign, decision: Decision, event: Event) -> None:
             raise Unprocessable("of a customer must equal redeemed", field=_field(event, "response"))
         if not event.redeemed and event.cost and campaign.terms(side).cost_basis == "on_response":
             raise Unprocessable("must be 0 where nothing was redeemed", field=_field(event, "cost"))
-    # A merchant paid on response is paid per unit of it, and may bring more than one.
+    # A merchant paid on response is paid per unit of it. How many at most is what its promise was reserved with, so
+    # other terms since then do not make it dearer.
     per_unit = side == "merchant" and campaign.terms(side).cost_basis == "on_response"
-    units = event.response if per_unit else 1.0
+    units = min(event.response, decision.most_units) if per_unit else 1.0
     if event.cost > math.ceil(incentive * units):
-        of = f" for each of {units:g} units" if per_unit else ""
+        of = f" for each of {event.response:g} units" if per_unit else ""
+        if per_unit and event.response > decision.most_units:
+            of += f", of which most_units = {decision.most_units} are paid by the campaign's terms,"
         raise Unprocessable(f"is above the {incentive} minor units{of} that were promised", field=_field(event, "cost"))
 
 

@@ -35,6 +35,7 @@ class Decision(NamedTuple):
 
     propensity    probability with which the policy gave this level, propensities that of each level
     features_at   when the features were computed, microseconds since 1970 (UTC); None where there were none
+    most_units    incentives that may be paid for it at most; 1 where it was recorded before there were more
     """
 
     request_id: str
@@ -51,6 +52,12 @@ class Decision(NamedTuple):
     price_version: int
     features_at: int | None
     decided_at: int
+    most_units: int = 1
+
+    @property
+    def reserved(self) -> int:
+        """Minor units held back while the promise is open: the most that it can cost."""
+        return self.incentive * self.most_units
 
 
 class Entry(NamedTuple):
@@ -127,8 +134,8 @@ class Store(Protocol):
     def authorise(self, entries: Sequence[Entry], ceiling: int | None, at: int) -> Future[list[Recorded]]:
         """Record decisions in order, all or none; a request id that is known keeps its first decision.
 
-        With a ``ceiling`` what is promised and open plus what is spent never exceeds it: an incentive
-        that does not fit is refused. Promises that expired by ``at`` are released first, at most
+        With a ``ceiling`` what is reserved for open promises plus what is spent never exceeds it: a decision
+        whose ``reserved`` does not fit is refused. Promises that expired by ``at`` are released first, at most
         :data:`SWEEP` of them.
 
         Raises (by the future):

@@ -17,11 +17,11 @@ class Totals:
 
     decisions    (side, level, reason) → requests decided
     authorised   promised, at face value
-    outstanding  promised and still open
+    outstanding  reserved for promises that are still open: the most that these can cost
     spent        paid
     responses    redemptions of customers, share ratios of merchants
     outcomes     requests settled
-    released     (side, cause) → face value of promises that expired or were given back
+    released     (side, cause) → what was reserved for promises that expired or were given back
     late         paid on promises that had been released before
     """
 

@@ -105,7 +105,9 @@ def evaluate(
         replications: of the bootstrap.
         limits: what the gate asks for.
         incumbent: the model in use, which the candidate must beat.
-        terms: of the campaign, by which values and costs are counted; needed with an incumbent.
+        terms: of the campaign, by which values and costs are counted; needed with an incumbent. Merchants paid on
+            response get the metric ``paid_units``, the share of the units they brought that these terms pay for.
+            Below 1 the expected cost of the curves, incentive × units, is by so much above what is really paid.
         looks: ``once`` compares at equal spend, with an interval that is meant to be looked at once; ``every``
             compares the same two models net of money at one price, found on the validation split, with an interval
             that holds however often they are compared while the test split grows in order of time. Customers only.
@@ -123,7 +125,9 @@ def evaluate(
     for side, frame in test.items():
         known = None if truth is None else true_curves(truth, side, frame["account_id"], len(data.levels[side]))
         slope = _data_slope(data, side, (confounders or {}).get(side, []))
-        sides[side] = _side(side, frame, curves[side], before.get(side), known, slope, replications)
+        sides[side] = _side(
+            side, frame, curves[side], before.get(side), known, slope, replications, (terms or {}).get(side)
+        )
         if side == "customer":
             labelled = model.curves(data.snapshots, {side: data.rows[side]})[side]
             points = _change_points(data.rows[side], labelled)
@@ -186,7 +190,7 @@ def _trial(frame: pd.DataFrame, terms: Terms, levels: NDArray[np.int64]) -> Tria
     return Trial(
         level=level,
         value=terms.weight * y,
-        cost=levels[level] * (y if terms.cost_basis == "on_response" else 1.0),
+        cost=levels[level] * terms.paid_units(y),
         propensity=frame["propensity"],
         account=frame["account_id"].to_numpy(dtype=str),
     )
@@ -238,6 +242,7 @@ def _side(
     known: NDArray[np.float64] | None,
     slope: Slope | None,
     replications: int,
+    terms: Terms | None,
 ) -> SideEvaluation:
     level = frame["level"].to_numpy(dtype=np.int64)
     y = frame["response"].to_numpy(dtype=np.float64)
@@ -254,6 +259,9 @@ def _side(
         safe = np.clip(p, 1e-6, 1 - 1e-6)
         found["auc"] = metrics.auc(y, p, interval=interval)
         found["logloss"] = metrics.logloss(y, safe, interval=interval)
+    if side == "merchant" and terms is not None and terms.cost_basis == "on_response":
+        paid = float(terms.paid_units(y).sum() / y.sum()) if y.sum() > 0 else 1.0
+        found["paid_units"] = Estimate(paid, paid, paid)
     reversed_pairs = metrics.rpr(curves.response) if curves.levels.size > 1 else 0.0
     found["rpr"] = Estimate(reversed_pairs, reversed_pairs, reversed_pairs)
     return SideEvaluation(

@@ -99,7 +99,8 @@ def hindsight(setting: Setting) -> Pacer:
 def optimum(setting: Setting) -> float:
     """Expected value of the linear programme over the day's own requests, on true curves: no policy's mean is higher.
 
-    Exploration is not in it: what it costs shows as a loss.
+    Exploration is not in it: what it costs shows as a loss. Where a merchant brings more units than it is paid for
+    (``most_units``), a mean may be higher: the programme charges all of them.
     """
     day, campaign = setting.day, replace(setting.campaign, exploration=0.0)
     budget = campaign.budget

@@ -136,7 +136,7 @@ class OutcomeModel:
         size = len(batch)
         chosen = np.asarray(level, dtype=np.int32)
         incentive = np.zeros(size, dtype=np.int64)
-        mean, response, paid_share = np.zeros(size), np.zeros(size), np.zeros(size)
+        mean, response, units = np.zeros(size), np.zeros(size), np.zeros(size)
         expected_cost = np.zeros(size)
         strangers = set(batch.side.tolist()) - set(self.truth)
         if strangers:
@@ -150,14 +150,17 @@ class OutcomeModel:
             curves = self.curves(side, batch.account_id[rows], batch.at[rows])
             at = (picked, np.arange(rows.size))
             mean[rows] = curves.response[at]
-            expected_cost[rows] = terms.cost(curves.response)[at]
-            incentive[rows] = np.asarray(terms.levels, dtype=np.int64)[picked]
+            incentive[rows] = np.asarray(terms.incentives, dtype=np.int64)[picked]
             luck = self._luck_of(batch.request_id[rows].tolist())
+            expected_units = mean[rows]
             if side == "customer":
                 response[rows] = luck < mean[rows]
             else:
-                response[rows] = poisson_quantile(luck, self.shares_before * mean[rows]) / self.shares_before
-            paid_share[rows] = response[rows] if terms.cost_basis == "on_response" else 1.0
+                shares = self.shares_before * mean[rows]
+                response[rows] = poisson_quantile(luck, shares) / self.shares_before
+                expected_units = poisson_capped_mean(shares, self.shares_before * terms.most_units) / self.shares_before
+            units[rows] = terms.paid_units(response[rows])
+            expected_cost[rows] = incentive[rows] * (expected_units if terms.cost_basis == "on_response" else 1.0)
         return Outcomes(
             request_id=batch.request_id,
             account_id=batch.account_id,
@@ -166,7 +169,7 @@ class OutcomeModel:
             level=chosen,
             incentive=incentive,
             response=response,
-            cost=np.rint(incentive * paid_share).astype(np.int64),
+            cost=np.rint(incentive * units).astype(np.int64),
             expected_response=mean,
             expected_cost=expected_cost,
         )
@@ -187,3 +190,17 @@ def poisson_quantile(share: NDArray[np.float64], mean: NDArray[np.float64]) -> N
         below += mass
         rising &= below <= share
     return count
+
+
+def poisson_capped_mean(mean: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """E[min(K, most)] of a Poisson count K with the given mean, elementwise: the sum of P(K > k) over k < most."""
+    mass = np.exp(-np.asarray(mean, dtype=np.float64))
+    above = 1.0 - mass
+    found = above.copy()
+    for k in range(1, most):
+        if not np.any(above > np.finfo(np.float64).eps):
+            break
+        mass = mass * mean / k
+        above = np.maximum(above - mass, 0.0)
+        found += above
+    return found

@@ -42,7 +42,7 @@ class Books:
         for side, recent in self.recent.items():
             mine = batch.side == side
             given = level[mine]
-            amounts = np.asarray(self.campaign.terms(side).levels, dtype=np.int64)
+            amounts = np.asarray(self.campaign.terms(side).reserved, dtype=np.int64)
             self.outstanding[side] += int(amounts[given[given != NOTHING]].sum())
             self.requests[side] += int(np.count_nonzero(mine))
             recent.extend(batch.account_id[mine].tolist())
@@ -53,7 +53,7 @@ class Books:
         for side in self.recent:
             mine = outcomes.side == side
             self.responses[side] += float(outcomes.response[mine].sum())
-            self.outstanding[side] -= int(outcomes.incentive[mine].sum())
+            self.outstanding[side] -= self.campaign.terms(side).most_units * int(outcomes.incentive[mine].sum())
 
     def read(self, campaign: str) -> SpendReport:
         """Totals now, or :class:`NotFound` for a campaign these books are not of."""
@@ -76,7 +76,7 @@ class Books:
 class PricedPolicy:
     """Answers batches by :func:`decide` at the price in force, on the model's curves.
 
-    hard_stop  for a total budget: an incentive is given only while its full amount is still there,
+    hard_stop  for a total budget: an incentive is given only while the most that it can cost is still there,
                else the cheapest level if that fits, else nothing. Without it the budget is a plan.
     """
 
@@ -120,7 +120,7 @@ class PricedPolicy:
 
     def _stop(self, batch: Day, level: NDArray[np.int32], reason: NDArray[np.str_]) -> None:
         left = self.campaign.budget.limit - self.books.spent - sum(self.books.outstanding.values())
-        levels = {side: self.campaign.terms(side).levels for side in self.campaign.sides}
+        levels = {side: self.campaign.terms(side).reserved for side in self.campaign.sides}
         wanted = np.zeros(len(batch), dtype=np.int64)
         for side, amounts in levels.items():
             mine = batch.side == side

@@ -167,14 +167,14 @@ def expected_of_promises(
 ) -> dict[Side, float]:
     """side → minor units that promises still open are expected to cost.
 
-    The face value is multiplied by the ratio of expected cost to face value of what the newest price gives
-    the sample, and of a side paid on response by that price's ``spend_ratio``; by 1 without a price or a sample. A
-    side whose response earns its own allowance (a mean per response, paid on response) is left out: its open
-    promises will earn about what they cost.
+    What is reserved is multiplied by the share of it, at most 1, that what the newest price gives the sample is
+    expected to cost, and of a side paid on response by that price's ``spend_ratio``; by 1 without a price or a
+    sample. A side whose response earns its own allowance (a mean per response, paid on response) is left out: its
+    open promises will earn about what they cost.
     """
     expected: dict[Side, float] = {}
-    for side, face in spend.outstanding.items():
-        if face <= 0 or side not in campaign.sides:
+    for side, reserved in spend.outstanding.items():
+        if reserved <= 0 or side not in campaign.sides:
             continue
         terms = campaign.terms(side)
         if campaign.budget.form == "per_response" and terms.cost_basis == "on_response":
@@ -191,12 +191,12 @@ def expected_of_promises(
                 range(curves.accounts),
                 exploration=campaign.exploration,
             ).level
-            promised = float(np.asarray(terms.levels)[given].sum())
+            most = float(np.asarray(terms.reserved)[given].sum())
             cost = float(terms.cost(response)[given, np.arange(given.size)].sum())
-            ratio = cost / promised if promised > 0 else 1.0
+            ratio = min(cost / most, 1.0) if most > 0 else 1.0
             if terms.cost_basis == "on_response":
                 ratio *= newest.spend_ratio
-        expected[side] = ratio * face
+        expected[side] = ratio * reserved
     return expected
 
 

@@ -32,6 +32,7 @@ SCHEMAS: dict[Kind, pa.Schema] = {
             ("price_version", pa.int64()),
             ("features_at", _TIME),
             ("decided_at", _TIME),
+            ("most_units", pa.int64()),
         ]
     ),
     "outcomes": pa.schema(
@@ -47,6 +48,8 @@ SCHEMAS: dict[Kind, pa.Schema] = {
     ),
 }
 """Columns of the segments: what :class:`serving.ledger.store.Decision` and its outcome say."""
+ADDED = {"most_units": 1}
+"""Columns that segments of earlier releases do not have, and what their rows mean by that."""
 _NAME = re.compile(r"(decisions|outcomes)-(\d{12})-(\d{12})\.parquet")
 
 

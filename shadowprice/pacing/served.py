@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidTable, NotFound
-from shadowprice.pacing.segments import SCHEMAS, Kind, Segment, segments
+from shadowprice.pacing.segments import ADDED, SCHEMAS, Kind, Segment, segments
 
 FLAG: Final = "boolean"
 WHOLE: Final = "Int64"
@@ -104,4 +105,7 @@ def _table(segment: Segment, kind: Kind) -> Any:
         raise InvalidTable(f"cannot be read: {error}", field=str(segment.path)) from error
     if table.num_rows != segment.last - segment.first + 1:
         raise InvalidTable(f"holds {table.num_rows} rows, not those it is named by", field=str(segment.path))
+    for name in ADDED.keys() & set(table.column_names):
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, table.schema.field(place), pc.fill_null(table[name], ADDED[name]))
     return table

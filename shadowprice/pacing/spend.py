@@ -29,7 +29,7 @@ class SpendReport:
     spent        minor units paid
     responses    side → units of response: redemptions of customers, share ratios of merchants
     requests     side → requests decided
-    outstanding  side → minor units promised, at face value, and neither paid nor released yet
+    outstanding  side → minor units reserved for promises that are neither paid nor released yet
     observed_at  UTC; the totals are at least as new as this
     """
 

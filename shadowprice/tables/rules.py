@@ -228,6 +228,13 @@ def _cost_bases(frames: Frames) -> Iterator[Fault]:
             yield "campaign", column, None, f"must be empty; the offer table has no offer for the {side} side"
 
 
+@_rule("campaign.most_units_merchant", "campaign.cost_basis_merchant")
+def _most_units(frames: Frames) -> Iterator[Fault]:
+    campaign = frames["campaign"]
+    wrong = _mask(campaign["most_units_merchant"] > 1) & ~_mask(campaign["cost_basis_merchant"] == "on_response")
+    yield "campaign", "most_units_merchant", wrong, "must be 1 or empty unless cost_basis_merchant is on_response"
+
+
 @_rule("campaign.campaign_id")
 def _one_campaign(frames: Frames) -> Iterator[Fault]:
     rows = len(frames["campaign"])

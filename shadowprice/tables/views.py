@@ -63,10 +63,12 @@ def campaign_from_tables(tables: Tables) -> Campaign:
         levels = _levels(tables, side)
         if levels.size:
             weight = row["weight_merchant"] if side == "merchant" and pd.notna(row["weight_merchant"]) else 1.0
+            units = row["most_units_merchant"] if side == "merchant" and pd.notna(row["most_units_merchant"]) else 1
             sides[side] = Terms(
                 levels=tuple(levels),
                 cost_basis=row[f"cost_basis_{side}"],
                 weight=float(weight),
+                most_units=int(units),
                 segments=_segments(tables, side),
             )
     return Campaign(

@@ -12,16 +12,24 @@ from shadowprice.campaign import Budget, Campaign, CostBasis, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.pacing.day import Day
-from shadowprice.pacing.outcomes import NOTHING, OutcomeModel, Outcomes, Population, poisson_quantile
+from shadowprice.pacing.outcomes import (
+    NOTHING,
+    OutcomeModel,
+    Outcomes,
+    Population,
+    poisson_capped_mean,
+    poisson_quantile,
+)
 
 LEVELS = (50, 120)
 N = 6000
 
 
-def model(merchant_basis: CostBasis = "on_grant", seed: int = 0) -> OutcomeModel:
+def model(merchant_basis: CostBasis = "on_grant", seed: int = 0, most_units: int = 1) -> OutcomeModel:
+    merchant = Terms(levels=LEVELS, cost_basis=merchant_basis, most_units=most_units)
     campaign = Campaign(
         name="spring",
-        sides={"customer": Terms(levels=LEVELS), "merchant": Terms(levels=LEVELS, cost_basis=merchant_basis)},
+        sides={"customer": Terms(levels=LEVELS), "merchant": merchant},
         budget=Budget(limit=1),
         starts_at=datetime(2026, 3, 1, tzinfo=UTC),
     )
@@ -66,11 +74,20 @@ def test_merchants_share_with_the_true_mean_ratio(account: str, index: int, mean
     np.testing.assert_array_equal(drawn.cost, LEVELS[index])  # paid on grant
 
 
-def test_a_merchant_paid_on_response_costs_level_times_ratio() -> None:
-    drawn = model("on_response").draw(day("m", "merchant"), level(1))
-    np.testing.assert_array_equal(drawn.cost, np.rint(120 * drawn.response))
+@pytest.mark.parametrize(("account", "index", "mean"), [("m", 1, 0.6), ("b", 1, 2.0)])
+@pytest.mark.parametrize("most_units", [1, 2, 50])
+def test_a_merchant_paid_on_response_costs_level_times_the_units_that_are_paid(
+    account: str, index: int, mean: float, most_units: int
+) -> None:
+    drawn = model("on_response", most_units=most_units).draw(day(account, "merchant"), level(index))
+    np.testing.assert_array_equal(drawn.cost, np.rint(120 * np.minimum(drawn.response, most_units)))
     assert drawn.cost.dtype == np.int64
-    assert drawn.cost.mean() == pytest.approx(drawn.expected_cost.mean(), rel=0.05)
+    # The true mean of what is paid, and not of what came: a Poisson count of mean 4f, over 4, no more than the most.
+    counts = np.arange(200)
+    paid = 120 * np.dot(stats.poisson.pmf(counts, 4 * mean), np.minimum(counts / 4, most_units))
+    np.testing.assert_allclose(drawn.expected_cost, paid, rtol=1e-6)
+    np.testing.assert_allclose(drawn.expected_response, mean, rtol=1e-6)
+    assert drawn.cost.mean() == pytest.approx(paid, abs=4 * drawn.cost.std() / np.sqrt(N))
 
 
 def test_a_higher_response_never_turns_a_success_into_a_failure() -> None:
@@ -122,6 +139,14 @@ def test_unknown_accounts_sides_and_levels_are_named() -> None:
         )
     with pytest.raises(InvalidInput, match="account_id"):
         Population(np.array(["a", "a"]), one_sided.truth["customer"].curves)
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.01, 0.7, 3.0, 25.0])
+@pytest.mark.parametrize("most", [1, 4, 1000])
+def test_the_capped_poisson_mean_is_the_sum_over_its_counts(mean: float, most: int) -> None:
+    counts = np.arange(300)
+    expected = np.dot(stats.poisson.pmf(counts, mean), np.minimum(counts, most))
+    np.testing.assert_allclose(poisson_capped_mean(np.full(2, mean), most), expected, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("mean", [0.0, 0.01, 0.7, 3.0, 25.0])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from shadowprice.campaign import Terms
 from shadowprice.errors import InvalidInput, NotCertified, NotFound, Unavailable
 from shadowprice.pacing.compare import Setting
 from shadowprice.pacing.day import Day
@@ -203,6 +205,29 @@ def test_with_the_hard_stop_no_policy_ever_overspends(
         assert limit - paid[-1] <= 2 * 200
         stopped = run.outcomes.level == NOTHING
         assert set(run.outcomes.side[stopped].tolist()) <= {"customer"}  # merchants have a free level
+
+
+def test_merchants_who_bring_several_units_do_not_overspend_either(make_setting: MakeSetting) -> None:
+    setting = make_setting(seed=3, requests=1500, shock={20: 4.0})
+    paid_per_unit = Terms(levels=setting.campaign.terms("merchant").levels, weight=0.5, most_units=2)
+    sides = {"customer": setting.campaign.terms("customer"), "merchant": paid_per_unit}
+    campaign = replace(setting.campaign, sides=sides)
+    setting = replace(setting, campaign=campaign, outcomes=replace(setting.outcomes, campaign=campaign))
+    system = System(setting, hard_stop=True)
+    committed = []
+
+    def settle(outcomes: Outcomes) -> None:
+        committed.append(system.books.spent + sum(system.books.outstanding.values()))
+        Books.settle(system.books, outcomes)
+
+    system.books.settle = settle  # type: ignore[method-assign]
+    run = system.run()
+    merchant = run.outcomes.side == "merchant"
+    assert (run.outcomes.cost > run.outcomes.incentive)[merchant].any(), "some are paid for more than one unit"
+    assert (run.outcomes.response[merchant] > 2).any(), "and some bring more than is paid for"
+    assert max(committed) <= campaign.budget.limit
+    assert run.outcomes.cost.sum() <= campaign.budget.limit
+    assert sum(system.books.outstanding.values()) == 0
 
 
 def test_the_hard_stop_holds_within_one_batch_whatever_is_redeemed(make_setting: MakeSetting) -> None:

@@ -13,14 +13,15 @@ import pytest
 
 import shadowprice.pacing.window as window
 from shadowprice.allocation import solve
-from shadowprice.campaign import Budget, BudgetForm, Campaign, Side
+from shadowprice.campaign import Budget, BudgetForm, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import Conflict, InvalidInput, NotCertified, NotFound
 from shadowprice.pacing.compare import Setting
 from shadowprice.pacing.price_store import PriceStore
-from shadowprice.pacing.resolve import Resolution, money_left, publish, resolve
+from shadowprice.pacing.resolve import Resolution, expected_of_promises, money_left, publish, resolve
 from shadowprice.pacing.spend import SpendReport
+from shadowprice.price import PriceRecord
 
 NOW = datetime(2026, 3, 1, 9, tzinfo=UTC)
 AHEAD: dict[Side, np.ndarray] = {"customer": np.array([100.0, 150, 200]), "merchant": np.array([200.0, 50, 50])}
@@ -124,6 +125,24 @@ def test_money_left_is_what_was_earned_and_not_spent(case: Callable[..., Case]) 
     assert money_left(case("total", 30_000.0).campaign, spend) == 25_000
     assert money_left(case("per_account", 35.0).campaign, spend) == 35 * 160 - 5000
     assert money_left(case("per_response", 70.0).campaign, spend) == 70 * (40 + 60) - 5000
+
+
+def test_promises_of_merchants_are_expected_to_cost_their_units_and_never_more_than_is_reserved(
+    case: Callable[..., Case],
+) -> None:
+    one = case()
+    newest = replace(one.resolve(report()).record, spend_ratio=0.5)
+    campaign = replace(one.campaign, sides={"merchant": Terms(levels=(100,), most_units=4)})
+    spend = report(outstanding={"merchant": 8000})
+
+    def expected(*units: float, newest: PriceRecord | None = newest) -> float:
+        samples: dict[Side, Curves] = {"merchant": Curves(np.array([100]), np.array([units]))}
+        return expected_of_promises(campaign, samples, spend, newest)["merchant"]
+
+    # 200 of 800 minor units on the curves, half of that as the day has it.
+    assert expected(0.5, 1.5) == pytest.approx(8000 / 4 / 2)
+    assert expected(9.0, 9.0) == pytest.approx(8000 / 2)
+    assert expected(0.5, 1.5, newest=None) == 8000
 
 
 def test_the_record_is_sealed_certified_and_speaks_of_the_rest_of_the_window(case: Callable[..., Case]) -> None:

@@ -62,6 +62,12 @@ def test_the_campaign_is_what_the_tables_say(frames: Frames) -> None:
     )
 
 
+def test_the_most_units_of_a_merchant_are_those_of_the_table(frames: Frames) -> None:
+    frames["campaign"] = frames["campaign"].assign(cost_basis_merchant="on_response", most_units_merchant=3)
+    merchant = campaign_from_tables(validate_tables(frames)).terms("merchant")
+    assert merchant == Terms(levels=(20, 40), weight=0.5, most_units=3)
+
+
 def test_an_unknown_side_is_refused(frames: Frames) -> None:
     with pytest.raises(InvalidInput, match="side"):
         labelled(validate_tables(frames), "buyer")  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 -- ARGV: ceiling or '', at, most to expire; then per entry request_id, account_id, side, expires_at,
--- incentive, level, reason and the decision when granted, level and the decision when refused.
+-- incentive, what is reserved for it, level, reason and the decision when granted, level and the decision when refused.
 -- Returns per entry 1 (granted), 0 (refused) or what was kept before; or {'conflict', index}.
-local FIELDS = 10
+local FIELDS = 11
 local ceiling, at = ARGV[1], ARGV[2]
 local count = (#ARGV - 3) / FIELDS
 local before, owner = {}, {}
@@ -25,32 +25,34 @@ local left = nil
 if ceiling ~= '' then
     left = tonumber(ceiling)
     for _, side in ipairs({'customer', 'merchant'}) do
-        local sums = redis.call('HMGET', SUMS, 'authorised|' .. side, 'closed|' .. side, 'spent|' .. side)
+        local sums = redis.call('HMGET', SUMS, 'reserved|' .. side, 'closed|' .. side, 'spent|' .. side)
         left = left - (tonumber(sums[1] or '0') - tonumber(sums[2] or '0')) - tonumber(sums[3] or '0')
     end
 end
 local answers = {}
 for index = 0, count - 1 do
     local first = 4 + index * FIELDS
-    local request_id, account_id, side, expires_at, incentive = unpack(ARGV, first, first + 4)
+    local request_id, account_id, side, expires_at, incentive, reserved = unpack(ARGV, first, first + 5)
     local kept = before[index] or redis.call('HGET', DECISION, request_id)
     if kept then
         answers[index + 1] = kept
     else
-        local fits = left == nil or tonumber(incentive) <= math.max(left, 0)
-        local level, reason, decision = ARGV[first + 5], ARGV[first + 6], ARGV[first + 7]
+        local fits = left == nil or tonumber(reserved) <= math.max(left, 0)
+        local level, reason, decision = ARGV[first + 6], ARGV[first + 7], ARGV[first + 8]
         if not fits then
-            incentive, level, reason, decision = '0', ARGV[first + 8], 'budget_exhausted', ARGV[first + 9]
+            incentive, reserved, reason = '0', '0', 'budget_exhausted'
+            level, decision = ARGV[first + 9], ARGV[first + 10]
         end
         if left ~= nil then
-            left = left - tonumber(incentive)
+            left = left - tonumber(reserved)
         end
-        redis.call('HSET', DECISION, request_id, side .. '\n' .. incentive .. '\n' .. account_id .. '\n' .. decision)
+        redis.call('HSET', DECISION, request_id, side .. '\n' .. reserved .. '\n' .. account_id .. '\n' .. decision)
         redis.call('RPUSH', DECIDED, request_id)
         redis.call('ZADD', ASKED[side], at, request_id)
         redis.call('HINCRBY', SUMS, 'decisions|' .. side .. '|' .. level .. '|' .. reason, 1)
         redis.call('HINCRBY', SUMS, 'authorised|' .. side, incentive)
-        if incentive ~= '0' then
+        redis.call('HINCRBY', SUMS, 'reserved|' .. side, reserved)
+        if reserved ~= '0' then
             redis.call('ZADD', PROMISE, expires_at, request_id)
         end
         answers[index + 1] = fits and 1 or 0

@@ -9,7 +9,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ResponseError
 from redis.retry import Retry
 
-from shadowprice.errors import Conflict, InvalidInput, Unavailable
+from shadowprice.errors import InvalidInput, Unavailable
 
 TIMEOUT_SECONDS = 1.5
 """Less than the predictor waits for the ledger, so that it is told what is wrong."""
@@ -53,23 +53,3 @@ def check_durable(client: redis.Redis) -> None:
         return
     except redis.RedisError as error:
         raise Unavailable(f"the ledger's Redis does not answer: {error}") from error
-
-
-def check_layout(client: redis.Redis, campaign: str, layout: int) -> None:
-    """Note with which layout a campaign's books are kept, and refuse those of another.
-
-    They would be taken for none at all, and money that is promised would be promised again.
-
-    Raises:
-        Conflict: the books have another layout.
-        Unavailable: Redis does not answer.
-    """
-    try:
-        held: Any = client.set(f"ledger:{{{campaign}}}:layout", layout, nx=True, get=True)
-    except redis.RedisError as error:
-        raise Unavailable(f"the ledger's Redis does not answer: {error}") from error
-    if held is not None and held != str(layout).encode():
-        raise Conflict(
-            f"books of campaign {campaign!r} in Redis: their layout is {held.decode()!r}, not '{layout}'; "
-            "run the ledger of that layout, or begin new books in another database"
-        )

@@ -30,11 +30,15 @@ KEYS = (
 """What a campaign has, in the order in which every script gets it."""
 
 
+def text(name: str) -> str:
+    """The text of a script as it stands in its file."""
+    return (files("serving.ledger.redis") / f"{name}.lua").read_text()
+
+
 @cache
 def source(name: str) -> str:
     """The text of a script, with what all share before it."""
-    folder = files("serving.ledger.redis")
-    return (folder / "common.lua").read_text() + (folder / f"{name}.lua").read_text()
+    return text("common") + text(name)
 
 
 @cache
@@ -55,9 +59,9 @@ class Call:
 class Runner:
     """Runs groups of calls, each group in one round trip, and so behind one sync of the file."""
 
-    def __init__(self, client: redis.Redis, prefix: str) -> None:
+    def __init__(self, client: redis.Redis, keys: Sequence[str]) -> None:
         self._client = client
-        self.keys = [f"{prefix}:{key}" for key in KEYS]
+        self._keys = keys
 
     def __call__(self, group: Group) -> None:
         """Run the calls and resolve their futures."""
@@ -96,5 +100,5 @@ class Runner:
     def _send(self, calls: Sequence[Call]) -> list[Any]:
         with self._client.pipeline(transaction=False) as pipeline:
             for call in calls:
-                pipeline.evalsha(digest(call.script), len(self.keys), *self.keys, *call.arguments)
+                pipeline.evalsha(digest(call.script), len(self._keys), *self._keys, *call.arguments)
             return pipeline.execute(raise_on_error=False)

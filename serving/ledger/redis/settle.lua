@@ -40,8 +40,8 @@ for _, first in ipairs(new) do
     end
     local late = redis.call('HEXISTS', RELEASE, request_id)
     if redis.call('ZREM', PROMISE, request_id) == 1 then
-        local _, incentive = side_and_incentive(request_id)
-        redis.call('HINCRBY', SUMS, 'closed|' .. side, incentive)
+        local _, reserved = side_and_reserved(request_id)
+        redis.call('HINCRBY', SUMS, 'closed|' .. side, reserved)
     end
     redis.call('HSET', EVENT, event, content)
     redis.call('HSET', OUTCOME, request_id, late .. '\n' .. response .. '\n' .. cost .. '\n' .. at .. '\n' .. row)

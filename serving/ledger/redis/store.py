@@ -10,7 +10,8 @@ import orjson
 import redis
 
 from serving.ledger.groups import Groups
-from serving.ledger.redis.connection import check_durable, check_layout, connect
+from serving.ledger.redis.connection import check_durable, connect
+from serving.ledger.redis.layout import check_layout, keys
 from serving.ledger.redis.scripts import KEYS, Call, Runner
 from serving.ledger.refusals import captured, other_content, other_outcome, other_owner
 from serving.ledger.store import CAUSES, SWEEP, Counted, Decision, Entry, Outcome, OutcomeRow, Recorded, time_of
@@ -20,7 +21,6 @@ from shadowprice.campaign import Campaign
 from shadowprice.errors import Unavailable
 
 Result = TypeVar("Result")
-LAYOUT = 1
 
 
 class RedisStore:
@@ -36,10 +36,10 @@ class RedisStore:
         self._campaign = campaign
         self._client = connect(url, password)
         check_durable(self._client)
-        check_layout(self._client, campaign.name, LAYOUT)
-        runner = Runner(self._client, f"ledger:{LAYOUT}:{{{campaign.name}}}")
-        self._key = dict(zip(KEYS, runner.keys, strict=True))
-        self._groups = Groups("ledger-redis", runner)
+        check_layout(self._client, campaign.name)
+        own = keys(campaign.name)
+        self._key = dict(zip(KEYS, own, strict=True))
+        self._groups = Groups("ledger-redis", Runner(self._client, own))
 
     @property
     def alive(self) -> bool:
@@ -57,6 +57,7 @@ class RedisStore:
                 granted.side,
                 entry.expires_at,
                 granted.incentive,
+                granted.reserved,
                 granted.level,
                 granted.reason,
                 orjson.dumps(list(granted)),
@@ -125,14 +126,14 @@ class RedisStore:
         sides = self._campaign.sides
         amount = {
             name: {side: int(sums.get((name, side), 0)) for side in sides}
-            for name in ("authorised", "closed", "spent", "late", "outcomes", *CAUSES)
+            for name in ("authorised", "reserved", "closed", "spent", "late", "outcomes", *CAUSES)
         }
         return Totals(
             decisions={
                 (name[1], int(name[2]), name[3]): int(count) for name, count in sums.items() if name[0] == "decisions"
             },
             authorised=amount["authorised"],
-            outstanding={side: amount["authorised"][side] - amount["closed"][side] for side in sides},
+            outstanding={side: amount["reserved"][side] - amount["closed"][side] for side in sides},
             spent=amount["spent"],
             responses={side: float(sums.get(("responses", side), 0.0)) for side in sides},
             outcomes=amount["outcomes"],

@@ -14,17 +14,20 @@ import uuid
 from contextlib import closing
 from pathlib import Path
 
-from serving.ledger.sqlite.database import open_for_reading
+from serving.ledger.sqlite.database import SCHEMA_VERSION, open_for_reading
 from shadowprice.errors import Conflict, InvalidInput, NotFound, ShadowpriceError, Unavailable
 
-TALLY = "SELECT side, level, reason, COUNT(*), SUM(incentive) FROM decision GROUP BY side, level, reason"
+TALLY = """
+SELECT side, level, reason, COUNT(*), SUM(incentive), SUM(incentive * most_units)
+FROM decision GROUP BY side, level, reason
+"""
 SETTLED = "SELECT side, COUNT(*), SUM(cost), SUM(cost * late) FROM outcome GROUP BY side"
-OPEN = "SELECT side, SUM(incentive) FROM promise GROUP BY side"
-KEPT_TALLY = "SELECT side, level, reason, decisions, authorised FROM tally"
+OPEN = "SELECT side, SUM(reserved) FROM promise GROUP BY side"
+KEPT_TALLY = "SELECT side, level, reason, decisions, authorised, reserved FROM tally"
 KEPT_SETTLED = "SELECT side, outcomes, spent, late FROM settlement WHERE outcomes > 0"
 KEPT_OPEN = """
 SELECT * FROM (
-    SELECT side, SUM(authorised) - COALESCE((SELECT closed FROM settlement s WHERE s.side = t.side), 0) AS left
+    SELECT side, SUM(reserved) - COALESCE((SELECT closed FROM settlement s WHERE s.side = t.side), 0) AS left
     FROM tally t GROUP BY side
 ) WHERE left <> 0
 """
@@ -73,6 +76,12 @@ def audit(books: Path) -> None:
                 raise InvalidInput(f"is damaged: {sound}", field=str(books))
             if database.execute("PRAGMA foreign_key_check").fetchone() is not None:
                 raise InvalidInput("has an outcome, promise or release without its decision", field=str(books))
+            schema = database.execute("SELECT value FROM about WHERE key = 'schema'").fetchone()
+            if schema != (SCHEMA_VERSION,):
+                of = None if schema is None else schema[0]
+                raise InvalidInput(
+                    f"its schema is {of!r}, not {SCHEMA_VERSION!r}: use its own release", field=str(books)
+                )
             for name, (rows, kept) in SUMS.items():
                 if sorted(database.execute(rows)) != sorted(database.execute(kept)):
                     raise InvalidInput(f"its {name} is not the sum of its rows", field=str(books))

@@ -10,7 +10,7 @@ from pathlib import Path
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, Unavailable
 
-SCHEMA_VERSION = "2"
+SCHEMA_VERSION = "3"
 TABLES = """
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 -- One row per request, written once. decided_at in microseconds since 1970 (UTC).
@@ -29,14 +29,15 @@ CREATE TABLE decision (
     model_version TEXT NOT NULL,
     price_version INTEGER NOT NULL,
     features_at INTEGER,
-    decided_at INTEGER NOT NULL
+    decided_at INTEGER NOT NULL,
+    most_units INTEGER NOT NULL DEFAULT 1
 ) STRICT;
 CREATE INDEX decision_time ON decision (decided_at);
--- Promises of money that are open; expires_at in microseconds since 1970 (UTC).
+-- Promises of money that are open, with the most that each can cost; expires_at in microseconds since 1970 (UTC).
 CREATE TABLE promise (
     request_id TEXT PRIMARY KEY REFERENCES decision (request_id),
     side TEXT NOT NULL,
-    incentive INTEGER NOT NULL CHECK (incentive > 0),
+    reserved INTEGER NOT NULL CHECK (reserved > 0),
     expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX promise_expiry ON promise (expires_at);
@@ -45,7 +46,7 @@ CREATE TABLE release (
     request_id TEXT PRIMARY KEY REFERENCES decision (request_id),
     side TEXT NOT NULL,
     cause TEXT NOT NULL,
-    incentive INTEGER NOT NULL,
+    reserved INTEGER NOT NULL,
     released_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 -- One row per settled request, written once; content is the data of the event as JSON.
@@ -63,14 +64,16 @@ CREATE TABLE outcome (
     recorded_at INTEGER NOT NULL,
     UNIQUE (source, event_id)
 ) STRICT;
--- Sums over the tables above, kept in the same transactions; closed is the face value of promises that are not
--- open any more, expired and returned that of those released, late what was paid on those all the same.
+-- Sums over the tables above, kept in the same transactions; authorised is what was promised at face value, reserved
+-- the most that it could cost, closed that of promises that are not open any more, expired and returned that of those
+-- released, late what was paid on those all the same.
 CREATE TABLE tally (
     side TEXT NOT NULL,
     level INTEGER NOT NULL,
     reason TEXT NOT NULL,
     decisions INTEGER NOT NULL,
     authorised INTEGER NOT NULL,
+    reserved INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (side, level, reason)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE settlement (
@@ -84,14 +87,27 @@ CREATE TABLE settlement (
     responses REAL NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 """
+UPGRADES = {
+    "2": """
+ALTER TABLE decision ADD COLUMN most_units INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE promise RENAME COLUMN incentive TO reserved;
+ALTER TABLE release RENAME COLUMN incentive TO reserved;
+ALTER TABLE tally ADD COLUMN reserved INTEGER NOT NULL DEFAULT 0;
+UPDATE tally SET reserved = authorised;
+UPDATE about SET value = '3' WHERE key = 'schema';
+"""
+}
+"""Schema → what makes it the next, in one transaction. Before 3 a promise had its face value reserved."""
 BUSY_SECONDS = 5.0
 
 
 def create(path: Path, campaign: Campaign) -> None:
     """Make the tables if there are none, and make sure that the file belongs to the campaign.
 
+    Tables of a schema in :data:`UPGRADES` are brought up to this one, for good; it reads each row once.
+
     Raises:
-        Conflict: the file belongs to another campaign or another version of the tables.
+        Conflict: the file belongs to another campaign or any other version of the tables; it stays as it is.
         Unavailable: the file cannot be opened or is not a database.
     """
     try:
@@ -100,15 +116,21 @@ def create(path: Path, campaign: Campaign) -> None:
             about = database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'about'").fetchone()
             if about is None:
                 database.executescript(f"BEGIN IMMEDIATE;{TABLES}COMMIT;")
-            for key, value in (("campaign", campaign.name), ("schema", SCHEMA_VERSION)):
+            for key, value, upgrades in (("campaign", campaign.name, {}), ("schema", SCHEMA_VERSION, UPGRADES)):
                 database.execute("INSERT OR IGNORE INTO about (key, value) VALUES (?, ?)", (key, value))
-                (found,) = database.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
+                while (found := _about(database, key)) in upgrades:
+                    database.executescript(f"BEGIN IMMEDIATE;{upgrades[found]}COMMIT;")
                 if found != value:
                     raise Conflict(f"ledger {path}: its {key} is {found!r}, not {value!r}; use another file")
         finally:
             database.close()
     except sqlite3.Error as error:
         raise Unavailable(f"ledger {path}: {error}") from error
+
+
+def _about(database: sqlite3.Connection, key: str) -> str:
+    (value,) = database.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
+    return str(value)
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:

@@ -33,10 +33,10 @@ class Authorise:
             wanted = entry.granted
             before = known.get(wanted.request_id)
             if before is None:
-                fits = left is None or wanted.incentive <= max(left, 0)
+                fits = left is None or wanted.reserved <= max(left, 0)
                 decision = wanted if fits else entry.refused
                 if left is not None:
-                    left -= decision.incentive
+                    left -= decision.reserved
                 new.append((decision, entry.expires_at))
                 known[wanted.request_id] = decision
             else:
@@ -49,35 +49,35 @@ class Authorise:
 
 
 def _record(database: sqlite3.Connection, new: Sequence[tuple[Decision, int]]) -> None:
-    counts = Counter((each.side, each.level, each.reason, each.incentive) for each, _ in new)
+    counts = Counter((each.side, each.level, each.reason, each.incentive, each.reserved) for each, _ in new)
     database.executemany(
         f"INSERT INTO decision ({DECISION}) VALUES ({', '.join('?' for _ in Decision._fields)})",
         [values(decision) for decision, _ in new],
     )
     database.executemany(
-        "INSERT INTO tally (side, level, reason, decisions, authorised) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT (side, level, reason) DO UPDATE"
-        " SET decisions = decisions + excluded.decisions, authorised = authorised + excluded.authorised",
+        "INSERT INTO tally (side, level, reason, decisions, authorised, reserved) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (side, level, reason) DO UPDATE SET decisions = decisions + excluded.decisions,"
+        " authorised = authorised + excluded.authorised, reserved = reserved + excluded.reserved",
         # Each level has one incentive, so the sums of a call are few.
-        [(*key, count, incentive * count) for (*key, incentive), count in counts.items()],
+        [(*key, count, incentive * count, reserved * count) for (*key, incentive, reserved), count in counts.items()],
     )
     database.executemany(
-        "INSERT INTO promise (request_id, side, incentive, expires_at) VALUES (?, ?, ?, ?)",
+        "INSERT INTO promise (request_id, side, reserved, expires_at) VALUES (?, ?, ?, ?)",
         [
-            (decision.request_id, decision.side, decision.incentive, expires_at)
+            (decision.request_id, decision.side, decision.reserved, expires_at)
             for decision, expires_at in new
-            if decision.incentive
+            if decision.reserved
         ],
     )
 
 
 def _committed(database: sqlite3.Connection) -> int:
-    """Minor units spent, or promised and open."""
-    (authorised,) = database.execute("SELECT COALESCE(SUM(authorised), 0) FROM tally").fetchone()
+    """Minor units spent, or reserved for open promises."""
+    (reserved,) = database.execute("SELECT COALESCE(SUM(reserved), 0) FROM tally").fetchone()
     closed, spent = database.execute(
         "SELECT COALESCE(SUM(closed), 0), COALESCE(SUM(spent), 0) FROM settlement"
     ).fetchone()
-    return int(authorised - closed + spent)
+    return int(reserved - closed + spent)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Settle:
         due = "request_id = ? AND expires_at <= ?"
         _close(database, due, (outcome.request_id, self.at), "expired", self.at)
         promised = database.execute(
-            "DELETE FROM promise WHERE request_id = ? RETURNING incentive", (outcome.request_id,)
+            "DELETE FROM promise WHERE request_id = ? RETURNING reserved", (outcome.request_id,)
         ).fetchone()
         released = database.execute("SELECT 1 FROM release WHERE request_id = ?", (outcome.request_id,)).fetchone()
         late = released is not None
@@ -180,17 +180,17 @@ class Expire:
 
 def _close(database: sqlite3.Connection, which: str, parameters: tuple[object, ...], cause: Cause, at: int) -> int:
     rows = database.execute(
-        f"DELETE FROM promise WHERE {which} RETURNING request_id, side, incentive", parameters
+        f"DELETE FROM promise WHERE {which} RETURNING request_id, side, reserved", parameters
     ).fetchall()
     if not rows:
         return 0
     database.executemany(
-        "INSERT INTO release (request_id, side, cause, incentive, released_at) VALUES (?, ?, ?, ?, ?)",
-        [(request_id, side, cause, incentive, at) for request_id, side, incentive in rows],
+        "INSERT INTO release (request_id, side, cause, reserved, released_at) VALUES (?, ?, ?, ?, ?)",
+        [(request_id, side, cause, reserved, at) for request_id, side, reserved in rows],
     )
     database.executemany(
         f"INSERT INTO settlement (side, closed, {cause}) VALUES (?1, ?2, ?2)"
         f" ON CONFLICT (side) DO UPDATE SET closed = closed + ?2, {cause} = {cause} + ?2",
-        [(side, incentive) for _, side, incentive in rows],
+        [(side, reserved) for _, side, reserved in rows],
     )
     return len(rows)

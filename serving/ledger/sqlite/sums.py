@@ -12,7 +12,7 @@ from shadowprice.campaign import Campaign, Side
 
 def read_totals(database: sqlite3.Connection, campaign: Campaign) -> Totals:
     """Totals of every side of the campaign, zero where nothing happened yet."""
-    tally = database.execute("SELECT side, level, reason, decisions, authorised FROM tally").fetchall()
+    tally = database.execute("SELECT side, level, reason, decisions, authorised, reserved FROM tally").fetchall()
     settled = {
         row[0]: row[1:]
         for row in database.execute(
@@ -20,16 +20,18 @@ def read_totals(database: sqlite3.Connection, campaign: Campaign) -> Totals:
         )
     }
     authorised: dict[Side, int] = dict.fromkeys(campaign.sides, 0)
-    for side, _, _, _, amount in tally:
-        authorised[side] += amount
+    reserved: dict[Side, int] = dict.fromkeys(campaign.sides, 0)
+    for side, _, _, _, promised, held in tally:
+        authorised[side] += promised
+        reserved[side] += held
     column = {
         name: {side: settled.get(side, (0, 0, 0, 0, 0, 0, 0.0))[index] for side in campaign.sides}
         for index, name in enumerate(("outcomes", "closed", *CAUSES, "spent", "late", "responses"))
     }
     return Totals(
-        decisions={(side, level, reason): count for side, level, reason, count, _ in tally},
+        decisions={(side, level, reason): count for side, level, reason, count, _, _ in tally},
         authorised=authorised,
-        outstanding={side: authorised[side] - column["closed"][side] for side in campaign.sides},
+        outstanding={side: reserved[side] - column["closed"][side] for side in campaign.sides},
         spent=column["spent"],
         responses=column["responses"],
         outcomes=column["outcomes"],

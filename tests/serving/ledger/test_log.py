@@ -4,9 +4,11 @@ from datetime import timedelta
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 
 from serving.ledger.log import LogWriter, logged
+from shadowprice.campaign import Terms
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidTable, NotFound, Unavailable
 from shadowprice.evaluation.intervals import Interval
@@ -67,6 +69,20 @@ def test_a_writer_that_begins_again_or_beside_another_makes_nobody_count_twice(b
     fill(books, kit, ["e"])
     LogWriter(books.store, writer.folder).write()
     assert read_log(writer.folder).decisions["request_id"].tolist() == ["a", "b", "c", "d", "e"]
+
+
+def test_segments_of_before_there_were_several_units_say_one(open_books, kit, tmp_path):
+    terms = {"customer": Terms(levels=kit.levels["customer"]), "merchant": Terms(levels=(20, 60), most_units=3)}
+    books = open_books(sides=terms)
+    writer = LogWriter(books.store, tmp_path / "log", rows=2)
+    fill(books, kit, ["a", "b"])
+    books.authorise(kit.item("m", side="merchant"))
+    writer.write()
+    first, _ = segments(writer.folder, "decisions")
+    pq.write_table(pq.read_table(first.path).drop_columns("most_units"), first.path)
+    decisions = read_log(writer.folder).decisions
+    assert decisions[["request_id", "most_units"]].to_numpy().tolist() == [["a", 1], ["b", 1], ["m", 3]]
+    assert decisions["most_units"].dtype == np.int64
 
 
 def test_a_log_with_a_hole_or_a_damaged_segment_is_refused(books, kit, writer):

@@ -22,6 +22,7 @@ from serving.ledger.opening import open_store
 from serving.ledger.sqlite.backup import audit, backup
 from serving.ledger.sqlite.store import SqliteStore
 from serving.recover import recover
+from shadowprice.campaign import Terms
 from shadowprice.errors import Conflict, InvalidInput
 from shadowprice.files import write_whole
 from shadowprice.pacing.served import read_log
@@ -173,11 +174,15 @@ def test_books_that_were_used_since_they_were_restored_are_not_recovered_over(op
 
 
 def test_an_empty_store_of_either_kind_becomes_the_books_from_the_log_alone(open_books, kit, tmp_path):
-    books = open_books(limit=10**9)
+    sides = {"customer": Terms(levels=kit.levels["customer"]), "merchant": Terms(levels=(20, 60), most_units=3)}
+    books = open_books(limit=10**9, sides=sides)
     some(books, kit, "r")
+    books.authorise(kit.item("shop", side="merchant"))
     LogWriter(books.store, tmp_path / "log").write()
+    # What was reserved is in the log: terms that have changed since do not matter.
     other = open_books(limit=10**9)
-    assert recover(other.store, other.campaign, read_log(tmp_path / "log")) == (13, 4)
+    assert recover(other.store, other.campaign, read_log(tmp_path / "log")) == (14, 4)
+    assert other.store.totals().outstanding["merchant"] == 180
     assert other.store.decisions_after(0, 100) == books.store.decisions_after(0, 100)
     assert other.store.outcomes_after(0, 100) == books.store.outcomes_after(0, 100)
     assert other.money() == books.money()
@@ -196,19 +201,19 @@ def test_sums_that_are_not_those_of_the_rows_are_no_backup(kit, spring, tmp_path
     assert not list(tmp_path.glob("*copy.db*"))
 
 
-@pytest.mark.parametrize("schema", ["1", "3"], ids=["older", "newer"])
+@pytest.mark.parametrize("schema", ["1", "4"], ids=["older", "newer"])
 def test_books_of_another_schema_are_refused_and_left_as_they_are(kit, spring, opened, schema):
     _, path = spring
     opened().close()
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE about SET value = ? WHERE key = 'schema'", [schema])
     before = path.read_bytes()
-    with pytest.raises(Conflict, match=f"its schema is '{schema}', not '2'; use another file"):
+    with pytest.raises(Conflict, match=f"its schema is '{schema}', not '3'; use another file"):
         opened()
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("layout", [0, 2], ids=["older", "newer"])
+@pytest.mark.parametrize("layout", [0, 3], ids=["older", "newer"])
 def test_books_of_another_layout_in_redis_are_refused_instead_of_taken_for_none(kit, durable_redis, tmp_path, layout):
     campaign = kit.campaign(name=f"layout-{layout}")
     books = kit.books(open_store(campaign, tmp_path, durable_redis.url), campaign)
@@ -218,11 +223,11 @@ def test_books_of_another_layout_in_redis_are_refused_instead_of_taken_for_none(
     with redis.Redis.from_url(durable_redis.url) as client:
         client.set(f"ledger:{{{campaign.name}}}:layout", layout)
         before = set(client.scan_iter())
-        with pytest.raises(Conflict, match=f"their layout is '{layout}', not '1'"):
+        with pytest.raises(Conflict, match=f"their layout is '{layout}', not '2'"):
             open_store(campaign, tmp_path, durable_redis.url)
         assert set(client.scan_iter()) == before
         # With the ledger of that layout all is as it was; another campaign is not concerned.
-        client.set(f"ledger:{{{campaign.name}}}:layout", 1)
+        client.set(f"ledger:{{{campaign.name}}}:layout", 2)
     again = kit.books(open_store(campaign, tmp_path, durable_redis.url), campaign)
     assert asdict(again.store.totals()) == everything
     again.close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -14,6 +16,10 @@ from shadowprice.campaign import Terms
 from shadowprice.errors import Conflict, NotFound, ShadowpriceError
 
 HOUR = timedelta(hours=1)
+
+
+def merchants(kit, most_units):
+    return {"merchant": Terms(levels=kit.levels["merchant"], most_units=most_units)}
 
 
 def told(recorded):
@@ -169,25 +175,68 @@ def test_an_outcome_that_cannot_be_is_refused(books, kit, forged, field):
 
 
 def test_a_merchant_paid_on_response_costs_as_many_incentives_as_it_brings_units(open_books, kit):
-    books = open_books(sides={"merchant": Terms(levels=kit.levels["merchant"])})
+    books = open_books(sides=merchants(kit, most_units=2))
     books.authorise(kit.item("m1", side="merchant"), kit.item("m2", side="merchant"))
     assert books.settle(kit.event("m1", 90, response=1.5)) == (1, 0)
-    with pytest.raises(ShadowpriceError, match=r"60 minor units for each of 1.5 units"):
+    with pytest.raises(ShadowpriceError, match=r"60 minor units for each of 1.5 units that were promised"):
         books.settle(kit.event("m2", 91, response=1.5))
 
 
-def test_a_merchants_units_beyond_the_first_may_overspend_and_stop_everything_after(open_books, kit):
-    """What the hard stop does not cover: it reserves one unit, and what was paid for more is booked and shown."""
-    books = open_books(sides={"merchant": Terms(levels=kit.levels["merchant"])}, limit=120)
-    granted = books.authorise(kit.item("m1", side="merchant"), kit.item("m2", side="merchant"))
-    assert [amount for _, amount, *_ in told(granted)] == [60, 60]
-    assert books.money() == (120, 0)
-    assert books.settle(kit.event("m1", 150, response=2.5)) == (1, 0)
-    assert books.money() == (60, 150)
-    # At most each open promise's further units can still be added: nothing new is promised.
-    refused = books.authorise(kit.item("m3", side="merchant", level=0))
-    assert told(refused) == [(-1, 0, "budget_exhausted", False)]
-    assert books.store.totals().money_left(books.campaign, books.at) == -30
+@pytest.mark.parametrize(("most_units", "cost"), [(1, 60), (2, 120)])
+def test_units_beyond_those_the_terms_pay_for_are_counted_and_not_paid(open_books, kit, most_units, cost):
+    books = open_books(sides=merchants(kit, most_units))
+    books.authorise(kit.item("m1", side="merchant"))
+    assert books.money() == (cost, 0)
+    with pytest.raises(ShadowpriceError, match=rf"2.5 units, of which most_units = {most_units} are paid") as refusal:
+        books.settle(kit.event("m1", cost + 1, response=2.5))
+    assert (refusal.value.field, refusal.value.status) == ("[0].data.cost", 422)
+    assert books.settle(kit.event("m1", cost, response=2.5)) == (1, 0)
+    totals = books.store.totals()
+    assert (books.money(), totals.responses["merchant"], totals.authorised["merchant"]) == ((0, cost), 2.5, 60)
+
+
+def test_a_merchants_units_cannot_overspend_because_all_that_may_be_paid_is_reserved(open_books, kit):
+    books = open_books(sides=merchants(kit, most_units=3), limit=400)
+    granted = books.authorise(*(kit.item(f"m{number}", side="merchant") for number in range(3)))
+    assert told(granted) == [(1, 60, "tie", False)] * 2 + [(-1, 0, "budget_exhausted", False)]
+    assert books.money() == (360, 0)
+    # Everybody brings more than is paid for: the dearest that can happen.
+    assert books.settle(kit.event("m0", 180, response=9.0), kit.event("m1", 180, response=3.0)) == (2, 0)
+    assert books.money() == (0, 360)
+    # One unit would fit into what is left, but three may come.
+    assert told(books.authorise(kit.item("m3", side="merchant", level=0))) == [(-1, 0, "budget_exhausted", False)]
+    assert books.store.totals().money_left(books.campaign, books.at) == 40
+
+
+def test_what_is_reserved_is_set_free_whole_however_the_promise_ends(open_books, kit):
+    books = open_books(sides=merchants(kit, most_units=3), limit=540, authorisation_ttl_hours=1.0)
+    books.authorise(*(kit.item(name, side="merchant") for name in ("settled", "returned", "expired")))
+    assert books.money() == (540, 0)
+    books.settle(kit.event("settled", 30, response=0.5))
+    assert books.money() == (360, 30)
+    books.release("returned")
+    assert books.money() == (180, 30)
+    books.at += HOUR
+    assert books.sweep() == 1
+    totals = books.store.totals()
+    assert (books.money(), totals.authorised["merchant"]) == ((0, 30), 180)
+    assert (totals.released["merchant", "returned"], totals.released["merchant", "expired"]) == (180, 180)
+    assert books.settle(kit.event("expired", 180, response=3.0, at=books.at)) == (1, 0)
+    assert (books.money(), books.store.totals().late["merchant"]) == ((0, 210), 180)
+
+
+def test_a_promise_keeps_the_terms_it_was_made_under(open_books, kit):
+    before = open_books(name="terms", sides=merchants(kit, most_units=2), limit=1000)
+    before.authorise(kit.item("m1", side="merchant"), kit.item("m2", side="merchant"))
+    before.close()
+    after = open_books(replace(before.campaign, sides=merchants(kit, most_units=1)))
+    assert after.settle(kit.event("m1", 120, response=2.0)) == (1, 0)
+    after.authorise(kit.item("m3", side="merchant"))
+    assert after.money() == (120 + 60, 120)
+    after.close()
+    again = open_books(replace(before.campaign, sides=merchants(kit, most_units=5)))
+    with pytest.raises(ShadowpriceError, match="most_units = 2 are paid"):
+        again.settle(kit.event("m2", 121, response=5.0))
 
 
 def test_what_is_given_back_is_free_at_once_and_only_once(open_books, kit):
@@ -306,7 +355,12 @@ steps = st.lists(
             min_size=1,
             max_size=4,
         ),
-        st.tuples(st.integers(0, 15), st.sampled_from(["redeemed", "not", "released"])),
+        st.tuples(
+            st.integers(0, 15),
+            st.sampled_from(["customer", "merchant"]),
+            st.sampled_from(["redeemed", "not", "released"]),
+            st.integers(1, 20),
+        ),
         st.integers(1, 90).map(lambda minutes: timedelta(minutes=minutes)),
     ),
     max_size=25,
@@ -316,16 +370,22 @@ steps = st.lists(
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
-@given(steps=steps, limit=st.integers(0, 400))
+@given(steps=steps, limit=st.integers(0, 900))
 def test_after_any_history_the_sums_are_those_of_a_plain_account_book(open_books, kit, steps, limit):
-    """The reference keeps lists of promises and payments and nothing else."""
-    books = open_books(limit=limit, authorisation_ttl_hours=2.0)
+    """The reference keeps lists of promises and payments and nothing else; merchants bring up to five units each."""
+    units = {"customer": 1, "merchant": 3}
+    sides = {side: Terms(levels=kit.levels[side], most_units=most) for side, most in units.items()}
+    books = open_books(limit=limit, authorisation_ttl_hours=2.0, sides=sides)
     promised, paid, released = {}, {}, {}
 
     def expire():
         for name, (_amount, until) in list(promised.items()):
             if until <= books.at and name not in paid:
                 released[name] = promised.pop(name)[0]
+
+    def check_bound():
+        if not paid.keys() & released.keys():
+            assert sum(books.money()) <= limit
 
     known = {}
     for step in steps:
@@ -340,13 +400,15 @@ def test_after_any_history_the_sums_are_those_of_a_plain_account_book(open_books
             for each in items:
                 if each.request_id not in known:
                     left = limit - sum(amount for amount, _ in promised.values()) - sum(paid.values())
-                    known[each.request_id] = amount = each.incentive if each.incentive <= left else 0
-                    if amount:
-                        promised[each.request_id] = (amount, books.at + 2 * HOUR)
+                    most = each.incentive * units[each.side]
+                    known[each.request_id] = each.incentive if most <= left else 0
+                    if known[each.request_id]:
+                        promised[each.request_id] = (most, books.at + 2 * HOUR)
             assert [each.decision.incentive for each in recorded] == [known[each.request_id] for each in items]
+            check_bound()
             continue
-        number, what = step
-        name = f"customer{number}"
+        number, side, what, quarters = step
+        name = f"{side}{number}"
         if name not in known or name in paid:
             continue
         if what == "released":
@@ -354,10 +416,17 @@ def test_after_any_history_the_sums_are_those_of_a_plain_account_book(open_books
                 assert books.release(name) == (1, 0)
                 released[name] = promised.pop(name)[0]
         else:
-            cost = known[name] if what == "redeemed" else 0
-            assert books.settle(kit.event(name, cost, redeemed=what == "redeemed", at=books.at)) == (1, 0)
+            came = {"redeemed": what == "redeemed"}
+            if side == "merchant":
+                came = {"response": quarters / 4 if what == "redeemed" else 0.0}
+            cost = math.ceil(known[name] * min(came.get("response", 1), 3)) if what == "redeemed" else 0
+            with pytest.raises(ShadowpriceError) as refusal:
+                books.settle(kit.event(name, cost + 1, at=books.at, **came))
+            assert refusal.value.field == "[0].data.cost"
+            assert books.settle(kit.event(name, cost, at=books.at, **came)) == (1, 0)
             promised.pop(name, None)
             paid[name] = cost
+        check_bound()
     while books.sweep():
         pass
     totals = books.store.totals()
@@ -367,6 +436,5 @@ def test_after_any_history_the_sums_are_those_of_a_plain_account_book(open_books
     assert sum(totals.spent.values()) == sum(paid.values())
     assert sum(totals.late.values()) == sum(cost for name, cost in paid.items() if name in released)
     assert sum(totals.released.values()) == sum(released.values())
-    if not any(totals.late.values()):
-        assert sum(totals.outstanding.values()) + sum(totals.spent.values()) <= limit
+    check_bound()
     books.close()

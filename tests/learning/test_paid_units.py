@@ -1,0 +1,55 @@
+"""What an evaluation says of merchants who bring more units than the campaign's terms pay for."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shadowprice.campaign import Terms
+from shadowprice.graphs.snapshot import build_snapshot
+from shadowprice.learning.evaluate import evaluate
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.separate import SeparateModels
+
+LEVELS = (20, 60)
+SIZE = 600
+
+
+@pytest.fixture(scope="module")
+def data() -> TrainingSet:
+    rng = np.random.default_rng(0)
+    level = rng.integers(0, 2, SIZE)
+    shops = [f"m{number}" for number in range(SIZE)]
+    nodes = pd.DataFrame({"account_id": shops, "side": "merchant", "x_trait": rng.normal(size=SIZE)})
+    edges = pd.DataFrame({"src": [], "dst": [], "weight": [], "ts": pd.to_datetime([], utc=True)})
+    snapshot = build_snapshot(nodes, edges, pd.Timestamp("2026-01-01", tz="UTC"))
+    rows = pd.DataFrame(
+        {
+            "account_id": shops,
+            "partner_id": None,
+            "level": level,
+            "response": rng.poisson(4 * (0.5 + level)) / 4,
+            "propensity": 0.5,
+            "split": np.repeat(["train", "validation", "test"], SIZE // 3),
+            "snapshot_at": snapshot.at.timestamp() + 60.0,
+        }
+    )
+    nobody = {"merchant": rows[["account_id"]].head(5)}
+    return TrainingSet({"merchant": rows}, nobody, [snapshot], {"merchant": LEVELS}, {"merchant": ()})
+
+
+def test_the_share_of_the_units_that_is_paid_is_told_where_units_are_paid(data: TrainingSet) -> None:
+    model = SeparateModels.prepare({"merchant": "linear"}, {"merchant": LEVELS})
+    model.fit(data.snapshots, data.part("train"))
+
+    def found(terms: dict[str, Terms] | None) -> dict[str, float]:
+        metrics = evaluate(model, data, replications=2, terms=terms).sides["merchant"].metrics  # type: ignore[arg-type]
+        return {name: each.value for name, each in metrics.items()}
+
+    units = data.rows["merchant"].query("split == 'test'")["response"]
+    for most in (1, 2):
+        shown = found({"merchant": Terms(levels=LEVELS, most_units=most)})["paid_units"]
+        assert shown == pytest.approx(units.clip(upper=most).sum() / units.sum())
+        assert 0.5 < shown < 1
+    assert found({"merchant": Terms(levels=LEVELS, most_units=100)})["paid_units"] == 1
+    assert "paid_units" not in found({"merchant": Terms(levels=LEVELS, cost_basis="on_grant")})
+    assert "paid_units" not in found(None)

@@ -1,0 +1,148 @@
+"""Books that an earlier release has written: they are opened, read and settled as if nothing had happened.
+
+``old/`` holds the books of one campaign as the releases before ``most_units`` kept them: a sqlite file of schema 2 as
+SQL, and the keys of layout 1 as the commands that make them. Its merchants are paid on response; a promise had its
+face value reserved, and one of them was paid for two and a half units.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import redis
+
+from serving.ledger.opening import open_store
+from serving.ledger.sqlite.backup import audit, backup
+from serving.ledger.sqlite.store import SqliteStore
+from shadowprice.campaign import Terms
+from shadowprice.errors import Conflict, InvalidInput, ShadowpriceError
+
+OLD = Path(__file__).parent / "old"
+REQUESTS = [
+    *("expired", "merchant-expired", "open", "paid", "returned"),
+    *("merchant-open", "merchant-paid", "second", "refused"),
+]
+
+
+@pytest.fixture
+def kept(kit):
+    """The campaign of the old books, as it stands in a file of today that says that three units are paid."""
+    terms = {"customer": Terms(levels=(0, 50, 130)), "merchant": Terms(levels=(20, 60), most_units=3)}
+    return kit.campaign(name="kept", sides=terms, limit=1000, authorisation_ttl_hours=2.0)
+
+
+@pytest.fixture
+def old_file(tmp_path):
+    path = tmp_path / "ledger.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript((OLD / "schema-2.sql").read_text())
+        database.execute("PRAGMA journal_mode = WAL")
+    return path
+
+
+@pytest.fixture
+def old_redis(durable_redis):
+    """A Redis with the old books, and no others of that campaign."""
+    with redis.Redis.from_url(durable_redis.url) as client:
+        for key in client.scan_iter("ledger:*{kept}*"):
+            client.delete(key)
+        for command in json.loads((OLD / "layout-1.json").read_text()):
+            client.execute_command(*command)
+        yield client
+
+
+def settle_what_is_there(books, kit):
+    totals = books.store.totals()
+    assert totals.authorised == {"customer": 410, "merchant": 140}
+    assert totals.outstanding == {"customer": 180, "merchant": 60}
+    assert totals.spent == {"customer": 180, "merchant": 50}
+    assert (totals.released["merchant", "expired"], totals.released["customer", "returned"]) == (60, 50)
+    decisions = books.store.decisions_after(0, 100)
+    assert [(row.request_id, row.most_units) for row in decisions] == [(name, 1) for name in REQUESTS]
+    books.at += timedelta(hours=2.5)
+    # The old promise had one unit reserved, whatever the terms say now.
+    with pytest.raises(ShadowpriceError, match="most_units = 1 are paid") as refusal:
+        books.settle(kit.event("merchant-open", 120, response=2.0, at=books.at))
+    assert (refusal.value.field, refusal.value.status) == ("[0].data.cost", 422)
+    told_again = kit.event("paid", 130, at=books.at)
+    assert books.settle(kit.event("merchant-open", 60, response=2.0, at=books.at), told_again) == (1, 1)
+    assert books.release("open") == (1, 0)
+    assert books.money() == (130, 290)
+    # A new one has three, and the refusal counts them.
+    wanted = [kit.item(f"new-{number}", side="merchant") for number in range(4)]
+    assert [each.decision.incentive for each in books.authorise(*wanted)] == [60, 60, 60, 0]
+    assert books.money() == (130 + 3 * 180, 290)
+    assert books.settle(kit.event("new-0", 180, response=4.0, at=books.at)) == (1, 0)
+    books.at += timedelta(hours=2)
+    assert books.sweep() == 3
+    assert books.money() == (0, 470)
+
+
+def test_a_sqlite_file_of_schema_2_goes_on(kit, kept, old_file):
+    books = kit.books(SqliteStore(old_file, kept), kept)
+    settle_what_is_there(books, kit)
+    books.close()
+    audit(old_file)
+    SqliteStore(old_file, kept).close()
+
+
+def test_a_file_brought_up_has_the_tables_of_a_new_one(kept, old_file, tmp_path):
+    def shape(path):
+        with closing(sqlite3.connect(path)) as database:
+            names = [name for (name,) in database.execute("SELECT name FROM sqlite_schema ORDER BY name")]
+            checks = "SELECT COUNT(*) FROM sqlite_schema WHERE sql LIKE '%CHECK (reserved > 0)%'"
+            return (
+                {name: database.execute(f"PRAGMA table_info({name})").fetchall() for name in names},
+                database.execute(checks).fetchone(),
+            )
+
+    SqliteStore(old_file, kept).close()
+    SqliteStore(tmp_path / "new.db", kept).close()
+    assert shape(old_file) == shape(tmp_path / "new.db")
+
+
+def test_a_file_of_another_campaign_is_not_brought_up(kept, old_file):
+    before = old_file.read_bytes()
+    with pytest.raises(Conflict, match="its campaign is 'kept', not 'spring'"):
+        SqliteStore(old_file, replace(kept, name="spring"))
+    assert old_file.read_bytes() == before
+
+
+def test_a_file_of_schema_2_is_copied_by_its_own_release(old_file, tmp_path):
+    with pytest.raises(InvalidInput, match="its schema is '2', not '3'"):
+        backup(old_file, tmp_path / "copy.db")
+    assert not (tmp_path / "copy.db").exists()
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["layout noted", "layout not noted yet"])
+def test_books_of_layout_1_in_redis_go_on(kit, kept, old_redis, durable_redis, tmp_path, noted):
+    if not noted:
+        old_redis.delete("ledger:{kept}:layout")
+    books = kit.books(open_store(kept, tmp_path, durable_redis.url), kept)
+    settle_what_is_there(books, kit)
+    before = books.store.totals()
+    books.close()
+    again = kit.books(open_store(kept, tmp_path, durable_redis.url), kept)
+    assert again.store.totals() == before
+    again.close()
+
+
+def test_a_ledger_of_layout_1_that_still_runs_promises_nothing_more(kept, old_redis, durable_redis, tmp_path):
+    assert old_redis.hget("ledger:1:{kept}:decision", "open") is not None
+    open_store(kept, tmp_path, durable_redis.url).close()
+    # The first thing that each of its scripts does, and its reading of the sums.
+    for command in (
+        ("HGET", "decision", "open"),
+        ("HGET", "event", "shop\nof-paid"),
+        ("HEXISTS", "outcome", "paid"),
+        ("ZRANGEBYSCORE", "promise", "-inf", "0"),
+        ("HGETALL", "sums"),
+    ):
+        with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
+            old_redis.execute_command(command[0], f"ledger:1:{{kept}}:{command[1]}", *command[2:])
