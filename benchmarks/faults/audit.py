@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.faults.load import Witness
 from serving.ledger.log import LogWriter
-from serving.ledger.store import OutcomeRow, Store
+from serving.ledger.store import Store
 from shadowprice.campaign import Campaign
 from shadowprice.pacing.served import read_log
 
@@ -49,8 +49,9 @@ def audit(store: Store, campaign: Campaign, witness: Witness, highest: int, log_
     booked = {row.request_id: row.cost for row in outcomes}
     totals = store.totals()
     spent, outstanding = sum(totals.spent.values()), sum(totals.outstanding.values())
-    open_promises = sum(row.incentive for row in decisions if row.request_id not in booked)
-    released = sum(totals.released.values()) - _released_and_captured(outcomes, kept)
+    reserved = {row.request_id: row.reserved for row in decisions}
+    open_promises = sum(amount for name, amount in reserved.items() if name not in booked)
+    released = sum(totals.released.values()) - sum(reserved[row.request_id] for row in outcomes if row.late)
     LogWriter(store, log_dir).write()
     log = read_log(log_dir)
     told_in_log = zip(log.decisions["level"], log.decisions["incentive"], strict=True)
@@ -75,10 +76,6 @@ def audit(store: Store, campaign: Campaign, witness: Witness, highest: int, log_
         + abs(len(paid) - len(booked)),
         refusals=sum(witness.refused.values()),
     )
-
-
-def _released_and_captured(outcomes: Sequence[OutcomeRow], kept: dict[str, tuple[int, int]]) -> int:
-    return sum(kept[row.request_id][1] for row in outcomes if row.late)
 
 
 def _all(after: Callable[[int, int], list[Row]]) -> list[Row]:

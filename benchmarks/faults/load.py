@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections import Counter
@@ -11,12 +12,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import Event, Lock, Thread
 
-from benchmarks.faults.stage import LEVELS
+from benchmarks.faults.stage import LEVELS, MOST_UNITS
 from serving.client import LedgerClient, Outcome
 from serving.ledger_client import Authoriser, Proposals
+from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import ShadowpriceError, Unavailable
 
 REST_SECONDS = 0.01
+UNITS = (0.0, 0.5, 1.0, 2.5, MOST_UNITS + 1.0)
+"""What a merchant may bring, more than is paid for among it."""
 SOURCE = "faults"
 
 
@@ -103,7 +107,7 @@ class _Caller:
         """Ask for what failed before and for something new, at times for something old; then report."""
         while len(self.pending) < self.dice.randint(1, 4):
             self.serial += 1
-            self.pending.append(f"caller-{self.number}-request-{self.serial}")
+            self.pending.append(f"{SIDES[self.serial % 2]}-{self.number}-{self.serial}")
         asked = self.pending[:4] + (self.dice.sample(self.mine, 1) if self.mine and self.dice.random() < 0.3 else [])
         told = self.runner.run(self.authoriser.authorise(self._proposals(asked), model_version="m", price_version=1))
         for request_id, level, incentive in zip(told.request_id, told.level, told.incentive, strict=True):
@@ -121,7 +125,7 @@ class _Caller:
         return Proposals(
             request_id=request_ids,
             account_id=[f"account-{self.number}"] * n,
-            side=["customer"] * n,
+            side=[_side(request_id) for request_id in request_ids],
             level=levels,
             incentive=[LEVELS[level] for level in levels],
             response=[0.5] * n,
@@ -135,15 +139,17 @@ class _Caller:
 
     def _plan_report(self, request_id: str, incentive: int) -> None:
         if self.dice.random() < 0.8:
-            redeemed = self.dice.random() < 0.3
-            self.reports.append(
-                Outcome(
-                    request_id=request_id,
-                    cost=incentive if redeemed else 0,
-                    observed_at=datetime.now(UTC),
-                    redeemed=redeemed,
+            now = datetime.now(UTC)
+            if _side(request_id) == "customer":
+                redeemed = self.dice.random() < 0.3
+                came = Outcome(
+                    request_id=request_id, cost=incentive if redeemed else 0, observed_at=now, redeemed=redeemed
                 )
-            )
+            else:
+                units = self.dice.choice(UNITS)
+                paid = math.ceil(incentive * min(units, MOST_UNITS))
+                came = Outcome(request_id=request_id, cost=paid, observed_at=now, response=units)
+            self.reports.append(came)
         elif incentive and self.dice.random() < 0.5:
             self.ledger.release(self.campaign, [request_id])
             self.witness.released.add(request_id)
@@ -158,3 +164,7 @@ class _Caller:
             with self.witness.lock:
                 self.witness.captured |= {report.request_id: report.cost for report in self.reports}
         self.reports.clear()
+
+
+def _side(request_id: str) -> Side:
+    return "customer" if request_id.startswith("customer") else "merchant"

@@ -21,6 +21,7 @@ from serving.ledger.store import Store
 from shadowprice.campaign import Budget, Campaign, Terms
 
 LEVELS = (0, 50, 130)
+MOST_UNITS = 3
 DISK_BYTES = 24 * 2**20
 READY_SECONDS = 180.0
 
@@ -36,7 +37,7 @@ class Stage:
         self.kind, self.mounted, self.disk = kind, mounted, disk
         self.campaign = Campaign(
             name="faults",
-            sides={"customer": Terms(levels=LEVELS)},
+            sides={"customer": Terms(levels=LEVELS), "merchant": Terms(levels=LEVELS, most_units=MOST_UNITS)},
             budget=Budget(limit=limit),
             starts_at=datetime(2024, 5, 1, tzinfo=UTC),
         )
