@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import tempfile
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -58,6 +61,7 @@ def run(cells: Cells, quick: bool = False) -> dict[str, Any]:
             if server:
                 server.stop()
         found["fdatasync"] = cells.of("fdatasync", partial(_sync_milliseconds, folder))
+        found["sqlite's log"] = cells.of("sqlite's log", partial(_log_bytes, folder))
     for name, figures in found.items():
         print(f"{name:22}", "  ".join(f"{key} {value:,.2f}" for key, value in figures.items()))
     return found
@@ -93,6 +97,31 @@ def _batch(request_id: str) -> Authorizations:
         reason=["optimal"],
     )
     return Authorizations(campaign=CAMPAIGN.name, model_version="m", price_version=1, items=items)
+
+
+def _log_bytes(folder: Path) -> dict[str, float]:
+    """What a commit of one decision, or of a hundred, appends to the write-ahead log of books of 10,000."""
+    path, found = folder / "log.db", {}
+    log = path.with_name(f"{path.name}-wal")
+    store = open_store(CAMPAIGN, path)
+
+    def decide(count: int) -> None:
+        now = datetime.now(UTC)
+        wanted = [entry for _ in range(count) for entry in entries(CAMPAIGN, _batch(str(uuid.uuid4())), now)]
+        store.authorise(wanted, 10**12, microseconds(now)).result()
+
+    try:
+        for _ in range(10):
+            decide(1000)
+        for count in (1, 100):
+            with closing(sqlite3.connect(path)) as database:
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            for _ in range(10):
+                decide(count)
+            found[f"kb_per_commit_of_{count}"] = log.stat().st_size / 10 / 1e3
+    finally:
+        store.close()
+    return found
 
 
 def _sync_milliseconds(folder: Path) -> dict[str, float]:

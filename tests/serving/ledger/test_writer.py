@@ -4,11 +4,13 @@ import os
 import sqlite3
 import threading
 from concurrent.futures import wait
+from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
 
 from serving.ledger.sqlite.database import claim, create, open_for_reading
+from serving.ledger.sqlite.store import SqliteStore
 from serving.ledger.sqlite.writer import Writer
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import Conflict, NotFound, Unavailable
@@ -111,6 +113,26 @@ def test_a_database_that_cannot_be_written_makes_callers_wait_for_another_day(pa
     blocker.close()
     assert writer.submit(put("k")).result(30) == "k"
     writer.close()
+
+
+def test_a_lone_decision_writes_few_kilobytes_and_an_old_files_pages_stay_as_they_are(kit, tmp_path):
+    campaign = kit.campaign()
+    for name, page in (("new.db", 1024), ("old.db", 4096)):
+        path = tmp_path / name
+        if name == "old.db":
+            with closing(sqlite3.connect(path)) as database:
+                database.execute("PRAGMA page_size = 4096")
+                database.execute("PRAGMA journal_mode = WAL")
+        books = kit.books(SqliteStore(path, campaign), campaign)
+        log = tmp_path / f"{name}-wal"
+        with closing(sqlite3.connect(path)) as database:
+            assert database.execute("PRAGMA page_size").fetchone() == (page,)
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        for number in range(10):
+            books.authorise(kit.item(f"r{number}"))
+        # Six trees: decisions and their two indices, promises and their index, the sums.
+        assert 6 * page <= log.stat().st_size / 10 <= 8 * page
+        books.close()
 
 
 def test_a_file_belongs_to_one_campaign_and_one_process(path):
