@@ -91,6 +91,9 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
         runs = {"service": played, **run_policies(setting)}
         shocked = run_policies(replace(setting, day=day({NOON: 2.0})))
 
+    prices, damaged = solver.prices.history(campaign.name)
+    for reason in damaged:
+        print(f"  passed over: {reason}", flush=True)
     found = CampaignDay(
         dataset=dataset,
         training=training,
@@ -99,7 +102,8 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
         runs=runs,
         shocked=shocked,
         exploration=explored(campaign, setting.model, played),
-        prices=[solver.prices.read(campaign.name, number) for number in solver.prices.versions(campaign.name)],
+        prices=prices,
+        damaged=damaged,
         solve_seconds={found.record.version: found.seconds for _, found in played.prices},
         single_seconds=service.single_seconds,
         call_seconds=service.call_seconds,

@@ -83,6 +83,12 @@ class PriceStore:
         """Every sound record, the newest first; what is damaged is passed over."""
         return (found for found in self._newest_first(campaign) if isinstance(found, PriceRecord))
 
+    def history(self, campaign: str) -> tuple[list[PriceRecord], list[str]]:
+        """Every sound record, the oldest first, and what is wrong with each file that is none."""
+        found = list(self._newest_first(campaign))[::-1]
+        records = [each for each in found if isinstance(each, PriceRecord)]
+        return records, [str(each) for each in found if isinstance(each, PriceRejected)] + self.strays(campaign)
+
     def next_version(self, campaign: str) -> int:
         """The number that the next price must have: one above the newest file's, sound or not."""
         return max(self.versions(campaign), default=0) + 1

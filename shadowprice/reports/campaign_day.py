@@ -12,6 +12,7 @@ import numpy as np
 
 from shadowprice.campaign import Campaign
 from shadowprice.datasets.registry import Dataset
+from shadowprice.errors import PriceRejected
 from shadowprice.evaluation.intervals import Estimate
 from shadowprice.learning.outcome_model import truth_note
 from shadowprice.learning.training_set import TrainingSet
@@ -33,7 +34,8 @@ class CampaignDay:
     runs           policy → the day; needs ``service``, ``hourly``, ``static``, ``hindsight``, ``hindsight_model``
     shocked        the same in process, with twice the requests at noon
     exploration    what uniform draws cost and bought
-    prices         every price of the day, oldest first
+    prices         every price of the day that can be read, oldest first
+    damaged        what is wrong with the files of those that cannot
     solve_seconds  price version → how long its solve took
     single_seconds of every call with one request
     call_seconds   of all calls together
@@ -49,12 +51,17 @@ class CampaignDay:
     shocked: Mapping[str, Replay]
     exploration: ExplorationReport
     prices: Sequence[PriceRecord]
+    damaged: Sequence[str]
     solve_seconds: Mapping[int, float]
     single_seconds: Sequence[float]
     call_seconds: float
     requests: int
     errors: int
     seconds: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        if not self.prices:
+            raise PriceRejected(f"campaign {self.campaign.name!r} has no price that can be read: {list(self.damaged)}")
 
     @property
     def rows(self) -> dict[str, int]:
@@ -124,6 +131,7 @@ class CampaignDay:
             notes=(
                 f"The replay is simulated: arrivals {ARRIVALS}; outcomes {outcomes}.",
                 *shown.exploration_notes(self.exploration),
+                *(f"A price is missing in this report: {reason}." for reason in self.damaged),
                 *self.evaluation.notes,
             ),
         )

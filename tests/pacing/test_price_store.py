@@ -181,6 +181,20 @@ def test_a_damaged_newest_price_is_refused_by_name_and_skipped_only_on_request(
     assert [kept.version for kept in store.sound("spring")] == [3, 1]
 
 
+def test_the_history_has_every_sound_price_and_names_the_files_that_are_none(store: PriceStore) -> None:
+    records = [store.publish(record(version)) for version in range(1, 6)]
+    folder = store.root / "spring"
+    (folder / "0000000002.json").write_text("{")
+    (folder / "0000000005.json").write_bytes((folder / "0000000004.json").read_bytes())
+    (folder / "notes.json").write_text("{}")
+    found, damaged = store.history("spring")
+    assert found == [records[0], records[2], records[3]]
+    named = ["notes.json", "0000000002.json", "0000000005.json"]
+    assert len(damaged) == 3
+    assert all(any(name in reason for reason in damaged) for name in named)
+    assert store.history("autumn") == ([], [])
+
+
 def test_with_nothing_sound_there_is_no_verified_price(store: PriceStore) -> None:
     store.publish(record(1))
     (store.root / "spring" / "0000000001.json").write_text("{}")
