@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shadowprice.campaign import Terms
+from shadowprice.campaign import Budget, Terms
 from shadowprice.errors import InvalidInput, NotCertified, NotFound, Unavailable
-from shadowprice.pacing.compare import Setting
+from shadowprice.pacing.compare import Setting, run_pacer
 from shadowprice.pacing.day import Day
+from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.outcomes import NOTHING, OutcomeModel, Outcomes
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.policies import Books, PricedPolicy, Pricing
@@ -228,6 +229,32 @@ def test_merchants_who_bring_several_units_do_not_overspend_either(make_setting:
     assert max(committed) <= campaign.budget.limit
     assert run.outcomes.cost.sum() <= campaign.budget.limit
     assert sum(system.books.outstanding.values()) == 0
+
+
+def test_a_price_that_is_too_high_because_units_are_not_paid_is_put_right_during_the_day(
+    make_setting: MakeSetting,
+) -> None:
+    setting = make_setting(seed=1, requests=12_000)
+    terms = Terms(levels=setting.campaign.terms("merchant").levels, most_units=1)
+    campaign = replace(setting.campaign, sides={"merchant": terms}, budget=Budget(limit=4000 * 15))
+    truth = {"merchant": setting.outcomes.truth["merchant"]}
+    setting = replace(
+        setting,
+        campaign=campaign,
+        day=setting.day.take(np.flatnonzero(setting.day.side == "merchant")),
+        outcomes=replace(setting.outcomes, campaign=campaign, truth=truth),
+        model=truth,
+        forecast=Forecast({"merchant": setting.forecast.expected["merchant"]}),
+        history={"merchant": setting.history["merchant"]},
+    )
+    closing, static = (run_pacer(setting, make_pacer(name), hard_stop=True) for name in ("closing", "static"))
+    paid = np.minimum(closing.outcomes.response, 1).sum() / closing.outcomes.response.sum()
+    assert paid < 0.8
+    # Nobody told the model: static believes its curves and leaves money, closing learns what is really paid.
+    assert static.outcomes.cost.sum() < 0.85 * campaign.budget.limit
+    assert 0.99 * campaign.budget.limit < closing.outcomes.cost.sum() <= campaign.budget.limit
+    assert closing.prices[-1][1].record.spend_ratio < 0.8
+    assert closing.outcomes.expected_response.sum() > 1.02 * static.outcomes.expected_response.sum()
 
 
 def test_the_hard_stop_holds_within_one_batch_whatever_is_redeemed(make_setting: MakeSetting) -> None:
