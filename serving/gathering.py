@@ -15,6 +15,9 @@ AnswerAll = Callable[[Sequence[Requests]], Awaitable[Sequence[Outcome]]]
 
 AT_ONCE = 3
 """Gatherings in flight: while one waits for the ledger, another decides."""
+ENOUGH = 32
+"""Requests for which another gathering begins beside those in flight: shared by fewer, what it costs itself outweighs
+what it does for them."""
 MAX_WAITING = 20_000
 """Requests that may wait; more are refused, since their callers would have given up before their turn."""
 
@@ -26,19 +29,24 @@ class Gatherer:
 
     Reading features, deciding and authorising cost nearly as much for one request as for fifty. So when
     a gathering may begin it takes all calls that wait, as the ledger's writer takes jobs: alone, a call
-    waits for nobody; under load, the work per call falls.
+    waits for nobody; under load, the work per call falls. What arrives while gatherings are in flight
+    waits for the end of one, or until it is enough for another. Were every call handed out that finds a
+    place free, calls that arrive one by one would stay alone however many they are: answering each
+    keeps the loop from reading the next.
 
     answer_all  answers calls together; several of it may be under way
     most        requests of all calls of one gathering, at most; a longer call goes alone
     at_once     gatherings under way
+    enough      requests that begin another beside those under way
     """
 
-    def __init__(self, answer_all: AnswerAll, most: int, at_once: int = AT_ONCE) -> None:
+    def __init__(self, answer_all: AnswerAll, most: int, at_once: int = AT_ONCE, enough: int = ENOUGH) -> None:
         self._answer_all = answer_all
         self._most = most
         self._waiting: deque[Call] = deque()
         self._requests = 0
-        self._idle = at_once
+        self._at_once = at_once
+        self._enough = enough
         self._due = False
         self._under_way: set[asyncio.Task[None]] = set()
 
@@ -54,34 +62,39 @@ class Gatherer:
         future: asyncio.Future[Answers] = loop.create_future()
         self._waiting.append((requests, future))
         self._requests += len(requests)
-        if self._idle and not self._due:
+        if self._may_begin() and not self._due:
             # Not at once: what else has arrived by now is read first, and goes along.
             self._due = True
             loop.call_soon(self._hand_out, loop)
         return await future
 
+    def _may_begin(self) -> bool:
+        going = len(self._under_way)
+        return bool(self._waiting) and (not going or (going < self._at_once and self._requests >= self._enough))
+
     def _hand_out(self, loop: asyncio.AbstractEventLoop) -> None:
         self._due = False
-        while self._idle and self._waiting:
+        while self._may_begin():
             calls = [self._waiting.popleft()]
             size = len(calls[0][0])
             while self._waiting and size + len(self._waiting[0][0]) <= self._most:
                 calls.append(self._waiting.popleft())
                 size += len(calls[-1][0])
             self._requests -= size
-            self._idle -= 1
-            task = loop.create_task(self._gathering(loop, calls))
+            task = loop.create_task(self._gathering(calls))
             self._under_way.add(task)
-            task.add_done_callback(self._under_way.discard)
+            task.add_done_callback(self._ended)
 
-    async def _gathering(self, loop: asyncio.AbstractEventLoop, calls: Sequence[Call]) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        self._hand_out(task.get_loop())
+
+    async def _gathering(self, calls: Sequence[Call]) -> None:
         outcomes: Sequence[Outcome]
         try:
             outcomes = await self._answer_all([requests for requests, _ in calls])
         except Exception as error:  # a fault of ours: each caller is told
             outcomes = [error] * len(calls)
-        finally:
-            self._idle += 1
         for (_, future), outcome in zip(calls, outcomes, strict=True):
             if future.done():  # the caller went away; what was promised stands in the ledger
                 continue
@@ -89,4 +102,3 @@ class Gatherer:
                 future.set_exception(outcome)
             else:
                 future.set_result(outcome)
-        self._hand_out(loop)

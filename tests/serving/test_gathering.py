@@ -95,7 +95,7 @@ def test_several_gatherings_are_under_way_and_nothing_beyond_the_limit_waits():
         return await Echo()(calls)
 
     async def both():
-        gatherer = Gatherer(meets, most=1, at_once=2)
+        gatherer = Gatherer(meets, most=1, at_once=2, enough=1)
         return await asyncio.gather(gatherer.answer(call("a")), gatherer.answer(call("b")))
 
     assert asyncio.run(both()) == [["a-0"], ["b-0"]]
@@ -112,3 +112,59 @@ def test_several_gatherings_are_under_way_and_nothing_beyond_the_limit_waits():
             each.cancel()
 
     asyncio.run(crowd())
+
+
+class Slow:
+    """Answers with the size of the gathering, each when it is told to."""
+
+    def __init__(self):
+        self.sizes = []
+        self.go_on = asyncio.Semaphore(0)
+
+    async def __call__(self, calls):
+        self.sizes.append(len(calls))
+        await self.go_on.acquire()
+        return [len(calls)] * len(calls)
+
+
+async def turns(number=10):
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+def test_calls_that_arrive_one_by_one_wait_for_each_other_and_the_first_for_nobody():
+    async def arriving():
+        slow = Slow()
+        gatherer = Gatherer(slow, most=1000, at_once=3, enough=16)
+        calls = []
+        for number in range(15):
+            calls.append(asyncio.ensure_future(gatherer.answer(call(f"n{number}"))))
+            await turns()
+        assert slow.sizes == [1]
+        slow.go_on.release()
+        await turns()
+        assert slow.sizes == [1, 14]
+        slow.go_on.release()
+        return await asyncio.gather(*calls)
+
+    assert asyncio.run(arriving()) == [1, *[14] * 14]
+
+
+def test_another_gathering_begins_beside_one_when_enough_requests_wait():
+    async def arriving():
+        slow = Slow()
+        gatherer = Gatherer(slow, most=1000, at_once=3, enough=16)
+        calls = []
+        for number, size in enumerate((1, 10, 5, 1, 100, 100, 1)):
+            calls.append(asyncio.ensure_future(gatherer.answer(call(f"n{number}", size))))
+            await turns()
+        # The first; 10 + 5 + 1 are enough; so are 100; three are all there may be.
+        assert slow.sizes == [1, 3, 1]
+        for _ in range(4):
+            slow.go_on.release()
+            await turns()
+        return await asyncio.gather(*calls), slow.sizes
+
+    answers, sizes = asyncio.run(arriving())
+    assert sizes == [1, 3, 1, 2]
+    assert answers == [1, 3, 3, 3, 1, 2, 2]
