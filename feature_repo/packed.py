@@ -13,17 +13,17 @@ otherwise is an error, never a guess.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from threading import local
 from typing import Any
 
 import mmh3
 import numpy as np
-import redis
+import redis.asyncio
 import yaml
 from numpy.typing import NDArray
 
@@ -49,7 +49,7 @@ _NOBODY = ""
 class PackedReader:
     """Reads embeddings of one model from Redis; the same answers as :class:`feature_repo.online.OnlineReader`.
 
-    May be used from several threads, each of which keeps a connection of its own.
+    :meth:`fetch` is for one event loop and keeps its connections, :meth:`embeddings` for any thread that may wait.
 
     model_version  the model whose embeddings are read
     width          length D of an embedding
@@ -73,7 +73,7 @@ class PackedReader:
         self.model_version = model_version
         self.width = columns.embedding_width
         project, self._options = _connection(folder)
-        self._threads = local()
+        self._idle: list[Any] = []
         self._keys = {side: _key_parts(entity_key(side), project) for side in columns.sides}
         self._fields = {
             side: b"".join(
@@ -89,7 +89,7 @@ class PackedReader:
         for side in columns.sides:
             self.embeddings(side, [_NOBODY])
 
-    def embeddings(self, side: Side, account_ids: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    async def fetch(self, side: Side, account_ids: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """Embeddings of accounts, in their order; identifiers may repeat. One round trip.
 
         Returns:
@@ -100,6 +100,42 @@ class PackedReader:
             InvalidInput: the store has no such side.
             Unavailable: Redis does not answer, or not in the layout this reader knows.
         """
+        commands = self._commands(side, account_ids)
+        kept = self._idle.pop() if self._idle else None
+        if kept is not None:
+            try:
+                return self._found(side, await self._ask(kept, commands))
+            except redis.ConnectionError:
+                pass  # Redis may have been restarted since the last call; reading twice does no harm
+            except redis.RedisError as error:
+                raise _unread(error) from error
+        try:
+            return self._found(side, await self._ask(self._new_connection(), commands))
+        except redis.RedisError as error:
+            raise _unread(error) from error
+
+    def embeddings(self, side: Side, account_ids: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """As :meth:`fetch`, over a connection of its own, for a thread without an event loop."""
+
+        async def once() -> list[Any]:
+            connection = self._new_connection()
+            try:
+                return await _exchange(connection, commands)
+            finally:
+                await connection.disconnect()
+
+        commands = self._commands(side, account_ids)
+        try:
+            return self._found(side, asyncio.run(once()))
+        except redis.RedisError as error:
+            raise _unread(error) from error
+
+    async def close(self) -> None:
+        """Close what is kept, on the event loop of :meth:`fetch`."""
+        while self._idle:
+            await self._idle.pop().disconnect()
+
+    def _commands(self, side: Side, account_ids: Sequence[str]) -> list[bytes]:
         if side not in self._keys:
             raise InvalidInput(f"the feature store has no accounts of side {side!r}", field="side")
         before, after = self._keys[side]
@@ -109,11 +145,14 @@ class PackedReader:
             name = account_id.encode()
             key = b"%b%b%b%b" % (before, struct.pack("<I", len(name)), name, after)
             commands.append(b"*5\r\n$5\r\nHMGET\r\n$%d\r\n%b\r\n%b" % (len(key), key, fields))
+        return commands
+
+    def _found(self, side: Side, replies: Sequence[Any]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         rows: list[int] = []
         vectors: list[bytes] = []
         times: list[bytes] = []
         start = len(self._vector)
-        for row, (vector, computed, model) in enumerate(self._ask(b"".join(commands), len(commands))):
+        for row, (vector, computed, model) in enumerate(replies):
             if model != self._own:
                 continue
             if not (
@@ -131,41 +170,35 @@ class PackedReader:
             rows.append(row)
             vectors.append(vector[start:])
             times.append(computed[1:])
-        matrix = np.full((len(account_ids), self.width), np.nan, dtype=np.float32)
-        computed_at = np.full(len(account_ids), np.nan)
+        matrix = np.full((len(replies), self.width), np.nan, dtype=np.float32)
+        computed_at = np.full(len(replies), np.nan)
         if rows:
             matrix[rows] = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, self.width)
             computed_at[rows] = np.frombuffer(b"".join(times), dtype="<f8")
         return matrix, computed_at
 
-    def _ask(self, commands: bytes, replies: int) -> list[Any]:
-        connection = getattr(self._threads, "connection", None)
-        kept = connection is not None
-        if connection is None:
-            # A client of one connection: its pool knows how to authenticate and to speak TLS.
-            connection = redis.Redis(**self._options).connection_pool.make_connection()
-            self._threads.connection = connection
+    def _new_connection(self) -> Any:
+        # A client of one connection: its pool knows how to authenticate and to speak TLS.
+        pool: Any = redis.asyncio.Redis(**self._options).connection_pool
+        return pool.make_connection()
+
+    async def _ask(self, connection: Any, commands: Sequence[bytes]) -> list[Any]:
         try:
-            return _exchange(connection, commands, replies)
-        except redis.RedisError as error:
-            connection.disconnect()
-            # Redis may have been restarted since the last call; reading twice does no harm.
-            if kept and isinstance(error, redis.ConnectionError):
-                try:
-                    return _exchange(connection, commands, replies)
-                except redis.RedisError as again:
-                    connection.disconnect()
-                    error = again
-            raise Unavailable(f"Redis cannot be read: {error}") from error
+            replies = await _exchange(connection, commands)
+        except redis.RedisError:
+            await connection.disconnect(nowait=True)
+            raise
+        self._idle.append(connection)
+        return replies
 
 
-def _exchange(connection: Any, commands: bytes, replies: int) -> list[Any]:
-    connection.send_packed_command([commands], check_health=False)
-    found = [connection.read_response(disable_decoding=True) for _ in range(replies)]
-    refused = next((reply for reply in found if isinstance(reply, Exception)), None)
-    if refused is not None:
-        raise refused
-    return found
+async def _exchange(connection: Any, commands: Sequence[bytes]) -> list[Any]:
+    await connection.send_packed_command([b"".join(commands)], check_health=False)
+    return [await connection.read_response(disable_decoding=True) for _ in commands]
+
+
+def _unread(error: Exception) -> Unavailable:
+    return Unavailable(f"Redis cannot be read: {error}")
 
 
 def _connection(folder: Path) -> tuple[str, dict[str, Any]]:

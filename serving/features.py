@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +23,26 @@ logger = logging.getLogger("serving")
 ReaderName = Literal["sdk", "packed"]
 REMEMBERED = 50_000
 """Accounts of one generation of the memory."""
+STORE_SECONDS = 2.0
+"""An online store that takes longer counts as one that fails: who waits for it keeps others waiting."""
+
+Read = tuple[NDArray[np.float32], NDArray[np.float64]]
+"""Embeddings float32 (n, D) and the unix seconds (n,) they were computed at; NaN where unknown."""
 
 
 class EmbeddingReader(Protocol):
     """Where embeddings are read from, by several threads; :class:`feature_repo.online.OnlineReader` is the real one."""
 
-    def embeddings(self, side: Side, account_ids: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        """Embeddings float32 (n, D) and the unix seconds (n,) they were computed at; NaN where unknown."""
+    def embeddings(self, side: Side, account_ids: Sequence[str]) -> Read:
+        """What the store has of the accounts, in their order."""
+
+
+@runtime_checkable
+class LoopReader(EmbeddingReader, Protocol):
+    """A reader that an event loop can wait for; :class:`feature_repo.packed.PackedReader` is the real one."""
+
+    async def fetch(self, side: Side, account_ids: Sequence[str]) -> Read:
+        """As ``embeddings``."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +65,24 @@ class Embeddings:
         return Embeddings(self.matrix[index], self.known[index], self.computed_at[index], self.failed)
 
 
+Known = tuple[NDArray[np.float32], float]
+"""An embedding and when it was computed."""
+_Found = tuple[NDArray[np.float32], NDArray[np.float64], bool]
+"""As :data:`Read`, and whether the store failed."""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Accounts of one side; ``names`` has each once, ``kept`` what is remembered of it, ``missing`` who is not."""
+
+    side: Side
+    account_ids: Sequence[str]
+    names: list[str]
+    kept: list[Known | None]
+    missing: list[str]
+    now: float
+
+
 class Features:
     """Reads embeddings and never fails: what cannot be read is replaced by the default.
 
@@ -69,76 +102,93 @@ class Features:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._reader = reader
+        self._wait = reader.fetch if isinstance(reader, LoopReader) else partial(_on_a_thread, reader)
         self._default = default
         self._max_age = max_age_seconds
         self._clock = clock
-        self._recent: Recent[tuple[NDArray[np.float32], float]] | None = (
-            Recent(cache_seconds, REMEMBERED) if cache_seconds > 0 else None
-        )
+        self._recent: Recent[Known] | None = Recent(cache_seconds, REMEMBERED) if cache_seconds > 0 else None
         self._complained = -np.inf
 
-    def remembered(self, side: Side, account_ids: Sequence[str]) -> Embeddings | None:
-        """What :meth:`read` would give, where nobody must be waited for: all are remembered."""
-        now = self._clock()
-        if self._recent is None or any(self._recent.get((side, name), now) is None for name in account_ids):
-            return None
-        return self.read(side, account_ids)
+    async def fetch(self, side: Side, account_ids: Sequence[str]) -> Embeddings:
+        """As :meth:`read`, on an event loop, and for :data:`STORE_SECONDS` at most."""
+        asked = self._asked(side, account_ids)
+        if not asked.missing:
+            return self._complete(asked, None)
+        try:
+            async with asyncio.timeout(STORE_SECONDS):
+                read = await self._wait(side, asked.missing)
+            found = self._checked(side, read, len(asked.missing))
+        except Exception:  # as in _from_store
+            found = self._nothing(side, len(asked.missing))
+        return self._complete(asked, found)
 
     def read(self, side: Side, account_ids: Sequence[str]) -> Embeddings:
-        """Embeddings of ``account_ids``, which may repeat; each account is read once."""
-        now = self._clock()
-        unique = list(dict.fromkeys(account_ids))
-        matrix, computed_at, failed = self._look_up(side, unique, now)
-        default = self._default[side]
-        known: NDArray[np.bool_] = np.isfinite(matrix).all(axis=1) & (now - computed_at <= self._max_age)
-        if not known.all():
-            matrix = np.where(known[:, None], matrix, default).astype(np.float32, copy=False)
-            computed_at = np.where(known, computed_at, np.nan)
-        if len(unique) < len(account_ids):
-            place = {name: row for row, name in enumerate(unique)}
-            rows = [place[name] for name in account_ids]
-            matrix, known, computed_at = matrix[rows], known[rows], computed_at[rows]
-        return Embeddings(matrix, known, computed_at, failed)
+        """Embeddings of ``account_ids``, which may repeat; each account is read once. Waits for the store."""
+        asked = self._asked(side, account_ids)
+        return self._complete(asked, self._from_store(side, asked.missing) if asked.missing else None)
 
-    def _look_up(
-        self, side: Side, names: list[str], now: float
-    ) -> tuple[NDArray[np.float32], NDArray[np.float64], bool]:
-        """Embeddings and times of accounts, NaN where unknown, and whether the store failed."""
-        if self._recent is None:
-            return self._from_store(side, names)
-        kept = [self._recent.get((side, name), now) for name in names]
-        missing = [row for row, value in enumerate(kept) if value is None]
-        if len(missing) == len(names):
-            matrix, computed_at, failed = self._from_store(side, names)
+    def _asked(self, side: Side, account_ids: Sequence[str]) -> _Asked:
+        now = self._clock()
+        names = list(dict.fromkeys(account_ids))
+        kept = [None if self._recent is None else self._recent.get((side, name), now) for name in names]
+        missing = [name for name, value in zip(names, kept, strict=True) if value is None]
+        return _Asked(side, account_ids, names, kept, missing, now)
+
+    def _complete(self, asked: _Asked, found: _Found | None) -> Embeddings:
+        """What was kept and what was found of the others, with the default for who is unknown, one for each account."""
+        side, names, failed = asked.side, asked.names, False
+        if found is not None and len(asked.missing) == len(names):
+            matrix, computed_at, failed = found
         else:
-            matrix = np.full((len(names), self._default[side].size), np.nan, dtype=np.float32)
-            computed_at, failed = np.full(len(names), np.nan), False
-            for row, value in enumerate(kept):
+            matrix = np.empty((len(names), self._default[side].size), dtype=np.float32)
+            computed_at = np.empty(len(names))
+            for row, value in enumerate(asked.kept):
                 if value is not None:
                     matrix[row], computed_at[row] = value
-            if missing:
-                matrix[missing], computed_at[missing], failed = self._from_store(side, [names[row] for row in missing])
-        for row in missing:
-            if computed_at[row] == computed_at[row]:  # known
-                self._recent.put((side, names[row]), (matrix[row].copy(), float(computed_at[row])), now)
-        return matrix, computed_at, failed
+            if found is not None:
+                rows = [row for row, value in enumerate(asked.kept) if value is None]
+                matrix[rows], computed_at[rows], failed = found
+        if found is not None and self._recent is not None:
+            for name, vector, at in zip(asked.missing, *found[:2], strict=True):
+                if at == at:  # known
+                    self._recent.put((side, name), (vector.copy(), float(at)), asked.now)
+        known: NDArray[np.bool_] = np.isfinite(matrix).all(axis=1) & (asked.now - computed_at <= self._max_age)
+        if not known.all():
+            matrix = np.where(known[:, None], matrix, self._default[side]).astype(np.float32, copy=False)
+            computed_at = np.where(known, computed_at, np.nan)
+        if len(names) < len(asked.account_ids):
+            place = {name: row for row, name in enumerate(names)}
+            at_row = [place[name] for name in asked.account_ids]
+            matrix, known, computed_at = matrix[at_row], known[at_row], computed_at[at_row]
+        return Embeddings(matrix, known, computed_at, failed)
 
-    def _from_store(self, side: Side, names: list[str]) -> tuple[NDArray[np.float32], NDArray[np.float64], bool]:
-        shape = len(names), self._default[side].size
+    def _from_store(self, side: Side, names: list[str]) -> _Found:
         try:
-            matrix, computed_at = self._reader.embeddings(side, names)
-            if matrix.shape != shape:
-                raise ValueError(f"embeddings have shape {matrix.shape}, the model needs {shape}")
+            return self._checked(side, self._reader.embeddings(side, names), len(names))
         except Exception:  # a feature store fails in its own ways, and none of them may stop the answers
-            self._complain()
-            return np.full(shape, np.nan, dtype=np.float32), np.full(shape[0], np.nan), True
+            return self._nothing(side, len(names))
+
+    def _checked(self, side: Side, read: Read, accounts: int) -> _Found:
+        matrix, computed_at = read
+        shape = accounts, self._default[side].size
+        if matrix.shape != shape:
+            raise ValueError(f"embeddings have shape {matrix.shape}, the model needs {shape}")
         return matrix, computed_at, False
+
+    def _nothing(self, side: Side, accounts: int) -> _Found:
+        """In place of what could not be read, from where that was caught."""
+        self._complain()
+        return np.full((accounts, self._default[side].size), np.nan, np.float32), np.full(accounts, np.nan), True
 
     def _complain(self) -> None:
         # Once a second at most: the store may be down for thousands of requests.
         if time.monotonic() - self._complained >= 1.0:
             self._complained = time.monotonic()
             logger.exception("the feature store does not answer; deciding with the default embedding")
+
+
+async def _on_a_thread(reader: EmbeddingReader, side: Side, account_ids: Sequence[str]) -> Read:
+    return await asyncio.get_running_loop().run_in_executor(None, reader.embeddings, side, account_ids)
 
 
 def open_reader(folder: Path, model_version: str, name: ReaderName = "sdk") -> EmbeddingReader:

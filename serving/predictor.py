@@ -6,7 +6,6 @@ The curve is the head's, worth and cost are the campaign's, the choice is made b
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -43,7 +42,7 @@ class Current(Protocol):
 
 @dataclass(frozen=True)
 class Predictor:
-    """Decides for one campaign, on an event loop: only the feature store is waited for on a thread.
+    """Decides for one campaign, on an event loop.
 
     source                     price and model in force
     ledger                     what promises are authorised by
@@ -127,11 +126,7 @@ class Predictor:
         """The rows of one side that may be given something, what it would be, and whether the store failed."""
         terms, price, model = self.campaign.terms(side), in_force.price, in_force.model
         with self.metrics.stage("features"):
-            account_ids = [requests.account_id[row] for row in rows]
-            embeddings = model.features.remembered(side, account_ids)
-            if embeddings is None:
-                loop = asyncio.get_running_loop()
-                embeddings = await loop.run_in_executor(None, model.features.read, side, account_ids)
+            embeddings = await model.features.fetch(side, [requests.account_id[row] for row in rows])
         self.metrics.features_used(side, int((~embeddings.known).sum()), _oldest(embeddings.computed_at, now))
         allowed = allowed_by(model.heads[side], embeddings.matrix)
         if allowed is not None:

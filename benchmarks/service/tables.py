@@ -21,7 +21,7 @@ HEADS = (
 )
 STAGES = {
     "decode": "reading and checking the body",
-    "features": "features (remembered, or Redis on a thread)",
+    "features": "features (remembered, or asked of Redis)",
     "curve": "curve",
     "decide": "decision",
     "authorise": "the ledger's authorisation",

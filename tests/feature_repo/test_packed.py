@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 
@@ -16,6 +17,14 @@ from feature_repo.store import create
 from shadowprice.errors import InvalidInput, NotFound, Unavailable
 
 NAMES = ["a0", "a1", "ü" * 100, "with space", "", "nobody", "a" * 256, "45", "\r\n$3"]
+
+
+async def fetched(reader, *calls):
+    """The answers to several calls at once; who was kept is closed."""
+    try:
+        return await asyncio.gather(*(reader.fetch(*call) for call in calls))
+    finally:
+        await reader.close()
 
 
 def frame_of(names, width, model_seed, sides=("customer", "merchant")):
@@ -51,6 +60,10 @@ def test_it_reads_what_the_sdk_reads_of_what_the_sdk_wrote(redis_server, tmp_pat
             np.testing.assert_array_equal(found[0], expected[0])
             np.testing.assert_array_equal(found[1], expected[1])
             assert found[0].dtype == expected[0].dtype
+            both = asyncio.run(fetched(packed, (side, asked), (side, asked[::-1])))
+            for again, order in zip(both, (1, -1), strict=True):
+                np.testing.assert_array_equal(again[0], expected[0][::order])
+                np.testing.assert_array_equal(again[1], expected[1][::order])
             assert np.isfinite(found[1]).sum() == (len(asked) - 3 if model == "new" else 2)
 
 
@@ -77,6 +90,32 @@ def test_it_reconnects_and_says_when_it_cannot(redis_server, tmp_path):
         reader.embeddings("customer", ["a"])
     redis_server.start()
     assert np.isnan(reader.embeddings("customer", ["a"])[0]).all()
+
+
+def test_what_is_kept_for_an_event_loop_is_made_again_when_redis_is(redis_server, tmp_path):
+    columns = FeatureColumns(profile={"customer": ("x_age",)}, embedding_width=4, model_versions=("m",))
+    store = create(tmp_path / "features", columns, online="redis")
+    publish_embeddings(store, frame_of(["a"], 4, 0, ("customer",)), progress=False)
+    reader = PackedReader(tmp_path / "features", "m")
+
+    async def over_a_restart():
+        for _ in range(3):
+            assert np.isfinite((await reader.fetch("customer", ["a"]))[0]).all()
+        assert len(reader._idle) == 1
+        redis_server.stop()
+        with pytest.raises(Unavailable, match="Redis"):
+            await reader.fetch("customer", ["a"])
+        assert reader._idle == []
+        redis_server.start()
+        assert np.isnan((await reader.fetch("customer", ["a"]))[0]).all()
+        redis_server.stop()
+        redis_server.start()
+        assert np.isnan((await reader.fetch("customer", ["a"]))[0]).all()
+        with pytest.raises(InvalidInput, match="merchant"):
+            await reader.fetch("merchant", ["a"])
+        await reader.close()
+
+    asyncio.run(over_a_restart())
 
 
 def test_what_it_does_not_understand_is_an_error(redis_server, tmp_path):

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import asyncio
+import threading
+
 import numpy as np
 import pytest
 
+from serving import features as module
 from serving.features import Features, open_reader
 from serving.recent import Recent
 from shadowprice.errors import NotFound, Unavailable
@@ -89,3 +93,60 @@ def test_the_memory_is_bounded():
     assert sum(memory.get(number, 1.0) is not None for number in range(1000)) == 200
     assert [memory.get(number, 1.0) for number in (899, 900, 999)] == [899, 900, 999]
     assert memory.get(999, 10.0) is None
+
+
+class OnLoop(Counted):
+    """As the other, for an event loop; says which thread it ran on."""
+
+    async def fetch(self, side, account_ids):
+        self.thread = threading.current_thread()
+        if self.hangs:
+            await asyncio.sleep(60)
+        return self.embeddings(side, account_ids)
+
+    hangs = False
+
+
+class OnThread(Counted):
+    hangs = False
+
+    def embeddings(self, side, account_ids):
+        self.thread = threading.current_thread()
+        if self.hangs:
+            self.hangs.wait(60)
+        return super().embeddings(side, account_ids)
+
+
+@pytest.mark.parametrize(("kind", "on_loop"), [(OnLoop, True), (OnThread, False)])
+def test_on_an_event_loop_only_a_store_that_cannot_be_awaited_is_read_on_a_thread(kind, on_loop):
+    reader = kind()
+    features = Features(reader, DEFAULT, cache_seconds=5, clock=lambda: 1000.0)
+    names = ["3", "nobody", "4", "3"]
+    fetched = asyncio.run(features.fetch("customer", names))
+    assert (reader.thread is threading.main_thread()) == on_loop
+    read = Features(Counted(), DEFAULT, clock=lambda: 1000.0).read("customer", names)
+    for name in ("matrix", "known", "computed_at", "failed"):
+        np.testing.assert_array_equal(getattr(fetched, name), getattr(read, name))
+    reader.down = True
+    assert not asyncio.run(features.fetch("customer", ["4", "3"])).failed
+    failed = asyncio.run(features.fetch("customer", ["4", "5"]))
+    assert failed.failed
+    np.testing.assert_array_equal(failed.matrix, [[4, 4], [-1, -2]])
+
+
+@pytest.mark.parametrize(("kind", "hang"), [(OnLoop, True), (OnThread, threading.Event())])
+def test_a_store_that_hangs_is_given_up(kind, hang, monkeypatch):
+    monkeypatch.setattr(module, "STORE_SECONDS", 0.05)
+    reader = kind()
+    reader.hangs = hang
+
+    async def fetch():
+        try:
+            return await Features(reader, DEFAULT).fetch("customer", ["3"])
+        finally:
+            if hang is not True:
+                hang.set()
+
+    given_up = asyncio.run(asyncio.wait_for(fetch(), 30))
+    assert given_up.failed
+    assert given_up.matrix.tolist() == [[-1, -2]]
