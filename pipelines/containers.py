@@ -1,18 +1,18 @@
 """Steps of a pipeline on this machine, each in a container of the project's image, hardened as the chart's pods are.
 
 They run on whatever ``DOCKER_HOST`` names: dockerd, or ``podman system service``. Resources, secrets and mounts of a
-cluster do not apply. The container is removed as it ends, and its exit status may be gone with it: a failed step is
-then known by what it has not written.
+cluster do not apply.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from kfp import local
+from kfp.local import docker_task_handler
 
 from shadowprice.errors import InvalidInput, MissingExtra
 
@@ -51,4 +51,28 @@ def in_containers(root: Path, arguments: Mapping[str, Any]) -> local.DockerRunne
     mounts = [Mount(str(workspace), str(workspace), type="bind")]
     if data := arguments.get("data"):
         mounts.append(Mount(str(data), str(data), type="bind", read_only=True))
+    docker_task_handler.run_docker_container = run_container
     return local.DockerRunner(user=f"{owner.st_uid}:{owner.st_gid}", mounts=mounts, **HARDENED)
+
+
+def run_container(client: Any, image: str, command: Sequence[str], volumes: Mapping[str, Any], **given: Any) -> int:
+    """Run a container to its end, print what it says and return its exit status; nothing of it stays.
+
+    Kubeflow's own function has the daemon remove a container as it ends, and takes one that is gone before it was
+    asked for its status for a success: a step that fails at once would have succeeded. This one stands in its place.
+
+    Args:
+        client: of Docker's API.
+        image: pulled where it is not there.
+        command, volumes, given: as of ``client.containers.run``.
+
+    Raises:
+        docker.errors.DockerException: it could not be started, or somebody removed it before it ended.
+    """
+    container = client.containers.run(image, list(command), detach=True, volumes=volumes, **given)
+    try:
+        for part in container.logs(stream=True):
+            print(part.decode(errors="replace"), end="")
+        return int(container.wait()["StatusCode"])
+    finally:
+        container.remove(force=True)

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -125,6 +126,8 @@ def main() -> None:
     if given.containers:
         from pipelines.containers import in_containers
 
+        # A container outlives who waits for it, unless that one removes it as it goes.
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         paths = {name: str(Path(given.arguments[name]).resolve()) for name in PATHS if given.arguments.get(name)}
         given.arguments |= paths
         runner = in_containers(root, given.arguments)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from typing import Any
 import httpx
 import machine
 import pytest
-from containers import BASE, BUILDER, ROOT, USER, Container, Pods, command
+from containers import BASE, BUILDER, ROOT, USER, Container, Pods, command, price_of
 
 from pipelines.local import run
+from shadowprice.price import PriceRecord
 
 ASKED = "SHADOWPRICE_TEST_IMAGES"
 TRAINING = {
@@ -36,15 +38,28 @@ mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work all
 """What podman asks of a machine: namespaces, and a file system over another."""
 
 
+def role_of(item: pytest.Item) -> str:
+    """What has to be asked for to run a test; empty for one that runs no container."""
+    fixtures = getattr(item, "fixturenames", ())
+    if not item.path.is_relative_to(Path(__file__).parent) or "tools" not in fixtures:
+        return ""
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return "pipeline" if "pipeline_image" in fixtures or parameters.get("role") == "pipeline" else "serving"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     asked = os.environ.get(ASKED, "").split()
     for item in items:
-        fixtures = getattr(item, "fixturenames", ())
-        if not item.path.is_relative_to(Path(__file__).parent) or "tools" not in fixtures:
-            continue
-        role = "pipeline" if "pipeline_image" in fixtures else "serving"
-        if role not in asked:
+        role = role_of(item)
+        if role and role not in asked:
             item.add_marker(pytest.mark.skip(reason=f"make test-images runs it ({ASKED} names no {role})"))
+    items.sort(key=turn)
+
+
+def turn(item: pytest.Item) -> tuple[bool, bool]:
+    """The largest image is built last, and the others while a model is trained beside them."""
+    role = role_of(item)
+    return role == "pipeline", not (role and "trained" in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")
@@ -68,25 +83,42 @@ def tools(tmp_path_factory: pytest.TempPathFactory, missing: Callable[[str], Any
 
 
 @pytest.fixture(scope="session")
-def built(tools: None) -> Callable[[str], str]:
-    """Builds the image of a role, or takes it from the layers that are there, and gives its name."""
+def building(tools: None) -> Iterator[Callable[[str], Future[str]]]:
+    """Starts to build the image of a role, or of the base that they run on, beside what the tests do; one at a time.
+
+    Even where no layer is made again, buildah reads all that is copied to find that out: an image is built once.
+    """
+    with ThreadPoolExecutor(1) as worker:
+        base = worker.submit(make_base)
+
+        def build(role: str) -> str:
+            options = ["--base", base.result(), "--builder", os.environ.get("BUILDER") or BUILDER, "--tool=buildah"]
+            return command(sys.executable, str(ROOT / "images" / "build.py"), role, *options).strip().splitlines()[-1]
+
+        @cache
+        def start(role: str) -> Future[str]:
+            return base if role == "base" else worker.submit(build, role)
+
+        yield start
+
+
+def make_base() -> str:
+    """The image that the images run on, which can run here."""
     if not (os.environ.get("BASE") and os.environ.get("BUILDER")):
         command(str(ROOT / "images" / "debian.sh"))
-    base, builder = os.environ.get("BASE") or BASE, os.environ.get("BUILDER") or BUILDER
+    base = os.environ.get("BASE") or BASE
     refused = subprocess.run(
         ["podman", "run", "--rm", "--network=none", base, "true"], capture_output=True, text=True, check=False
     )
     if refused.returncode:
         pytest.skip(f"this machine lets no container run: {refused.stderr.strip()[-500:]}")
+    return base
 
-    # Even where no layer is made again, buildah reads all that is copied to find that out.
-    @cache
-    def build(role: str) -> str:
-        script = str(ROOT / "images" / "build.py")
-        done = command(sys.executable, script, role, "--base", base, "--builder", builder, "--tool=buildah")
-        return done.strip().splitlines()[-1]
 
-    return build
+@pytest.fixture(scope="session")
+def built(building: Callable[[str], Future[str]]) -> Callable[[str], str]:
+    """Waits for the image of a role and gives its name."""
+    return lambda role: building(role).result()
 
 
 @pytest.fixture(scope="session")
@@ -105,11 +137,26 @@ def pipeline_image(built: Callable[[str], str]) -> str:
 
 
 @pytest.fixture(scope="session")
-def trained(tools: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace as a training run on this machine leaves it, without a price."""
+def trained(building: Callable[[str], Future[str]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace as a training run on this machine leaves it, without a price; images are built meanwhile."""
+    for role in ("ledger", "serving") if "serving" in os.environ.get(ASKED, "").split() else ("pipeline",):
+        building(role)
     folder = tmp_path_factory.mktemp("trained")
     run("train", folder / "pipeline", TRAINING | {"workspace": str(folder / "workspace")})
     return folder / "workspace"
+
+
+@pytest.fixture(scope="session")
+def published(
+    building: Callable[[str], Future[str]], trained: Path, tmp_path_factory: pytest.TempPathFactory
+) -> PriceRecord:
+    """The price that a re-solve on this machine publishes of that workspace; an image is built meanwhile."""
+    building("pipeline")
+    # The services' tests want the trained workspace without a price.
+    here = tmp_path_factory.mktemp("here")
+    shutil.copytree(trained, here / "workspace", symlinks=True)
+    run("resolve", here / "pipeline", {"workspace": str(here / "workspace")})
+    return price_of(here / "workspace")
 
 
 @pytest.fixture(scope="session")
@@ -188,7 +235,7 @@ def registry(
 
 
 @pytest.fixture(scope="session")
-def pods(serving_image: str, ledger_image: str, trained: Path) -> Iterator[Pods]:
+def pods(trained: Path, serving_image: str, ledger_image: str) -> Iterator[Pods]:
     """The rendered chart's pods over that workspace; gone after the tests."""
     with Pods(trained) as running:
         yield running

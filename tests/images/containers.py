@@ -17,6 +17,8 @@ import httpx
 import yaml
 from rendering import CHART, NAMESPACE, merged, pods, render, values_of
 
+from shadowprice.price import PriceRecord
+
 ROOT = Path(__file__).resolve().parents[2]
 BASE = "localhost/debian-python:3.11"
 BUILDER = "localhost/debian-python:3.11-build"
@@ -31,6 +33,12 @@ def command(*words: str, check: bool = True, **environment: str) -> str:
     if check and done.returncode:
         raise AssertionError(f"{' '.join(words[:4])}: {done.stderr[-3000:]}{done.stdout[-1000:]}")
     return done.stdout
+
+
+def price_of(workspace: Path) -> PriceRecord:
+    """The one price of a workspace."""
+    [path] = sorted((workspace / "prices" / "world").glob("*.json"))
+    return PriceRecord.from_json(path.read_text())
 
 
 class Container:

@@ -5,12 +5,13 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import httpx
 import pytest
-from build import version
+from build import ROLES, version
 from containers import ROOT, command
 from helm_python import Chart, RegistryClient
 from rendering import CASES, CHART, NAMESPACE, RELEASE, render, values_of
@@ -20,20 +21,26 @@ pytestmark = pytest.mark.timeout(3600)
 
 
 @pytest.fixture(scope="module")
-def pushed(registry: str, ledger_image: str) -> dict[str, str]:
-    """What the push command printed: values by name, and the chart's reference."""
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "images" / "push.py"), registry, "ledger", "--plain-http"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    *values, chart = done.stdout.splitlines()
-    return dict(line.split("=", 1) for line in values) | {"chart": chart.removeprefix("chart ")}
+def pushed(registry: str, built: Callable[[str], str]) -> Callable[[str], dict[str, str]]:
+    """Pushes the image of a role and the chart, once; gives what was printed: values by name, the chart's reference."""
+
+    @cache
+    def push(role: str) -> dict[str, str]:
+        built(role)
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "images" / "push.py"), registry, role, "--plain-http"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        *values, chart = done.stdout.splitlines()
+        return dict(line.split("=", 1) for line in values) | {"chart": chart.removeprefix("chart ")}
+
+    return push
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def elsewhere() -> Iterator[list[str]]:
     """podman of another machine: one that has none of the images of this one."""
     # podman wants short paths.
@@ -41,17 +48,23 @@ def elsewhere() -> Iterator[list[str]]:
         yield ["podman", f"--root={folder}/storage", f"--runroot={folder}/run"]
 
 
+@pytest.mark.parametrize("role", ROLES)
 def test_an_image_comes_back_with_its_digest(
-    registry: str, pushed: dict[str, str], ledger_image: str, elsewhere: list[str]
+    role: str,
+    registry: str,
+    pushed: Callable[[str], dict[str, str]],
+    built: Callable[[str], str],
+    elsewhere: list[str],
 ) -> None:
-    name, digest = pushed["images.ledger.repository"], pushed["images.ledger.digest"]
+    values = pushed(role)
+    name, digest = values[f"images.{role}.repository"], values[f"images.{role}.digest"]
     answer = httpx.get(
         f"http://{registry}/v2/{name.removeprefix(f'{registry}/')}/manifests/{version()}", headers={"Accept": MANIFESTS}
     )
     assert digest == f"sha256:{hashlib.sha256(answer.content).hexdigest()}"
     command(*elsewhere, "pull", "--quiet", "--tls-verify=false", f"{name}@{digest}")
     [there] = json.loads(command(*elsewhere, "image", "inspect", f"{name}@{digest}"))
-    [here] = json.loads(command("podman", "image", "inspect", ledger_image))
+    [here] = json.loads(command("podman", "image", "inspect", built(role)))
     assert there["Digest"] == digest
     # The id is the digest of the configuration, which names every layer by the digest of its content.
     assert there["Id"] == here["Id"] == answer.json()["config"]["digest"].removeprefix("sha256:")
@@ -59,9 +72,9 @@ def test_an_image_comes_back_with_its_digest(
 
 
 def test_the_chart_comes_back_with_its_digest_and_renders_the_same_objects(
-    registry: str, pushed: dict[str, str], tmp_path: Path
+    registry: str, pushed: Callable[[str], dict[str, str]], tmp_path: Path
 ) -> None:
-    reference, _, digest = pushed["chart"].partition("@")
+    reference, _, digest = pushed("ledger")["chart"].partition("@")
     repository = reference.removeprefix(f"oci://{registry}/")
     manifest = httpx.get(f"http://{registry}/v2/{repository}/manifests/{version()}", headers={"Accept": MANIFESTS})
     assert digest == f"sha256:{hashlib.sha256(manifest.content).hexdigest()}"
@@ -76,9 +89,9 @@ def test_the_chart_comes_back_with_its_digest_and_renders_the_same_objects(
     assert rendered[0] == rendered[1]
 
 
-def test_the_printed_values_make_the_chart_ask_for_what_was_pushed(pushed: dict[str, str]) -> None:
+def test_the_printed_values_make_the_chart_ask_for_what_was_pushed(pushed: Callable[[str], dict[str, str]]) -> None:
     values = values_of(CHART / "ci" / "one-node-values.yaml")
-    image = {field: pushed[f"images.ledger.{field}"] for field in ("repository", "digest")}
+    image = {field: pushed("ledger")[f"images.ledger.{field}"] for field in ("repository", "digest")}
     objects = render(values | {"images": {"ledger": image}})
     asked = {
         container["image"]

@@ -26,17 +26,18 @@ def value(page: str, sample: str, **labels: str) -> float:
     )
 
 
-@pytest.mark.parametrize("role", ["serving", "ledger"])
+@pytest.mark.parametrize("role", ["serving", "ledger", "pipeline"])
 def test_an_image_is_small_labelled_and_keeps_nothing_of_the_machine_it_was_built_on(role, built) -> None:
     image = built(role)
     [found] = json.loads(command("podman", "image", "inspect", image))
     assert found["User"] == f"{USER}:{USER}"
     assert found["Labels"]["org.opencontainers.image.version"] == image.rpartition(":")[2]
     assert re.fullmatch(r"[0-9a-f]{40}|unknown", found["Labels"]["org.opencontainers.image.revision"])
-    assert found["Size"] < {"serving": 1.1e9, "ledger": 0.8e9}[role]
+    assert found["Size"] < {"serving": 1.1e9, "ledger": 0.8e9, "pipeline": 2.7e9}[role]
     history = command("podman", "history", "--no-trunc", image) + json.dumps(found["Config"])
     assert not re.search(r"https?://|index-url|find-links|certificates=", history.replace("http://localhost", ""))
-    unwanted = ["torch", "ray", "pip", "uv", "gcc"] + (["feast", "kserve"] if role == "ledger" else [])
+    unwanted = ["pip", "uv", "gcc"]
+    unwanted += {"ledger": ["torch", "ray", "feast", "kserve"], "serving": ["torch", "ray"], "pipeline": []}[role]
     script = (
         "import importlib.util, os, shutil;"
         f"print([n for n in {unwanted!r} if importlib.util.find_spec(n) or shutil.which(n)]"
