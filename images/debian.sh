@@ -18,7 +18,7 @@ if ! there "$base"; then
     trap 'rm -rf "$work"' EXIT
     sources=/etc/apt/sources.list.d/debian.sources
     [[ -f $sources ]] || sources=/etc/apt/sources.list
-    mmdebstrap --quiet --variant=apt --include=python3.11,ca-certificates,libgomp1,wget \
+    mmdebstrap --quiet --variant=apt --include=python3.11,python3.11-venv,ca-certificates,libgomp1,wget \
         --aptopt='Apt::Install-Recommends "false"' --aptopt='Acquire::Languages "none"' \
         --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
         --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
@@ -35,7 +35,7 @@ if ! there "$builder"; then
     buildah run --network host --volume /etc/ssl/certs:/etc/ssl/certs:ro "$container" -- sh -euc '
         export DEBIAN_FRONTEND=noninteractive
         apt-get update -qq
-        apt-get install -y -qq --no-install-recommends gcc libc6-dev python3.11-dev python3.11-venv >/dev/null'
+        apt-get install -y -qq --no-install-recommends gcc libc6-dev python3.11-dev >/dev/null'
     buildah commit --quiet "$container" "$builder" >/dev/null
     buildah rm "$container" >/dev/null
 fi

@@ -1,30 +1,36 @@
 #!/bin/sh
 # What the stages of every Dockerfile run; the secrets and the cache are mounted for one command and are in no layer.
 #
-#     install.sh tools                uv, and an empty environment at /opt/shadowprice
-#     install.sh dependencies EXTRA…  what these extras of pyproject.toml need, into it
+#     install.sh dependencies EXTRA…  what these extras of pyproject.toml need, into an environment at /opt/shadowprice
 #     install.sh package              the project's own code, to /opt/package
 set -eu
 if [ -f /run/secrets/index ]; then . /run/secrets/index; fi
 export UV_LINK_MODE=copy UV_CACHE_DIR=/var/cache/uv
-install() {
-    /opt/tools/bin/uv pip install --no-progress --compile-bytecode --python /opt/shadowprice/bin/python "$@"
-}
+uv=$UV_CACHE_DIR/uv
+# uv is kept where it keeps what it fetches, for the next image; renamed in one step, as two may come at once.
+if [ ! -x "$uv" ]; then
+    python3.11 -m venv /tmp/tools
+    /tmp/tools/bin/pip install --quiet --no-cache-dir uv
+    cp /tmp/tools/bin/uv "$uv.$$"
+    mv "$uv.$$" "$uv"
+    rm -r /tmp/tools
+fi
 what=$1
 shift
 case $what in
-tools)
-    python3.11 -m venv /opt/tools
-    /opt/tools/bin/pip install --quiet uv
-    python3.11 -m venv --without-pip /opt/shadowprice
-    ;;
 dependencies)
     extras=
     for extra; do extras="$extras --extra $extra"; done
+    python3.11 -m venv --without-pip /opt/shadowprice
     # shellcheck disable=SC2086 # one word each
-    install --constraint constraints.txt --requirement pyproject.toml $extras
+    "$uv" pip install --no-progress --python /opt/shadowprice/bin/python \
+        --constraint constraints.txt --requirement pyproject.toml $extras
+    # Nobody imports the packages' own tests, a fifth of the code; some files are of other Pythons and do not compile.
+    python3.11 -m compileall -q -j 0 -x '/tests?/' /opt/shadowprice/lib >/dev/null || true
     ;;
-package) install --no-deps --target /opt/package . ;;
+package)
+    "$uv" pip install --no-progress --compile-bytecode --python python3.11 --no-deps --target /opt/package .
+    ;;
 *)
     echo "install.sh: no step $what" >&2
     exit 2

@@ -27,13 +27,17 @@ def main() -> int:
     parser.add_argument("roles", nargs="*", metavar="ROLE", help=f"of {', '.join(ROLES)}; all by default")
     parser.add_argument("--repository", default="shadowprice", help="an image is <registry>/<repository>/<role>")
     parser.add_argument("--plain-http", action="store_true", help="the registry has no TLS")
+    parser.add_argument("--compression-level", type=int, help="of the layers; 1 is quick, buildah's own by default")
     given = parser.parse_args()
     try:
         if unknown := sorted(set(given.roles) - set(ROLES)):
             raise CannotBuild(f"no image {', '.join(unknown)}; there are {', '.join(ROLES)}")
         for role in given.roles or ROLES:
             name = f"{given.repository}/{role}"
-            digest = push_image(f"{name}:{version()}", f"{given.registry}/{name}:{version()}", given.plain_http)
+            options = [f"--tls-verify={not given.plain_http}".lower()]
+            if given.compression_level is not None:
+                options.append(f"--compression-level={given.compression_level}")
+            digest = push_image(f"{name}:{version()}", f"{given.registry}/{name}:{version()}", options)
             print(f"images.{role}.repository={given.registry}/{name}")
             print(f"images.{role}.digest={digest}", flush=True)
         print(f"chart {push_chart(given.registry, given.plain_http)}")
@@ -43,15 +47,19 @@ def main() -> int:
     return 0
 
 
-def push_image(image: str, target: str, plain_http: bool) -> str:
+def push_image(image: str, target: str, options: list[str]) -> str:
     """Push an image of this machine and give the digest of its manifest in the registry.
+
+    Args:
+        image, target: names here and there.
+        options: of ``buildah push``.
 
     Raises:
         CannotBuild: it is not here, or the registry does not take it; buildah's last words are above.
     """
     with tempfile.TemporaryDirectory() as scratch:
         digest = Path(scratch, "digest")
-        command = ["buildah", "push", "--quiet", "--digestfile", str(digest), f"--tls-verify={not plain_http}".lower()]
+        command = ["buildah", "push", "--quiet", "--digestfile", str(digest), *options]
         environment = os.environ | machine.settings(os.environ, Path(scratch))
         done = subprocess.run([*command, image, f"docker://{target}"], env=environment, check=False)
         if done.returncode:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import httpx
+import machine
 import pytest
 from build import ROLES, version
 from containers import ROOT, command
@@ -22,13 +24,19 @@ pytestmark = pytest.mark.timeout(3600)
 
 @pytest.fixture(scope="module")
 def pushed(registry: str, built: Callable[[str], str]) -> Callable[[str], dict[str, str]]:
-    """Pushes the image of a role and the chart, once; gives what was printed: values by name, the chart's reference."""
+    """Pushes the image of a role and the chart, once; gives what was printed: values by name, the chart's reference.
+
+    Each to a folder of its own: two archives of one chart differ in their times.
+    """
 
     @cache
     def push(role: str) -> dict[str, str]:
         built(role)
         done = subprocess.run(
-            [sys.executable, str(ROOT / "images" / "push.py"), registry, role, "--plain-http"],
+            [
+                *(sys.executable, str(ROOT / "images" / "push.py"), f"{registry}/{role}", role),
+                *("--plain-http", "--compression-level=1"),
+            ],
             capture_output=True,
             text=True,
             check=False,
@@ -43,9 +51,10 @@ def pushed(registry: str, built: Callable[[str], str]) -> Callable[[str], dict[s
 @pytest.fixture(scope="module")
 def elsewhere() -> Iterator[list[str]]:
     """podman of another machine: one that has none of the images of this one."""
-    # podman wants short paths.
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        yield ["podman", f"--root={folder}/storage", f"--runroot={folder}/run"]
+    # What it has unpacked goes where all images are kept; podman wants a short path for the rest.
+    kept = os.environ.get(machine.CACHE) or "/var/tmp"
+    with tempfile.TemporaryDirectory(dir=kept) as images, tempfile.TemporaryDirectory(dir="/var/tmp") as running:
+        yield ["podman", f"--root={images}", f"--runroot={running}/run"]
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -69,6 +78,7 @@ def test_an_image_comes_back_with_its_digest(
     # The id is the digest of the configuration, which names every layer by the digest of its content.
     assert there["Id"] == here["Id"] == answer.json()["config"]["digest"].removeprefix("sha256:")
     assert there["RootFS"] == here["RootFS"]
+    command(*elsewhere, "rmi", "--all", "--force")
 
 
 def test_the_chart_comes_back_with_its_digest_and_renders_the_same_objects(
