@@ -8,9 +8,9 @@ then have bought, and what he bought is lognormal with a spread of its own:
     purchase   logit = b_j + ½·interest_uj + s_j·W_u             given a click
     amount     log(PA + 1) ~ N(m_j + s_j·W_u + 0.2·age_u, σ_j + 0.6·volatility_u), above the least purchase
 
-With ``wishes`` the amount decides the purchase, S2's premise that the two depend on each other: who clicks means to
-buy with a probability of interest alone, wishes for log(PA + 1) ~ N(m_j − 2 + …, σ), and buys where the wish reaches
-the least purchase. Wealth then shows in conversions through the wish alone, and about half of the wishes fall short.
+With ``wishes`` the amount decides the purchase, S2's premise that the two depend on each other taken at its word: who
+clicks wishes for log(PA + 1) ~ N(m_j − 4.5 + 1.6·s_j·W_u + …, σ), and buys where the wish reaches the least purchase.
+Purchases are rare then, about 25 of a thousand deliveries, and of the wishes of those who click nine of ten fall short.
 
 ρ is ``strength``: how much of the wealth can be read off the consumption graph. At 0 the graph says nothing and
 everything else is as before: W keeps its variance. Merchants show their tier with noise, users their own part ε of the
@@ -43,8 +43,9 @@ LEAST = np.log(2.0)
 DAYS_BEFORE = 60
 TRIAL_DAYS = 38
 MOST_ACTIONS = 12
-WISHES_BELOW = 2.0
-"""How much lower the log-amounts are of which only those above the least purchase become one."""
+WISHES_BELOW = 4.5
+WISH_SLOPE = 1.6
+"""How much lower wishes lie than amounts that are apart from purchases, and how much more they follow wealth."""
 CITIES = ("a", "b", "c", "d")
 CITY_EFFECT = np.array([-0.3, -0.1, 0.1, 0.3])
 
@@ -173,9 +174,8 @@ def draw(options: FundOptions, seed: int = 0) -> Funds:
     sigma = 0.45 + 0.35 * place + 0.6 * volatility
     mu = 2.5 + 1.5 * place + slope * wealth + 0.2 * age
     if options.wishes:
-        mu = mu - WISHES_BELOW
-        meant = click * expit(0.8 + 0.5 * interest)
-        convert = meant * ndtr((mu - LEAST) / sigma)
+        mu += (WISH_SLOPE - 1) * slope * wealth - WISHES_BELOW
+        convert = click * ndtr((mu - LEAST) / sigma)
     else:
         convert = click * expit(-0.3 - 1.5 * place + 0.5 * interest + slope * wealth)
 
@@ -361,7 +361,6 @@ def _before(share: NDArray[np.float64]) -> pd.DatetimeIndex:
 
 
 def _amounts(mu: NDArray[np.float64], sigma: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.int64]:
-    """Minor units: lognormal above the least purchase, by inversion."""
-    below = ndtr((LEAST - mu) / sigma)
-    v = mu + sigma * ndtri(below + (1 - below) * random.random(mu.size))
+    """Minor units: lognormal above the least purchase, by inversion from above: little may be left there."""
+    v = mu - sigma * ndtri(ndtr((mu - LEAST) / sigma) * (1 - random.random(mu.size)))
     return np.asarray(np.maximum(np.rint(UNIT * np.expm1(v)), UNIT), dtype=np.int64)

@@ -55,9 +55,11 @@ def test_every_loss_beats_conversions_alone_where_the_predictor_is_the_same() ->
     """Amounts are worth knowing; the rows differ in the loss alone, and the truth is out of reach of all."""
     found = s2_losses.run(0, quick=True)
     alone = found["conversion alone"]["MSE over the truth's"]
-    for row in ("ESJ", "ESJ, mass of 1", "ZILN", "MSE"):
+    for row in ("ESJ", "ESJ, mass of 1", "two parts", "ZILN", "MSE"):
         assert 0 < found[row]["MSE over the truth's"] < alone
         assert max(found[row + suffix]["true value of the choice"] for suffix in ("", ", wishes")) < 1
+    truth = found["truth, wishes"]
+    assert truth[s2_losses.SHORT] < 0.7 * truth[s2_losses.SHORT_BOUGHT] < 0.5
 
 
 def test_published_figures_stand_in_rows_that_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,8 @@ JUDGED = 0.35
 """Share of users whose deliveries are kept for judging."""
 TRUTH = "truth"
 MASS = "ESDPM, mass of 1"
-APART, WISHED = ", graph without wealth", ", wishes"
-"""Suffixes of rows on other deliveries."""
+APART = ", graph without wealth"
+"""Suffix of rows on other deliveries."""
 OVER, CHOICE = "MSE over the truth's", "true value of the choice"
 TRAINING = TrainingConfig(learning_rate=5e-3, decay=0.95, epochs=25, patience=4, weight_decay=1e-5, batch_rows=1024)
 
@@ -48,8 +48,7 @@ graph, so that they differ from it in the loss alone."""
 
 
 WITHOUT_WEALTH = ("ESDPM-NCG", "ESDPM")
-WISHES = ("ESMM", "MTL-ZILN", "MTL-MSE", "ESDPM", MASS)
-"""Rows measured again where no wealth flows along the graph, and where a purchase is a wish above the least one."""
+"""Rows measured again where no wealth flows along the graph."""
 
 
 def against(summary: Summary, column: str, row: str, others: Sequence[str]) -> str:
@@ -83,8 +82,8 @@ def fit(name: str, drawn: Funds, frame: pd.DataFrame, seed: int, quick: bool, **
 class Judged:
     """The deliveries of users that no model has learnt from."""
 
-    def __init__(self, drawn: Funds, seed: int) -> None:
-        chosen = np.random.default_rng([seed, 7]).random(len(drawn.users)) < JUDGED
+    def __init__(self, drawn: Funds, seed: int, share: float = JUDGED) -> None:
+        chosen = np.random.default_rng([seed, 7]).random(len(drawn.users)) < share
         frame = drawn.frame()
         held = frame["account_id"].isin(drawn.users["account_id"][chosen])
         self.drawn = drawn
@@ -144,12 +143,11 @@ class Judged:
 
 
 def offline(seed: int, quick: bool) -> Rows:
-    """Every model on a drawn delivery, and some where no wealth flows along the graph and where wishes decide."""
+    """Every model on a drawn delivery, and some where no wealth flows along the graph."""
     found: dict[str, dict[str, float]] = {}
     for suffix, rows, more in (
         ("", tuple(MODELS), {}),
         (APART, WITHOUT_WEALTH, {"strength": 0.0}),
-        (WISHED, WISHES, {"wishes": True}),
     ):
         judged = Judged(draw(options(quick, **more), FIRST + seed), seed)
         for row in rows:

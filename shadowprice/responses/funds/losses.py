@@ -15,8 +15,10 @@ import math
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+import numpy as np
 import torch
 from numpy.polynomial.hermite_e import hermegauss
+from scipy.special import log_ndtr, ndtri
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
@@ -27,6 +29,9 @@ LARGEST_SIGMA = 5.0
 LARGEST_MU = 25.0
 LEAST = math.log(2)
 """v of the least purchase, one unit."""
+MOST_SURE = 0.98
+FARTHEST = 6.0
+"""What a start may be sure of: p of a mass of 1, and spreads between mu and the least purchase."""
 NODES, WEIGHTS = hermegauss(24)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
@@ -44,6 +49,11 @@ def log_product(*logits: Tensor) -> tuple[Tensor, Tensor]:
     return log_p, log_q
 
 
+def _inverse_softplus(value: float) -> float:
+    value = max(value, 1e-2)
+    return value + math.log(-math.expm1(-value))
+
+
 def log_normal(v: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
     """log N(v; mu, sigma)."""
     return -0.5 * ((v - mu) / sigma).square() - sigma.log() - LOG_SQRT_2PI
@@ -54,10 +64,12 @@ class AmountLoss(ABC):
 
     outputs  raw outputs of the network beside the probability: 0, 1 (mu) or 2 (mu, sigma)
     floor    least sigma
+    signed   whether mu may lie below 0
     """
 
     outputs: ClassVar[int] = 2
     floor: ClassVar[float] = FLOOR
+    signed: ClassVar[bool] = False
 
     def mu(self, raw: Tensor) -> Tensor:
         """In [0, 25]: the log-amount of a purchase is not negative."""
@@ -66,6 +78,21 @@ class AmountLoss(ABC):
     def sigma(self, raw: Tensor) -> Tensor:
         """In [floor, 5]."""
         return (self.floor + softplus(raw)).clamp(max=LARGEST_SIGMA)
+
+    def raw(self, mu: float, sigma: float) -> tuple[float, float]:
+        """Raw outputs that are read as mu and sigma, as near as they can be."""
+        return mu if self.signed else _inverse_softplus(mu), _inverse_softplus(sigma - self.floor)
+
+    def start(self, share: float, v: Tensor, weight: Tensor) -> tuple[float, float, float]:
+        """p, mu and sigma at which training starts: share of rows that convert, mean and spread of their v.
+
+        Args:
+            share: of rows that convert, of those that the last step of the chain is of.
+            v: (n,).
+            weight: (n,), of sum 1 over the rows that mu is of and 0 elsewhere.
+        """
+        mu = float((weight * v).sum())
+        return share, mu, float((weight * (v - mu).square()).sum()) ** 0.5
 
     @abstractmethod
     def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
@@ -119,7 +146,34 @@ class EsjMass(Esj):
 
     positive  −[log p + log N(v; mu, sigma) − v]
     negative  −log[(1 − p) + p·Φ((log 2 − mu) / sigma)]
+
+    Mu may lie below 0, where most wishes fall short; with p = 1 this is a censored regression (Tobin 1958), in which
+    rows without a purchase say where mu is.
     """
+
+    signed: ClassVar[bool] = True
+
+    def mu(self, raw: Tensor) -> Tensor:
+        """In [−25, 25]: a wish may fall short by far."""
+        return raw.clamp(-LARGEST_MU, LARGEST_MU)
+
+    def start(self, share: float, v: Tensor, weight: Tensor) -> tuple[float, float, float]:
+        """The constants of most likelihood, up to p ≤ 0.98: the truncated normal with the moments of v, and p after it.
+
+        Of the excess x = v − log 2 the ratio E[x²]/E[x]² falls with a = (mu − log 2)/sigma, from 2 to 1. From the mean
+        and the spread of purchases alone descent ends where p explains everything and the rows without a purchase are
+        not heard.
+        """
+        over = (v - LEAST).clamp(min=0.0)
+        first, second = float((weight * over).sum()), float((weight * over.square()).sum())
+        if not (share and first):
+            return super().start(share, v, weight)
+        above = np.linspace(float(ndtri(min(share / MOST_SURE, 1 - 1e-9))), FARTHEST, 2001)
+        hazard = np.exp(-0.5 * above**2 - LOG_SQRT_2PI - log_ndtr(above))
+        ratio = (1 + above**2 + above * hazard) / (above + hazard) ** 2
+        best = int(np.abs(ratio - second / first**2).argmin())
+        sigma = first / float(above[best] + hazard[best])
+        return share / float(np.exp(log_ndtr(above[best]))), LEAST + float(above[best]) * sigma, sigma
 
     def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
         """Loss (n,)."""
@@ -135,20 +189,42 @@ class EsjMass(Esj):
     def amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
         """The mean of the truncated lognormal, ∫_{v > log 2} (e^v − 1)·N(v; mu, sigma) dv over the share above log 2.
 
-        In closed form e^{mu + sigma²/2}·Φ((mu + sigma² − log 2)/sigma) / Φ((mu − log 2)/sigma) − 1. As mu ≥ 0 and sigma
-        ≥ 0.399 the share is at least 4 %, and nothing small is divided by.
+        In closed form e^{mu + sigma²/2}·Φ((mu + sigma² − log 2)/sigma) / Φ((mu − log 2)/sigma) − 1, the quotient as the
+        exponential of a difference of logs: far below log 2 both shares are nothing.
         """
         above = (mu - LEAST) / sigma
-        share = torch.special.ndtr(above + sigma) / torch.special.ndtr(above)
-        mean: Tensor = torch.exp(mu + 0.5 * sigma.square()) * share - 1
+        share = torch.special.log_ndtr(above + sigma) - torch.special.log_ndtr(above)
+        mean: Tensor = torch.expm1(mu + 0.5 * sigma.square() + share)
         return mean
 
     def log_amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
         """Mean of the truncated normal, mu + sigma·φ(a)/Φ(a) with a = (mu − log 2)/sigma."""
         above = (mu - LEAST) / sigma
-        density = torch.exp(-0.5 * above.square() - LOG_SQRT_2PI)
-        mean: Tensor = mu + sigma * density / torch.special.ndtr(above)
+        hazard = torch.exp(-0.5 * above.square() - LOG_SQRT_2PI - torch.special.log_ndtr(above))
+        mean: Tensor = mu + sigma * hazard
         return mean
+
+
+class Cragg(EsjMass):
+    """Two parts (Cragg 1971): cross-entropy, and of positives alone the lognormal truncated at the least purchase.
+
+    What :class:`EsjMass` says of amounts without what it learns from rows that bought nothing; the two differ in
+    nothing else.
+    """
+
+    def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
+        """Loss (n,)."""
+        bought = log_normal(v, mu, sigma) - torch.special.log_ndtr((mu - LEAST) / sigma) - v
+        return -torch.where(v > 0, log_p + bought, log_q)
+
+    def start(self, share: float, v: Tensor, weight: Tensor) -> tuple[float, float, float]:
+        """Share, mean and spread of purchases."""
+        return AmountLoss.start(self, share, v, weight)
+
+    def conversion(self, p: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
+        """p."""
+        del mu, sigma
+        return p
 
 
 class Ziln(AmountLoss):
@@ -158,6 +234,7 @@ class Ziln(AmountLoss):
     """
 
     floor: ClassVar[float] = 0.0
+    signed: ClassVar[bool] = True
 
     def mu(self, raw: Tensor) -> Tensor:
         """Unbounded."""
@@ -240,6 +317,7 @@ class ValueOnly(AmountLoss):
 LOSSES: dict[str, AmountLoss] = {
     "esj": Esj(),
     "esj_mass": EsjMass(),
+    "cragg": Cragg(),
     "ziln": Ziln(),
     "mse": SquaredError(),
     "conversion": ConversionOnly(),

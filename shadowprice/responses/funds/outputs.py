@@ -106,16 +106,12 @@ class Outputs:
         weight = rows.weight / rows.weight.sum()
         bought = (rows.v > 0).float()
         convert, click = float((weight * bought).sum()), float((weight * rows.clicked).sum())
-        steps = [click, convert / max(click, 1e-4)] if self.steps == 2 else [convert] * self.steps
+        share = convert / max(click, 1e-4) if self.steps == 2 else convert
+        counted = weight if not self.converts else weight * bought / max(convert, 1e-9)
+        last, mu, sigma = self.kind.start(share, rows.v, counted)
+        steps = [click, last][2 - self.steps :]
         raw = [math.log(share / (1 - share)) for share in (min(max(step, 1e-4), 1 - 1e-4) for step in steps)]
-        if self.kind.outputs:
-            counted = weight if not self.converts else weight * bought / max(convert, 1e-9)
-            mu = float((counted * rows.v).sum())
-            sigma = float((counted * (rows.v - mu).square()).sum()) ** 0.5
-            raw += [
-                _inverse_softplus(mu) if self.loss != "ziln" else mu,
-                _inverse_softplus(sigma - self.kind.floor),
-            ]
+        raw += self.kind.raw(mu, sigma)
         return torch.tensor(raw[: self.width])
 
     def to_dict(self) -> dict[str, Any]:
@@ -135,8 +131,3 @@ class Outputs:
         mu = self.kind.mu(raw[:, self.steps]) if self.kind.outputs > 0 else zero
         sigma = self.kind.sigma(raw[:, self.steps + 1]) if self.kind.outputs > 1 else zero
         return log_p, log_q, mu, sigma
-
-
-def _inverse_softplus(value: float) -> float:
-    value = max(value, 1e-2)
-    return value + math.log(-math.expm1(-value))

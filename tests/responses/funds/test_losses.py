@@ -10,7 +10,7 @@ import torch
 from scipy import integrate, stats
 from torch import Tensor
 
-from shadowprice.responses.funds.losses import FLOOR, LEAST, LOSSES, Esj, EsjMass, Ziln, log_product
+from shadowprice.responses.funds.losses import FLOOR, LEAST, LOSSES, AmountLoss, Esj, EsjMass, Ziln, log_product
 
 RANDOM = np.random.default_rng(0)
 ROWS = 400
@@ -49,15 +49,18 @@ def printed(name: str, p: np.ndarray, mu: np.ndarray, sigma: np.ndarray, v: np.n
     nothing = {
         "esj": (1 - p) + p * stats.norm.pdf(0, mu, sigma),
         "esj_mass": (1 - p) + p * stats.norm.cdf(LEAST, mu, sigma),
+        "cragg": 1 - p,
         "ziln": 1 - p,
     }[name]
+    if name == "cragg":
+        density = stats.truncnorm.pdf(v, (LEAST - mu) / sigma, np.inf, mu, sigma) * np.exp(-v)
     if name == "ziln":
         amount = np.where(v > 0, np.expm1(v), 1.0)
         density = stats.lognorm.pdf(amount, s=sigma, scale=np.exp(mu))
     return -np.log(np.where(v > 0, p * density, nothing))
 
 
-@pytest.mark.parametrize("name", ["esj", "esj_mass", "ziln"])
+@pytest.mark.parametrize("name", ["esj", "esj_mass", "cragg", "ziln"])
 def test_the_loss_is_the_printed_formula(name: str, drawn: dict[str, np.ndarray]) -> None:
     log_p, log_q = log_product(tensor(drawn["a"]), tensor(drawn["b"]))
     found = LOSSES[name].rows(log_p, log_q, *(tensor(drawn[key]) for key in ("mu", "sigma", "v")))
@@ -106,7 +109,7 @@ def test_gradients_are_finite_for_any_output(name: str, sizes: tuple[float, floa
     assert torch.isfinite(raw.grad).all()
 
 
-@pytest.mark.parametrize("name", ["esj", "esj_mass", "ziln", "mse", "value"])
+@pytest.mark.parametrize("name", ["esj", "esj_mass", "cragg", "ziln", "mse", "value"])
 def test_the_gradient_is_that_of_finite_differences(name: str, drawn: dict[str, np.ndarray]) -> None:
     loss = LOSSES[name]
     v = tensor(drawn["v"][:8])
@@ -127,11 +130,11 @@ def test_without_the_floor_a_negative_row_has_no_least_loss_and_with_it_none_is_
     assert -1e-12 <= least < 1e-6
 
 
-@pytest.mark.parametrize(("p", "mu", "sigma"), [(0.3, 1.0, 0.8), (0.9, 0.2, 1.5), (0.02, 4.0, 0.5)])
+@pytest.mark.parametrize(("p", "mu", "sigma"), [(0.3, 1.0, 0.8), (0.9, 0.2, 1.5), (0.02, 4.0, 0.5), (0.95, -1.0, 1.2)])
 def test_esj_mass_integrates_to_one_and_the_printed_loss_does_not(p: float, mu: float, sigma: float) -> None:
     log_p, log_q = (tensor([value]) for value in (math.log(p), math.log1p(-p)))
 
-    def mass(loss: Esj) -> float:
+    def mass(loss: AmountLoss) -> float:
         def density(v: float) -> float:
             row = loss.rows(log_p, log_q, tensor([mu]), tensor([sigma]), tensor([v]))
             return math.exp(-row.item()) * math.exp(v)
@@ -140,12 +143,13 @@ def test_esj_mass_integrates_to_one_and_the_printed_loss_does_not(p: float, mu: 
         return above + math.exp(-loss.rows(log_p, log_q, tensor([mu]), tensor([sigma]), tensor([0.0])).item())
 
     assert mass(EsjMass()) == pytest.approx(1.0, abs=1e-9)
+    assert mass(LOSSES["cragg"]) == pytest.approx(1.0, abs=1e-9)
     if mu < 2:
         assert abs(mass(Esj()) - 1) > 1e-3
 
 
 @pytest.mark.parametrize("name", ["esj", "esj_mass", "ziln"])
-@pytest.mark.parametrize(("mu", "sigma"), [(0.4, 0.9), (2.0, 1.2), (5.0, 0.5)])
+@pytest.mark.parametrize(("mu", "sigma"), [(0.4, 0.9), (2.0, 1.2), (5.0, 0.5), (-1.5, 1.1)])
 def test_expected_amounts_and_log_amounts_are_those_of_a_simulation(name: str, mu: float, sigma: float) -> None:
     draws = np.random.default_rng(5).normal(mu, sigma, 400_000)
     if name == "esj_mass":
@@ -155,6 +159,42 @@ def test_expected_amounts_and_log_amounts_are_those_of_a_simulation(name: str, m
     loss, given = LOSSES[name], (tensor([mu]), tensor([sigma]))
     for found, drawn in ((loss.amount(*given), amount), (loss.log_amount(*given), log_amount)):
         assert abs(found.item() - drawn.mean()) < 4 * drawn.std() / math.sqrt(drawn.size)
+
+
+@pytest.mark.parametrize("name", ["esj_mass", "cragg"])
+def test_far_below_the_least_purchase_amounts_are_still_those_of_the_tail(name: str) -> None:
+    """At 5 to 60 spreads below it, where the share above is down to 1e-780: against scipy's truncated normal."""
+    mu, sigma = np.array([-4.0, -10.0, -25.0]), np.array([0.9, 0.6, 0.43])
+    given = tensor(mu), tensor(sigma)
+    a = (mu - LEAST) / sigma
+    exact = mu + sigma * np.exp(stats.norm.logpdf(a) - stats.norm.logcdf(a))
+    assert (exact > LEAST).all()
+    np.testing.assert_allclose(LOSSES[name].log_amount(*given).numpy(), exact, rtol=1e-8)
+    mean = np.exp(mu + 0.5 * sigma**2 + stats.norm.logcdf(a + sigma) - stats.norm.logcdf(a)) - 1
+    np.testing.assert_allclose(LOSSES[name].amount(*given).numpy(), mean, rtol=1e-8)
+
+
+@pytest.mark.parametrize(("p", "mu", "sigma"), [(0.5, 3.5, 1.1), (0.9, -0.5, 1.5), (0.97, 1.5, 0.7)])
+def test_a_mass_of_one_starts_at_the_law_that_wishes_were_drawn_from(p: float, mu: float, sigma: float) -> None:
+    random = np.random.default_rng(4)
+    wish = random.normal(mu, sigma, 400_000)
+    bought = (random.random(wish.size) < p) & (wish > LEAST)
+    given = float(bought.mean()), tensor(np.where(bought, wish, 0.0)), tensor(bought / bought.sum())
+    assert EsjMass().start(*given) == pytest.approx((p, mu, sigma), abs=0.06)
+    middle = Esj().start(*given)
+    assert middle == pytest.approx((bought.mean(), wish[bought].mean(), wish[bought].std()))
+
+
+def test_a_start_is_never_surer_of_a_purchase_than_it_may_be() -> None:
+    """Of amounts with the tail of an exponential the best normal lies infinitely far below, where p would exceed 1."""
+    v = tensor(LEAST + np.random.default_rng(3).exponential(0.4, 5000))
+    equal = torch.full_like(v, 1 / 5000)
+    for share in (1e-4, 0.2, 0.97, 1.0):
+        p, mu, sigma = EsjMass().start(share, v, equal)
+        assert p <= 0.98 + 1e-6 or share > 0.98
+        assert sigma > 0
+        assert p * stats.norm.sf(LEAST, mu, sigma) == pytest.approx(share, rel=1e-6)
+    assert EsjMass().start(0.0, torch.zeros_like(v), torch.zeros_like(v)) == (0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("name", ["esj", "esj_mass", "ziln", "mse"])
