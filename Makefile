@@ -31,7 +31,7 @@ export UV_FIND_LINKS := $(or $(UV_FIND_LINKS),$(PIP_FIND_LINKS))
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
-$(STAMP): pyproject.toml constraints.txt $(wildcard shadowprice/allocation/kernel/*.[ch])
+$(STAMP): pyproject.toml constraints.txt $(wildcard shadowprice/*/kernel/*.[ch])
 	@command -v $(PYTHON) >/dev/null || { echo "make install: $(PYTHON) is missing; install Python 3.11 or set PYTHON="; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv

@@ -6,11 +6,13 @@
     e_b = linear(readouts of the four groups)
 
 Groups share their weights. Nodes that pooling drops are masked and not cut out: a node at zero adds nothing to its
-neighbours' sums, so the edges need not be built again.
+neighbours' sums, so the edges need not be built again. Where :mod:`shadowprice.encoders.kernel` was built, all of it up
+to the readouts is one pass in C; what is below it here is the same in torch.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,11 +21,81 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
+from shadowprice.encoders.kernel import graphs as kernel
+from shadowprice.encoders.kernel.graphs import Given, GraphPass
+from shadowprice.encoders.kernel.library import IS_COMPILED
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.voucher_graphs import GROUPS, GraphBatch
 
 WIDTH = 16
 RATIO = 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """What the nodes of a batch of G graphs start from: x = fixed + learned[code], F numbers each.
+
+    learned    (T, F)
+    first      (G,): place in ``row`` of each graph's first node, which is its voucher
+    row        behaviour of each node; not read at vouchers
+    fixed      float32 (behaviours, F), or None for zeros
+    code       (behaviours,): row of ``learned``, or None where it is the behaviour itself
+    own_fixed  float32 (G, F) of each graph's voucher, None with ``fixed``
+    own_code   (G,) of each graph's voucher
+    """
+
+    learned: Tensor
+    first: NDArray[np.int64]
+    row: NDArray[np.int64]
+    fixed: NDArray[np.float32] | None
+    code: NDArray[np.int64] | None
+    own_fixed: NDArray[np.float32] | None
+    own_code: NDArray[np.int64]
+
+    @classmethod
+    def dense(cls, x: Tensor, batch: GraphBatch) -> Nodes:
+        """Of features (N, F) of every node."""
+        return cls(x, batch.start, np.arange(batch.nodes), None, None, None, batch.start)
+
+    def table(self, batch: GraphBatch) -> Tensor:
+        """(N, F)."""
+        row = self.row[np.arange(batch.nodes) + np.repeat(self.first - batch.start, batch.length)].copy()
+        row[batch.start] = 0
+        code = row if self.code is None or not self.code.size else self.code[row]
+        code[batch.start] = self.own_code
+        found = gather(self.learned, code)
+        if self.fixed is None or self.own_fixed is None:
+            return found
+        fixed = self.fixed[row] if self.fixed.size else np.zeros((batch.nodes, found.shape[1]), dtype=np.float32)
+        fixed[batch.start] = self.own_fixed
+        return found + torch.from_numpy(fixed).to(found.dtype)
+
+
+class _Pass(torch.autograd.Function):
+    """Readouts (slots, 2 · WIDTH) of a batch by the compiled pass."""
+
+    @staticmethod
+    def forward(ctx: Any, nodes: Nodes, batch: GraphBatch, ratio: float, learned: Tensor, *weights: Tensor) -> Tensor:
+        given = Given(
+            batch.size * len(GROUPS),
+            batch.nodes,
+            batch.nearest,
+            ratio,
+            nodes.first,
+            batch.length,
+            batch.slot,
+            nodes.row,
+            nodes.fixed,
+            nodes.code,
+            nodes.own_fixed,
+            nodes.own_code,
+        )
+        ctx.computed = GraphPass(given, learned.detach().contiguous(), [each.detach().contiguous() for each in weights])
+        return ctx.computed.forth()
+
+    @staticmethod
+    def backward(ctx: Any, *gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return None, None, None, *ctx.computed.back(gradient[0].contiguous())
 
 
 class _SparseProduct(torch.autograd.Function):
@@ -146,16 +218,35 @@ class VoucherGraphEncoder(nn.Module):
         self.pools = nn.ModuleList([TopKPooling(width, ratio), TopKPooling(width, ratio)])
         self.out = nn.Linear(2 * width * len(GROUPS), outputs)
 
-    def forward(self, x: Tensor, batch: GraphBatch) -> Tensor:
+    def forward(self, x: Tensor | Nodes, batch: GraphBatch) -> Tensor:
         """(B, outputs). O(N · width²)."""
         found: Tensor = self.out(self.readout(x, batch))
         return found
 
-    def readout(self, x: Tensor, batch: GraphBatch) -> Tensor:
-        """(B, 4 · 2 · width): the readouts of the four groups side by side."""
-        size = batch.size * len(GROUPS)
+    def readout(self, x: Tensor | Nodes, batch: GraphBatch) -> Tensor:
+        """(B, 4 · 2 · width): the readouts of the four groups side by side, of nodes as they are or features (N, F)."""
+        nodes = x if isinstance(x, Nodes) else Nodes.dense(x, batch)
         if not batch.nodes:
-            return x.new_zeros(batch.size, len(GROUPS) * 2 * self.width)
+            return nodes.learned.new_zeros(batch.size, len(GROUPS) * 2 * self.width)
+        if IS_COMPILED and self.width == kernel.WIDTH:
+            weights = [
+                each
+                for convolution, pool in zip(self.convolutions, self.pools, strict=True)
+                for each in (
+                    convolution.lin_rel.weight,
+                    convolution.lin_rel.bias,
+                    convolution.lin_root.weight,
+                    pool.weight,
+                )
+            ]
+            ratio = self.pools[0].ratio
+            found: Tensor = _Pass.apply(nodes, batch, ratio, nodes.learned, *weights)  # type: ignore[no-untyped-call]
+            return found.view(batch.size, -1)
+        return self.readout_plain(nodes.table(batch), batch)
+
+    def readout_plain(self, x: Tensor, batch: GraphBatch) -> Tensor:
+        """The same in torch, of features (N, F)."""
+        size = batch.size * len(GROUPS)
         total = x.new_zeros(batch.length.size, 2 * self.width)
         kept: NDArray[np.bool_] | None = None
         for convolution, pool in zip(self.convolutions, self.pools, strict=True):

@@ -78,15 +78,14 @@ class VoucherGraphs:
         """What was known when the vouchers of ``session`` were collected, else as :meth:`past`."""
         return TargetBatch(*self._take(session, BEFORE_GROUPS))
 
-    def _take(self, session: Index, groups: int) -> tuple[int, Index, Index, Index, int]:
+    def _take(self, session: Index, groups: int) -> tuple[int, Index, Index, Index, Index, int]:
         known = np.flatnonzero(session >= 0)
         graph = (session[known, None] * len(GROUPS) + np.arange(groups)).ravel()
         slot = (known[:, None] * len(GROUPS) + np.arange(groups)).ravel()
-        length = self.start[graph + 1] - self.start[graph]
+        first = self.start[graph]
+        length = self.start[graph + 1] - first
         full = length > 0
-        graph, slot, length = graph[full], slot[full], length[full]
-        rows = self.row[_spans(self.start[graph], length)]
-        return session.size, slot, length, rows, self.nearest
+        return session.size, slot[full], length[full], first[full], self.row, self.nearest
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,20 +95,39 @@ class GraphBatch:
     size     B
     slot     (G,): 4 · position in the batch + group of each graph that is not empty, ascending
     length   (G,): its nodes
-    row      (N,): as in :class:`VoucherGraphs`
+    first    (G,): where they stand in ``source``
+    source   rows of the behaviour table of all nodes of the log, as in :class:`VoucherGraphs`
     nearest  Z
     """
 
     size: int
     slot: Index
     length: Index
-    row: Index
+    first: Index
+    source: Index
     nearest: int
 
-    @property
+    def beside(self, other: GraphBatch) -> GraphBatch:
+        """Both in one batch, the other's sessions after one's own; the two are of one log."""
+        assert other.source is self.source
+        return GraphBatch(
+            self.size + other.size,
+            np.concatenate([self.slot, other.slot + self.size * len(GROUPS)]),
+            np.concatenate([self.length, other.length]),
+            np.concatenate([self.first, other.first]),
+            self.source,
+            self.nearest,
+        )
+
+    @cached_property
     def nodes(self) -> int:
         """N."""
-        return int(self.row.size)
+        return int(self.length.sum())
+
+    @cached_property
+    def row(self) -> Index:
+        """(N,): row of the behaviour table of each node, :data:`VOUCHER` for a voucher."""
+        return self.source[_spans(self.first, self.length)]
 
     @cached_property
     def start(self) -> Index:

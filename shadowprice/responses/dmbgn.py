@@ -26,8 +26,9 @@ from shadowprice.encoders.item_embedding import SIDE, ItemEmbedding, embed_items
 from shadowprice.encoders.voucher_graph import RATIO, WIDTH
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.sessions import SessionLog, nanoseconds
-from shadowprice.responses.dmbgn_network import DmbgnNetwork, Encoded, Memory, NodeInputs
-from shadowprice.responses.minibatch import TabularRows, fit_module
+from shadowprice.responses.dmbgn_history import Encoded, Histories
+from shadowprice.responses.dmbgn_network import DmbgnNetwork, NodeInputs, distinct
+from shadowprice.responses.minibatch import TabularRows, fit_module, weighted_mean
 from shadowprice.responses.sessions import (
     Index,
     Past,
@@ -168,21 +169,20 @@ class DmbgnModel(SessionModel):
             del step
             anew = memo is None or random.random() < self.fine_tuning
             if memo is None or anew:
-                memory, target = network.remember(rows), network.target(rows.session.numpy(), rows.level.numpy())
+                histories = network.histories(rows)
                 if memo is not None:
-                    memo.keep(rows, memory, target)
+                    memo.keep(rows, histories)
             else:
-                memory, target = memo.recall(rows)
-            found = logloss(network.decide(rows, rows.level, memory, target), rows)
+                histories = memo.recall(rows)
+            read, auxiliary = network.read(histories)
+            found = logloss(network.decide(rows, rows.level, read), rows)
             if anew and self.alpha:
-                found = found + self.alpha * network.auxiliary(memory, rows.weight)
+                found = found + self.alpha * weighted_mean(auxiliary, rows.weight)
             return found
 
         def judge(rows: SessionRows) -> Tensor:
-            if frozen and memo is not None:
-                memory, target = memo.recall(rows)
-                return logloss(network.decide(rows, rows.level, memory, target), rows)
-            return logloss(network.logits(rows, rows.level, network.remember(rows)), rows)
+            histories = memo.recall(rows) if frozen and memo is not None else network.histories(rows)
+            return logloss(network.decide(rows, rows.level, network.read(histories)[0]), rows)
 
         fixed = set(network.graph_parameters()) if frozen else set()
         parameters = [each for each in network.parameters() if each not in fixed]
@@ -205,44 +205,40 @@ class _Memo:
 
     @torch.no_grad()
     def __init__(self, network: DmbgnNetwork, *parts: SessionRows) -> None:
-        self.network = network
         session = np.unique(np.concatenate([Past.of(rows.past).session for rows in parts]))
         self.place = np.full(network.nodes.graphs.sessions, -1, dtype=np.int64)
         self.place[session] = np.arange(session.size)
-        self.past = self._blank(session.size)
         size = 1 + max(int(rows.position.max()) for rows in parts)
-        self.target = self._blank(size)
+        # Past sessions first, then rows.
+        self.sessions = session.size
+        self.behaviour, self.voucher = torch.zeros(2, session.size + size, WIDTH)
         for first in range(0, session.size, 4096):
             some = session[first : first + 4096]
-            self._put(self.past, self.place[some], network.past(some))
+            self._put(self.place[some], network.past(some))
         for rows in parts:
             for first in range(0, len(rows), 4096):
                 part = rows.take(torch.arange(first, min(first + 4096, len(rows))))
                 found = network.target(part.session.numpy(), part.level.numpy())
-                self._put(self.target, part.position.numpy(), found)
+                self._put(self.sessions + part.position.numpy(), found)
 
-    def keep(self, rows: SessionRows, memory: Memory, target: Encoded) -> None:
+    def keep(self, rows: SessionRows, histories: Histories) -> None:
         """Take over what a step has computed."""
-        self._put(self.past, self.place[memory.past.session], memory.encoded)
-        self._put(self.target, rows.position.numpy(), target)
+        past = np.empty(histories.sessions, dtype=np.int64)
+        past[histories.session] = self.place[histories.past.session]
+        self._put(np.concatenate([past, self.sessions + rows.position.numpy()]), histories.encoded)
 
-    def recall(self, rows: SessionRows) -> tuple[Memory, Encoded]:
+    def recall(self, rows: SessionRows) -> Histories:
         """What :meth:`keep` kept, without gradient."""
         past = Past.of(rows.past)
-        return Memory(past, self._get(self.past, self.place[past.session])), self._get(
-            self.target, rows.position.numpy()
-        )
+        session, place = distinct(past.session)
+        at = torch.from_numpy(np.concatenate([self.place[session], self.sessions + rows.position.numpy()]))
+        voucher = self.voucher.index_select(0, at)
+        return Histories(past, place, Encoded(self.behaviour.index_select(0, at), voucher, np.arange(at.shape[0])))
 
-    def _blank(self, size: int) -> Tensor:
-        return torch.zeros(size, 2 * WIDTH + 1)
-
-    def _put(self, table: Tensor, place: Index, found: Encoded) -> None:
-        columns = [found.behaviour, found.voucher, found.score[:, None]]
-        table[torch.from_numpy(place)] = torch.cat(columns, dim=1).detach()
-
-    def _get(self, table: Tensor, place: Index) -> Encoded:
-        found = table[torch.from_numpy(place)]
-        return Encoded(found[:, :WIDTH], found[:, WIDTH:-1], found[:, -1])
+    @torch.no_grad()
+    def _put(self, place: Index, found: Encoded) -> None:
+        at = torch.from_numpy(place)
+        self.behaviour[at], self.voucher[at] = found.behaviour, found.voucher
 
 
 class DmbgnAveragePoolingModel(DmbgnModel):

@@ -11,14 +11,14 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import pad, softplus
+from torch.nn.functional import pad
 
 from shadowprice.encoders.item_embedding import WIDTH as ITEM_WIDTH
 from shadowprice.encoders.item_embedding import ItemEmbedding
-from shadowprice.encoders.voucher_graph import WIDTH, VoucherGraphEncoder, gather
+from shadowprice.encoders.voucher_graph import WIDTH, Nodes, VoucherGraphEncoder
 from shadowprice.graphs.sessions import SessionLog
-from shadowprice.graphs.voucher_graphs import BEFORE_GROUPS, GROUPS, VOUCHER, GraphBatch, VoucherGraphs
-from shadowprice.responses.minibatch import weighted_mean
+from shadowprice.graphs.voucher_graphs import BEFORE_GROUPS, GROUPS, GraphBatch, VoucherGraphs
+from shadowprice.responses.dmbgn_history import Encoded, Histories, read_histories
 from shadowprice.responses.sessions import (
     Index,
     Past,
@@ -64,23 +64,11 @@ class NodeInputs:
         return cls(log.graphs, table, category, vouchers)
 
 
-class Encoded(NamedTuple):
-    """Embeddings of n sessions: e_b, e_o (n, WIDTH) and the logits of their scores (n,)."""
-
-    behaviour: Tensor
-    voucher: Tensor
-    score: Tensor
-
-    @property
-    def both(self) -> Tensor:
-        """(n, 2 · WIDTH)."""
-        return torch.cat([self.behaviour, self.voucher], dim=1)
-
-
 class Memory(NamedTuple):
-    """The past sessions of some rows, and what their graphs gave."""
+    """The past of some rows, which of its sessions each is (P,), and what their graphs gave."""
 
     past: Past
+    session: Index
     encoded: Encoded
 
 
@@ -119,17 +107,27 @@ class DmbgnNetwork(SessionNetwork):
         """What pre-training learns: vouchers, categories and the graph network."""
         return [*self.voucher.parameters(), *self.category.parameters(), *self.graph.parameters()]
 
+    def histories(self, rows: SessionRows) -> Histories:
+        """Embeddings of the rows' past sessions, those of several rows computed once, and of the rows themselves."""
+        past = Past.of(rows.past)
+        session, place = distinct(past.session)
+        target, level = rows.session.numpy(), rows.level.numpy()
+        own = self.nodes.vouchers
+        code = np.concatenate([own.of_session[session], own.of_level[level]])
+        terms = np.concatenate([own.session_terms[session], own.level_terms[level]])
+        batch = self._past(session).beside(self.nodes.graphs.targets(target))
+        return Histories(past, place, self._encode(batch, code, terms))
+
     def remember(self, rows: SessionRows) -> Memory:
         """Embeddings of the past sessions; those of several rows are computed once."""
         past = Past.of(rows.past)
-        session, place = np.unique(past.session, return_inverse=True)
-        return Memory(past, self.repeat(self.past(session), place))
+        session, place = distinct(past.session)
+        return Memory(past, place, self.past(session))
 
     def past(self, session: Index) -> Encoded:
         """Sessions that are over, at positions (n,)."""
-        graphs, own = self.nodes.graphs, self.nodes.vouchers
-        batch = graphs.targets(session) if self.before_only else graphs.past(session)
-        return self._encode(batch, own.of_session[session], own.session_terms[session])
+        own = self.nodes.vouchers
+        return self._encode(self._past(session), own.of_session[session], own.session_terms[session])
 
     def target(self, session: Index, level: Index) -> Encoded:
         """Sessions to be predicted with the vouchers at ``level``: what came before the collection and nothing else."""
@@ -142,80 +140,53 @@ class DmbgnNetwork(SessionNetwork):
         own = self.nodes.vouchers
         code, terms = own.of_level[level], own.level_terms[level]
         batch = self.nodes.graphs.past(session)
-        read = self.graph.readout(self._inputs(batch, code, terms), batch)
+        read = self.graph.readout(self._nodes(batch, code, terms), batch)
         known = read.shape[1] * BEFORE_GROUPS // len(GROUPS)
         before = torch.cat([read[:, :known], torch.zeros_like(read[:, known:])], dim=1)
-        voucher = gather(self.voucher.weight, code)
-        target, whole = (self._score(self.graph.out(each), voucher) for each in (before, read))
+        target, whole = (Encoded(self.graph.out(each), self.voucher.weight, code) for each in (before, read))
         return target, whole
 
     def logits(self, rows: SessionRows, level: Tensor, memory: Memory) -> Tensor:
         """(n,)."""
-        return self.decide(rows, level, memory, self.target(rows.session.numpy(), level.numpy()))
+        past, session, encoded = memory
+        both = encoded.beside(self.target(rows.session.numpy(), level.numpy()))
+        return self.decide(rows, level, self.read(Histories(past, session, both))[0])
 
-    def decide(self, rows: SessionRows, level: Tensor, memory: Memory, target: Encoded) -> Tensor:
+    def read(self, histories: Histories) -> tuple[Tensor, Tensor]:
+        """What rows read of their histories (n, width), and mean_r −log s_r of each: every session in a history was
+        redeemed, and should score so."""
+        return read_histories(histories, self.attention)
+
+    def decide(self, rows: SessionRows, level: Tensor, read: Tensor) -> Tensor:
         """(n,) logits from what the graphs gave."""
-        past, encoded = memory
-        concerned = self.attention(encoded.both, target.both, past)
-        terms = torch.from_numpy(self.nodes.vouchers.level_terms[level.numpy()]).to(concerned.dtype)
-        read = [
-            self.features(rows.numeric, rows.category),
-            concerned,
-            target.both,
-            score_features(torch.sigmoid(encoded.score), past),
-            terms,
-        ]
-        found: Tensor = self.head(torch.cat(read, dim=1)).squeeze(1)
+        terms = torch.from_numpy(self.nodes.vouchers.level_terms[level.numpy()]).to(read.dtype)
+        columns = [self.features(rows.numeric, rows.category), read, terms]
+        found: Tensor = self.head(torch.cat(columns, dim=1)).squeeze(1)
         return found
-
-    def auxiliary(self, memory: Memory, weight: Tensor) -> Tensor:
-        """mean_n mean_r −log s_r: every session in a history was redeemed, and should score so."""
-        if not memory.past.row.size:
-            return weight.new_zeros(())
-        by_row = memory.past.sum(softplus(-memory.encoded.score)[:, None]).squeeze(1)
-        count = torch.from_numpy(np.maximum(memory.past.count, 1)).to(by_row.dtype)
-        return weighted_mean(by_row / count, weight)
 
     def start(self, share: NDArray[np.float64]) -> None:
         """Start at the overall mean."""
         start_intercept(self.head[-1], share)
 
-    @staticmethod
-    def repeat(encoded: Encoded, place: Index) -> Encoded:
-        """Of distinct sessions, those at ``place`` (P,)."""
-        table = torch.cat([encoded.behaviour, encoded.voucher, encoded.score[:, None]], dim=1)
-        found = gather(table, place.ravel().astype(np.int64))
-        return Encoded(found[:, :WIDTH], found[:, WIDTH:-1], found[:, -1])
+    def _past(self, session: Index) -> GraphBatch:
+        graphs = self.nodes.graphs
+        return graphs.targets(session) if self.before_only else graphs.past(session)
 
     def _encode(self, batch: GraphBatch, code: Index, terms: NDArray[np.float32]) -> Encoded:
-        return self._score(self.graph(self._inputs(batch, code, terms), batch), gather(self.voucher.weight, code))
+        return Encoded(self.graph(self._nodes(batch, code, terms), batch), self.voucher.weight, code)
 
-    @staticmethod
-    def _score(behaviour: Tensor, voucher: Tensor) -> Encoded:
-        return Encoded(behaviour, voucher, (behaviour * voucher).sum(dim=1))
-
-    def _inputs(self, batch: GraphBatch, code: Index, terms: NDArray[np.float32]) -> Tensor:
-        """(N, NODE): what is fixed, and what is learned of categories and vouchers."""
-        is_voucher = batch.row == VOUCHER
-        row, member = np.maximum(batch.row, 0), batch.member
-        if self.nodes.items.size:
-            fixed, learned = self.nodes.items[row], self.nodes.category[row]
-        else:
-            fixed, learned = np.zeros((batch.nodes, NODE), dtype=np.float32), np.zeros(batch.nodes, dtype=np.int64)
-        fixed[is_voucher, :ITEM_WIDTH] = 0.0
-        fixed[is_voucher, ITEM_WIDTH:] = terms[member[is_voucher]]
+    def _nodes(self, batch: GraphBatch, code: Index, terms: NDArray[np.float32]) -> Nodes:
+        """What is fixed, and what is learned of categories and vouchers."""
+        member = batch.slot // len(GROUPS)
+        own = np.zeros((member.size, NODE), dtype=np.float32)
+        own[:, ITEM_WIDTH:] = terms[member]
         categories = self.category.weight.shape[0]
-        learned = np.where(is_voucher, categories + code[member], learned)
         table = torch.cat([pad(self.category.weight, (ITEM_WIDTH, 1)), pad(self.voucher.weight, (0, 2))])
-        return gather(table, learned) + torch.from_numpy(fixed).to(table.dtype)
+        given = self.nodes
+        return Nodes(table, batch.first, batch.source, given.items, given.category, own, categories + code[member])
 
 
-def score_features(score: Tensor, past: Past) -> Tensor:
-    """(n, R + 3): scores (P,) of each history, latest first, zeros where it is shorter; then their max, mean, min."""
-    raw = past.spread(score)
-    there = past.spread(torch.ones_like(score))
-    count = there.sum(dim=1)
-    most = raw.max(dim=1).values
-    mean = raw.sum(dim=1) / count.clamp(min=1)
-    least = torch.where(count > 0, (raw + (1 - there)).min(dim=1).values, torch.zeros_like(most))
-    return torch.cat([raw, torch.stack([most, mean, least], dim=1)], dim=1)
+def distinct(session: Index) -> tuple[Index, Index]:
+    """The sessions there are, ascending, and which of them each is."""
+    found, place = np.unique(session, return_inverse=True)
+    return found, place.ravel().astype(np.int64, copy=False)

@@ -99,8 +99,9 @@ class Past:
     def of(cls, past: Tensor) -> Past:
         """From positions (n, R), −1 for none."""
         table = past.numpy()
-        row, slot = np.nonzero(table >= 0)
-        return cls(row, slot, table[row, slot], table.shape[0], table.shape[1])
+        flat = np.flatnonzero(table >= 0)
+        row, slot = np.divmod(flat, table.shape[1])
+        return cls(row, slot, table.ravel()[flat], table.shape[0], table.shape[1])
 
     @property
     def count(self) -> Index:

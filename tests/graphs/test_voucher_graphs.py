@@ -74,7 +74,7 @@ def test_a_target_holds_nothing_after_the_collection(data: VoucherData) -> None:
     assert rows.size == (data.tables.behaviour["phase"] == "before").sum()
     whole = log.graphs.past(np.arange(300))
     with pytest.raises(InvalidInput, match=r"after the collection.*rows: 0"):
-        TargetBatch(whole.size, whole.slot, whole.length, whole.row, whole.nearest)
+        TargetBatch(whole.size, whole.slot, whole.length, whole.first, whole.source, whole.nearest)
 
 
 def test_rows_of_no_session_and_no_rows_at_all(data: VoucherData) -> None:

@@ -1,0 +1,118 @@
+/* Two graph convolutions with top-K pooling over a batch of small graphs, and their gradient.
+ *
+ * A graph is a voucher, its node 0, and a chain of items in order of time. Node v hears itself and those that send to it:
+ *     an item hears the item before it,
+ *     before the collection, the voucher hears the `nearest` last items of its graph,
+ *     after it, the `nearest` first items hear the voucher.
+ * With x_v = fixed_v + learned[code_v], and for each of the two layers
+ *     h = relu(sum over heard of rel x + bias + root x)
+ *     g = tanh(h . select / |select|), where among the nodes of a graph that are left the ratio with the greatest g stays
+ *     x <- g h, zero where a node goes
+ *     readout += max and mean of x over the nodes that stay.
+ *
+ * Nodes of consecutive graphs go through all of it together, as many as stay in the first cache. A node has WIDTH
+ * numbers, which are one vector; matrices are torch's, (WIDTH, inputs) by rows.
+ */
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WIDTH 16
+#define GROUPS 4
+#define BEFORE 2   /* groups before the collection come first */
+#define TILE 96    /* nodes that go through the layers together */
+#define SLACK 1e-6 /* 0.9 is no binary fraction: 0.9 * 10 must not ask for a tenth node */
+
+struct graphs {
+    int64_t graphs, inputs, codes, nearest, longest;
+    double ratio;
+    const int64_t *first;      /* (graphs,): its first node, the voucher, in `row` */
+    const int64_t *length;     /* (graphs,): its nodes, at least 1 */
+    const int64_t *slot;       /* (graphs,): where its readout goes; the group is the remainder by GROUPS */
+    const int64_t *row;        /* behaviour of each node; not read at vouchers */
+    const float *fixed;        /* (behaviours, inputs), or null: nothing is fixed */
+    const int64_t *code;       /* (behaviours,): row of `learned`, or null: it is the behaviour itself */
+    const float *own_fixed;    /* (graphs, inputs) of the vouchers, or null */
+    const int64_t *own_code;   /* (graphs,) of the vouchers */
+    const void *learned;       /* (codes, inputs) */
+    const void *rel[2], *bias[2], *root[2], *select[2];
+    void *h[2], *gate[2];      /* (nodes, WIDTH) before pooling, (nodes,): written forth, read back */
+    uint8_t *stays[2];         /* (nodes,) */
+    void *readout;             /* (slots, 2 * WIDTH), zeros */
+};
+
+struct gradients {
+    const void *readout;
+    void *learned, *rel[2], *bias[2], *root[2], *select[2]; /* zeros; added to */
+};
+
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__)
+#define HAS_X86 1
+#endif
+
+#define FLOAT 1
+#define REAL float
+#ifdef HAS_X86
+#define NAME(x) x##_f32_v4
+#define TARGET __attribute__((target("arch=x86-64-v4")))
+#include "pass.h"
+#define NAME(x) x##_f32_v3
+#define TARGET __attribute__((target("arch=x86-64-v3")))
+#include "pass.h"
+#endif
+#define NAME(x) x##_f32_v1
+#define TARGET
+#include "pass.h"
+#undef REAL
+#undef FLOAT
+
+#define FLOAT 0
+#define REAL double
+#ifdef HAS_X86
+#define NAME(x) x##_f64_v4
+#define TARGET __attribute__((target("arch=x86-64-v4")))
+#include "pass.h"
+#define NAME(x) x##_f64_v3
+#define TARGET __attribute__((target("arch=x86-64-v3")))
+#include "pass.h"
+#endif
+#define NAME(x) x##_f64_v1
+#define TARGET
+#include "pass.h"
+
+/* 2 where the processor has AVX-512, 1 for AVX2 and FMA, 0 otherwise. */
+int best_instructions(void)
+{
+#ifdef HAS_X86
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("x86-64-v4"))
+        return 2;
+    if (__builtin_cpu_supports("x86-64-v3"))
+        return 1;
+#endif
+    return 0;
+}
+
+#ifdef HAS_X86
+#define CHOOSE(x, type) (instructions == 2 ? x##_##type##_v4 : instructions == 1 ? x##_##type##_v3 : x##_##type##_v1)
+#else
+#define CHOOSE(x, type) x##_##type##_v1
+#endif
+
+/* Both return 0, or -1 where memory ran out. */
+int graphs_forth(const struct graphs *given, int is_double, int instructions)
+{
+    (void)instructions;
+    return is_double ? CHOOSE(forth, f64)(given) : CHOOSE(forth, f32)(given);
+}
+
+int graphs_back(const struct graphs *given, const struct gradients *out, int is_double, int instructions)
+{
+    (void)instructions;
+    return is_double ? CHOOSE(back, f64)(given, out) : CHOOSE(back, f32)(given, out);
+}
+
+/* Of the structures and functions here and in histories.c. */
+int passes_version_1(void) { return 1; }
