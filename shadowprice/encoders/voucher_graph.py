@@ -6,12 +6,13 @@
     e_b = linear(readouts of the four groups)
 
 Groups share their weights. Nodes that pooling drops are masked and not cut out: a node at zero adds nothing to its
-neighbours' sums, so the edges need not be built again. Where :mod:`shadowprice.encoders.kernel` was built, all of it up
-to the readouts is one pass in C; what is below it here is the same in torch.
+neighbours' sums, so the edges need not be built again. Where :mod:`shadowprice.encoders.kernel` was built, all of it is
+one pass in C; the modules below are the same in torch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,12 +21,13 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from shadowprice.encoders.kernel import graphs as kernel
 from shadowprice.encoders.kernel.graphs import Given, GraphPass
 from shadowprice.encoders.kernel.library import IS_COMPILED
 from shadowprice.errors import InvalidInput
-from shadowprice.graphs.voucher_graphs import GROUPS, GraphBatch
+from shadowprice.graphs.voucher_graphs import BEFORE_GROUPS, GROUPS, GraphBatch, spans
 
 WIDTH = 16
 RATIO = 0.9
@@ -35,7 +37,8 @@ RATIO = 0.9
 class Nodes:
     """What the nodes of a batch of G graphs start from: x = fixed + learned[code], F numbers each.
 
-    learned    (T, F)
+    width      F
+    learned    tensors, and the first column of each: one above the other they are (T, F), zeros beside them
     first      (G,): place in ``row`` of each graph's first node, which is its voucher
     row        behaviour of each node; not read at vouchers
     fixed      float32 (behaviours, F), or None for zeros
@@ -44,7 +47,8 @@ class Nodes:
     own_code   (G,) of each graph's voucher
     """
 
-    learned: Tensor
+    width: int
+    learned: Sequence[tuple[Tensor, int]]
     first: NDArray[np.int64]
     row: NDArray[np.int64]
     fixed: NDArray[np.float32] | None
@@ -55,29 +59,32 @@ class Nodes:
     @classmethod
     def dense(cls, x: Tensor, batch: GraphBatch) -> Nodes:
         """Of features (N, F) of every node."""
-        return cls(x, batch.start, np.arange(batch.nodes), None, None, None, batch.start)
+        return cls(x.shape[1], [(x, 0)], batch.start, np.arange(batch.nodes), None, None, None, batch.start)
 
     def table(self, batch: GraphBatch) -> Tensor:
         """(N, F)."""
-        row = self.row[np.arange(batch.nodes) + np.repeat(self.first - batch.start, batch.length)].copy()
+        row = self.row[spans(self.first, batch.length)]
         row[batch.start] = 0
-        code = row if self.code is None or not self.code.size else self.code[row]
+        code = row.copy() if self.code is None or not self.code.size else self.code[row]
         code[batch.start] = self.own_code
-        found = gather(self.learned, code)
+        columns = [pad(each, (first, self.width - first - each.shape[1])) for each, first in self.learned]
+        found = gather(torch.cat(columns), code)
         if self.fixed is None or self.own_fixed is None:
             return found
-        fixed = self.fixed[row] if self.fixed.size else np.zeros((batch.nodes, found.shape[1]), dtype=np.float32)
+        fixed = self.fixed[row] if self.fixed.size else np.zeros((batch.nodes, self.width), dtype=np.float32)
         fixed[batch.start] = self.own_fixed
         return found + torch.from_numpy(fixed).to(found.dtype)
 
 
 class _Pass(torch.autograd.Function):
-    """Readouts (slots, 2 · WIDTH) of a batch by the compiled pass."""
+    """e_b of a batch by the compiled pass, whole and, if split, of what came before the collection (or nothing)."""
 
     @staticmethod
-    def forward(ctx: Any, nodes: Nodes, batch: GraphBatch, ratio: float, learned: Tensor, *weights: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, nodes: Nodes, batch: GraphBatch, ratio: float, split: bool, *tensors: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
         given = Given(
-            batch.size * len(GROUPS),
+            batch.size,
             batch.nodes,
             batch.nearest,
             ratio,
@@ -90,12 +97,22 @@ class _Pass(torch.autograd.Function):
             nodes.own_fixed,
             nodes.own_code,
         )
-        ctx.computed = GraphPass(given, learned.detach().contiguous(), [each.detach().contiguous() for each in weights])
-        return ctx.computed.forth()
+        pieces, weights = tensors[: len(nodes.learned)], tensors[len(nodes.learned) :]
+        ctx.places, at = [], 0
+        for piece, (_, first) in zip(pieces, nodes.learned, strict=True):
+            ctx.places.append((slice(at, at + piece.shape[0]), slice(first, first + piece.shape[1])))
+            at += piece.shape[0]
+        learned = weights[0].new_zeros(at, nodes.width)
+        for place, piece in zip(ctx.places, pieces, strict=True):
+            learned[place] = piece
+        ctx.computed = GraphPass(given, learned, weights)
+        ctx.set_materialize_grads(False)
+        return ctx.computed.forth(split=split)
 
     @staticmethod
-    def backward(ctx: Any, *gradient: Tensor) -> tuple[Tensor | None, ...]:
-        return None, None, None, *ctx.computed.back(gradient[0].contiguous())
+    def backward(ctx: Any, *gradient: Tensor | None) -> tuple[Tensor | None, ...]:
+        learned, *weights = ctx.computed.back(*gradient)
+        return None, None, None, None, *[learned[place].contiguous() for place in ctx.places], *weights
 
 
 class _SparseProduct(torch.autograd.Function):
@@ -219,34 +236,28 @@ class VoucherGraphEncoder(nn.Module):
         self.out = nn.Linear(2 * width * len(GROUPS), outputs)
 
     def forward(self, x: Tensor | Nodes, batch: GraphBatch) -> Tensor:
-        """(B, outputs). O(N · width²)."""
-        found: Tensor = self.out(self.readout(x, batch))
+        """(B, outputs) of nodes as they are or features (N, F). O(N · width²)."""
+        nodes = x if isinstance(x, Nodes) else Nodes.dense(x, batch)
+        if self._passes(batch):
+            return self._pass(nodes, batch, split=False)[0]
+        found: Tensor = self.out(self.readout(nodes.table(batch), batch))
         return found
 
-    def readout(self, x: Tensor | Nodes, batch: GraphBatch) -> Tensor:
-        """(B, 4 · 2 · width): the readouts of the four groups side by side, of nodes as they are or features (N, F)."""
-        nodes = x if isinstance(x, Nodes) else Nodes.dense(x, batch)
-        if not batch.nodes:
-            return nodes.learned.new_zeros(batch.size, len(GROUPS) * 2 * self.width)
-        if IS_COMPILED and self.width == kernel.WIDTH:
-            weights = [
-                each
-                for convolution, pool in zip(self.convolutions, self.pools, strict=True)
-                for each in (
-                    convolution.lin_rel.weight,
-                    convolution.lin_rel.bias,
-                    convolution.lin_root.weight,
-                    pool.weight,
-                )
-            ]
-            ratio = self.pools[0].ratio
-            found: Tensor = _Pass.apply(nodes, batch, ratio, nodes.learned, *weights)  # type: ignore[no-untyped-call]
-            return found.view(batch.size, -1)
-        return self.readout_plain(nodes.table(batch), batch)
+    def both(self, nodes: Nodes, batch: GraphBatch) -> tuple[Tensor, Tensor]:
+        """(B, outputs) twice: of what came before the collection, and of the whole. Groups are graphs of their own, so
+        that the former is computed once."""
+        if self._passes(batch):
+            whole, before = self._pass(nodes, batch, split=True)
+            return before, whole
+        read = self.readout(nodes.table(batch), batch)
+        known = read.shape[1] * BEFORE_GROUPS // len(GROUPS)
+        return self.out(torch.cat([read[:, :known], torch.zeros_like(read[:, known:])], dim=1)), self.out(read)
 
-    def readout_plain(self, x: Tensor, batch: GraphBatch) -> Tensor:
-        """The same in torch, of features (N, F)."""
+    def readout(self, x: Tensor, batch: GraphBatch) -> Tensor:
+        """(B, 4 · 2 · width): the readouts of the four groups side by side, of features (N, F), in torch."""
         size = batch.size * len(GROUPS)
+        if not batch.nodes:
+            return x.new_zeros(batch.size, len(GROUPS) * 2 * self.width)
         total = x.new_zeros(batch.length.size, 2 * self.width)
         kept: NDArray[np.bool_] | None = None
         for convolution, pool in zip(self.convolutions, self.pools, strict=True):
@@ -256,3 +267,14 @@ class VoucherGraphEncoder(nn.Module):
             total = total + torch.cat([largest_of_each(x, batch, kept), mean], dim=1)
         spread = total.new_zeros(size, 2 * self.width).index_copy(0, torch.from_numpy(batch.slot), total)
         return spread.view(batch.size, -1)
+
+    def _passes(self, batch: GraphBatch) -> bool:
+        return IS_COMPILED and self.width == self.out.out_features == kernel.WIDTH and batch.nodes > 0
+
+    def _pass(self, nodes: Nodes, batch: GraphBatch, *, split: bool) -> tuple[Tensor, Tensor]:
+        weights = [*self.out.parameters()]
+        for convolution, pool in zip(reversed(self.convolutions), reversed(self.pools), strict=True):
+            weights = [*convolution.parameters(), pool.weight, *weights]
+        pieces = [each for each, _ in nodes.learned]
+        found: tuple[Tensor, Tensor] = _Pass.apply(nodes, batch, self.pools[0].ratio, split, *pieces, *weights)  # type: ignore[no-untyped-call]
+        return found

@@ -127,7 +127,7 @@ class GraphBatch:
     @cached_property
     def row(self) -> Index:
         """(N,): row of the behaviour table of each node, :data:`VOUCHER` for a voucher."""
-        return self.source[_spans(self.first, self.length)]
+        return self.source[spans(self.first, self.length)]
 
     @cached_property
     def start(self) -> Index:
@@ -170,7 +170,7 @@ class GraphBatch:
         source[pointer[:-1]] = np.arange(count)
         source[pointer[:-1][chained] + 1] = np.flatnonzero(chained) - 1
         source[pointer[1:][told] - 1] = np.repeat(self.start, self.length)[told]
-        source[_spans(pointer[self.start] + 1, near)] = _spans(self.start + self.length - near, near)
+        source[spans(pointer[self.start] + 1, near)] = spans(self.start + self.length - near, near)
         ones = np.ones(source.size, dtype=np.float32)
         return csr_matrix((ones, source, pointer.astype(np.int32)), shape=(count, count))
 
@@ -249,7 +249,7 @@ def build_graphs(
     return VoucherGraphs(start, nodes, nearest)
 
 
-def _spans(first: Index, length: Index) -> Index:
+def spans(first: Index, length: Index) -> Index:
     """first[0], first[0] + 1, … (length[0] of them), first[1], …"""
     ends = np.cumsum(length)
     return np.arange(ends[-1] if ends.size else 0) + np.repeat(first - ends + length, length)

@@ -24,7 +24,7 @@ def descend(
     config: TrainingConfig,
     *,
     parameters: Iterable[nn.Parameter] | None = None,
-    optimiser: type[Adam] = Adam,
+    optimiser: Callable[..., Adam] = Adam,
     order: Callable[[int], Iterable[Tensor]] | None = None,
     progress: Progress | None = None,
     keep_start: bool = False,

@@ -157,7 +157,8 @@ class DmbgnModel(SessionModel):
             return logloss(target.score, rows) + logloss(whole.score, rows)
 
         config = replace(self.training, epochs=self.pretraining)
-        return fit_module(network, network.graph_parameters(), loss, loss, train, validation, config, self.progress)
+        parameters = network.graph_parameters()
+        return fit_module(network, parameters, loss, loss, train, validation, config, self.progress, fused=True)
 
     def _tune(self, network: DmbgnNetwork, train: SessionRows, validation: SessionRows) -> FitResult:
         """The log loss and the auxiliary loss, graphs computed anew in a share of the steps."""
@@ -197,6 +198,7 @@ class DmbgnModel(SessionModel):
             self.progress,
             # A person's sessions have the same past: in one step its graphs are computed once.
             together=train.person,
+            fused=True,
         )
 
 

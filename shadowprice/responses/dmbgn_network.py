@@ -11,13 +11,12 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 from shadowprice.encoders.item_embedding import WIDTH as ITEM_WIDTH
 from shadowprice.encoders.item_embedding import ItemEmbedding
 from shadowprice.encoders.voucher_graph import WIDTH, Nodes, VoucherGraphEncoder
 from shadowprice.graphs.sessions import SessionLog
-from shadowprice.graphs.voucher_graphs import BEFORE_GROUPS, GROUPS, GraphBatch, VoucherGraphs
+from shadowprice.graphs.voucher_graphs import GROUPS, GraphBatch, VoucherGraphs
 from shadowprice.responses.dmbgn_history import Encoded, Histories, read_histories
 from shadowprice.responses.sessions import (
     Index,
@@ -136,14 +135,12 @@ class DmbgnNetwork(SessionNetwork):
 
     def scored(self, session: Index, level: Index) -> tuple[Encoded, Encoded]:
         """Sessions that are over with the vouchers at ``level``, as targets are seen and whole: what pre-training
-        learns from. Groups are graphs of their own, so that what came before the collection is computed once."""
+        learns from, by one pass over the graphs."""
         own = self.nodes.vouchers
         code, terms = own.of_level[level], own.level_terms[level]
         batch = self.nodes.graphs.past(session)
-        read = self.graph.readout(self._nodes(batch, code, terms), batch)
-        known = read.shape[1] * BEFORE_GROUPS // len(GROUPS)
-        before = torch.cat([read[:, :known], torch.zeros_like(read[:, known:])], dim=1)
-        target, whole = (Encoded(self.graph.out(each), self.voucher.weight, code) for each in (before, read))
+        before, behaviour = self.graph.both(self._nodes(batch, code, terms), batch)
+        target, whole = (Encoded(each, self.voucher.weight, code) for each in (before, behaviour))
         return target, whole
 
     def logits(self, rows: SessionRows, level: Tensor, memory: Memory) -> Tensor:
@@ -181,9 +178,9 @@ class DmbgnNetwork(SessionNetwork):
         own = np.zeros((member.size, NODE), dtype=np.float32)
         own[:, ITEM_WIDTH:] = terms[member]
         categories = self.category.weight.shape[0]
-        table = torch.cat([pad(self.category.weight, (ITEM_WIDTH, 1)), pad(self.voucher.weight, (0, 2))])
-        given = self.nodes
-        return Nodes(table, batch.first, batch.source, given.items, given.category, own, categories + code[member])
+        learned = [(self.category.weight, ITEM_WIDTH), (self.voucher.weight, 0)]
+        given, own_code = self.nodes, categories + code[member]
+        return Nodes(NODE, learned, batch.first, batch.source, given.items, given.category, own, own_code)
 
 
 def distinct(session: Index) -> tuple[Index, Index]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from itertools import count
 from typing import Self, TypeVar
 
@@ -66,6 +67,7 @@ def fit_module(
     *,
     least_epochs: int = 0,
     together: Tensor | None = None,
+    fused: bool = False,
 ) -> FitResult:
     """Train ``parameters`` of ``module`` in place and leave it at its best validation epoch.
 
@@ -80,6 +82,7 @@ def fit_module(
         least_epochs: patience counts from here on, see :func:`~shadowprice.responses.descent.descend`.
         together: (n,) codes from 0: rows of one code stand next to each other, so that what they share is
             computed once in a step. Codes are shuffled in place of rows.
+        fused: the optimiser's step over all parameters at once, for modules of many small ones; float32 alone.
     """
     step = count()
 
@@ -98,7 +101,7 @@ def fit_module(
         lambda: float(judge(validation)),
         config,
         parameters=parameters,
-        optimiser=AdamW,
+        optimiser=partial(AdamW, fused=True) if fused else AdamW,
         order=order,
         progress=progress,
         least_epochs=least_epochs,

@@ -8,7 +8,9 @@
  *     h = relu(sum over heard of rel x + bias + root x)
  *     g = tanh(h . select / |select|), where among the nodes of a graph that are left the ratio with the greatest g stays
  *     x <- g h, zero where a node goes
- *     readout += max and mean of x over the nodes that stay.
+ *     readout += max and mean of x over the nodes that stay
+ * and last, for every member of the batch, bias + sum over its graphs of (its group's columns of out) readout, once over
+ * all its graphs and once over those before the collection.
  *
  * Nodes of consecutive graphs go through all of it together, as many as stay in the first cache. A node has WIDTH
  * numbers, which are one vector; matrices are torch's, (WIDTH, inputs) by rows.
@@ -23,14 +25,16 @@
 #define GROUPS 4
 #define BEFORE 2   /* groups before the collection come first */
 #define TILE 96    /* nodes that go through the layers together */
+#define NEAR 12    /* so many graphs ahead what nodes start from is fetched */
+#define FAR 48     /* and where it is to be found */
 #define SLACK 1e-6 /* 0.9 is no binary fraction: 0.9 * 10 must not ask for a tenth node */
 
 struct graphs {
-    int64_t graphs, inputs, codes, nearest, longest;
+    int64_t graphs, members, inputs, codes, nearest, longest;
     double ratio;
     const int64_t *first;      /* (graphs,): its first node, the voucher, in `row` */
     const int64_t *length;     /* (graphs,): its nodes, at least 1 */
-    const int64_t *slot;       /* (graphs,): where its readout goes; the group is the remainder by GROUPS */
+    const int64_t *slot;       /* (graphs,): GROUPS times the member it belongs to, and its group */
     const int64_t *row;        /* behaviour of each node; not read at vouchers */
     const float *fixed;        /* (behaviours, inputs), or null: nothing is fixed */
     const int64_t *code;       /* (behaviours,): row of `learned`, or null: it is the behaviour itself */
@@ -40,11 +44,14 @@ struct graphs {
     const void *rel[2], *bias[2], *root[2], *select[2];
     void *h[2], *gate[2];      /* (nodes, WIDTH) before pooling, (nodes,): written forth, read back */
     uint8_t *stays[2];         /* (nodes,) */
-    void *readout;             /* (slots, 2 * WIDTH), zeros */
+    const void *out, *out_bias; /* (WIDTH, GROUPS * 2 * WIDTH), (WIDTH,) */
+    void *readout;             /* (graphs, 2 * WIDTH), written forth, read back */
+    void *whole, *before;      /* (members, WIDTH) each; before may be null */
 };
 
 struct gradients {
-    const void *readout;
+    const void *whole, *before; /* null where there is none */
+    void *out, *out_bias;
     void *learned, *rel[2], *bias[2], *root[2], *select[2]; /* zeros; added to */
 };
 
@@ -54,6 +61,7 @@ struct gradients {
 
 #define FLOAT 1
 #define REAL float
+#define BITS int32_t
 #ifdef HAS_X86
 #define NAME(x) x##_f32_v4
 #define TARGET __attribute__((target("arch=x86-64-v4")))
@@ -66,10 +74,12 @@ struct gradients {
 #define TARGET
 #include "pass.h"
 #undef REAL
+#undef BITS
 #undef FLOAT
 
 #define FLOAT 0
 #define REAL double
+#define BITS int64_t
 #ifdef HAS_X86
 #define NAME(x) x##_f64_v4
 #define TARGET __attribute__((target("arch=x86-64-v4")))

@@ -18,47 +18,46 @@ WIDTH = 16
 
 Index = NDArray[np.int64]
 _GIVEN = ("first", "length", "slot", "row", "fixed", "code", "own_fixed", "own_code")
-_WEIGHTS = ("rel", "bias", "root", "select")
+_LAYER = ("rel", "bias", "root", "select")
 
 
 class _Graphs(ctypes.Structure):
     _fields_ = (
-        ("graphs", ctypes.c_int64),
-        ("inputs", ctypes.c_int64),
-        ("codes", ctypes.c_int64),
-        ("nearest", ctypes.c_int64),
-        ("longest", ctypes.c_int64),
+        *[(name, ctypes.c_int64) for name in ("graphs", "members", "inputs", "codes", "nearest", "longest")],
         ("ratio", ctypes.c_double),
         *[(name, Pointer) for name in _GIVEN],
         ("learned", Pointer),
-        *[(name, Pointer * 2) for name in (*_WEIGHTS, "h", "gate", "stays")],
-        ("readout", Pointer),
+        *[(name, Pointer * 2) for name in (*_LAYER, "h", "gate", "stays")],
+        *[(name, Pointer) for name in ("out", "out_bias", "readout", "whole", "before")],
     )
 
 
 class _Gradients(ctypes.Structure):
-    _fields_ = (("readout", Pointer), ("learned", Pointer), *[(name, Pointer * 2) for name in _WEIGHTS])
+    _fields_ = (
+        *[(name, Pointer) for name in ("whole", "before", "out", "out_bias", "learned")],
+        *[(name, Pointer * 2) for name in _LAYER],
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What a pass reads: G graphs of together N nodes; all arrays are contiguous.
+    """What a pass reads of B members: G graphs of together N nodes.
 
-    slots      readouts there are, of which graphs fill G
+    members    B
     nodes      N
     nearest    Z: items tied to the voucher
     ratio      of nodes that pooling keeps
     first      (G,): place in ``row`` of each graph's first node, its voucher
     length     (G,): nodes of each graph
-    slot       (G,): where its readout goes; the remainder by four is its group
+    slot       (G,): four times its member, and its group
     row        behaviour of each node; not read at vouchers
     fixed      float32 (behaviours, F), or None
     code       (behaviours,): row of ``learned``, or None where it is the behaviour itself
-    own_fixed  float32 (G, F) of the graphs' vouchers, or None with ``fixed``
+    own_fixed  float32 (G, F) of the graphs' vouchers, None with ``fixed``
     own_code   (G,)
     """
 
-    slots: int
+    members: int
     nodes: int
     nearest: int
     ratio: float
@@ -73,56 +72,62 @@ class Given:
 
 
 class GraphPass:
-    """One batch: :meth:`forth` to the readouts, then :meth:`back` to the gradients.
+    """One batch: :meth:`forth` to an embedding of each member, then :meth:`back` to the gradients.
 
-    ``learned`` is (T, F), ``weights`` are, for each layer in turn, rel (16, F or 16), bias (16,), root as rel, and
-    select (16,), all contiguous and of one type, float32 or float64. O(N · 16 · (F + 16)).
+    ``learned`` is (T, F). ``weights`` are, for each layer in turn, rel (16, F or 16), bias (16,), root as rel, and
+    select (16,); then out (16, 4 · 32) and its bias (16,). All are contiguous and of one type, float32 or float64.
+    O(N · 16 · (F + 16)).
     """
 
     def __init__(self, given: Given, learned: Tensor, weights: Sequence[Tensor]) -> None:
         self.is_double = learned.dtype == torch.float64
-        arrays = [
-            None if (given_one := getattr(given, name)) is None else np.ascontiguousarray(given_one) for name in _GIVEN
-        ]
-        self.held = (given, learned, tuple(weights), arrays)  # the structure has only addresses
-        self.h, self.gate = learned.new_empty(2, given.nodes, WIDTH), learned.new_empty(2, given.nodes)
-        self.stays = torch.empty(2, given.nodes, dtype=torch.uint8)
+        arrays = [None if (each := getattr(given, name)) is None else np.ascontiguousarray(each) for name in _GIVEN]
+        nodes, size = given.nodes, learned.element_size()
+        # Of each layer h, then its gates, and at last the readouts.
+        room = learned.new_empty(2 * nodes * (WIDTH + 1) + given.length.size * 2 * WIDTH)
+        stays = torch.empty(2 * nodes, dtype=torch.uint8)
+        self.given, self.learned, self.weights = given, learned, weights
+        self.held = (arrays, room, stays)  # the structure has only addresses
+        at = room.data_ptr()
         self.at = _Graphs(
             graphs=given.length.size,
+            members=given.members,
             inputs=learned.shape[1],
             codes=learned.shape[0],
             nearest=given.nearest,
             longest=int(given.length.max(initial=0)),
             ratio=given.ratio,
             learned=learned.data_ptr(),
+            h=(at, at + nodes * WIDTH * size),
+            gate=(at + 2 * nodes * WIDTH * size, at + nodes * (2 * WIDTH + 1) * size),
+            stays=(stays.data_ptr(), stays.data_ptr() + nodes),
+            readout=at + 2 * nodes * (WIDTH + 1) * size,
+            **{name: array.ctypes.data for name, array in zip(_GIVEN, arrays, strict=True) if array is not None},
         )
-        for name, array in zip(_GIVEN, arrays, strict=True):
-            setattr(self.at, name, None if array is None else array.ctypes.data)
-        for layer in range(2):
-            _point(self.at, layer, weights[4 * layer :])
-            for name in ("h", "gate", "stays"):
-                getattr(self.at, name)[layer] = getattr(self, name)[layer].data_ptr()
+        _point(self.at, weights)
 
-    def forth(self) -> Tensor:
-        """(slots, 32): max ‖ mean of every graph, added up over the layers; zeros at slots without a graph."""
+    def forth(self, *, split: bool = False) -> tuple[Tensor, Tensor | None]:
+        """(B, 16) from all graphs of each member and, if ``split``, from those before the collection alone."""
         assert LIBRARY is not None
-        readout = self.held[1].new_zeros(self.held[0].slots, 2 * WIDTH)
-        self.at.readout = readout.data_ptr()
+        whole = self.learned.new_empty(self.given.members, WIDTH)
+        before = torch.empty_like(whole) if split else None
+        self.at.whole, self.at.before = whole.data_ptr(), None if before is None else before.data_ptr()
         checked(LIBRARY.graphs_forth(ctypes.byref(self.at), self.is_double, INSTRUCTIONS))
-        return readout
+        return whole, before
 
-    def back(self, readout: Tensor) -> list[Tensor]:
-        """Gradients of ``learned`` and the weights, from that of the readouts (slots, 32), contiguous."""
+    def back(self, whole: Tensor | None, before: Tensor | None = None) -> list[Tensor]:
+        """Gradients of ``learned`` and the weights, from those of the embeddings."""
         assert LIBRARY is not None
-        _, learned, weights, _ = self.held
-        found = [torch.zeros_like(each) for each in (learned, *weights)]
-        out = _Gradients(readout=readout.data_ptr(), learned=found[0].data_ptr())
-        for layer in range(2):
-            _point(out, layer, found[1 + 4 * layer :])
+        asked = [None if each is None else each.contiguous() for each in (whole, before)]
+        found = [torch.zeros_like(each) for each in (self.learned, *self.weights)]
+        out = _Gradients(*[None if each is None else each.data_ptr() for each in asked], learned=found[0].data_ptr())
+        _point(out, found[1:])
         checked(LIBRARY.graphs_back(ctypes.byref(self.at), ctypes.byref(out), self.is_double, INSTRUCTIONS))
         return found
 
 
-def _point(at: _Graphs | _Gradients, layer: int, weights: Sequence[Tensor]) -> None:
-    for name, tensor in zip(_WEIGHTS, weights, strict=False):
-        getattr(at, name)[layer] = tensor.data_ptr()
+def _point(at: _Graphs | _Gradients, weights: Sequence[Tensor]) -> None:
+    to = [each.data_ptr() for each in weights]
+    for k, name in enumerate(_LAYER):
+        setattr(at, name, (to[k], to[k + 4]))
+    at.out, at.out_bias = to[8:]

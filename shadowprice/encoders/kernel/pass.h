@@ -1,13 +1,21 @@
 /* Forth and back over a batch; graphs.c says what is computed.
  *
  * This text is compiled once per instruction set and number type. The including file defines
- *   REAL, FLOAT, NAME(x), TARGET    number type, whether it is float, name decoration, target attribute
+ *   REAL, BITS, FLOAT, NAME(x), TARGET    number type, integers as wide, whether it is float, name decoration, target
+ *                                         attribute
  */
 
 #define INLINE TARGET static inline __attribute__((always_inline))
 
 typedef REAL NAME(vec) __attribute__((vector_size(WIDTH * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
+typedef BITS NAME(bits) __attribute__((vector_size(WIDTH * sizeof(REAL))));
 #define VEC NAME(vec)
+#define RAW NAME(bits)
+
+/* Vectors are worked on whole: one that was written in parts is slow to read. */
+#define WHERE(mask, v) ((VEC)((RAW)(v) & (mask)))
+#define CHOICE(mask, v, other) ((VEC)(((RAW)(v) & (mask)) | ((RAW)(other) & ~(mask))))
+#define RELU(v) WHERE((v) > 0, v)
 
 /* out (n, WIDTH) [+]= x (n, inputs) @ columns (inputs, WIDTH). */
 INLINE void NAME(product_of)(const REAL *x, int64_t n, const int64_t inputs, const VEC *columns, VEC *out, const int adds)
@@ -70,47 +78,47 @@ TARGET static void NAME(outer)(const REAL *x, int64_t n, int64_t inputs, const V
         NAME(outer_of)(x + k, inputs, n, d, total + k, 1);
 }
 
-INLINE REAL NAME(dot)(const VEC *a, const VEC *b)
+#define TURN(v, by) __builtin_shuffle(v, (RAW){LANES(by)})
+#define LANES(by)                                                                                                     \
+    0 ^ by, 1 ^ by, 2 ^ by, 3 ^ by, 4 ^ by, 5 ^ by, 6 ^ by, 7 ^ by, 8 ^ by, 9 ^ by, 10 ^ by, 11 ^ by, 12 ^ by, 13 ^ by, \
+        14 ^ by, 15 ^ by
+
+INLINE REAL NAME(dot)(const VEC a, const VEC b)
 {
-    const VEC v = *a * *b;
-    REAL part[WIDTH / 2];
-    for (int j = 0; j < WIDTH / 2; j++)
-        part[j] = v[j] + v[j + WIDTH / 2];
-    for (int half = WIDTH / 4; half; half /= 2)
-        for (int j = 0; j < half; j++)
-            part[j] += part[j + half];
-    return part[0];
+    VEC v = a * b;
+    v += TURN(v, 8);
+    v += TURN(v, 4);
+    v += TURN(v, 2);
+    v += TURN(v, 1);
+    return v[0];
 }
 
 #if FLOAT
-/* tanh(x) = (e^2x - 1) / (e^2x + 1), from e^r - 1 with |r| <= log(2) / 2: right to a few units in the last place, and
- * without a branch, so that it is done in vectors. */
-INLINE void NAME(tanh_of)(REAL *x, int64_t n)
+/* tanh(x) = (e^2x - 1) / (e^2x + 1), from e^r - 1 with |r| <= log(2) / 2: right to a few units in the last place. */
+INLINE void NAME(tanh_of)(VEC *x)
 {
-    for (int64_t i = 0; i < n; i++) {
-        const float size = 2.0f * fabsf(x[i]);
-        const float t = size < 40.0f ? size : 40.0f;
-        const int32_t power = (int32_t)(t * 1.44269504f + 0.5f);
-        const float r = (t - (float)power * 0.693359375f) + (float)power * 2.12194440e-4f; /* log(2) in two parts */
-        float p = 1.0f / 5040;
-        p = p * r + 1.0f / 720;
-        p = p * r + 1.0f / 120;
-        p = p * r + 1.0f / 24;
-        p = p * r + 1.0f / 6;
-        p = p * r + 0.5f;
-        p = p * r * r + r;
-        const int32_t bits = (power + 127) << 23;
-        float scale;
-        memcpy(&scale, &bits, sizeof scale);
-        const float less = scale * p + (scale - 1.0f);
-        x[i] = copysignf(less / (less + 2.0f), x[i]);
-    }
+    const VEC one = (VEC){0} + 1.0f;
+    const RAW sign = (RAW)*x & (RAW)-(VEC){0};
+    VEC t = 2.0f * (VEC)((RAW)*x ^ sign);
+    t = CHOICE(t < 40.0f, t, 40.0f * one);
+    const RAW power = __builtin_convertvector(t * 1.44269504f + 0.5f, RAW);
+    const VEC whole = __builtin_convertvector(power, VEC);
+    const VEC r = (t - whole * 0.693359375f) + whole * 2.12194440e-4f; /* log(2) in two parts */
+    VEC p = r * (1.0f / 5040) + 1.0f / 720;
+    p = p * r + 1.0f / 120;
+    p = p * r + 1.0f / 24;
+    p = p * r + 1.0f / 6;
+    p = p * r + 0.5f;
+    p = p * r * r + r;
+    const VEC scale = (VEC)((power + 127) << 23);
+    const VEC less = scale * p + (scale - one);
+    *x = (VEC)((RAW)(less / (less + 2.0f)) | sign);
 }
 #else
-INLINE void NAME(tanh_of)(REAL *x, int64_t n)
+INLINE void NAME(tanh_of)(VEC *x)
 {
-    for (int64_t i = 0; i < n; i++)
-        x[i] = tanh(x[i]);
+    for (int j = 0; j < WIDTH; j++)
+        (*x)[j] = tanh((*x)[j]);
 }
 #endif
 
@@ -119,6 +127,7 @@ struct NAME(room) {
     void *whole;
     VEC *rel[2], *root[2];           /* columns: (inputs, WIDTH) */
     VEC *of_code[2];                 /* (codes, WIDTH): rel and root times `learned`; back, sums of their gradients */
+    VEC *out;                        /* columns: (GROUPS * 2 * WIDTH, WIDTH) */
     VEC unit[2];                     /* select / |select| */
     REAL norm[2];
     VEC *a, *b, *c, *d;              /* (tile, WIDTH) */
@@ -128,7 +137,7 @@ struct NAME(room) {
 TARGET static int NAME(open)(const struct graphs *g, struct NAME(room) *room)
 {
     const int64_t tile = TILE + g->longest;
-    const int64_t vectors = 2 * g->inputs + 2 * WIDTH + 2 * g->codes + 4 * tile;
+    const int64_t vectors = 2 * g->inputs + 2 * WIDTH + GROUPS * 2 * WIDTH + 2 * g->codes + 4 * tile;
     VEC *at = room->whole = malloc((size_t)(vectors * WIDTH + tile * g->inputs + 1) * sizeof(REAL));
     if (!at)
         return -1;
@@ -141,9 +150,13 @@ TARGET static int NAME(open)(const struct graphs *g, struct NAME(room) *room)
                 room->root[layer][k][j] = ((const REAL *)g->root[layer])[j * inputs + k];
             }
         const VEC select = *(const VEC *)g->select[layer];
-        room->norm[layer] = (REAL)sqrt((double)NAME(dot)(&select, &select));
+        room->norm[layer] = (REAL)sqrt((double)NAME(dot)(select, select));
         room->unit[layer] = select / room->norm[layer];
     }
+    room->out = at, at += GROUPS * 2 * WIDTH;
+    for (int64_t k = 0; k < GROUPS * 2 * WIDTH; k++)
+        for (int j = 0; j < WIDTH; j++)
+            room->out[k][j] = ((const REAL *)g->out)[j * GROUPS * 2 * WIDTH + k];
     room->of_code[0] = at, room->of_code[1] = at + g->codes, at += 2 * g->codes;
     room->a = at, room->b = at + tile, room->c = at + 2 * tile, room->d = at + 3 * tile;
     room->x = (REAL *)(at + 4 * tile);
@@ -160,18 +173,26 @@ INLINE int64_t NAME(tile_of)(const struct graphs *g, int64_t graph, int64_t *nod
     return graph;
 }
 
+INLINE void NAME(copy)(const float *from, int64_t inputs, REAL *x)
+{
+    int64_t k = 0;
+    for (; k + WIDTH <= inputs; k += WIDTH)
+        for (int j = 0; j < WIDTH; j++)
+            x[k + j] = (REAL)from[k + j];
+    for (; k < inputs; k++)
+        x[k] = (REAL)from[k];
+}
+
 /* The fixed inputs of a tile's nodes (n, inputs). */
 INLINE void NAME(collect)(const struct graphs *g, int64_t from, int64_t to, REAL *x)
 {
     const int64_t inputs = g->inputs;
     for (int64_t graph = from; graph < to; graph++) {
         const int64_t *const row = g->row + g->first[graph];
-        for (int64_t k = 0; k < inputs; k++)
-            x[k] = g->own_fixed ? (REAL)g->own_fixed[graph * inputs + k] : 0;
+        NAME(copy)(g->own_fixed + graph * inputs, inputs, x);
         x += inputs;
         for (int64_t place = 1; place < g->length[graph]; place++, x += inputs)
-            for (int64_t k = 0; k < inputs; k++)
-                x[k] = (REAL)g->fixed[row[place] * inputs + k];
+            NAME(copy)(g->fixed + row[place] * inputs, inputs, x);
     }
 }
 
@@ -181,6 +202,22 @@ INLINE int64_t NAME(code_of)(const struct graphs *g, int64_t graph, int64_t plac
         return g->own_code[graph];
     const int64_t row = g->row[g->first[graph] + place];
     return g->code ? g->code[row] : row;
+}
+
+/* What a graph some way ahead reads, which lies about: its rows are asked for first, what they point to later. */
+INLINE void NAME(fetch)(const struct graphs *g, int64_t graph)
+{
+    if (graph + FAR < g->graphs)
+        __builtin_prefetch(g->row + g->first[graph + FAR]);
+    graph += NEAR;
+    if (!g->fixed || graph >= g->graphs)
+        return;
+    const int64_t *const row = g->row + g->first[graph];
+    for (int64_t place = 1; place < g->length[graph]; place++) {
+        __builtin_prefetch(g->fixed + row[place] * g->inputs);
+        __builtin_prefetch(g->fixed + row[place] * g->inputs + g->inputs - 1);
+        __builtin_prefetch(g->code + row[place]);
+    }
 }
 
 /* h = relu(sums of rel x + bias + root x) of a tile. */
@@ -194,18 +231,15 @@ INLINE void NAME(listen)(
         if (before)
             for (int64_t i = n - near; i < n; i++)
                 heard += rel[i];
-        h[0] = heard;
+        h[0] = RELU(heard);
         for (int64_t i = 1; i < n; i++) {
             heard = rel[i] + root[i] + bias;
             if (i > 1)
                 heard += rel[i - 1];
             if (!before && i <= near)
                 heard += rel[0];
-            h[i] = heard;
+            h[i] = RELU(heard);
         }
-        REAL *const flat = (REAL *)h;
-        for (int64_t i = 0; i < n * WIDTH; i++)
-            flat[i] = flat[i] > 0 ? flat[i] : 0;
         rel += n, root += n, h += n;
     }
 }
@@ -257,16 +291,13 @@ INLINE void NAME(gated)(const VEC *h, const REAL *gate, const uint8_t *stays, in
         x[i] = h[i] * (stays[i] ? gate[i] : 0);
 }
 
-INLINE void NAME(largest)(const VEC *x, const uint8_t *stays, int64_t n, REAL *most)
+INLINE void NAME(largest)(const VEC *x, const uint8_t *stays, int64_t n, VEC *found)
 {
-    for (int j = 0; j < WIDTH; j++)
-        most[j] = (REAL)-INFINITY;
-    for (int64_t i = 0; i < n; i++) {
-        const REAL *const flat = (const REAL *)(x + i);
+    VEC most = (VEC){0} - (REAL)INFINITY;
+    for (int64_t i = 0; i < n; i++)
         if (stays[i])
-            for (int j = 0; j < WIDTH; j++)
-                most[j] = flat[j] > most[j] ? flat[j] : most[j];
-    }
+            most = CHOICE(x[i] > most, x[i], most);
+    *found = most;
 }
 
 TARGET static int NAME(forth)(const struct graphs *g)
@@ -276,16 +307,23 @@ TARGET static int NAME(forth)(const struct graphs *g)
         return -1;
     NAME(product)(g->learned, g->codes, g->inputs, room.rel[0], room.of_code[0], 0);
     NAME(product)(g->learned, g->codes, g->inputs, room.root[0], room.of_code[1], 0);
+    for (int64_t member = 0; member < g->members; member++) {
+        ((VEC *)g->whole)[member] = *(const VEC *)g->out_bias;
+        if (g->before)
+            ((VEC *)g->before)[member] = *(const VEC *)g->out_bias;
+    }
     int64_t nodes = 0, done = 0;
     for (int64_t from = 0, to; from < g->graphs; from = to, done += nodes) {
         to = NAME(tile_of)(g, from, &nodes);
         VEC *const rel = room.a, *const root = room.b, *const x = room.c;
         int64_t node = 0;
-        for (int64_t graph = from; graph < to; graph++)
+        for (int64_t graph = from; graph < to; graph++) {
+            NAME(fetch)(g, graph);
             for (int64_t place = 0; place < g->length[graph]; place++, node++) {
                 const int64_t code = NAME(code_of)(g, graph, place);
                 rel[node] = room.of_code[0][code], root[node] = room.of_code[1][code];
             }
+        }
         if (g->fixed) {
             NAME(collect)(g, from, to, room.x);
             NAME(product)(room.x, nodes, g->inputs, room.rel[0], rel, 1);
@@ -300,25 +338,39 @@ TARGET static int NAME(forth)(const struct graphs *g)
                 NAME(product)((const REAL *)x, nodes, WIDTH, room.root[1], root, 0);
             }
             NAME(listen)(g, from, to, rel, root, *(const VEC *)g->bias[layer], h);
-            for (int64_t i = 0; i < nodes; i++)
-                gate[i] = NAME(dot)(h + i, &room.unit[layer]);
-            NAME(tanh_of)(gate, nodes);
+            for (int64_t i = 0; i < nodes; i += WIDTH) {
+                const int64_t many = nodes - i < WIDTH ? nodes - i : WIDTH;
+                VEC along = {0};
+                for (int64_t j = 0; j < many; j++)
+                    along[j] = NAME(dot)(h[i + j], room.unit[layer]);
+                NAME(tanh_of)(&along);
+                memcpy(gate + i, &along, (size_t)many * sizeof(REAL));
+            }
             node = 0;
             for (int64_t graph = from; graph < to; graph++) {
                 const int64_t n = g->length[graph];
                 const uint8_t *const stayed = layer ? g->stays[0] + done + node : 0;
                 const int64_t left = NAME(thin)(gate + node, stayed, n, g->ratio, stays + node);
                 NAME(gated)(h + node, gate + node, stays + node, n, x + node);
-                REAL most[WIDTH];
-                NAME(largest)(x + node, stays + node, n, most);
-                VEC *const readout = (VEC *)g->readout + 2 * g->slot[graph];
-                readout[0] += *(VEC *)most;
-                VEC sum = {0};
+                VEC *const readout = (VEC *)g->readout + 2 * graph;
+                VEC most, sum = {0};
+                NAME(largest)(x + node, stays + node, n, &most);
                 for (int64_t i = 0; i < n; i++)
                     sum += x[node + i];
-                readout[1] += sum / (REAL)left;
+                sum /= (REAL)left;
+                if (layer)
+                    most += readout[0], sum += readout[1];
+                readout[0] = most, readout[1] = sum;
                 node += n;
             }
+        }
+        for (int64_t graph = from; graph < to; graph++) {
+            const int64_t member = g->slot[graph] / GROUPS, group = g->slot[graph] % GROUPS;
+            VEC told = {0};
+            NAME(product_of)((const REAL *)g->readout + 2 * WIDTH * graph, 1, 2 * WIDTH, room.out + 2 * WIDTH * group, &told, 0);
+            ((VEC *)g->whole)[member] += told;
+            if (g->before && group < BEFORE)
+                ((VEC *)g->before)[member] += told;
         }
     }
     free(room.whole);
@@ -328,48 +380,60 @@ TARGET static int NAME(forth)(const struct graphs *g)
 /* From the gradient dx of a layer's x (with what the next layer asks, or zeros) and of its readout to that of h before
  * the relu, in place; select gains what is its own. */
 INLINE void NAME(unpool)(
-    const struct graphs *g, const struct gradients *out, int64_t from, int64_t to, int64_t done, int layer,
-    const struct NAME(room) *room, const VEC *x, VEC *dx, VEC *select)
+    const struct graphs *g, int64_t from, int64_t to, int64_t done, int layer, const struct NAME(room) *room,
+    const VEC *asked, const VEC *x, VEC *dx, VEC *select)
 {
     int64_t node = 0;
-    for (int64_t graph = from; graph < to; graph++) {
+    for (int64_t graph = from; graph < to; graph++, asked += 2) {
         const int64_t n = g->length[graph];
         const VEC *const h = (const VEC *)g->h[layer] + done + node;
         const REAL *const gate = (const REAL *)g->gate[layer] + done + node;
         const uint8_t *const stays = g->stays[layer] + done + node;
-        const VEC *const asked = (const VEC *)out->readout + 2 * g->slot[graph];
-        REAL most[WIDTH], share[WIDTH];
-        NAME(largest)(x + node, stays, n, most);
+        const VEC one = (VEC){0} + (REAL)1;
+        VEC most, equal = {0};
+        NAME(largest)(x + node, stays, n, &most);
         int64_t left = 0;
-        REAL equal[WIDTH] = {0};
-        for (int64_t i = 0; i < n; i++) {
-            const REAL *const flat = (const REAL *)(x + node + i);
-            if (stays[i])
-                for (int j = 0; j < WIDTH; j++)
-                    equal[j] += flat[j] == most[j] ? (REAL)1 : (REAL)0;
-            left += stays[i];
-        }
-        for (int j = 0; j < WIDTH; j++)
-            share[j] = asked[0][j] / equal[j];
-        const VEC mean = asked[1] / (REAL)left;
-        for (int64_t i = 0; i < n; i++) {
-            VEC *const d = dx + node + i;
-            REAL *const flat = (REAL *)d;
-            if (!stays[i]) {
-                *d = (VEC){0};
-                continue;
+        for (int64_t i = 0; i < n; i++)
+            if (stays[i]) {
+                equal += WHERE(x[node + i] == most, one);
+                left++;
             }
-            const REAL *const value = (const REAL *)(x + node + i), *const kept = (const REAL *)(h + i);
-            for (int j = 0; j < WIDTH; j++)
-                flat[j] += value[j] == most[j] ? share[j] : (REAL)0;
-            *d += mean;
-            const REAL steep = NAME(dot)(d, h + i) * ((REAL)1 - gate[i] * gate[i]);
-            *select += steep * h[i];
-            *d = *d * gate[i] + steep * room->unit[layer];
-            for (int j = 0; j < WIDTH; j++)
-                flat[j] = kept[j] > 0 ? flat[j] : (REAL)0;
+        const VEC share = asked[0] / equal, mean = asked[1] / (REAL)left;
+        for (int64_t i = 0; i < n; i++) {
+            VEC d = {0};
+            if (stays[i]) {
+                d = dx[node + i] + mean + WHERE(x[node + i] == most, share);
+                const REAL steep = NAME(dot)(d, h[i]) * ((REAL)1 - gate[i] * gate[i]);
+                *select += steep * h[i];
+                d = WHERE(h[i] > 0, d * gate[i] + steep * room->unit[layer]);
+            }
+            dx[node + i] = d;
         }
         node += n;
+    }
+}
+
+/* Gradients of a tile's readouts, asked (graphs, 2), from those of what came of them; out and its bias gain theirs. */
+INLINE void NAME(ask)(
+    const struct graphs *g, const struct gradients *out, int64_t from, int64_t to, VEC *asked, VEC *out_sum)
+{
+    for (int64_t graph = from; graph < to; graph++, asked += 2) {
+        const int64_t member = g->slot[graph] / GROUPS, group = g->slot[graph] % GROUPS;
+        VEC d = {0}, a = {0}, b = {0};
+        if (out->whole)
+            d += ((const VEC *)out->whole)[member];
+        if (out->before && group < BEFORE)
+            d += ((const VEC *)out->before)[member];
+        const VEC *row = (const VEC *)g->out + 2 * group;
+        for (int j = 0; j < WIDTH; j++, row += 2 * GROUPS) {
+            a += d[j] * row[0];
+            b += d[j] * row[1];
+        }
+        asked[0] = a, asked[1] = b;
+        const REAL *const readout = (const REAL *)g->readout + 2 * WIDTH * graph;
+        VEC *const sum = out_sum + 2 * WIDTH * group;
+        for (int k = 0; k < 2 * WIDTH; k++)
+            sum[k] += readout[k] * d;
     }
 }
 
@@ -387,13 +451,14 @@ TARGET static int NAME(back)(const struct graphs *g, const struct gradients *out
     if (NAME(open)(g, &room))
         return -1;
     const int64_t inputs = g->inputs;
-    VEC *const sums = calloc((size_t)(2 * (inputs + WIDTH)), sizeof(VEC));
+    VEC *const sums = calloc((size_t)(2 * (inputs + WIDTH) + GROUPS * 2 * WIDTH), sizeof(VEC));
     if (!sums) {
         free(room.whole);
         return -1;
     }
     VEC *const rel_sum[2] = {sums, sums + 2 * inputs}, *const root_sum[2] = {sums + inputs, sums + 2 * inputs + WIDTH};
-    VEC bias_sum[2] = {{0}, {0}}, select_sum[2] = {{0}, {0}};
+    VEC *const out_sum = sums + 2 * (inputs + WIDTH);
+    VEC bias_sum[2] = {{0}, {0}}, select_sum[2] = {{0}, {0}}, asked[2 * TILE];
     memset(room.of_code[0], 0, (size_t)(2 * g->codes) * sizeof(VEC));
     /* The second layer's matrices by rows take gradients of what it gave back to what it was given. */
     const VEC *const rel_rows = (const VEC *)g->rel[1], *const root_rows = (const VEC *)g->root[1];
@@ -402,11 +467,14 @@ TARGET static int NAME(back)(const struct graphs *g, const struct gradients *out
         to = NAME(tile_of)(g, from, &nodes);
         VEC *const x = room.a, *const dx = room.b, *const dh = room.c, *const drel = room.d;
         memset(dh, 0, (size_t)nodes * sizeof(VEC));
+        NAME(ask)(g, out, from, to, asked, out_sum);
+        for (int64_t graph = from; graph < to; graph++)
+            NAME(fetch)(g, graph);
         for (int layer = 1; layer >= 0; layer--) {
             VEC *const d = layer ? dh : dx;
             const VEC *const h = (const VEC *)g->h[layer] + done;
             NAME(gated)(h, (const REAL *)g->gate[layer] + done, g->stays[layer] + done, nodes, x);
-            NAME(unpool)(g, out, from, to, done, layer, &room, x, d, &select_sum[layer]);
+            NAME(unpool)(g, from, to, done, layer, &room, asked, x, d, &select_sum[layer]);
             NAME(tell)(g, from, to, d, drel);
             for (int64_t i = 0; i < nodes; i++)
                 bias_sum[layer] += d[i];
@@ -437,15 +505,22 @@ TARGET static int NAME(back)(const struct graphs *g, const struct gradients *out
     NAME(outer)(g->learned, g->codes, inputs, room.of_code[1], root_sum[0]);
     for (int64_t code = 0; code < g->codes; code++)
         for (int64_t k = 0; k < inputs; k++)
-            ((REAL *)out->learned)[code * inputs + k] += NAME(dot)(&room.rel[0][k], &room.of_code[0][code])
-                                                       + NAME(dot)(&room.root[0][k], &room.of_code[1][code]);
+            ((REAL *)out->learned)[code * inputs + k] += NAME(dot)(room.rel[0][k], room.of_code[0][code])
+                                                       + NAME(dot)(room.root[0][k], room.of_code[1][code]);
+    NAME(add_columns)(out_sum, GROUPS * 2 * WIDTH, out->out);
+    for (int64_t member = 0; member < g->members; member++) {
+        if (out->whole)
+            *(VEC *)out->out_bias += ((const VEC *)out->whole)[member];
+        if (out->before)
+            *(VEC *)out->out_bias += ((const VEC *)out->before)[member];
+    }
     for (int layer = 0; layer < 2; layer++) {
         const int64_t width = layer ? WIDTH : inputs;
         NAME(add_columns)(rel_sum[layer], width, out->rel[layer]);
         NAME(add_columns)(root_sum[layer], width, out->root[layer]);
         *(VEC *)out->bias[layer] += bias_sum[layer];
         const VEC unit = room.unit[layer];
-        const REAL along = NAME(dot)(&unit, &select_sum[layer]);
+        const REAL along = NAME(dot)(unit, select_sum[layer]);
         *(VEC *)out->select[layer] += (select_sum[layer] - along * unit) / room.norm[layer];
     }
     free(sums);
@@ -454,6 +529,12 @@ TARGET static int NAME(back)(const struct graphs *g, const struct gradients *out
 }
 
 #undef VEC
+#undef RAW
+#undef WHERE
+#undef CHOICE
+#undef RELU
+#undef TURN
+#undef LANES
 #undef INLINE
 #undef NAME
 #undef TARGET
