@@ -44,6 +44,7 @@ struct graphs {
     const void *rel[2], *bias[2], *root[2], *select[2];
     void *h[2], *gate[2];      /* (nodes, WIDTH) before pooling, (nodes,): written forth, read back */
     uint8_t *stays[2];         /* (nodes,) */
+    int32_t *left[2];          /* (graphs,): how many stay */
     const void *out, *out_bias; /* (WIDTH, GROUPS * 2 * WIDTH), (WIDTH,) */
     void *readout;             /* (graphs, 2 * WIDTH), written forth, read back */
     void *whole, *before;      /* (members, WIDTH) each; before may be null */

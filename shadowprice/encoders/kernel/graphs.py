@@ -27,7 +27,7 @@ class _Graphs(ctypes.Structure):
         ("ratio", ctypes.c_double),
         *[(name, Pointer) for name in _GIVEN],
         ("learned", Pointer),
-        *[(name, Pointer * 2) for name in (*_LAYER, "h", "gate", "stays")],
+        *[(name, Pointer * 2) for name in (*_LAYER, "h", "gate", "stays", "left")],
         *[(name, Pointer) for name in ("out", "out_bias", "readout", "whole", "before")],
     )
 
@@ -82,15 +82,15 @@ class GraphPass:
     def __init__(self, given: Given, learned: Tensor, weights: Sequence[Tensor]) -> None:
         self.is_double = learned.dtype == torch.float64
         arrays = [None if (each := getattr(given, name)) is None else np.ascontiguousarray(each) for name in _GIVEN]
-        nodes, size = given.nodes, learned.element_size()
+        nodes, graphs, size = given.nodes, given.length.size, learned.element_size()
         # Of each layer h, then its gates, and at last the readouts.
-        room = learned.new_empty(2 * nodes * (WIDTH + 1) + given.length.size * 2 * WIDTH)
-        stays = torch.empty(2 * nodes, dtype=torch.uint8)
+        room = learned.new_empty(2 * nodes * (WIDTH + 1) + graphs * 2 * WIDTH)
+        left, stays = torch.empty(2 * graphs, dtype=torch.int32), torch.empty(2 * nodes, dtype=torch.uint8)
         self.given, self.learned, self.weights = given, learned, weights
-        self.held = (arrays, room, stays)  # the structure has only addresses
+        self.held = (arrays, room, left, stays)  # the structure has only addresses
         at = room.data_ptr()
         self.at = _Graphs(
-            graphs=given.length.size,
+            graphs=graphs,
             members=given.members,
             inputs=learned.shape[1],
             codes=learned.shape[0],
@@ -101,6 +101,7 @@ class GraphPass:
             h=(at, at + nodes * WIDTH * size),
             gate=(at + 2 * nodes * WIDTH * size, at + nodes * (2 * WIDTH + 1) * size),
             stays=(stays.data_ptr(), stays.data_ptr() + nodes),
+            left=(left.data_ptr(), left.data_ptr() + 4 * graphs),
             readout=at + 2 * nodes * (WIDTH + 1) * size,
             **{name: array.ctypes.data for name, array in zip(_GIVEN, arrays, strict=True) if array is not None},
         )

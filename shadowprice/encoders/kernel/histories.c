@@ -44,6 +44,7 @@ struct history_gradients {
 #endif
 
 #define REAL float
+#define BITS int32_t
 #ifdef HAS_X86
 #define NAME(x) x##_f32_v4
 #define TARGET __attribute__((target("arch=x86-64-v4")))
@@ -56,8 +57,10 @@ struct history_gradients {
 #define TARGET
 #include "recall.h"
 #undef REAL
+#undef BITS
 
 #define REAL double
+#define BITS int64_t
 #ifdef HAS_X86
 #define NAME(x) x##_f64_v4
 #define TARGET __attribute__((target("arch=x86-64-v4")))

@@ -227,18 +227,20 @@ INLINE void NAME(listen)(
     for (int64_t graph = from; graph < to; graph++) {
         const int64_t n = g->length[graph], near = n - 1 < g->nearest ? n - 1 : g->nearest;
         const int before = g->slot[graph] % GROUPS < BEFORE;
-        VEC heard = rel[0] + root[0] + bias;
+        VEC own = rel[0] + root[0] + bias, heard = bias;
         if (before)
             for (int64_t i = n - near; i < n; i++)
-                heard += rel[i];
-        h[0] = RELU(heard);
+                own += rel[i];
+        else
+            heard += rel[0];
+        h[0] = RELU(own);
         for (int64_t i = 1; i < n; i++) {
-            heard = rel[i] + root[i] + bias;
+            if (i == near + 1)
+                heard = bias;
+            VEC sum = rel[i] + root[i] + heard;
             if (i > 1)
-                heard += rel[i - 1];
-            if (!before && i <= near)
-                heard += rel[0];
-            h[i] = RELU(heard);
+                sum += rel[i - 1];
+            h[i] = RELU(sum);
         }
         rel += n, root += n, h += n;
     }
@@ -249,54 +251,57 @@ INLINE void NAME(tell)(const struct graphs *g, int64_t from, int64_t to, const V
 {
     for (int64_t graph = from; graph < to; graph++) {
         const int64_t n = g->length[graph], near = n - 1 < g->nearest ? n - 1 : g->nearest;
-        const int before = g->slot[graph] % GROUPS < BEFORE;
         VEC told = d[0];
-        if (!before)
+        for (int64_t i = 1; i < n - 1; i++)
+            rel[i] = d[i] + d[i + 1];
+        if (n > 1)
+            rel[n - 1] = d[n - 1];
+        if (g->slot[graph] % GROUPS < BEFORE)
+            for (int64_t i = n - near; i < n; i++)
+                rel[i] += d[0];
+        else
             for (int64_t i = 1; i <= near; i++)
                 told += d[i];
         rel[0] = told;
-        for (int64_t i = 1; i < n; i++) {
-            told = d[i];
-            if (i + 1 < n)
-                told += d[i + 1];
-            if (before && i >= n - near)
-                told += d[0];
-            rel[i] = told;
-        }
         d += n, rel += n;
     }
 }
 
-/* Which of a graph's n nodes stay; of equal gates the first go. */
-INLINE int64_t NAME(thin)(const REAL *gate, const uint8_t *stayed, int64_t n, double ratio, uint8_t *stays)
+/* Which of a graph's n nodes stay, of `left` that stayed so far (null: all); how many do. Of equal gates the first go. */
+INLINE int32_t NAME(thin)(
+    const REAL *gate, const uint8_t *stayed, int64_t n, int32_t left, double ratio, uint8_t *stays)
 {
-    int64_t left = 0;
     for (int64_t i = 0; i < n; i++)
-        left += stays[i] = stayed ? stayed[i] : 1;
-    const int64_t drop = left - (int64_t)ceil(ratio * (double)left - SLACK);
-    for (int64_t gone = 0; gone < drop; gone++) {
+        stays[i] = stayed ? stayed[i] : 1;
+    const int32_t stay = (int32_t)ceil(ratio * (double)left - SLACK);
+    for (; left > stay; left--) {
         int64_t least = -1;
         for (int64_t i = 0; i < n; i++)
             if (stays[i] && (least < 0 || gate[i] < gate[least]))
                 least = i;
         stays[least] = 0;
     }
-    return left - drop;
+    return left;
 }
 
-/* x (n, WIDTH) of one graph: g h, zeros where a node went. */
+/* x (n, WIDTH): g h, zeros where a node went. */
 INLINE void NAME(gated)(const VEC *h, const REAL *gate, const uint8_t *stays, int64_t n, VEC *x)
 {
     for (int64_t i = 0; i < n; i++)
-        x[i] = h[i] * (stays[i] ? gate[i] : 0);
+        x[i] = h[i] * (gate[i] * (REAL)stays[i]);
 }
 
-INLINE void NAME(largest)(const VEC *x, const uint8_t *stays, int64_t n, VEC *found)
+/* The maximum over those of a graph's n nodes that stay. */
+INLINE void NAME(largest)(const VEC *x, const uint8_t *stays, int64_t n, int all, VEC *found)
 {
     VEC most = (VEC){0} - (REAL)INFINITY;
-    for (int64_t i = 0; i < n; i++)
-        if (stays[i])
+    if (all)
+        for (int64_t i = 0; i < n; i++)
             most = CHOICE(x[i] > most, x[i], most);
+    else
+        for (int64_t i = 0; i < n; i++)
+            if (stays[i])
+                most = CHOICE(x[i] > most, x[i], most);
     *found = most;
 }
 
@@ -340,9 +345,10 @@ TARGET static int NAME(forth)(const struct graphs *g)
             NAME(listen)(g, from, to, rel, root, *(const VEC *)g->bias[layer], h);
             for (int64_t i = 0; i < nodes; i += WIDTH) {
                 const int64_t many = nodes - i < WIDTH ? nodes - i : WIDTH;
-                VEC along = {0};
+                REAL part[WIDTH] = {0};
                 for (int64_t j = 0; j < many; j++)
-                    along[j] = NAME(dot)(h[i + j], room.unit[layer]);
+                    part[j] = NAME(dot)(h[i + j], room.unit[layer]);
+                VEC along = *(const VEC *)part;
                 NAME(tanh_of)(&along);
                 memcpy(gate + i, &along, (size_t)many * sizeof(REAL));
             }
@@ -350,14 +356,16 @@ TARGET static int NAME(forth)(const struct graphs *g)
             for (int64_t graph = from; graph < to; graph++) {
                 const int64_t n = g->length[graph];
                 const uint8_t *const stayed = layer ? g->stays[0] + done + node : 0;
-                const int64_t left = NAME(thin)(gate + node, stayed, n, g->ratio, stays + node);
+                const int32_t left = layer ? g->left[0][graph] : (int32_t)n;
+                const int32_t stay = NAME(thin)(gate + node, stayed, n, left, g->ratio, stays + node);
+                g->left[layer][graph] = stay;
                 NAME(gated)(h + node, gate + node, stays + node, n, x + node);
                 VEC *const readout = (VEC *)g->readout + 2 * graph;
                 VEC most, sum = {0};
-                NAME(largest)(x + node, stays + node, n, &most);
+                NAME(largest)(x + node, stays + node, n, stay == n, &most);
                 for (int64_t i = 0; i < n; i++)
                     sum += x[node + i];
-                sum /= (REAL)left;
+                sum /= (REAL)stay;
                 if (layer)
                     most += readout[0], sum += readout[1];
                 readout[0] = most, readout[1] = sum;
@@ -366,11 +374,16 @@ TARGET static int NAME(forth)(const struct graphs *g)
         }
         for (int64_t graph = from; graph < to; graph++) {
             const int64_t member = g->slot[graph] / GROUPS, group = g->slot[graph] % GROUPS;
-            VEC told = {0};
-            NAME(product_of)((const REAL *)g->readout + 2 * WIDTH * graph, 1, 2 * WIDTH, room.out + 2 * WIDTH * group, &told, 0);
-            ((VEC *)g->whole)[member] += told;
+            const REAL *const readout = (const REAL *)g->readout + 2 * WIDTH * graph;
+            const VEC *const columns = room.out + 2 * WIDTH * group;
+            VEC told[4] = {{0}, {0}, {0}, {0}};
+            for (int k = 0; k < 2 * WIDTH; k += 4)
+                for (int o = 0; o < 4; o++)
+                    told[o] += readout[k + o] * columns[k + o];
+            told[0] = (told[0] + told[1]) + (told[2] + told[3]);
+            ((VEC *)g->whole)[member] += told[0];
             if (g->before && group < BEFORE)
-                ((VEC *)g->before)[member] += told;
+                ((VEC *)g->before)[member] += told[0];
         }
     }
     free(room.whole);
@@ -378,39 +391,41 @@ TARGET static int NAME(forth)(const struct graphs *g)
 }
 
 /* From the gradient dx of a layer's x (with what the next layer asks, or zeros) and of its readout to that of h before
- * the relu, in place; select gains what is its own. */
+ * the relu, in place; bias and select gain what is theirs. */
 INLINE void NAME(unpool)(
     const struct graphs *g, int64_t from, int64_t to, int64_t done, int layer, const struct NAME(room) *room,
-    const VEC *asked, const VEC *x, VEC *dx, VEC *select)
+    const VEC *asked, const VEC *x, VEC *dx, VEC *bias, VEC *select)
 {
-    int64_t node = 0;
+    const VEC one = (VEC){0} + (REAL)1, unit = room->unit[layer];
+    VEC bias_sum = *bias, select_sum = *select;
+    const VEC *h = (const VEC *)g->h[layer] + done;
+    const REAL *gate = (const REAL *)g->gate[layer] + done;
+    const uint8_t *stays = g->stays[layer] + done;
     for (int64_t graph = from; graph < to; graph++, asked += 2) {
         const int64_t n = g->length[graph];
-        const VEC *const h = (const VEC *)g->h[layer] + done + node;
-        const REAL *const gate = (const REAL *)g->gate[layer] + done + node;
-        const uint8_t *const stays = g->stays[layer] + done + node;
-        const VEC one = (VEC){0} + (REAL)1;
+        const int32_t left = g->left[layer][graph];
+        const int all = left == n;
         VEC most, equal = {0};
-        NAME(largest)(x + node, stays, n, &most);
-        int64_t left = 0;
+        NAME(largest)(x, stays, n, all, &most);
         for (int64_t i = 0; i < n; i++)
-            if (stays[i]) {
-                equal += WHERE(x[node + i] == most, one);
-                left++;
-            }
+            if (all || stays[i])
+                equal += WHERE(x[i] == most, one);
         const VEC share = asked[0] / equal, mean = asked[1] / (REAL)left;
         for (int64_t i = 0; i < n; i++) {
-            VEC d = {0};
-            if (stays[i]) {
-                d = dx[node + i] + mean + WHERE(x[node + i] == most, share);
-                const REAL steep = NAME(dot)(d, h[i]) * ((REAL)1 - gate[i] * gate[i]);
-                *select += steep * h[i];
-                d = WHERE(h[i] > 0, d * gate[i] + steep * room->unit[layer]);
+            if (!all && !stays[i]) {
+                dx[i] = (VEC){0};
+                continue;
             }
-            dx[node + i] = d;
+            VEC d = dx[i] + mean + WHERE(x[i] == most, share);
+            const REAL steep = NAME(dot)(d, h[i]) * ((REAL)1 - gate[i] * gate[i]);
+            select_sum += steep * h[i];
+            d = WHERE(h[i] > 0, d * gate[i] + steep * unit);
+            bias_sum += d;
+            dx[i] = d;
         }
-        node += n;
+        h += n, gate += n, stays += n, x += n, dx += n;
     }
+    *bias = bias_sum, *select = select_sum;
 }
 
 /* Gradients of a tile's readouts, asked (graphs, 2), from those of what came of them; out and its bias gain theirs. */
@@ -470,36 +485,28 @@ TARGET static int NAME(back)(const struct graphs *g, const struct gradients *out
         NAME(ask)(g, out, from, to, asked, out_sum);
         for (int64_t graph = from; graph < to; graph++)
             NAME(fetch)(g, graph);
-        for (int layer = 1; layer >= 0; layer--) {
-            VEC *const d = layer ? dh : dx;
-            const VEC *const h = (const VEC *)g->h[layer] + done;
-            NAME(gated)(h, (const REAL *)g->gate[layer] + done, g->stays[layer] + done, nodes, x);
-            NAME(unpool)(g, from, to, done, layer, &room, asked, x, d, &select_sum[layer]);
-            NAME(tell)(g, from, to, d, drel);
-            for (int64_t i = 0; i < nodes; i++)
-                bias_sum[layer] += d[i];
-            if (layer) {
-                NAME(gated)(
-                    (const VEC *)g->h[0] + done, (const REAL *)g->gate[0] + done, g->stays[0] + done, nodes, x);
-                NAME(outer)((const REAL *)x, nodes, WIDTH, drel, rel_sum[1]);
-                NAME(outer)((const REAL *)x, nodes, WIDTH, d, root_sum[1]);
-                NAME(product)((const REAL *)drel, nodes, WIDTH, rel_rows, dx, 0);
-                NAME(product)((const REAL *)d, nodes, WIDTH, root_rows, dx, 1);
-                continue;
-            }
-            if (g->fixed) {
-                NAME(collect)(g, from, to, room.x);
-                NAME(outer)(room.x, nodes, inputs, drel, rel_sum[0]);
-                NAME(outer)(room.x, nodes, inputs, d, root_sum[0]);
-            }
-            int64_t node = 0;
-            for (int64_t graph = from; graph < to; graph++)
-                for (int64_t place = 0; place < g->length[graph]; place++, node++) {
-                    const int64_t code = NAME(code_of)(g, graph, place);
-                    room.of_code[0][code] += drel[node];
-                    room.of_code[1][code] += d[node];
-                }
+        NAME(gated)((const VEC *)g->h[1] + done, (const REAL *)g->gate[1] + done, g->stays[1] + done, nodes, x);
+        NAME(unpool)(g, from, to, done, 1, &room, asked, x, dh, &bias_sum[1], &select_sum[1]);
+        NAME(tell)(g, from, to, dh, drel);
+        NAME(gated)((const VEC *)g->h[0] + done, (const REAL *)g->gate[0] + done, g->stays[0] + done, nodes, x);
+        NAME(outer)((const REAL *)x, nodes, WIDTH, drel, rel_sum[1]);
+        NAME(outer)((const REAL *)x, nodes, WIDTH, dh, root_sum[1]);
+        NAME(product)((const REAL *)drel, nodes, WIDTH, rel_rows, dx, 0);
+        NAME(product)((const REAL *)dh, nodes, WIDTH, root_rows, dx, 1);
+        NAME(unpool)(g, from, to, done, 0, &room, asked, x, dx, &bias_sum[0], &select_sum[0]);
+        NAME(tell)(g, from, to, dx, drel);
+        if (g->fixed) {
+            NAME(collect)(g, from, to, room.x);
+            NAME(outer)(room.x, nodes, inputs, drel, rel_sum[0]);
+            NAME(outer)(room.x, nodes, inputs, dx, root_sum[0]);
         }
+        int64_t node = 0;
+        for (int64_t graph = from; graph < to; graph++)
+            for (int64_t place = 0; place < g->length[graph]; place++, node++) {
+                const int64_t code = NAME(code_of)(g, graph, place);
+                room.of_code[0][code] += drel[node];
+                room.of_code[1][code] += dx[node];
+            }
     }
     NAME(outer)(g->learned, g->codes, inputs, room.of_code[0], rel_sum[0]);
     NAME(outer)(g->learned, g->codes, inputs, room.of_code[1], root_sum[0]);

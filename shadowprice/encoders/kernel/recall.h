@@ -1,13 +1,18 @@
 /* Forth and back over histories; histories.c says what is computed.
  *
  * This text is compiled once per instruction set and number type. The including file defines
- *   REAL, NAME(x), TARGET    number type, name decoration, target attribute
+ *   REAL, BITS, NAME(x), TARGET    number type, integers as wide, name decoration, target attribute
  */
 
 #define INLINE TARGET static inline __attribute__((always_inline))
 
 typedef REAL NAME(vec) __attribute__((vector_size(WIDTH * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
+typedef BITS NAME(bits) __attribute__((vector_size(WIDTH * sizeof(REAL))));
 #define VEC NAME(vec)
+#define RAW NAME(bits)
+
+/* Vectors are worked on whole: one that was written in parts is slow to read. */
+#define WHERE(mask, v) ((VEC)((RAW)(v) & (mask)))
 
 /* The unit's matrices, by columns (BOTH, BLOCKS) and by rows (UNITS, 2): of the query, of the key, of their product. */
 struct NAME(unit) {
@@ -70,15 +75,19 @@ INLINE void NAME(gather_outer)(const VEC *x, const VEC *d, int64_t n, VEC total[
     }
 }
 
+#define LANES(by)                                                                                                     \
+    0 ^ by, 1 ^ by, 2 ^ by, 3 ^ by, 4 ^ by, 5 ^ by, 6 ^ by, 7 ^ by, 8 ^ by, 9 ^ by, 10 ^ by, 11 ^ by, 12 ^ by, 13 ^ by, \
+        14 ^ by, 15 ^ by
+#define TURN(v, by) __builtin_shuffle(v, (RAW){LANES(by)})
+
 INLINE REAL NAME(total)(const VEC v)
 {
-    REAL part[WIDTH / 2];
-    for (int j = 0; j < WIDTH / 2; j++)
-        part[j] = v[j] + v[j + WIDTH / 2];
-    for (int half = WIDTH / 4; half; half /= 2)
-        for (int j = 0; j < half; j++)
-            part[j] += part[j + half];
-    return part[0];
+    VEC sum = v;
+    sum += TURN(sum, 8);
+    sum += TURN(sum, 4);
+    sum += TURN(sum, 2);
+    sum += TURN(sum, 1);
+    return sum[0];
 }
 
 INLINE void NAME(embedding)(const struct histories *g, int64_t at, VEC *e)
@@ -140,13 +149,11 @@ TARGET static int NAME(recall)(const struct histories *g)
                 for (int block = 0; block < BLOCKS; block++)
                     before[block] = asked[block] + heard[BLOCKS * s + block];
                 NAME(apply)(unit->columns[2], (const REAL *)both, before);
-                const REAL *const flat = (const REAL *)before, *const by = (const REAL *)slope;
-                REAL after[UNITS];
-                for (int u = 0; u < UNITS; u++)
-                    after[u] = flat[u] > 0 ? flat[u] : by[u] * flat[u];
                 VEC sum = {0};
-                for (int block = 0; block < BLOCKS; block++)
-                    sum += ((const VEC *)after)[block] * last[block];
+                for (int block = 0; block < BLOCKS; block++) {
+                    const VEC v = before[block], rise = WHERE(v > 0, v);
+                    sum += (rise + slope[block] * (v - rise)) * last[block];
+                }
                 w = NAME(total)(sum) + *(const REAL *)g->shift;
             }
             ((REAL *)g->weights)[p] = w;
@@ -214,7 +221,7 @@ TARGET static int NAME(regret)(const struct histories *g, const struct history_g
             memset(asked, 0, BLOCKS * sizeof(VEC));
             memcpy(queries + 2 * asking, query, sizeof query);
         }
-        for (const int64_t start = p; p < stop; p++) {
+        for (; p < stop; p++) {
             const int64_t s = g->session[p];
             const VEC *const key = keys + 2 * s;
             VEC *const dkey = dkeys + 2 * s;
@@ -224,25 +231,18 @@ TARGET static int NAME(regret)(const struct histories *g, const struct history_g
             const double sigmoid = NAME(sigmoid)((double)((const REAL *)g->scores)[s]);
             const REAL dsigmoid = score[g->slot[p]] + three[1] / count + (p == most ? three[0] : 0) + (p == least ? three[2] : 0);
             dscore[s] += dsigmoid * (REAL)(sigmoid * (1 - sigmoid)) - aux / count * (REAL)(1 - sigmoid);
-            (void)start;
             if (g->average)
                 continue;
             const REAL dw = NAME(total)(dconcerned[0] * key[0] + dconcerned[1] * key[1]);
             dshift += dw;
             const VEC *const before = (const VEC *)g->before + BLOCKS * p;
             VEC *const d = told + BLOCKS * p;
-            REAL up[UNITS], down[UNITS];
-            for (int u = 0; u < UNITS; u++) {
-                const REAL v = ((const REAL *)before)[u];
-                up[u] = v > 0 ? v : 0, down[u] = v > 0 ? 0 : v;
-            }
             for (int block = 0; block < BLOCKS; block++) {
-                const VEC rise = ((const VEC *)up)[block], fall = ((const VEC *)down)[block];
+                const VEC v = before[block], rise = WHERE(v > 0, v), fall = v - rise, back = dw * last[block];
                 dlast[block] += dw * (rise + slope[block] * fall);
-                dslope[block] += dw * last[block] * fall;
+                dslope[block] += back * fall;
+                d[block] = back * (WHERE(v > 0, (VEC){0} + (REAL)1) + WHERE(v <= 0, slope[block]));
             }
-            for (int u = 0; u < UNITS; u++)
-                ((REAL *)d)[u] = dw * ((const REAL *)last)[u] * (((const REAL *)before)[u] > 0 ? 1 : ((const REAL *)slope)[u]);
             for (int block = 0; block < BLOCKS; block++) {
                 asked[block] += d[block];
                 dheard[BLOCKS * s + block] += d[block];
@@ -296,6 +296,10 @@ TARGET static int NAME(regret)(const struct histories *g, const struct history_g
 }
 
 #undef VEC
+#undef RAW
+#undef WHERE
+#undef TURN
+#undef LANES
 #undef INLINE
 #undef NAME
 #undef TARGET
