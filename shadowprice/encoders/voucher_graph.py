@@ -39,10 +39,9 @@ class Nodes:
 
     width      F
     learned    tensors, and the first column of each: one above the other they are (T, F), zeros beside them
-    first      (G,): place in ``row`` of each graph's first node, which is its voucher
-    row        behaviour of each node; not read at vouchers
-    fixed      float32 (behaviours, F), or None for zeros
-    code       (behaviours,): row of ``learned``, or None where it is the behaviour itself
+    first      (G,): where each graph's nodes begin in ``fixed`` and ``code``, with its voucher
+    fixed      float32 (M, F) of M nodes, or None for zeros; not read at vouchers
+    code       (M,): row of ``learned``, or None where it is the node's own place; not read at vouchers
     own_fixed  float32 (G, F) of each graph's voucher, None with ``fixed``
     own_code   (G,) of each graph's voucher
     """
@@ -50,7 +49,6 @@ class Nodes:
     width: int
     learned: Sequence[tuple[Tensor, int]]
     first: NDArray[np.int64]
-    row: NDArray[np.int64]
     fixed: NDArray[np.float32] | None
     code: NDArray[np.int64] | None
     own_fixed: NDArray[np.float32] | None
@@ -59,19 +57,18 @@ class Nodes:
     @classmethod
     def dense(cls, x: Tensor, batch: GraphBatch) -> Nodes:
         """Of features (N, F) of every node."""
-        return cls(x.shape[1], [(x, 0)], batch.start, np.arange(batch.nodes), None, None, None, batch.start)
+        return cls(x.shape[1], [(x, 0)], batch.start, None, None, None, batch.start)
 
     def table(self, batch: GraphBatch) -> Tensor:
         """(N, F)."""
-        row = self.row[spans(self.first, batch.length)]
-        row[batch.start] = 0
-        code = row.copy() if self.code is None or not self.code.size else self.code[row]
+        place = spans(self.first, batch.length)
+        code = place if self.code is None else self.code[place]
         code[batch.start] = self.own_code
         columns = [pad(each, (first, self.width - first - each.shape[1])) for each, first in self.learned]
         found = gather(torch.cat(columns), code)
         if self.fixed is None or self.own_fixed is None:
             return found
-        fixed = self.fixed[row] if self.fixed.size else np.zeros((batch.nodes, self.width), dtype=np.float32)
+        fixed = self.fixed[place]
         fixed[batch.start] = self.own_fixed
         return found + torch.from_numpy(fixed).to(found.dtype)
 
@@ -91,7 +88,6 @@ class _Pass(torch.autograd.Function):
             nodes.first,
             batch.length,
             batch.slot,
-            nodes.row,
             nodes.fixed,
             nodes.code,
             nodes.own_fixed,
@@ -107,7 +103,8 @@ class _Pass(torch.autograd.Function):
             learned[place] = piece
         ctx.computed = GraphPass(given, learned, weights)
         ctx.set_materialize_grads(False)
-        return ctx.computed.forth(split=split)
+        found: tuple[Tensor, Tensor | None] = ctx.computed.forth(split=split)
+        return found
 
     @staticmethod
     def backward(ctx: Any, *gradient: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -272,7 +269,7 @@ class VoucherGraphEncoder(nn.Module):
         return IS_COMPILED and self.width == self.out.out_features == kernel.WIDTH and batch.nodes > 0
 
     def _pass(self, nodes: Nodes, batch: GraphBatch, *, split: bool) -> tuple[Tensor, Tensor]:
-        weights = [*self.out.parameters()]
+        weights: list[Any] = [*self.out.parameters()]
         for convolution, pool in zip(reversed(self.convolutions), reversed(self.pools), strict=True):
             weights = [*convolution.parameters(), pool.weight, *weights]
         pieces = [each for each, _ in nodes.learned]

@@ -16,7 +16,7 @@ from shadowprice.encoders.item_embedding import WIDTH as ITEM_WIDTH
 from shadowprice.encoders.item_embedding import ItemEmbedding
 from shadowprice.encoders.voucher_graph import WIDTH, Nodes, VoucherGraphEncoder
 from shadowprice.graphs.sessions import SessionLog
-from shadowprice.graphs.voucher_graphs import GROUPS, GraphBatch, VoucherGraphs
+from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER, GraphBatch, VoucherGraphs
 from shadowprice.responses.dmbgn_history import Encoded, Histories, read_histories
 from shadowprice.responses.sessions import (
     Index,
@@ -40,8 +40,9 @@ class NodeInputs:
     """What the graphs of a log are made of.
 
     graphs    of the sessions
-    items     float32 (rows, NODE): of every behaviour, the place of its category at zero
-    category  (rows,): code of its category, 0 where training did not know it
+    items     float32 (nodes, NODE): of every node of the log's graphs, in their order, so that those of a session stand
+              together; the place of its category at zero, and vouchers all zeros
+    category  (nodes,): code of its category, 0 where training did not know it
     vouchers  of the sessions and levels
     """
 
@@ -54,12 +55,17 @@ class NodeInputs:
     def of(cls, log: SessionLog, items: ItemEmbedding, vouchers: Vouchers) -> NodeInputs:
         """Of a log, as training knew its items and vouchers."""
         behaviour = log.tables.behaviour
-        table = np.zeros((len(behaviour), NODE), dtype=np.float32)
-        table[:, :ITEM_WIDTH] = items.rows(behaviour)
         price = behaviour["price_level"].to_numpy(dtype=np.float32, na_value=4.0)
-        table[:, -1] = (price - 4.0) / 2.0  # price levels are 1 to 7
         known = pd.Index(items.tokens["category"])
         category = known.get_indexer(pd.Index(behaviour["category"])).astype(np.int64) + 1
+        # A voucher stands for behaviour −1, the last one; what that gives it is not read.
+        row = log.graphs.row
+        table = np.zeros((row.size, NODE), dtype=np.float32)
+        if row.size:
+            table[:, :ITEM_WIDTH] = items.rows(behaviour)[row]
+            table[:, -1] = (price[row] - 4.0) / 2.0  # price levels are 1 to 7
+            table[row == VOUCHER] = 0.0
+        category = category[row] if row.size else row
         return cls(log.graphs, table, category, vouchers)
 
 
@@ -180,7 +186,7 @@ class DmbgnNetwork(SessionNetwork):
         categories = self.category.weight.shape[0]
         learned = [(self.category.weight, ITEM_WIDTH), (self.voucher.weight, 0)]
         given, own_code = self.nodes, categories + code[member]
-        return Nodes(NODE, learned, batch.first, batch.source, given.items, given.category, own, own_code)
+        return Nodes(NODE, learned, batch.first, given.items, given.category, own, own_code)
 
 
 def distinct(session: Index) -> tuple[Index, Index]:

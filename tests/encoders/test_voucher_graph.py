@@ -11,6 +11,8 @@ from torch_geometric.nn import TopKPooling as PeerPooling
 from torch_geometric.nn import global_max_pool, global_mean_pool
 
 from shadowprice.datasets.vouchers import generate
+from shadowprice.encoders import voucher_graph
+from shadowprice.encoders.kernel import library
 from shadowprice.encoders.voucher_graph import GraphConv, TopKPooling, VoucherGraphEncoder, gather, largest_of_each
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.sessions import SessionLog
@@ -41,9 +43,17 @@ def features(log: SessionLog, batch: GraphBatch) -> torch.Tensor:
     return torch.where(torch.from_numpy(batch.row == VOUCHER)[:, None], voucher[batch.group], of_item)
 
 
+@pytest.fixture(params=[True, False], ids=["in C", "in torch"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The encoder's laws hold both ways."""
+    if request.param and library.LIBRARY is None:
+        pytest.skip("the passes were not compiled here")
+    monkeypatch.setattr(voucher_graph, "IS_COMPILED", request.param)
+
+
 def encoder(seed: int = 0) -> VoucherGraphEncoder:
     torch.manual_seed(seed)
-    return VoucherGraphEncoder(WIDTH, 4, width=6)
+    return VoucherGraphEncoder(WIDTH)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -94,6 +104,7 @@ def test_a_ratio_that_cannot_be_is_refused(ratio: float) -> None:
         TopKPooling(3, ratio)
 
 
+@pytest.mark.usefixtures("way")
 def test_both_layers_with_pooling_and_readouts_are_those_of_torch_geometric(log: SessionLog) -> None:
     """The peer cuts nodes out and filters the edges; here they are masked."""
     ours = encoder()
@@ -101,17 +112,19 @@ def test_both_layers_with_pooling_and_readouts_are_those_of_torch_geometric(log:
     x, edges, graph = features(log, batch), torch.from_numpy(batch.edge_index()), torch.from_numpy(batch.graph)
     hidden, total = x, 0.0
     for convolution, pool in zip(ours.convolutions, ours.pools, strict=True):
-        conv, peer = PeerConv(hidden.shape[1], 6, aggr="add"), PeerPooling(6, 0.9)
+        conv, peer = PeerConv(hidden.shape[1], 16, aggr="add"), PeerPooling(16, 0.9)
         conv.load_state_dict(convolution.state_dict())
         with torch.no_grad():
             peer.select.weight.copy_(pool.weight)
         hidden, edges, _, graph, _, _ = peer(torch.relu(conv(hidden, edges)), edges, batch=graph)
         total = total + torch.cat([global_max_pool(hidden, graph), global_mean_pool(hidden, graph)], dim=1)
-    expected = torch.zeros(80 * len(GROUPS), 12)
+    expected = torch.zeros(80 * len(GROUPS), 32)
     expected[batch.slot] = total
     torch.testing.assert_close(ours.readout(x, batch), expected.view(80, -1))
+    torch.testing.assert_close(ours(x, batch), ours.out(expected.view(80, -1)))
 
 
+@pytest.mark.usefixtures("way")
 def test_a_session_without_behaviour_is_the_bias_and_changes_no_other(log: SessionLog) -> None:
     ours = encoder()
     for session in (np.array([3, -1, 9]), np.array([3, 9])):
@@ -125,6 +138,7 @@ def test_a_session_without_behaviour_is_the_bias_and_changes_no_other(log: Sessi
     torch.testing.assert_close(ours(features(log, nobody), nobody), ours.out.bias.expand(2, -1))
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("kind", ["past", "targets"])
 def test_a_block_diagonal_batch_is_a_loop_over_sessions(log: SessionLog, kind: str) -> None:
     ours = encoder()
@@ -137,6 +151,7 @@ def test_a_block_diagonal_batch_is_a_loop_over_sessions(log: SessionLog, kind: s
         torch.testing.assert_close(found[[position]], ours(features(log, alone), alone))
 
 
+@pytest.mark.usefixtures("way")
 def test_the_order_of_rows_of_equal_time_does_not_matter(log: SessionLog) -> None:
     behaviour = log.tables.behaviour.assign(ts=lambda f: f["ts"].dt.floor("D"))
     # Some rows stand on the other side of the collection now; phases stay, and only they are read.
@@ -153,6 +168,7 @@ def test_the_order_of_rows_of_equal_time_does_not_matter(log: SessionLog) -> Non
     torch.testing.assert_close(found[0], found[1])
 
 
+@pytest.mark.usefixtures("way")
 def test_what_follows_the_collection_has_no_gradient_in_a_target(log: SessionLog) -> None:
     table = torch.randn(len(log.tables.behaviour), WIDTH, requires_grad=True)
     ours = encoder()

@@ -18,7 +18,7 @@ from shadowprice.graphs.leaks import check_history, check_known, check_split, ch
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.voucher_graphs import GraphBatch
 from shadowprice.responses import make
-from shadowprice.responses.dmbgn_network import Encoded, Memory, score_features
+from shadowprice.responses.dmbgn_history import Encoded, Histories, read_histories, read_plain, score_features
 from shadowprice.responses.minibatch import fit_module
 from shadowprice.responses.sessions import Past, TargetAttention
 from shadowprice.responses.training import TrainingConfig
@@ -74,18 +74,21 @@ def test_scores_of_a_history_stand_latest_first_with_their_max_mean_and_min() ->
     torch.testing.assert_close(found, torch.tensor(expected))
 
 
-def test_the_auxiliary_loss_is_the_mean_of_means_and_vanishes_as_scores_reach_1() -> None:
-    network = fitted().network
-    past, weight = past_of([5, 3], [], [8]), torch.ones(3)
+@pytest.mark.parametrize("read", [read_histories, read_plain])
+def test_the_auxiliary_loss_is_the_mean_of_means_and_vanishes_as_scores_reach_1(read) -> None:
+    past, attention = past_of([5, 3], [], [8]), TargetAttention(32)
 
-    def of(scores: list[float]) -> float:
-        nothing = torch.zeros(3, 1)
-        return float(network.auxiliary(Memory(past, Encoded(nothing, nothing, torch.tensor(scores))), weight))
+    def of(scores: list[float]) -> list[float]:
+        """Embeddings whose first number is the score, of a voucher that is the first unit vector."""
+        behaviour = torch.zeros(6, 16)
+        behaviour[:3, 0] = torch.tensor(scores)
+        encoded = Encoded(behaviour, torch.eye(16)[:1], np.zeros(6, dtype=np.int64))
+        return read(Histories(past, np.arange(3), encoded), attention)[1].tolist()
 
     s = expit([0.3, -1.0, 2.0])
-    assert of([0.3, -1.0, 2.0]) == pytest.approx((-np.log(s[:2]).mean() - np.log(s[2])) / 3, rel=1e-6)
-    assert of([5.0, 5.0, 5.0]) > of([20.0, 20.0, 20.0]) > 0
-    assert of([200.0, 200.0, 200.0]) == 0
+    assert of([0.3, -1.0, 2.0]) == pytest.approx([-np.log(s[:2]).mean(), 0, -np.log(s[2])], rel=1e-6)
+    assert sum(of([5.0, 5.0, 5.0])) > sum(of([20.0, 20.0, 20.0])) > 0
+    assert of([200.0, 200.0, 200.0]) == [0, 0, 0]
 
 
 def test_without_behaviour_the_score_is_that_of_the_bias_and_the_voucher() -> None:
@@ -161,8 +164,8 @@ def test_pre_training_sees_targets_and_whole_sessions_in_one_pass() -> None:
         own = log.requests(session)["level"].to_numpy()
         own_whole, past = model.network.scored(session, own)[1], model.network.past(session)
     for found, expected in ((target, alone), (own_whole, past)):
-        for a, b in zip(found, expected, strict=True):
-            torch.testing.assert_close(a, b)
+        torch.testing.assert_close(found.both, expected.both)
+        torch.testing.assert_close(found.score, expected.score)
     assert not torch.allclose(whole.behaviour, target.behaviour)
 
 

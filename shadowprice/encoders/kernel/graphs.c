@@ -25,19 +25,17 @@
 #define GROUPS 4
 #define BEFORE 2   /* groups before the collection come first */
 #define TILE 96    /* nodes that go through the layers together */
-#define NEAR 12    /* so many graphs ahead what nodes start from is fetched */
-#define FAR 48     /* and where it is to be found */
+#define AHEAD 16   /* so many graphs ahead what nodes start from is fetched */
 #define SLACK 1e-6 /* 0.9 is no binary fraction: 0.9 * 10 must not ask for a tenth node */
 
 struct graphs {
     int64_t graphs, members, inputs, codes, nearest, longest;
     double ratio;
-    const int64_t *first;      /* (graphs,): its first node, the voucher, in `row` */
+    const int64_t *first;      /* (graphs,): its first node, the voucher, in `fixed` and `code` */
     const int64_t *length;     /* (graphs,): its nodes, at least 1 */
     const int64_t *slot;       /* (graphs,): GROUPS times the member it belongs to, and its group */
-    const int64_t *row;        /* behaviour of each node; not read at vouchers */
-    const float *fixed;        /* (behaviours, inputs), or null: nothing is fixed */
-    const int64_t *code;       /* (behaviours,): row of `learned`, or null: it is the behaviour itself */
+    const float *fixed;        /* (all nodes, inputs), or null: nothing is fixed; not read at vouchers */
+    const int64_t *code;       /* (all nodes,): row of `learned`, or null: it is the node's own; not read at vouchers */
     const float *own_fixed;    /* (graphs, inputs) of the vouchers, or null */
     const int64_t *own_code;   /* (graphs,) of the vouchers */
     const void *learned;       /* (codes, inputs) */

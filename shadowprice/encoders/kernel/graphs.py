@@ -17,7 +17,7 @@ WIDTH = 16
 """Numbers of a node after a convolution; the constant of the same name in graphs.c."""
 
 Index = NDArray[np.int64]
-_GIVEN = ("first", "length", "slot", "row", "fixed", "code", "own_fixed", "own_code")
+_GIVEN = ("first", "length", "slot", "fixed", "code", "own_fixed", "own_code")
 _LAYER = ("rel", "bias", "root", "select")
 
 
@@ -47,12 +47,11 @@ class Given:
     nodes      N
     nearest    Z: items tied to the voucher
     ratio      of nodes that pooling keeps
-    first      (G,): place in ``row`` of each graph's first node, its voucher
+    first      (G,): where each graph's nodes begin in ``fixed`` and ``code``, with its voucher
     length     (G,): nodes of each graph
     slot       (G,): four times its member, and its group
-    row        behaviour of each node; not read at vouchers
-    fixed      float32 (behaviours, F), or None
-    code       (behaviours,): row of ``learned``, or None where it is the behaviour itself
+    fixed      float32 (M, F) of M nodes, or None; not read at vouchers
+    code       (M,): row of ``learned``, or None where it is the node's own place; not read at vouchers
     own_fixed  float32 (G, F) of the graphs' vouchers, None with ``fixed``
     own_code   (G,)
     """
@@ -64,7 +63,6 @@ class Given:
     first: Index
     length: Index
     slot: Index
-    row: Index
     fixed: NDArray[np.float32] | None
     code: Index | None
     own_fixed: NDArray[np.float32] | None
@@ -74,8 +72,10 @@ class Given:
 class GraphPass:
     """One batch: :meth:`forth` to an embedding of each member, then :meth:`back` to the gradients.
 
-    ``learned`` is (T, F). ``weights`` are, for each layer in turn, rel (16, F or 16), bias (16,), root as rel, and
-    select (16,); then out (16, 4 · 32) and its bias (16,). All are contiguous and of one type, float32 or float64.
+    ``stays`` (2, N) are the nodes that the pooling of each layer keeps. ``learned`` is (T, F). ``weights`` are, for
+    each layer in turn, rel (16, F or 16), bias (16,), root as rel, and select (16,); then out (16, 4 · 32) and its bias
+    (16,). All are contiguous and of one type, float32 or float64.
+
     O(N · 16 · (F + 16)).
     """
 
@@ -85,9 +85,10 @@ class GraphPass:
         nodes, graphs, size = given.nodes, given.length.size, learned.element_size()
         # Of each layer h, then its gates, and at last the readouts.
         room = learned.new_empty(2 * nodes * (WIDTH + 1) + graphs * 2 * WIDTH)
-        left, stays = torch.empty(2 * graphs, dtype=torch.int32), torch.empty(2 * nodes, dtype=torch.uint8)
+        left = torch.empty(2 * graphs, dtype=torch.int32)
+        self.stays = torch.empty(2, nodes, dtype=torch.bool)
         self.given, self.learned, self.weights = given, learned, weights
-        self.held = (arrays, room, left, stays)  # the structure has only addresses
+        self.held = (arrays, room, left)  # the structure has only addresses
         at = room.data_ptr()
         self.at = _Graphs(
             graphs=graphs,
@@ -100,7 +101,7 @@ class GraphPass:
             learned=learned.data_ptr(),
             h=(at, at + nodes * WIDTH * size),
             gate=(at + 2 * nodes * WIDTH * size, at + nodes * (2 * WIDTH + 1) * size),
-            stays=(stays.data_ptr(), stays.data_ptr() + nodes),
+            stays=(self.stays.data_ptr(), self.stays.data_ptr() + nodes),
             left=(left.data_ptr(), left.data_ptr() + 4 * graphs),
             readout=at + 2 * nodes * (WIDTH + 1) * size,
             **{name: array.ctypes.data for name, array in zip(_GIVEN, arrays, strict=True) if array is not None},

@@ -188,11 +188,11 @@ INLINE void NAME(collect)(const struct graphs *g, int64_t from, int64_t to, REAL
 {
     const int64_t inputs = g->inputs;
     for (int64_t graph = from; graph < to; graph++) {
-        const int64_t *const row = g->row + g->first[graph];
+        const float *const own = g->fixed + g->first[graph] * inputs;
         NAME(copy)(g->own_fixed + graph * inputs, inputs, x);
         x += inputs;
         for (int64_t place = 1; place < g->length[graph]; place++, x += inputs)
-            NAME(copy)(g->fixed + row[place] * inputs, inputs, x);
+            NAME(copy)(own + place * inputs, inputs, x);
     }
 }
 
@@ -200,24 +200,22 @@ INLINE int64_t NAME(code_of)(const struct graphs *g, int64_t graph, int64_t plac
 {
     if (!place)
         return g->own_code[graph];
-    const int64_t row = g->row[g->first[graph] + place];
-    return g->code ? g->code[row] : row;
+    const int64_t node = g->first[graph] + place;
+    return g->code ? g->code[node] : node;
 }
 
-/* What a graph some way ahead reads, which lies about: its rows are asked for first, what they point to later. */
+/* Asks for what a graph some way ahead starts from: graphs lie about. */
 INLINE void NAME(fetch)(const struct graphs *g, int64_t graph)
 {
-    if (graph + FAR < g->graphs)
-        __builtin_prefetch(g->row + g->first[graph + FAR]);
-    graph += NEAR;
+    graph += AHEAD;
     if (!g->fixed || graph >= g->graphs)
         return;
-    const int64_t *const row = g->row + g->first[graph];
-    for (int64_t place = 1; place < g->length[graph]; place++) {
-        __builtin_prefetch(g->fixed + row[place] * g->inputs);
-        __builtin_prefetch(g->fixed + row[place] * g->inputs + g->inputs - 1);
-        __builtin_prefetch(g->code + row[place]);
-    }
+    const char *const fixed = (const char *)(g->fixed + g->first[graph] * g->inputs);
+    const int64_t size = g->length[graph] * g->inputs * (int64_t)sizeof(float);
+    for (int64_t line = 0; line < size; line += 64)
+        __builtin_prefetch(fixed + line);
+    __builtin_prefetch(g->code + g->first[graph]);
+    __builtin_prefetch(g->code + g->first[graph] + g->length[graph] - 1);
 }
 
 /* h = relu(sums of rel x + bias + root x) of a tile. */
