@@ -214,7 +214,7 @@ class DmbgnModel(SessionModel):
 
 def in_parts(loss: Callable[[SessionRows], Tensor], rows: SessionRows) -> Tensor:
     """A loss that is a weighted mean, of many rows: the graphs of all of them at once would leave the caches."""
-    parts = [rows.take(index) for index in torch.arange(len(rows)).split(PART)]
+    parts = [rows.take(index) for index in torch.split(torch.arange(len(rows)), PART)]
     total = sum(loss(part) * part.weight.sum() for part in parts)
     return torch.as_tensor(total / rows.weight.sum())
 

@@ -97,7 +97,7 @@ def test_of_equal_gates_the_first_go_and_equal_maxima_share_their_gradient() -> 
         torch.testing.assert_close(a, b)
     # Without a sum above zero all gates are 0.
     given = graphs.Given(
-        1, 9, 6, 0.5, *[np.array([n]) for n in (0, 9, 1)], np.arange(9), None, None, None, np.zeros(1, int)
+        1, 9, 6, 0.5, *[np.array([n]) for n in (0, 9, 1)], None, None, None, np.zeros(1, dtype=np.int64)
     )
     weights = [each.detach() for each in encoder(torch.float64).parameters()]
     ordered = [*weights[:3], weights[6], *weights[3:6], weights[7], *weights[8:]]
