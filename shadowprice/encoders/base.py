@@ -5,17 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
 from shadowprice.campaign import SIDES, Side
+from shadowprice.encoders.incoming import Incoming
 from shadowprice.graphs.sampler import Neighbourhood
 
 WIDTH = 64
 """Width of an embedding (S0: 64)."""
-MOST_NODES = 262_144
-"""Nodes projected at a time: the wide layer of millions takes gigabytes."""
+MOST_NODES = 4096
+"""Nodes projected at a time: the wide layer of so many stays near the processor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,11 @@ class GraphTensors:
         """Number of nodes."""
         return int(self.is_side.shape[1])
 
+    @cached_property
+    def incoming(self) -> Incoming:
+        """The edges in order of their targets, each node with one to itself."""
+        return Incoming.of(self.edge_index, self.edge_features, self.nodes)
+
 
 class GraphEncoder(nn.Module, ABC):
     """Base of the encoders: ``forward(graph) -> (N, WIDTH)``; deterministic in eval mode, inductive."""
@@ -105,8 +112,8 @@ class SideProjection(nn.Module):
                 values = graph.features[side][part]
                 if values.shape[1] == 0:
                     values = torch.ones(part.numel(), 1)
-                hidden = hidden.index_add(0, part, self.layers[side](values))
-        return hidden / graph.is_side.sum(dim=0).clamp(min=1.0)[:, None]
+                hidden.index_add_(0, part, self.layers[side](values))
+        return hidden.div_(graph.is_side.sum(dim=0).clamp(min=1.0)[:, None])
 
 
 class EdgeGate(nn.Module):

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
+
+from shadowprice.encoders.short_softmax import short_softmax
 
 BEHAVIOUR_WIDTH = 128
 """Width of the vector (S2)."""
@@ -60,7 +61,8 @@ class BehaviourEncoder(nn.Module):
         query, key, value = (
             each.view(n, -1, HEADS, hidden // HEADS).transpose(1, 2) for each in self.attend(token).chunk(3, dim=2)
         )
-        seen = scaled_dot_product_attention(query, key, value, attn_mask=there[:, None, None, :])
+        score = (query * (hidden // HEADS) ** -0.5) @ key.transpose(2, 3)
+        seen = short_softmax(score.masked_fill(~there[:, None, None, :], -torch.inf)) @ value
         token = torch.relu(token + self.mix(seen.transpose(1, 2).reshape(n, -1, hidden)))
         weight = there.to(token.dtype)[:, :, None]
         # The sum beside a mean would tell how much an account did; its logarithm is enough.

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch_geometric.nn import GATConv
 
 from shadowprice.campaign import Side
+from shadowprice.encoders.attention import attend
 from shadowprice.encoders.base import WIDTH, GraphEncoder, GraphTensors, SideProjection
-from shadowprice.encoders.parts import in_parts
 
 HEADS = 4
 
@@ -28,7 +28,6 @@ class Gat2Encoder(GraphEncoder):
     def __init__(self, inputs: Mapping[Side, int], edge_inputs: int = 0, dropout: float = 0.0) -> None:
         super().__init__()
         self.project = SideProjection(inputs, dropout=dropout)
-        self.reads_edges = edge_inputs > 0
         edge_dim = edge_inputs or None
         self.near = GATConv(self.project.width, WIDTH // HEADS, heads=HEADS, edge_dim=edge_dim)
         self.near_self = nn.Linear(self.project.width, WIDTH, bias=False)
@@ -38,8 +37,7 @@ class Gat2Encoder(GraphEncoder):
 
     def forward(self, graph: GraphTensors) -> Tensor:
         """Embeddings (N, WIDTH)."""
-        edges = graph.edge_features if self.reads_edges else None
         hidden = self.drop(self.project(graph))
-        hidden = torch.relu(in_parts(self.near, hidden, graph.edge_index, edges) + self.near_self(hidden))
-        embedding: Tensor = in_parts(self.far, hidden, graph.edge_index, edges) + self.far_self(hidden)
+        hidden = torch.relu(attend(self.near, hidden, graph.incoming) + self.near_self(hidden))
+        embedding: Tensor = attend(self.far, hidden, graph.incoming) + self.far_self(hidden)
         return embedding

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import InvalidInput
-
-SECONDS_PER_DAY = 86_400.0
+from shadowprice.graphs.accounts import AccountIds, AccountIndex
+from shadowprice.graphs.pairs import pairs_until
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +51,14 @@ class GraphSnapshot:
         """Number of customer–merchant pairs."""
         return int(self.edge_index.shape[1])
 
-    def find(self, account_id: Sequence[str] | NDArray[np.str_]) -> NDArray[np.int64]:
+    @cached_property
+    def accounts(self) -> AccountIndex:
+        """Where each account is a node."""
+        return AccountIndex(self.account_id)
+
+    def find(self, account_id: AccountIds) -> NDArray[np.int64]:
         """Node of each account, −1 where the snapshot does not know it."""
-        wanted = np.asarray(account_id, dtype=str)
-        if not self.nodes:
-            return np.full(wanted.size, -1, dtype=np.int64)
-        at = np.minimum(np.searchsorted(self.account_id, wanted), self.nodes - 1)
-        return np.where(self.account_id[at] == wanted, at, -1).astype(np.int64)
+        return self.accounts.find(account_id)
 
     def shuffled(self, seed: int) -> GraphSnapshot:
         """The same accounts with the merchant ends of the ties permuted: a graph without information."""
@@ -120,44 +122,32 @@ def build_snapshot(nodes: pd.DataFrame, edges: pd.DataFrame, at: datetime) -> Gr
     Raises:
         InvalidInput: an account twice on one side, or a tie to an account that ``nodes`` lacks.
     """
-    if nodes.duplicated(["account_id", "side"]).any():
-        rows = np.flatnonzero(nodes.duplicated(["account_id", "side"]))[:5].tolist()
-        raise InvalidInput("an account may stand once per side", field="nodes.account_id", rows=rows)
-    account_id = np.unique(nodes["account_id"].to_numpy(dtype=str))
+    # Asked for the first places too, numpy sorts by merging: one pass where the table is in order, as it often is.
+    account_id, _, node = np.unique(nodes["account_id"].to_numpy(dtype=str), return_index=True, return_inverse=True)
     is_side = np.zeros((len(SIDES), account_id.size), dtype=bool)
     names: dict[Side, tuple[str, ...]] = {}
     features: dict[Side, NDArray[np.float32]] = {}
     for position, side in enumerate(SIDES):
-        own = nodes[nodes["side"] == side]
-        place = np.searchsorted(account_id, own["account_id"].to_numpy(dtype=str))
+        ours = (nodes["side"] == side).to_numpy(dtype=bool)
+        place, own = node[ours], nodes[ours]
         is_side[position, place] = True
+        if np.count_nonzero(is_side[position]) < place.size:
+            rows = np.flatnonzero(ours)[pd.Series(place).duplicated()][:5].tolist()
+            raise InvalidInput("an account may stand once per side", field="nodes.account_id", rows=rows)
         table = numeric_features(own)
         names[side] = tuple(table.columns)
         matrix = np.full((account_id.size, table.shape[1]), np.nan, dtype=np.float32)
         matrix[place] = table.to_numpy(dtype=np.float32)
         features[side] = matrix
-    pairs = _pairs(edges[edges["ts"] <= pd.Timestamp(at)], at)
-    ends = []
-    for column in ("src", "dst"):
-        wanted = pairs[column].to_numpy(dtype=str)
-        place = np.minimum(np.searchsorted(account_id, wanted), max(account_id.size - 1, 0))
-        missing = np.flatnonzero(account_id[place] != wanted) if wanted.size else np.zeros(0, dtype=int)
-        if missing.size:
-            raise InvalidInput(
-                f"{missing.size} ties name accounts without a profile at {at.isoformat()}, such as "
-                f"{wanted[missing[0]]!r}; add their rows to the account table",
-                field=f"edge.{column}",
-            )
-        ends.append(place)
-    edge_table = pairs.drop(columns=["src", "dst"])
+    pairs = pairs_until(edges, AccountIndex(account_id), at)
     return GraphSnapshot(
         account_id=account_id,
         is_side=is_side,
         names=names,
         features=features,
-        edge_index=np.asarray(ends, dtype=np.int64).reshape(2, -1),
-        edge_names=tuple(edge_table.columns),
-        edge_features=edge_table.to_numpy(dtype=np.float32),
+        edge_index=pairs.ends,
+        edge_names=pairs.names,
+        edge_features=pairs.features,
         at=at,
     )
 
@@ -174,20 +164,3 @@ def numeric_features(frame: pd.DataFrame, categories: int = 16) -> pd.DataFrame:
             for value in common:
                 parts[f"{column}={value}"] = (frame[column] == value).astype(np.float32)
     return pd.DataFrame(parts, index=frame.index)
-
-
-def _pairs(edges: pd.DataFrame, at: datetime) -> pd.DataFrame:
-    """One row per customer–merchant pair: how often, how much, how recently, mean edge features."""
-    extra = [column for column in edges.columns if column.startswith("x_")]
-    grouped = edges.groupby(["src", "dst"], sort=True)
-    pairs = grouped.agg(
-        count=("weight", "size"),
-        weight=("weight", "sum"),
-        last=("ts", "max"),
-        **{name: (name, "mean") for name in extra},
-    ).reset_index()
-    days = (pd.Timestamp(at) - pairs.pop("last")).dt.total_seconds() / SECONDS_PER_DAY
-    pairs["count"] = np.log1p(pairs["count"].astype(float))
-    pairs["weight"] = np.log1p(pairs["weight"].astype(float))
-    pairs["recency"] = np.log1p(days.astype(float).clip(lower=0))
-    return pairs.rename(columns={"count": "log_count", "weight": "log_weight", "recency": "log_days_ago"})

@@ -216,7 +216,7 @@ def _which(frame: pd.DataFrame, snapshots: Sequence[GraphSnapshot]) -> NDArray[n
 
 
 def _locate(account_id: pd.Series, which: NDArray[np.int64], snapshots: Sequence[GraphSnapshot]) -> NDArray[np.int64]:
-    ids = account_id.to_numpy(dtype=str)
+    ids = account_id.to_numpy(dtype=object)
     node = np.full(ids.size, -1, dtype=np.int64)
     offset = 0
     for number, snapshot in enumerate(snapshots):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from shadowprice.encoders.base import WIDTH, GraphTensors
 from shadowprice.encoders.behaviour import BEHAVIOUR_WIDTH, BehaviourEncoder, Behaviours
 from shadowprice.encoders.gat2 import Gat2Encoder
+from shadowprice.encoders.short_softmax import short_softmax
 from shadowprice.responses.outcome_networks import ArmLinear
 from shadowprice.responses.tabular import TabularInputs
 from shadowprice.responses.tabular_network import FeatureEmbedding
@@ -43,7 +44,7 @@ class Towers(nn.Module):
         """Raw outputs (n, T)."""
         x = x.transpose(0, 1)
         for layer in self.layers:
-            x = torch.relu(layer(x))
+            x = torch.relu_(layer(x))
         found: Tensor = self.last(x).squeeze(2)
         return found.T
 
@@ -87,8 +88,8 @@ class Mmoe(Body):
     def after(self, x: Tensor) -> Tensor:
         """(n, T)."""
         expert = torch.relu(x[:, : EXPERTS * EXPERT_WIDTH]).view(-1, EXPERTS, EXPERT_WIDTH)
-        gate = x[:, EXPERTS * EXPERT_WIDTH :].reshape(-1, self.tasks, EXPERTS).softmax(dim=2)
-        raw: Tensor = self.towers(gate @ expert)
+        gate = x[:, EXPERTS * EXPERT_WIDTH :].reshape(-1, self.tasks, EXPERTS)
+        raw: Tensor = self.towers(short_softmax(gate) @ expert)
         return raw
 
 

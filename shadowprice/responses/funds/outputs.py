@@ -76,7 +76,9 @@ class Outputs:
 
     def rows(self, raw: Tensor, rows: FundRows) -> Tensor:
         """Training loss (n,): that of the amounts, and cross-entropy of the click where the chain has one."""
-        log_p, log_q, mu, sigma = self._read(raw)
+        zero = torch.zeros_like(raw[:, 0])
+        log_p, log_q = log_product(*raw[:, : self.steps].unbind(1)) if self.steps else (zero, zero)
+        mu, sigma = self._spread(raw)
         total = self.kind.rows(log_p, log_q, mu, sigma, rows.v)
         if self.steps == 2:
             total = total + binary_cross_entropy_with_logits(raw[:, 0], rows.clicked, reduction="none")
@@ -84,22 +86,18 @@ class Outputs:
 
     def delivery(self, raw: Tensor) -> Tensor:
         """(5, n): the fields of :class:`Delivery`, in order."""
-        log_p, _, mu, sigma = self._read(raw)
-        amount, log_amount = self.kind.amount(mu, sigma), self.kind.log_amount(mu, sigma)
-        if not self.converts:
-            # A score in [0, 1]: the expected log-amount as a share of the largest.
-            share = mu / math.log1p(self.cap) if math.isfinite(self.cap) else torch.zeros_like(mu)
-            return torch.stack([share.clamp(max=1.0), mu, sigma, amount, log_amount])
-        if not self.kind.outputs and math.isfinite(self.mean):
-            amount, log_amount = torch.full_like(amount, self.mean), torch.full_like(amount, self.log_mean)
-        return torch.stack([self.kind.conversion(log_p.exp(), mu, sigma), mu, sigma, amount, log_amount])
+        mu, sigma = self._spread(raw)
+        log_amount = self.kind.log_amount(mu, sigma)
+        if self._same_for_all:
+            log_amount = torch.full_like(log_amount, self.log_mean)
+        probability, amount = self._probability(raw, mu, sigma), self._amount(mu, sigma)
+        return torch.stack([probability, mu, sigma, amount, log_amount])
 
     def value(self, raw: Tensor) -> Tensor:
         """Expected units of a delivery (n,), the amount of a conversion cut at the cap (S2, ETV)."""
-        probability, _, _, amount, _ = self.delivery(raw)
-        amount = amount.clamp(max=self.cap)
-        value: Tensor = probability * amount if self.converts else amount
-        return value
+        mu, sigma = self._spread(raw)
+        amount = self._amount(mu, sigma).clamp(max=self.cap)
+        return self._probability(raw, mu, sigma) * amount if self.converts else amount
 
     def start(self, rows: FundRows) -> Tensor:
         """(T,): raw outputs at which every row is expected to do what the mean row did."""
@@ -124,10 +122,26 @@ class Outputs:
         """Rebuild what :meth:`to_dict` gave."""
         return cls(data["loss"], data["steps"], *(float(data[name]) for name in ("cap", "mean", "log_mean")))
 
-    def _read(self, raw: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """log p, log(1 − p), mu, sigma, each (n,); zeros where the model has none."""
+    @property
+    def _same_for_all(self) -> bool:
+        """Whether every conversion brings the mean of those seen."""
+        return self.converts and not self.kind.outputs and math.isfinite(self.mean)
+
+    def _spread(self, raw: Tensor) -> tuple[Tensor, Tensor]:
+        """mu and sigma, each (n,); zeros where the model has none."""
         zero = torch.zeros_like(raw[:, 0])
-        log_p, log_q = log_product(*raw[:, : self.steps].unbind(1)) if self.steps else (zero, zero)
         mu = self.kind.mu(raw[:, self.steps]) if self.kind.outputs > 0 else zero
         sigma = self.kind.sigma(raw[:, self.steps + 1]) if self.kind.outputs > 1 else zero
-        return log_p, log_q, mu, sigma
+        return mu, sigma
+
+    def _probability(self, raw: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
+        """(n,), of a conversion."""
+        if not self.converts:
+            # A score in [0, 1]: the expected log-amount as a share of the largest.
+            return (mu / math.log1p(self.cap) if math.isfinite(self.cap) else torch.zeros_like(mu)).clamp(max=1.0)
+        return self.kind.conversion(raw[:, : self.steps].sigmoid().prod(dim=1), mu, sigma)
+
+    def _amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
+        """(n,), expected units of a conversion."""
+        amount = self.kind.amount(mu, sigma)
+        return torch.full_like(amount, self.mean) if self._same_for_all else amount
