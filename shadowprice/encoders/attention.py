@@ -51,13 +51,15 @@ def attend(layer: GATConv, x: Tensor, edges: Incoming) -> Tensor:
         return found
 
     each = [of(head) for head in range(heads)] if torch.is_grad_enabled() else side_by_side(of, range(heads))
-    return torch.cat(each, dim=1) + layer.bias
+    together: Tensor = torch.cat(each, dim=1) + layer.bias
+    return together
 
 
 def _directions(linear: Linear, attention: Tensor) -> Tensor:
     """(H, D): for each head what takes x to a·(W x), with ``attention`` (1, H, C) and W of ``linear`` (H·C, D)."""
     _, heads, width = attention.shape
-    return (linear.weight.view(heads, width, -1) * attention[0][:, :, None]).sum(dim=1)
+    found: Tensor = (linear.weight.view(heads, width, -1) * attention[0][:, :, None]).sum(dim=1)
+    return found
 
 
 class _Softmax(torch.autograd.Function):

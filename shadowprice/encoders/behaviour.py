@@ -54,7 +54,7 @@ class BehaviourEncoder(nn.Module):
 
     def forward(self, events: Behaviours) -> Tensor:
         """(n, 128)."""
-        token = self.offer(events.offer) + self.action(events.action) + self.ago(events.ago[:, :, None])
+        token = self.offer(events.offer).add_(self.action(events.action)).add_(self.ago(events.ago[:, :, None]))
         n, hidden = token.shape[0], token.shape[2]
         token = torch.cat([self.account.expand(n, 1, hidden), token], dim=1)
         there = torch.cat([events.there.new_ones(n, 1), events.there], dim=1)
@@ -62,10 +62,10 @@ class BehaviourEncoder(nn.Module):
             each.view(n, -1, HEADS, hidden // HEADS).transpose(1, 2) for each in self.attend(token).chunk(3, dim=2)
         )
         score = (query * (hidden // HEADS) ** -0.5) @ key.transpose(2, 3)
-        seen = short_softmax(score.masked_fill(~there[:, None, None, :], -torch.inf)) @ value
-        token = torch.relu(token + self.mix(seen.transpose(1, 2).reshape(n, -1, hidden)))
-        weight = there.to(token.dtype)[:, :, None]
+        seen = short_softmax(score.masked_fill_(~there[:, None, None, :], -torch.inf)) @ value
+        token = self.mix(seen.transpose(1, 2).reshape(n, -1, hidden)).add_(token).relu_()
+        weight = there.to(token.dtype)[:, None]
         # The sum beside a mean would tell how much an account did; its logarithm is enough.
-        pooled = (token * weight).sum(dim=1) / weight.sum(dim=1).sqrt()
-        vector: Tensor = torch.relu(self.out(pooled))
+        pooled = (weight @ token).squeeze(1) / weight.sum(dim=2).sqrt()
+        vector: Tensor = self.out(pooled).relu_()
         return vector

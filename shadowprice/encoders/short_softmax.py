@@ -12,5 +12,4 @@ def short_softmax(x: Tensor) -> Tensor:
     that dimension outermost it works on many rows at once, and both copies together are a fraction of what that saves
     (a seventh of the time at k = 4 or 13).
     """
-    found: Tensor = x.movedim(-1, 0).contiguous().softmax(dim=0).movedim(0, -1).contiguous()
-    return found
+    return x.transpose(0, -1).contiguous().softmax(dim=0).transpose(0, -1).contiguous()

@@ -39,8 +39,8 @@ BATCH_ROWS = 512
 """Rows of a step (S2)."""
 STEPS_ON_A_GRAPH = 8
 """Steps of an epoch at most where each one passes over a graph and the configuration leaves its rows open."""
-CHUNK = 128
-"""Accounts predicted at a time: what is computed of their pairs with the offers stays in a core's cache."""
+CHUNK = 1024
+"""Accounts predicted at a time."""
 
 
 class FundModel(ResponseModel):

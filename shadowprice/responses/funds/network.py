@@ -22,6 +22,8 @@ TOWER = (64, 32)
 """S2 prints no sizes of experts and towers."""
 OFFER_WIDTH = 16
 CATEGORY_WIDTH = 8
+TOGETHER = 64
+"""Accounts whose pairs go through a body at a time: what is computed of them stays in a core's cache."""
 
 
 class TaskLinear(ArmLinear):
@@ -44,7 +46,7 @@ class Towers(nn.Module):
         """Raw outputs (n, T)."""
         x = x.transpose(0, 1)
         for layer in self.layers:
-            x = torch.relu_(layer(x))
+            x = layer(x).relu_()
         found: Tensor = self.last(x).squeeze(2)
         return found.T
 
@@ -66,14 +68,15 @@ class Body(nn.Module, ABC):
 
     @abstractmethod
     def after(self, x: Tensor) -> Tensor:
-        """(n, T) of what ``first`` gave."""
+        """(n, T) of what ``first`` gave, which it may overwrite."""
 
     def pairs(self, account: Tensor, offer: Tensor) -> Tensor:
         """(n, J, T) of n accounts (n, A) with each of J offers (J, D − A): ``forward`` of them side by side."""
         width = account.shape[1]
         mine = account @ self.first.weight[:, :width].T
         theirs = torch.nn.functional.linear(offer, self.first.weight[:, width:], self.first.bias)
-        return self.after((mine[:, None] + theirs).flatten(0, 1)).view(len(account), len(offer), -1)
+        found = [self.after((some[:, None] + theirs).flatten(0, 1)) for some in mine.split(TOGETHER)]
+        return torch.cat(found).view(len(account), len(offer), -1)
 
 
 class Mmoe(Body):
@@ -87,8 +90,8 @@ class Mmoe(Body):
 
     def after(self, x: Tensor) -> Tensor:
         """(n, T)."""
-        expert = torch.relu(x[:, : EXPERTS * EXPERT_WIDTH]).view(-1, EXPERTS, EXPERT_WIDTH)
-        gate = x[:, EXPERTS * EXPERT_WIDTH :].reshape(-1, self.tasks, EXPERTS)
+        expert = x[:, : EXPERTS * EXPERT_WIDTH].relu_().view(-1, EXPERTS, EXPERT_WIDTH)
+        gate = x[:, EXPERTS * EXPERT_WIDTH :].view(-1, self.tasks, EXPERTS)
         raw: Tensor = self.towers(short_softmax(gate) @ expert)
         return raw
 
