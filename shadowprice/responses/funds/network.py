@@ -75,7 +75,7 @@ class Body(nn.Module, ABC):
         width = account.shape[1]
         mine = account @ self.first.weight[:, :width].T
         theirs = torch.nn.functional.linear(offer, self.first.weight[:, width:], self.first.bias)
-        found = [self.after((some[:, None] + theirs).flatten(0, 1)) for some in mine.split(TOGETHER)]
+        found = [self.after((some[:, None] + theirs).flatten(0, 1)) for some in torch.split(mine, TOGETHER)]
         return torch.cat(found).view(len(account), len(offer), -1)
 
 

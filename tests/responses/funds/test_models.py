@@ -13,9 +13,10 @@ from shadowprice.errors import InvalidInput
 from shadowprice.responses import make
 from shadowprice.responses.funds import model as model_module
 from shadowprice.responses.funds import neighbourhoods as module
+from shadowprice.responses.funds import network as network_module
 from shadowprice.responses.funds.losses import LOSSES
 from shadowprice.responses.funds.model import FundModel
-from shadowprice.responses.funds.network import BODIES
+from shadowprice.responses.funds.network import BODIES, EXPERT_WIDTH, EXPERTS, Mmoe
 from shadowprice.responses.funds.rows import MOST_EVENTS, EventHistory, unix_seconds
 from shadowprice.responses.training import TrainingConfig
 
@@ -99,13 +100,39 @@ def test_the_expected_log_is_below_the_log_of_the_expectation_and_is_the_chance_
 
 
 @pytest.mark.parametrize("body", sorted(BODIES))
-def test_all_pairs_of_accounts_and_offers_are_those_side_by_side(body: str) -> None:
+@pytest.mark.parametrize("together", [3, 64])
+def test_all_pairs_of_accounts_and_offers_are_those_side_by_side(
+    body: str, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network_module, "TOGETHER", together)
     torch.manual_seed(0)
     made = BODIES[body](3, 20)
     account, offer = torch.randn(7, 15), torch.randn(4, 5)
     side_by_side = torch.stack([torch.cat([account, each.expand(7, -1)], dim=1) for each in offer], dim=1)
     expected = made(side_by_side.flatten(0, 1)).view(7, 4, 3)
     torch.testing.assert_close(made.pairs(account, offer), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_task_has_its_own_mean_of_the_experts_and_its_own_tower() -> None:
+    torch.manual_seed(0)
+    tasks, given = 3, torch.randn(8, 11, dtype=torch.float64, requires_grad=True)
+    made = Mmoe(tasks, 11).double()
+    found = made(given)
+    first = given @ made.first.weight.T + made.first.bias
+    expert = first[:, : EXPERTS * EXPERT_WIDTH].clamp(min=0).reshape(8, EXPERTS, EXPERT_WIDTH)
+    for task in range(tasks):
+        own = slice(EXPERTS * (EXPERT_WIDTH + task), EXPERTS * (EXPERT_WIDTH + task + 1))
+        share = first[:, own].exp() / first[:, own].exp().sum(dim=1, keepdim=True)
+        x = (share[:, :, None] * expert).sum(dim=1)
+        for layer in made.towers.layers:
+            x = (x @ layer.weight[task] + layer.bias[task]).clamp(min=0)
+        expected = (x @ made.towers.last.weight[task] + made.towers.last.bias[task]).squeeze(1)
+        torch.testing.assert_close(found[:, task], expected, rtol=1e-10, atol=1e-12)
+        asked = (given, made.first.weight)
+        ours, theirs = (
+            torch.autograd.grad(each.sum(), asked, retain_graph=True) for each in (found[:, task], expected)
+        )
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
 
 
 def test_on_threads_the_values_are_those_of_one_account_after_another(
