@@ -50,8 +50,7 @@ def attend(layer: GATConv, x: Tensor, edges: Incoming) -> Tensor:
         )
         return found
 
-    each = [of(head) for head in range(heads)] if torch.is_grad_enabled() else side_by_side(of, range(heads))
-    together: Tensor = torch.cat(each, dim=1) + layer.bias
+    together: Tensor = torch.cat(side_by_side(of, range(heads)), dim=1) + layer.bias
     return together
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor, nn
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.encoders.incoming import Incoming
+from shadowprice.encoders.side_by_side import side_by_side
 from shadowprice.graphs.sampler import Neighbourhood
 
 WIDTH = 64
@@ -108,12 +109,13 @@ class SideProjection(nn.Module):
             rows = torch.nonzero(mask > 0).flatten()
             if rows.numel() == 0:
                 continue
-            for part in torch.split(rows, MOST_NODES):
-                values = graph.features[side][part]
-                if values.shape[1] == 0:
-                    values = torch.ones(part.numel(), 1)
-                hidden.index_add_(0, part, self.layers[side](values))
+            side_by_side(partial(self._add, hidden, graph.features[side], side), torch.split(rows, MOST_NODES))
         return hidden.div_(graph.is_side.sum(dim=0).clamp(min=1.0)[:, None])
+
+    def _add(self, hidden: Tensor, features: Tensor, side: Side, rows: Tensor) -> None:
+        """Add the projections of some rows of ``features`` to those of ``hidden``."""
+        values = features[rows] if features.shape[1] else torch.ones(rows.numel(), 1)
+        hidden.index_add_(0, rows, self.layers[side](values))
 
 
 class EdgeGate(nn.Module):

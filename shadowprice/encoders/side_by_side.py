@@ -1,4 +1,4 @@
-"""Independent parts of an inference, computed on several threads."""
+"""Independent parts of one computation, on several threads where nothing is learnt from it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,18 @@ Found = TypeVar("Found")
 
 
 def side_by_side(compute: Callable[[Part], Found], parts: Iterable[Part]) -> list[Found]:
-    """``compute`` of every part, in order, without gradients, on as many threads as torch has.
+    """``compute`` of every part, in order, on as many threads as torch has; one after another where gradients are on.
 
     Each part is computed on one thread. Where a part is a chain of small operations this uses the cores, and the
     threads of one operation do not: those wait for each other after each. The number of torch's threads is one while
     this runs, for the whole process, and then what it was.
     """
-
-    @torch.no_grad()
-    def without_gradients(part: Part) -> Found:
-        return compute(part)
-
     threads = torch.get_num_threads()
-    if threads == 1:
-        return [without_gradients(part) for part in parts]
+    if threads == 1 or torch.is_grad_enabled():
+        return [compute(part) for part in parts]
+
+    # Whether gradients are on is each thread's own.
+    without_gradients = torch.no_grad()(compute)
     torch.set_num_threads(1)
     try:
         with ThreadPoolExecutor(threads) as pool:

@@ -18,17 +18,20 @@ def threads(request):
     torch.set_num_threads(before)
 
 
-def test_the_parts_come_in_order_without_gradients_and_torch_has_its_threads_again(threads):
+@pytest.mark.parametrize("learns", [True, False])
+def test_the_parts_come_in_order_with_gradients_where_they_are_on_and_torch_has_its_threads_again(threads, learns):
     weight = torch.arange(6.0).view(2, 3).requires_grad_()
     inputs = [torch.full((4, 2), float(part)) for part in range(20)]
-    found = side_by_side(lambda x: x @ weight, inputs)
+    with torch.set_grad_enabled(learns):
+        found = side_by_side(lambda x: x @ weight, inputs)
+        assert torch.is_grad_enabled() == learns
     for part, given in zip(found, inputs, strict=True):
-        assert not part.requires_grad
-        torch.testing.assert_close(part, (given @ weight).detach())
+        assert part.requires_grad == learns
+        torch.testing.assert_close(part.detach(), (given @ weight).detach())
     assert torch.get_num_threads() == threads
-    assert torch.is_grad_enabled()
 
 
+@torch.no_grad()
 def test_as_many_parts_run_at_once_as_torch_has_threads(threads):
     met = threading.Barrier(threads, timeout=20)
     side_by_side(lambda _: met.wait(), range(2 * threads))
