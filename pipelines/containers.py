@@ -7,6 +7,7 @@ cluster do not apply.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -71,8 +72,13 @@ def run_container(client: Any, image: str, command: Sequence[str], volumes: Mapp
     """
     container = client.containers.run(image, list(command), detach=True, volumes=volumes, **given)
     try:
+        rest = b""
         for part in container.logs(stream=True):
-            print(part.decode(errors="replace"), end="")
+            # Kubeflow indents what is printed at once: a line that comes in pieces is put together first.
+            *lines, rest = re.split(rb"(?<=[\r\n])", rest + part)
+            for line in lines:
+                print(line.decode(errors="replace"), end="")
+        print(rest.decode(errors="replace"), end="")
         return int(container.wait()["StatusCode"])
     finally:
         container.remove(force=True)

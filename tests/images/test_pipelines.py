@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from containers import USER, price_of
 from docker import DockerClient
+from kfp.local.logging_utils import indented_print
 from safetensors.numpy import load_file
 
 from pipelines.containers import HARDENED, run_container
@@ -85,9 +86,11 @@ def test_a_container_that_ends_at_once_is_known_by_its_status_and_leaves_nothing
 ) -> None:
     with closing(DockerClient(base_url=docker_host)) as client:
         before = {each.id for each in client.containers.list(all=True)}
-        script = ["sh", "-c", f"echo told; exit {status}"]
-        assert run_container(client, built("base"), script, {}, **HARDENED) == status
-        assert capsys.readouterr().out == "told\n"
+        script = ["sh", "-c", f"printf to; sleep 0.3; echo ld; exit {status}"]
+        with indented_print():
+            assert run_container(client, built("base"), script, {}, **HARDENED) == status
+        # One line, though it came in two pieces.
+        assert capsys.readouterr().out.split() == ["told"]
         assert {each.id for each in client.containers.list(all=True)} == before
 
 
