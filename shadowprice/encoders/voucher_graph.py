@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from shadowprice.encoders.kernel import graphs as kernel
+from shadowprice.encoders.kernel.compiled import IS_COMPILED
 from shadowprice.encoders.kernel.graphs import Given, GraphPass
-from shadowprice.encoders.kernel.library import IS_COMPILED
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.voucher_graphs import BEFORE_GROUPS, GROUPS, GraphBatch, spans
 

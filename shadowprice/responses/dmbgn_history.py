@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding, softplus
 
+from shadowprice.encoders.kernel.compiled import IS_COMPILED
 from shadowprice.encoders.kernel.histories import HALF, UNITS, Given, HistoryPass
-from shadowprice.encoders.kernel.library import IS_COMPILED
 from shadowprice.encoders.voucher_graph import gather
 from shadowprice.responses.sessions import Index, Past, TargetAttention
 

@@ -6,6 +6,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -15,7 +16,13 @@ from shadowprice.allocation.kernel import NetCost, Tile, compiled, plain
 from shadowprice.errors import InvalidProblem
 
 ACCOUNTS = 3_001
-needs_compiled = pytest.mark.skipif(compiled.LIBRARY is None, reason="the kernel was not compiled here")
+needs_compiled = pytest.mark.usefixtures("_built")
+
+
+@pytest.fixture
+def _built(missing: Callable[[str], NoReturn]) -> None:
+    if compiled.LIBRARY is None:
+        missing("the kernel was not compiled here; a C compiler is needed")
 
 
 def tile(planes: str, *, patterned: bool, masked: bool, depth: int, dtype: type, seed: int) -> tuple[Tile, NetCost]:

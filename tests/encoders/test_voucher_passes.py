@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NoReturn
 
 import numpy as np
 import pytest
 import torch
 
-from shadowprice.encoders.kernel import graphs, histories, library
+from shadowprice.encoders.kernel import compiled, graphs, histories
 from shadowprice.encoders.voucher_graph import Nodes, VoucherGraphEncoder
 from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER, GraphBatch
 from shadowprice.responses.dmbgn_history import Encoded, Histories, read_histories, read_plain
 from shadowprice.responses.sessions import Past, TargetAttention
 
-pytestmark = pytest.mark.skipif(library.LIBRARY is None, reason="the passes were not compiled here")
 NODES, CODES = 400, 5
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 3e-5}
 
 
-@pytest.fixture(params=range(library.INSTRUCTIONS + 1), ids=["plain C", "AVX2", "AVX-512"][: library.INSTRUCTIONS + 1])
+@pytest.fixture(autouse=True)
+def _built(missing: Callable[[str], NoReturn]) -> None:
+    if compiled.LIBRARY is None:
+        missing("the passes were not compiled here; a C compiler is needed")
+
+
+@pytest.fixture(
+    params=range(compiled.INSTRUCTIONS + 1), ids=["plain C", "AVX2", "AVX-512"][: compiled.INSTRUCTIONS + 1]
+)
 def instructions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every instruction set that this processor has."""
     for module in (graphs, histories):

@@ -5,10 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation.kernel import plain
 from shadowprice.allocation.kernel.arguments import Bounds, Edges, Entry, NetCost, Real, Scored, Tile, level_type
+from shadowprice.extension import load_extension
 
 VERSION = 3
 """Of the structures and functions below; fused.c has it in the name of a function."""
@@ -111,38 +110,23 @@ class _Climbed(ctypes.Structure):
 
 
 def _load() -> ctypes.CDLL | None:
-    folder = Path(__file__).parent
-    for suffix in EXTENSION_SUFFIXES:
-        path = folder / f"_fused{suffix}"
-        if path.exists():
-            try:
-                library = ctypes.CDLL(str(path))
-            except OSError:  # built for another machine
-                return None
-            if not hasattr(library, f"fused_version_{VERSION}"):
-                warnings.warn(
-                    "the compiled allocation kernel was built from other sources and is not used; build it again: "
-                    "python -c 'from setuptools import setup; setup()' build_ext --inplace",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
-                return None
-            library.fused_pass.restype = ctypes.c_int64
-            library.fused_pass.argtypes = [Pointer, Pointer, ctypes.c_int64, ctypes.c_int64, ctypes.c_int, ctypes.c_int]
-            library.fused_prepare.restype = None
-            library.fused_prepare.argtypes = [Pointer, ctypes.c_int]
-            for climber in (library.climb_f32, library.climb_f64):
-                climber.restype = ctypes.c_int64
-                climber.argtypes = [Pointer, ctypes.c_double, ctypes.c_double, Pointer]
-            library.select_edge.restype = ctypes.c_double
-            library.select_edge.argtypes = [ctypes.c_int64, Pointer, Pointer, ctypes.c_double, ctypes.c_double]
-            library.gather_blocks.restype = None
-            library.gather_blocks.argtypes = [*[ctypes.c_int64] * 3, Pointer, Pointer, *[ctypes.c_int64] * 2, Pointer]
-            for scanner in (library.scan_f32, library.scan_f64):
-                scanner.restype = ctypes.c_int64
-                scanner.argtypes = [Pointer, ctypes.c_int64, Pointer]
-            return library
-    return None
+    library = load_extension(Path(__file__).parent, "_fused", f"fused_version_{VERSION}")
+    if library is not None:
+        library.fused_pass.restype = ctypes.c_int64
+        library.fused_pass.argtypes = [Pointer, Pointer, ctypes.c_int64, ctypes.c_int64, ctypes.c_int, ctypes.c_int]
+        library.fused_prepare.restype = None
+        library.fused_prepare.argtypes = [Pointer, ctypes.c_int]
+        for climber in (library.climb_f32, library.climb_f64):
+            climber.restype = ctypes.c_int64
+            climber.argtypes = [Pointer, ctypes.c_double, ctypes.c_double, Pointer]
+        library.select_edge.restype = ctypes.c_double
+        library.select_edge.argtypes = [ctypes.c_int64, Pointer, Pointer, ctypes.c_double, ctypes.c_double]
+        library.gather_blocks.restype = None
+        library.gather_blocks.argtypes = [*[ctypes.c_int64] * 3, Pointer, Pointer, *[ctypes.c_int64] * 2, Pointer]
+        for scanner in (library.scan_f32, library.scan_f64):
+            scanner.restype = ctypes.c_int64
+            scanner.argtypes = [Pointer, ctypes.c_int64, Pointer]
+    return library
 
 
 LIBRARY = _load()

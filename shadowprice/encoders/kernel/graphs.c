@@ -54,42 +54,8 @@ struct gradients {
     void *learned, *rel[2], *bias[2], *root[2], *select[2]; /* zeros; added to */
 };
 
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__)
-#define HAS_X86 1
-#endif
-
-#define FLOAT 1
-#define REAL float
-#define BITS int32_t
-#ifdef HAS_X86
-#define NAME(x) x##_f32_v4
-#define TARGET __attribute__((target("arch=x86-64-v4")))
-#include "pass.h"
-#define NAME(x) x##_f32_v3
-#define TARGET __attribute__((target("arch=x86-64-v3")))
-#include "pass.h"
-#endif
-#define NAME(x) x##_f32_v1
-#define TARGET
-#include "pass.h"
-#undef REAL
-#undef BITS
-#undef FLOAT
-
-#define FLOAT 0
-#define REAL double
-#define BITS int64_t
-#ifdef HAS_X86
-#define NAME(x) x##_f64_v4
-#define TARGET __attribute__((target("arch=x86-64-v4")))
-#include "pass.h"
-#define NAME(x) x##_f64_v3
-#define TARGET __attribute__((target("arch=x86-64-v3")))
-#include "pass.h"
-#endif
-#define NAME(x) x##_f64_v1
-#define TARGET
-#include "pass.h"
+#define TEXT "pass.h"
+#include "targets.h"
 
 /* 2 where the processor has AVX-512, 1 for AVX2 and FMA, 0 otherwise. */
 int best_instructions(void)
@@ -103,12 +69,6 @@ int best_instructions(void)
 #endif
     return 0;
 }
-
-#ifdef HAS_X86
-#define CHOOSE(x, type) (instructions == 2 ? x##_##type##_v4 : instructions == 1 ? x##_##type##_v3 : x##_##type##_v1)
-#else
-#define CHOOSE(x, type) x##_##type##_v1
-#endif
 
 /* Both return 0, or -1 where memory ran out. */
 int graphs_forth(const struct graphs *given, int is_double, int instructions)

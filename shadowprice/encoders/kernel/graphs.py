@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shadowprice.encoders.kernel.library import INSTRUCTIONS, LIBRARY, Pointer, checked
+from shadowprice.encoders.kernel.compiled import INSTRUCTIONS, LIBRARY, Pointer, checked
 
 WIDTH = 16
 """Numbers of a node after a convolution; the constant of the same name in graphs.c."""

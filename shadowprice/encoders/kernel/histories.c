@@ -39,45 +39,8 @@ struct history_gradients {
     void *own, *offer, *weight, *bias, *slope, *last, *shift; /* zeros; added to */
 };
 
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__)
-#define HAS_X86 1
-#endif
-
-#define REAL float
-#define BITS int32_t
-#ifdef HAS_X86
-#define NAME(x) x##_f32_v4
-#define TARGET __attribute__((target("arch=x86-64-v4")))
-#include "recall.h"
-#define NAME(x) x##_f32_v3
-#define TARGET __attribute__((target("arch=x86-64-v3")))
-#include "recall.h"
-#endif
-#define NAME(x) x##_f32_v1
-#define TARGET
-#include "recall.h"
-#undef REAL
-#undef BITS
-
-#define REAL double
-#define BITS int64_t
-#ifdef HAS_X86
-#define NAME(x) x##_f64_v4
-#define TARGET __attribute__((target("arch=x86-64-v4")))
-#include "recall.h"
-#define NAME(x) x##_f64_v3
-#define TARGET __attribute__((target("arch=x86-64-v3")))
-#include "recall.h"
-#endif
-#define NAME(x) x##_f64_v1
-#define TARGET
-#include "recall.h"
-
-#ifdef HAS_X86
-#define CHOOSE(x, type) (instructions == 2 ? x##_##type##_v4 : instructions == 1 ? x##_##type##_v3 : x##_##type##_v1)
-#else
-#define CHOOSE(x, type) x##_##type##_v1
-#endif
+#define TEXT "recall.h"
+#include "targets.h"
 
 /* Both return 0, or -1 where memory ran out. */
 int histories_forth(const struct histories *given, int is_double, int instructions)

@@ -1,21 +1,4 @@
-/* Forth and back over a batch; graphs.c says what is computed.
- *
- * This text is compiled once per instruction set and number type. The including file defines
- *   REAL, BITS, FLOAT, NAME(x), TARGET    number type, integers as wide, whether it is float, name decoration, target
- *                                         attribute
- */
-
-#define INLINE TARGET static inline __attribute__((always_inline))
-
-typedef REAL NAME(vec) __attribute__((vector_size(WIDTH * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
-typedef BITS NAME(bits) __attribute__((vector_size(WIDTH * sizeof(REAL))));
-#define VEC NAME(vec)
-#define RAW NAME(bits)
-
-/* Vectors are worked on whole: one that was written in parts is slow to read. */
-#define WHERE(mask, v) ((VEC)((RAW)(v) & (mask)))
-#define CHOICE(mask, v, other) ((VEC)(((RAW)(v) & (mask)) | ((RAW)(other) & ~(mask))))
-#define RELU(v) WHERE((v) > 0, v)
+/* Forth and back over a batch; graphs.c says what is computed. */
 
 /* out (n, WIDTH) [+]= x (n, inputs) @ columns (inputs, WIDTH). */
 INLINE void NAME(product_of)(const REAL *x, int64_t n, const int64_t inputs, const VEC *columns, VEC *out, const int adds)
@@ -78,20 +61,7 @@ TARGET static void NAME(outer)(const REAL *x, int64_t n, int64_t inputs, const V
         NAME(outer_of)(x + k, inputs, n, d, total + k, 1);
 }
 
-#define TURN(v, by) __builtin_shuffle(v, (RAW){LANES(by)})
-#define LANES(by)                                                                                                     \
-    0 ^ by, 1 ^ by, 2 ^ by, 3 ^ by, 4 ^ by, 5 ^ by, 6 ^ by, 7 ^ by, 8 ^ by, 9 ^ by, 10 ^ by, 11 ^ by, 12 ^ by, 13 ^ by, \
-        14 ^ by, 15 ^ by
-
-INLINE REAL NAME(dot)(const VEC a, const VEC b)
-{
-    VEC v = a * b;
-    v += TURN(v, 8);
-    v += TURN(v, 4);
-    v += TURN(v, 2);
-    v += TURN(v, 1);
-    return v[0];
-}
+INLINE REAL NAME(dot)(const VEC a, const VEC b) { return NAME(total)(a * b); }
 
 #if FLOAT
 /* tanh(x) = (e^2x - 1) / (e^2x + 1), from e^r - 1 with |r| <= log(2) / 2: right to a few units in the last place. */
@@ -532,14 +502,3 @@ TARGET static int NAME(back)(const struct graphs *g, const struct gradients *out
     free(room.whole);
     return 0;
 }
-
-#undef VEC
-#undef RAW
-#undef WHERE
-#undef CHOICE
-#undef RELU
-#undef TURN
-#undef LANES
-#undef INLINE
-#undef NAME
-#undef TARGET

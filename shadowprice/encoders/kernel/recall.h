@@ -1,18 +1,4 @@
-/* Forth and back over histories; histories.c says what is computed.
- *
- * This text is compiled once per instruction set and number type. The including file defines
- *   REAL, BITS, NAME(x), TARGET    number type, integers as wide, name decoration, target attribute
- */
-
-#define INLINE TARGET static inline __attribute__((always_inline))
-
-typedef REAL NAME(vec) __attribute__((vector_size(WIDTH * sizeof(REAL)), aligned(sizeof(REAL)), may_alias));
-typedef BITS NAME(bits) __attribute__((vector_size(WIDTH * sizeof(REAL))));
-#define VEC NAME(vec)
-#define RAW NAME(bits)
-
-/* Vectors are worked on whole: one that was written in parts is slow to read. */
-#define WHERE(mask, v) ((VEC)((RAW)(v) & (mask)))
+/* Forth and back over histories; histories.c says what is computed. */
 
 /* The unit's matrices, by columns (BOTH, BLOCKS) and by rows (UNITS, 2): of the query, of the key, of their product. */
 struct NAME(unit) {
@@ -73,21 +59,6 @@ INLINE void NAME(gather_outer)(const VEC *x, const VEC *d, int64_t n, VEC total[
         }
         memcpy(total[k], sum, sizeof sum);
     }
-}
-
-#define LANES(by)                                                                                                     \
-    0 ^ by, 1 ^ by, 2 ^ by, 3 ^ by, 4 ^ by, 5 ^ by, 6 ^ by, 7 ^ by, 8 ^ by, 9 ^ by, 10 ^ by, 11 ^ by, 12 ^ by, 13 ^ by, \
-        14 ^ by, 15 ^ by
-#define TURN(v, by) __builtin_shuffle(v, (RAW){LANES(by)})
-
-INLINE REAL NAME(total)(const VEC v)
-{
-    VEC sum = v;
-    sum += TURN(sum, 8);
-    sum += TURN(sum, 4);
-    sum += TURN(sum, 2);
-    sum += TURN(sum, 1);
-    return sum[0];
 }
 
 INLINE void NAME(embedding)(const struct histories *g, int64_t at, VEC *e)
@@ -294,12 +265,3 @@ TARGET static int NAME(regret)(const struct histories *g, const struct history_g
     free(unit), free(sums), free(of_session), free(of_pair);
     return 0;
 }
-
-#undef VEC
-#undef RAW
-#undef WHERE
-#undef TURN
-#undef LANES
-#undef INLINE
-#undef NAME
-#undef TARGET
