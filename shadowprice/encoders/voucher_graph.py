@@ -35,14 +35,17 @@ RATIO = 0.9
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """What the nodes of a batch of G graphs start from: x = fixed + learned[code], F numbers each.
+    """What the nodes of a batch of G graphs start from: x = learned[code], F numbers each.
+
+    To which an item adds its fixed numbers in the first columns, and a voucher its own in the last.
 
     width      F
     learned    tensors, and the first column of each: one above the other they are (T, F), zeros beside them
-    first      (G,): where each graph's nodes begin in ``fixed`` and ``code``, with its voucher
-    fixed      float32 (M, F) of M nodes, or None for zeros; not read at vouchers
-    code       (M,): row of ``learned``, or None where it is the node's own place; not read at vouchers
-    own_fixed  float32 (G, F) of each graph's voucher, None with ``fixed``
+    first      (G,): where each graph's nodes begin in ``kind`` and ``code``, with its voucher
+    fixed      float32 (K, W) of items, or None
+    kind       int32 (M,) of M nodes: row of ``fixed``, None with it; not read at vouchers
+    code       int32 (M,): row of ``learned``, or None where it is the node's own place; not read at vouchers
+    own        float32 (G, F − W) of each graph's voucher, None with ``fixed``
     own_code   (G,) of each graph's voucher
     """
 
@@ -50,26 +53,29 @@ class Nodes:
     learned: Sequence[tuple[Tensor, int]]
     first: NDArray[np.int64]
     fixed: NDArray[np.float32] | None
-    code: NDArray[np.int64] | None
-    own_fixed: NDArray[np.float32] | None
+    kind: NDArray[np.int32] | None
+    code: NDArray[np.int32] | None
+    own: NDArray[np.float32] | None
     own_code: NDArray[np.int64]
 
     @classmethod
     def dense(cls, x: Tensor, batch: GraphBatch) -> Nodes:
         """Of features (N, F) of every node."""
-        return cls(x.shape[1], [(x, 0)], batch.start, None, None, None, batch.start)
+        return cls(x.shape[1], [(x, 0)], batch.start, None, None, None, None, batch.start)
 
     def table(self, batch: GraphBatch) -> Tensor:
         """(N, F)."""
         place = spans(self.first, batch.length)
-        code = place if self.code is None else self.code[place]
+        code = place if self.code is None else self.code[place].astype(np.int64)
         code[batch.start] = self.own_code
         columns = [pad(each, (first, self.width - first - each.shape[1])) for each, first in self.learned]
         found = gather(torch.cat(columns), code)
-        if self.fixed is None or self.own_fixed is None:
+        if self.fixed is None or self.kind is None or self.own is None:
             return found
-        fixed = self.fixed[place]
-        fixed[batch.start] = self.own_fixed
+        fixed = np.zeros((place.size, self.width), dtype=np.float32)
+        fixed[:, : self.fixed.shape[1]] = self.fixed[self.kind[place]]
+        fixed[batch.start] = 0.0
+        fixed[batch.start, self.fixed.shape[1] :] = self.own
         return found + torch.from_numpy(fixed).to(found.dtype)
 
 
@@ -89,8 +95,9 @@ class _Pass(torch.autograd.Function):
             batch.length,
             batch.slot,
             nodes.fixed,
+            nodes.kind,
             nodes.code,
-            nodes.own_fixed,
+            nodes.own,
             nodes.own_code,
         )
         pieces, weights = tensors[: len(nodes.learned)], tensors[len(nodes.learned) :]
@@ -235,7 +242,7 @@ class VoucherGraphEncoder(nn.Module):
     def forward(self, x: Tensor | Nodes, batch: GraphBatch) -> Tensor:
         """(B, outputs) of nodes as they are or features (N, F). O(N · width²)."""
         nodes = x if isinstance(x, Nodes) else Nodes.dense(x, batch)
-        if self._passes(batch):
+        if self._passes(nodes, batch):
             return self._pass(nodes, batch, split=False)[0]
         found: Tensor = self.out(self.readout(nodes.table(batch), batch))
         return found
@@ -243,7 +250,7 @@ class VoucherGraphEncoder(nn.Module):
     def both(self, nodes: Nodes, batch: GraphBatch) -> tuple[Tensor, Tensor]:
         """(B, outputs) twice: of what came before the collection, and of the whole. Groups are graphs of their own, so
         that the former is computed once."""
-        if self._passes(batch):
+        if self._passes(nodes, batch):
             whole, before = self._pass(nodes, batch, split=True)
             return before, whole
         read = self.readout(nodes.table(batch), batch)
@@ -265,8 +272,9 @@ class VoucherGraphEncoder(nn.Module):
         spread = total.new_zeros(size, 2 * self.width).index_copy(0, torch.from_numpy(batch.slot), total)
         return spread.view(batch.size, -1)
 
-    def _passes(self, batch: GraphBatch) -> bool:
-        return IS_COMPILED and self.width == self.out.out_features == kernel.WIDTH and batch.nodes > 0
+    def _passes(self, nodes: Nodes, batch: GraphBatch) -> bool:
+        fixed = kernel.WIDTH if nodes.fixed is None else nodes.fixed.shape[1]
+        return IS_COMPILED and self.width == self.out.out_features == fixed == kernel.WIDTH and batch.nodes > 0
 
     def _pass(self, nodes: Nodes, batch: GraphBatch, *, split: bool) -> tuple[Tensor, Tensor]:
         weights: list[Any] = [*self.out.parameters()]

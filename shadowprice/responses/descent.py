@@ -50,6 +50,7 @@ def descend(
     """
     trained = list(module.parameters() if parameters is None else parameters)
     descent = optimiser(trained, lr=config.learning_rate, weight_decay=config.weight_decay)
+    stepped = [each for group in descent.param_groups for each in group["params"]]
     schedule = torch.optim.lr_scheduler.ExponentialLR(descent, config.decay)
     random = torch.Generator().manual_seed(config.seed)
     best = measured(module, measure) if keep_start else math.inf
@@ -64,7 +65,7 @@ def descend(
             descent.zero_grad()
             value = loss(index, epoch)
             value.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(trained, 5.0)
+            torch.nn.utils.clip_grad_norm_(stepped, 5.0, foreach=False)
             descent.step()
             losses.append(float(value.detach()))
         schedule.step()

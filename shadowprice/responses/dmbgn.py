@@ -15,19 +15,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
+from torch.optim import AdamW
 
 from shadowprice.encoders.item_embedding import SIDE, ItemEmbedding, embed_items
 from shadowprice.encoders.voucher_graph import RATIO, WIDTH
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.sessions import SessionLog, nanoseconds
 from shadowprice.responses.dmbgn_history import Encoded, Histories
-from shadowprice.responses.dmbgn_network import DmbgnNetwork, NodeInputs, distinct
+from shadowprice.responses.dmbgn_lists import distinct
+from shadowprice.responses.dmbgn_network import DmbgnNetwork, NodeInputs
+from shadowprice.responses.flat import FlatAdamW
 from shadowprice.responses.minibatch import TabularRows, fit_module, weighted_mean
 from shadowprice.responses.sessions import (
     Index,
@@ -165,12 +169,14 @@ class DmbgnModel(SessionModel):
 
         config = replace(self.training, epochs=self.pretraining)
         parameters = network.graph_parameters()
-        return fit_module(network, parameters, loss, judge, train, validation, config, self.progress, fused=True)
+        return fit_module(
+            network, parameters, loss, judge, train, validation, config, self.progress, optimiser=FlatAdamW
+        )
 
     def _tune(self, network: DmbgnNetwork, train: SessionRows, validation: SessionRows) -> FitResult:
         """The log loss and the auxiliary loss, graphs computed anew in a share of the steps."""
         random = np.random.default_rng([self.seed, 1])
-        frozen = self.fine_tuning == 0
+        frozen, some = self.fine_tuning == 0, 0 < self.fine_tuning < 1
         memo = _Memo(network, train, validation) if self.fine_tuning < 1 else None
 
         def loss(rows: SessionRows, step: int = 0) -> Tensor:
@@ -208,7 +214,7 @@ class DmbgnModel(SessionModel):
             self.progress,
             # A person's sessions have the same past: in one step its graphs are computed once.
             together=train.person,
-            fused=True,
+            optimiser=partial(AdamW, fused=True) if some else FlatAdamW,
         )
 
 

@@ -12,12 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from shadowprice.encoders.item_embedding import SIDE, ItemEmbedding
 from shadowprice.encoders.item_embedding import WIDTH as ITEM_WIDTH
-from shadowprice.encoders.item_embedding import ItemEmbedding
 from shadowprice.encoders.voucher_graph import WIDTH, Nodes, VoucherGraphEncoder
 from shadowprice.graphs.sessions import SessionLog
-from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER, GraphBatch, VoucherGraphs
+from shadowprice.graphs.voucher_graphs import GROUPS, GraphBatch, VoucherGraphs
 from shadowprice.responses.dmbgn_history import Encoded, Histories, read_histories
+from shadowprice.responses.dmbgn_lists import distinct, list_step
 from shadowprice.responses.sessions import (
     Index,
     Past,
@@ -40,33 +41,37 @@ class NodeInputs:
     """What the graphs of a log are made of.
 
     graphs    of the sessions
-    items     float32 (nodes, NODE): of every node of the log's graphs, in their order, so that those of a session stand
-              together; the place of its category at zero, and vouchers all zeros
-    category  (nodes,): code of its category, 0 where training did not know it
+    items     float32 (kinds, ITEM_WIDTH): vectors of all that stands at a node of the log's graphs, once
+    prices    float32 (P,): the price levels that there are, as numbers
+    kind      int32 (nodes,): which of the items each node is, in the order of the graphs; a voucher is none of them
+    side      int32 (nodes,): P · code of its category, 0 where training did not know it, and which of the prices it has
     vouchers  of the sessions and levels
     """
 
     graphs: VoucherGraphs
     items: NDArray[np.float32]
-    category: Index
+    prices: Tensor
+    kind: NDArray[np.int32]
+    side: NDArray[np.int32]
     vouchers: Vouchers
 
     @classmethod
     def of(cls, log: SessionLog, items: ItemEmbedding, vouchers: Vouchers) -> NodeInputs:
         """Of a log, as training knew its items and vouchers."""
         behaviour = log.tables.behaviour
-        price = behaviour["price_level"].to_numpy(dtype=np.float32, na_value=4.0)
+        alike = [column for column in ("action", *SIDE) if column in behaviour]
+        of_row = behaviour.groupby(alike, sort=False, dropna=False, observed=True).ngroup().to_numpy(dtype=np.int32)
+        kinds = behaviour[~behaviour.duplicated(alike)]
+        # torch's memory starts at a line of the cache, numpy's need not, and a vector is one line.
+        table = torch.empty(len(kinds), ITEM_WIDTH).numpy()
+        table[:] = items.rows(kinds)
+        prices, price = np.unique(kinds["price_level"].to_numpy(dtype=np.float32, na_value=4.0), return_inverse=True)
         known = pd.Index(items.tokens["category"])
-        category = known.get_indexer(pd.Index(behaviour["category"])).astype(np.int64) + 1
+        category = known.get_indexer(pd.Index(kinds["category"])).astype(np.int32) + 1
         # A voucher stands for behaviour −1, the last one; what that gives it is not read.
-        row = log.graphs.row
-        table = np.zeros((row.size, NODE), dtype=np.float32)
-        if row.size:
-            table[:, :ITEM_WIDTH] = items.rows(behaviour)[row]
-            table[:, -1] = (price[row] - 4.0) / 2.0  # price levels are 1 to 7
-            table[row == VOUCHER] = 0.0
-        category = category[row] if row.size else row
-        return cls(log.graphs, table, category, vouchers)
+        kind = np.asarray(of_row[log.graphs.row] if of_row.size else log.graphs.row, dtype=np.int32)
+        side = np.asarray((category * prices.size + price)[kind], dtype=np.int32)
+        return cls(log.graphs, table, torch.from_numpy((prices - 4.0) / 2.0), kind, side, vouchers)  # levels are 1 to 7
 
 
 class Memory(NamedTuple):
@@ -114,13 +119,12 @@ class DmbgnNetwork(SessionNetwork):
 
     def histories(self, rows: SessionRows) -> Histories:
         """Embeddings of the rows' past sessions, those of several rows computed once, and of the rows themselves."""
-        past = Past.of(rows.past)
-        session, place = distinct(past.session)
-        target, level = rows.session.numpy(), rows.level.numpy()
-        own = self.nodes.vouchers
+        past, place, session, batch = list_step(
+            self.nodes.graphs, rows.past, rows.session, before_only=self.before_only
+        )
+        own, level = self.nodes.vouchers, rows.level.numpy()
         code = np.concatenate([own.of_session[session], own.of_level[level]])
         terms = np.concatenate([own.session_terms[session], own.level_terms[level]])
-        batch = self._past(session).beside(self.nodes.graphs.targets(target))
         return Histories(past, place, self._encode(batch, code, terms))
 
     def remember(self, rows: SessionRows) -> Memory:
@@ -180,16 +184,9 @@ class DmbgnNetwork(SessionNetwork):
 
     def _nodes(self, batch: GraphBatch, code: Index, terms: NDArray[np.float32]) -> Nodes:
         """What is fixed, and what is learned of categories and vouchers."""
-        member = batch.slot // len(GROUPS)
-        own = np.zeros((member.size, NODE), dtype=np.float32)
-        own[:, ITEM_WIDTH:] = terms[member]
-        categories = self.category.weight.shape[0]
-        learned = [(self.category.weight, ITEM_WIDTH), (self.voucher.weight, 0)]
-        given, own_code = self.nodes, categories + code[member]
-        return Nodes(NODE, learned, batch.first, given.items, given.category, own, own_code)
-
-
-def distinct(session: Index) -> tuple[Index, Index]:
-    """The sessions there are, ascending, and which of them each is."""
-    found, place = np.unique(session, return_inverse=True)
-    return found, place.ravel().astype(np.int64, copy=False)
+        member, given, category = batch.slot // len(GROUPS), self.nodes, self.category.weight
+        prices = given.prices.to(category.dtype).expand(category.shape[0], -1)
+        side = torch.stack([category.expand_as(prices), prices], dim=2).flatten(0, 1)
+        learned = [(side, ITEM_WIDTH), (self.voucher.weight, 0)]
+        own_code = side.shape[0] + code[member]
+        return Nodes(NODE, learned, batch.first, given.items, given.kind, given.side, terms[member], own_code)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from itertools import count
 from typing import Self, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim import AdamW
+from torch.optim import Adam, AdamW
 
 from shadowprice.responses.descent import descend
 from shadowprice.responses.training import FitResult, Progress, TrainingConfig
@@ -39,7 +38,8 @@ class TabularRows:
 
     def take(self, index: Tensor) -> Self:
         """The rows at ``index`` (positions or a mask)."""
-        return type(self)(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+        at = index.nonzero().squeeze(1) if index.dtype == torch.bool else index
+        return type(self)(**{f.name: getattr(self, f.name).index_select(0, at) for f in fields(self)})
 
 
 Rows = TypeVar("Rows", bound=TabularRows)
@@ -67,7 +67,7 @@ def fit_module(
     *,
     least_epochs: int = 0,
     together: Tensor | None = None,
-    fused: bool = False,
+    optimiser: Callable[..., Adam] = AdamW,
 ) -> FitResult:
     """Train ``parameters`` of ``module`` in place and leave it at its best validation epoch.
 
@@ -82,7 +82,7 @@ def fit_module(
         least_epochs: patience counts from here on, see :func:`~shadowprice.responses.descent.descend`.
         together: (n,) codes from 0: rows of one code stand next to each other, so that what they share is
             computed once in a step. Codes are shuffled in place of rows.
-        fused: the optimiser's step over all parameters at once, for modules of many small ones; float32 alone.
+        optimiser: see :func:`~shadowprice.responses.descent.descend`.
     """
     step = count()
 
@@ -101,7 +101,7 @@ def fit_module(
         lambda: float(judge(validation)),
         config,
         parameters=parameters,
-        optimiser=partial(AdamW, fused=True) if fused else AdamW,
+        optimiser=optimiser,
         order=order,
         progress=progress,
         least_epochs=least_epochs,

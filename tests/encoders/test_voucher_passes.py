@@ -15,7 +15,7 @@ from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER, GraphBatch
 from shadowprice.responses.dmbgn_history import Encoded, Histories, read_histories, read_plain
 from shadowprice.responses.sessions import Past, TargetAttention
 
-NODES, CODES = 400, 5
+NODES, KINDS, CODES = 400, 200, 5
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 3e-5}
 
 
@@ -56,14 +56,15 @@ BATCHES: dict[str, Callable[[], GraphBatch]] = {
 def nodes_of(batch: GraphBatch, dtype: torch.dtype, *, coarse: bool = False) -> Nodes:
     """Fixed numbers of behaviours and vouchers, and learned ones of categories and vouchers, as the model has them."""
     random = np.random.default_rng(2)
-    fixed, own = (random.normal(size=(n, 18)).astype(np.float32) for n in (NODES, batch.length.size))
-    category, voucher = (torch.from_numpy(random.normal(size=shape)).to(dtype) for shape in ((3, 1), (CODES, 16)))
+    fixed, own = (random.normal(size=shape).astype(np.float32) for shape in ((KINDS, 16), (batch.length.size, 2)))
+    category, voucher = (torch.from_numpy(random.normal(size=shape)).to(dtype) for shape in ((3, 2), (CODES, 16)))
     if coarse:  # of few values: nodes alike, scores alike
         fixed, own, category, voucher = fixed.round(), own.round(), category.round(), voucher.round()
     learned = [(category.requires_grad_(), 16), (voucher.requires_grad_(), 0)]
     first = random.integers(0, NODES - batch.length + 1)  # graphs may share nodes
-    code, own_code = random.integers(0, 3, NODES), 3 + random.integers(0, CODES, batch.length.size)
-    return Nodes(18, learned, first, fixed, code, own, own_code)
+    kind, code = (random.integers(0, n, NODES).astype(np.int32) for n in (KINDS, 3))
+    own_code = 3 + random.integers(0, CODES, batch.length.size)
+    return Nodes(18, learned, first, fixed, kind, code, own, own_code)
 
 
 def encoder(dtype: torch.dtype, ratio: float = 0.9) -> VoucherGraphEncoder:
@@ -105,7 +106,7 @@ def test_of_equal_gates_the_first_go_and_equal_maxima_share_their_gradient() -> 
         torch.testing.assert_close(a, b)
     # Without a sum above zero all gates are 0.
     given = graphs.Given(
-        1, 9, 6, 0.5, *[np.array([n]) for n in (0, 9, 1)], None, None, None, np.zeros(1, dtype=np.int64)
+        1, 9, 6, 0.5, *[np.array([n]) for n in (0, 9, 1)], None, None, None, None, np.zeros(1, dtype=np.int64)
     )
     weights = [each.detach() for each in encoder(torch.float64).parameters()]
     ordered = [*weights[:3], weights[6], *weights[3:6], weights[7], *weights[8:]]

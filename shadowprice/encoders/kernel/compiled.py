@@ -8,8 +8,8 @@ from pathlib import Path
 
 from shadowprice.extension import load_extension
 
-VERSION = 1
-"""Of the structures of graphs.c and histories.c; graphs.c has it in the name of a function."""
+VERSION = 2
+"""Of the structures of graphs.c, histories.c and lists.c; graphs.c has it in the name of a function."""
 
 Pointer = ctypes.c_void_p
 
@@ -21,6 +21,7 @@ def _load() -> ctypes.CDLL | None:
             forth.argtypes = [Pointer, ctypes.c_int, ctypes.c_int]
         for back in (passes.graphs_back, passes.histories_back):
             back.argtypes = [Pointer, Pointer, ctypes.c_int, ctypes.c_int]
+        passes.sessions_list.argtypes = [Pointer]
     return passes
 
 

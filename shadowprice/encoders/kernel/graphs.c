@@ -4,7 +4,8 @@
  *     an item hears the item before it,
  *     before the collection, the voucher hears the `nearest` last items of its graph,
  *     after it, the `nearest` first items hear the voucher.
- * With x_v = fixed_v + learned[code_v], and for each of the two layers
+ * With x_v = learned[code_v], to which an item adds its `fixed` in the first columns and a voucher its `own` in the last,
+ * and for each of the two layers
  *     h = relu(sum over heard of rel x + bias + root x)
  *     g = tanh(h . select / |select|), where among the nodes of a graph that are left the ratio with the greatest g stays
  *     x <- g h, zero where a node goes
@@ -25,18 +26,19 @@
 #define GROUPS 4
 #define BEFORE 2   /* groups before the collection come first */
 #define TILE 96    /* nodes that go through the layers together */
-#define AHEAD 16   /* so many graphs ahead what nodes start from is fetched */
+#define AHEAD 16   /* so many graphs ahead what nodes start from is fetched, and twice as many what it stands by */
 #define SLACK 1e-6 /* 0.9 is no binary fraction: 0.9 * 10 must not ask for a tenth node */
 
 struct graphs {
-    int64_t graphs, members, inputs, codes, nearest, longest;
+    int64_t graphs, members, inputs, codes, nearest, longest; /* inputs >= WIDTH where there is `fixed` */
     double ratio;
-    const int64_t *first;      /* (graphs,): its first node, the voucher, in `fixed` and `code` */
+    const int64_t *first;      /* (graphs,): its first node, the voucher, in `kind` and `code` */
     const int64_t *length;     /* (graphs,): its nodes, at least 1 */
     const int64_t *slot;       /* (graphs,): GROUPS times the member it belongs to, and its group */
-    const float *fixed;        /* (all nodes, inputs), or null: nothing is fixed; not read at vouchers */
-    const int64_t *code;       /* (all nodes,): row of `learned`, or null: it is the node's own; not read at vouchers */
-    const float *own_fixed;    /* (graphs, inputs) of the vouchers, or null */
+    const float *fixed;        /* (kinds, WIDTH), or null: nothing is fixed */
+    const int32_t *kind;       /* (all nodes,): row of `fixed`, null with it; not read at vouchers */
+    const int32_t *code;       /* (all nodes,): row of `learned`, or null: it is the node's own; not read at vouchers */
+    const float *own;          /* (graphs, inputs - WIDTH) of the vouchers, null with `fixed` */
     const int64_t *own_code;   /* (graphs,) of the vouchers */
     const void *learned;       /* (codes, inputs) */
     const void *rel[2], *bias[2], *root[2], *select[2];
@@ -83,5 +85,5 @@ int graphs_back(const struct graphs *given, const struct gradients *out, int is_
     return is_double ? CHOOSE(back, f64)(given, out) : CHOOSE(back, f32)(given, out);
 }
 
-/* Of the structures and functions here and in histories.c. */
-int passes_version_1(void) { return 1; }
+/* Of the structures and functions here, in histories.c and in lists.c. */
+int passes_version_2(void) { return 1; }

@@ -17,7 +17,7 @@ WIDTH = 16
 """Numbers of a node after a convolution; the constant of the same name in graphs.c."""
 
 Index = NDArray[np.int64]
-_GIVEN = ("first", "length", "slot", "fixed", "code", "own_fixed", "own_code")
+_GIVEN = ("first", "length", "slot", "fixed", "kind", "code", "own", "own_code")
 _LAYER = ("rel", "bias", "root", "select")
 
 
@@ -47,12 +47,13 @@ class Given:
     nodes      N
     nearest    Z: items tied to the voucher
     ratio      of nodes that pooling keeps
-    first      (G,): where each graph's nodes begin in ``fixed`` and ``code``, with its voucher
+    first      (G,): where each graph's nodes begin in ``kind`` and ``code``, with its voucher
     length     (G,): nodes of each graph
     slot       (G,): four times its member, and its group
-    fixed      float32 (M, F) of M nodes, or None; not read at vouchers
-    code       (M,): row of ``learned``, or None where it is the node's own place; not read at vouchers
-    own_fixed  float32 (G, F) of the graphs' vouchers, None with ``fixed``
+    fixed      float32 (K, 16): an item's first columns, beside what is learned; or None
+    kind       int32 (M,) of M nodes: row of ``fixed``, None with it; not read at vouchers
+    code       int32 (M,): row of ``learned``, or None where it is the node's own place; not read at vouchers
+    own        float32 (G, F − 16): a voucher's last columns, beside what is learned; None with ``fixed``
     own_code   (G,)
     """
 
@@ -64,8 +65,9 @@ class Given:
     length: Index
     slot: Index
     fixed: NDArray[np.float32] | None
-    code: Index | None
-    own_fixed: NDArray[np.float32] | None
+    kind: NDArray[np.int32] | None
+    code: NDArray[np.int32] | None
+    own: NDArray[np.float32] | None
     own_code: Index
 
 

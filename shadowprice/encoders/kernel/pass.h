@@ -37,6 +37,41 @@ TARGET static void NAME(product)(const REAL *x, int64_t n, int64_t inputs, const
         NAME(product_of)(x, n, inputs, columns, out, adds);
 }
 
+/* a and b (n, WIDTH) += x (n, WIDTH) @ columns, of two matrices; x are rows that lie about. */
+INLINE void NAME(products)(const float *const *x, int64_t n, const VEC *as, const VEC *bs, VEC *a, VEC *b)
+{
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        VEC sum[8] = {a[i], a[i + 1], a[i + 2], a[i + 3], b[i], b[i + 1], b[i + 2], b[i + 3]};
+        for (int k = 0; k < WIDTH; k++)
+            for (int o = 0; o < 4; o++) {
+                sum[o] += (REAL)x[i + o][k] * as[k];
+                sum[4 + o] += (REAL)x[i + o][k] * bs[k];
+            }
+        for (int o = 0; o < 4; o++)
+            a[i + o] = sum[o], b[i + o] = sum[4 + o];
+    }
+    for (; i < n; i++) {
+        VEC one = a[i], other = b[i];
+        for (int k = 0; k < WIDTH; k++) {
+            one += (REAL)x[i][k] * as[k];
+            other += (REAL)x[i][k] * bs[k];
+        }
+        a[i] = one, b[i] = other;
+    }
+}
+
+/* Their gradients: total (WIDTH, WIDTH) += x (n, WIDTH)^T @ d (n, WIDTH). */
+TARGET static void NAME(outer_about)(const float *const *x, int64_t n, const VEC *d, VEC *total)
+{
+    VEC sum[WIDTH];
+    memcpy(sum, total, sizeof sum);
+    for (int64_t i = 0; i < n; i++)
+        for (int k = 0; k < WIDTH; k++)
+            sum[k] += (REAL)x[i][k] * d[i];
+    memcpy(total, sum, sizeof sum);
+}
+
 /* total (inputs, WIDTH) += x (n, inputs)^T @ d (n, WIDTH), `many` rows of it at a time, in registers. */
 INLINE void NAME(outer_of)(const REAL *x, int64_t stride, int64_t n, const VEC *d, VEC *total, const int many)
 {
@@ -101,14 +136,14 @@ struct NAME(room) {
     VEC unit[2];                     /* select / |select| */
     REAL norm[2];
     VEC *a, *b, *c, *d;              /* (tile, WIDTH) */
-    REAL *x;                         /* (tile, inputs) */
+    const float **x;                 /* (tile,): where the fixed part of a node is */
 };
 
 TARGET static int NAME(open)(const struct graphs *g, struct NAME(room) *room)
 {
     const int64_t tile = TILE + g->longest;
     const int64_t vectors = 2 * g->inputs + 2 * WIDTH + GROUPS * 2 * WIDTH + 2 * g->codes + 4 * tile;
-    VEC *at = room->whole = malloc((size_t)(vectors * WIDTH + tile * g->inputs + 1) * sizeof(REAL));
+    VEC *at = room->whole = lines((size_t)vectors * sizeof(VEC) + (size_t)tile * sizeof(float *));
     if (!at)
         return -1;
     for (int layer = 0; layer < 2; layer++) {
@@ -129,7 +164,7 @@ TARGET static int NAME(open)(const struct graphs *g, struct NAME(room) *room)
             room->out[k][j] = ((const REAL *)g->out)[j * GROUPS * 2 * WIDTH + k];
     room->of_code[0] = at, room->of_code[1] = at + g->codes, at += 2 * g->codes;
     room->a = at, room->b = at + tile, room->c = at + 2 * tile, room->d = at + 3 * tile;
-    room->x = (REAL *)(at + 4 * tile);
+    room->x = (const float **)(at + 4 * tile);
     return 0;
 }
 
@@ -143,26 +178,15 @@ INLINE int64_t NAME(tile_of)(const struct graphs *g, int64_t graph, int64_t *nod
     return graph;
 }
 
-INLINE void NAME(copy)(const float *from, int64_t inputs, REAL *x)
+/* Where the fixed part of each of a tile's nodes is; a voucher has none. */
+INLINE void NAME(locate)(const struct graphs *g, int64_t from, int64_t to, const float **x)
 {
-    int64_t k = 0;
-    for (; k + WIDTH <= inputs; k += WIDTH)
-        for (int j = 0; j < WIDTH; j++)
-            x[k + j] = (REAL)from[k + j];
-    for (; k < inputs; k++)
-        x[k] = (REAL)from[k];
-}
-
-/* The fixed inputs of a tile's nodes (n, inputs). */
-INLINE void NAME(collect)(const struct graphs *g, int64_t from, int64_t to, REAL *x)
-{
-    const int64_t inputs = g->inputs;
+    static const float nothing[WIDTH];
     for (int64_t graph = from; graph < to; graph++) {
-        const float *const own = g->fixed + g->first[graph] * inputs;
-        NAME(copy)(g->own_fixed + graph * inputs, inputs, x);
-        x += inputs;
-        for (int64_t place = 1; place < g->length[graph]; place++, x += inputs)
-            NAME(copy)(own + place * inputs, inputs, x);
+        const int32_t *const kind = g->kind + g->first[graph];
+        *x++ = nothing;
+        for (int64_t place = 1; place < g->length[graph]; place++)
+            *x++ = g->fixed + (int64_t)kind[place] * WIDTH;
     }
 }
 
@@ -174,18 +198,23 @@ INLINE int64_t NAME(code_of)(const struct graphs *g, int64_t graph, int64_t plac
     return g->code ? g->code[node] : node;
 }
 
-/* Asks for what a graph some way ahead starts from: graphs lie about. */
+/* Asks for what graphs some way ahead start from: it lies about. */
 INLINE void NAME(fetch)(const struct graphs *g, int64_t graph)
 {
-    graph += AHEAD;
-    if (!g->fixed || graph >= g->graphs)
+    if (!g->fixed)
         return;
-    const char *const fixed = (const char *)(g->fixed + g->first[graph] * g->inputs);
-    const int64_t size = g->length[graph] * g->inputs * (int64_t)sizeof(float);
-    for (int64_t line = 0; line < size; line += 64)
-        __builtin_prefetch(fixed + line);
-    __builtin_prefetch(g->code + g->first[graph]);
-    __builtin_prefetch(g->code + g->first[graph] + g->length[graph] - 1);
+    if (graph + 2 * AHEAD < g->graphs) {
+        const int64_t first = g->first[graph + 2 * AHEAD], last = first + g->length[graph + 2 * AHEAD] - 1;
+        __builtin_prefetch(g->kind + first);
+        __builtin_prefetch(g->kind + last);
+        __builtin_prefetch(g->code + first);
+        __builtin_prefetch(g->code + last);
+    }
+    if (graph + AHEAD < g->graphs) {
+        const int32_t *const kind = g->kind + g->first[graph + AHEAD];
+        for (int64_t place = 1; place < g->length[graph + AHEAD]; place++)
+            __builtin_prefetch(g->fixed + (int64_t)kind[place] * WIDTH);
+    }
 }
 
 /* h = relu(sums of rel x + bias + root x) of a tile. */
@@ -285,6 +314,7 @@ TARGET static int NAME(forth)(const struct graphs *g)
         if (g->before)
             ((VEC *)g->before)[member] = *(const VEC *)g->out_bias;
     }
+    const int64_t beside = g->inputs - WIDTH;
     int64_t nodes = 0, done = 0;
     for (int64_t from = 0, to; from < g->graphs; from = to, done += nodes) {
         to = NAME(tile_of)(g, from, &nodes);
@@ -298,9 +328,15 @@ TARGET static int NAME(forth)(const struct graphs *g)
             }
         }
         if (g->fixed) {
-            NAME(collect)(g, from, to, room.x);
-            NAME(product)(room.x, nodes, g->inputs, room.rel[0], rel, 1);
-            NAME(product)(room.x, nodes, g->inputs, room.root[0], root, 1);
+            NAME(locate)(g, from, to, room.x);
+            NAME(products)(room.x, nodes, room.rel[0], room.root[0], rel, root);
+            node = 0;
+            for (int64_t graph = from; graph < to; node += g->length[graph++])
+                for (int64_t k = 0; k < beside; k++) {
+                    const REAL own = (REAL)g->own[graph * beside + k];
+                    rel[node] += own * room.rel[0][WIDTH + k];
+                    root[node] += own * room.root[0][WIDTH + k];
+                }
         }
         for (int layer = 0; layer < 2; layer++) {
             VEC *const h = (VEC *)g->h[layer] + done;
@@ -434,14 +470,17 @@ TARGET static int NAME(back)(const struct graphs *g, const struct gradients *out
     if (NAME(open)(g, &room))
         return -1;
     const int64_t inputs = g->inputs;
-    VEC *const sums = calloc((size_t)(2 * (inputs + WIDTH) + GROUPS * 2 * WIDTH), sizeof(VEC));
+    const size_t size = (size_t)(2 * (inputs + WIDTH) + GROUPS * 2 * WIDTH) * sizeof(VEC);
+    VEC *const sums = lines(size);
     if (!sums) {
         free(room.whole);
         return -1;
     }
+    memset(sums, 0, size);
     VEC *const rel_sum[2] = {sums, sums + 2 * inputs}, *const root_sum[2] = {sums + inputs, sums + 2 * inputs + WIDTH};
     VEC *const out_sum = sums + 2 * (inputs + WIDTH);
-    VEC bias_sum[2] = {{0}, {0}}, select_sum[2] = {{0}, {0}}, asked[2 * TILE];
+    VEC bias_sum[2] = {{0}, {0}}, select_sum[2] = {{0}, {0}};
+    _Alignas(64) VEC asked[2 * TILE];
     memset(room.of_code[0], 0, (size_t)(2 * g->codes) * sizeof(VEC));
     /* The second layer's matrices by rows take gradients of what it gave back to what it was given. */
     const VEC *const rel_rows = (const VEC *)g->rel[1], *const root_rows = (const VEC *)g->root[1];
@@ -463,12 +502,19 @@ TARGET static int NAME(back)(const struct graphs *g, const struct gradients *out
         NAME(product)((const REAL *)dh, nodes, WIDTH, root_rows, dx, 1);
         NAME(unpool)(g, from, to, done, 0, &room, asked, x, dx, &bias_sum[0], &select_sum[0]);
         NAME(tell)(g, from, to, dx, drel);
-        if (g->fixed) {
-            NAME(collect)(g, from, to, room.x);
-            NAME(outer)(room.x, nodes, inputs, drel, rel_sum[0]);
-            NAME(outer)(room.x, nodes, inputs, dx, root_sum[0]);
-        }
         int64_t node = 0;
+        if (g->fixed) {
+            NAME(locate)(g, from, to, room.x);
+            NAME(outer_about)(room.x, nodes, drel, rel_sum[0]);
+            NAME(outer_about)(room.x, nodes, dx, root_sum[0]);
+            for (int64_t graph = from; graph < to; node += g->length[graph++])
+                for (int64_t k = 0; k < inputs - WIDTH; k++) {
+                    const REAL own = (REAL)g->own[graph * (inputs - WIDTH) + k];
+                    rel_sum[0][WIDTH + k] += own * drel[node];
+                    root_sum[0][WIDTH + k] += own * dx[node];
+                }
+            node = 0;
+        }
         for (int64_t graph = from; graph < to; graph++)
             for (int64_t place = 0; place < g->length[graph]; place++, node++) {
                 const int64_t code = NAME(code_of)(g, graph, place);

@@ -72,10 +72,10 @@ INLINE double NAME(sigmoid)(double x) { return 1 / (1 + exp(-x)); }
 TARGET static int NAME(recall)(const struct histories *g)
 {
     const int64_t n = g->rows, width = 2 * BOTH + g->most + 3;
-    struct NAME(unit) *const unit = malloc(sizeof *unit);
+    struct NAME(unit) *const unit = lines(sizeof *unit);
     /* Of every session: its embedding (2), its part of what the unit reads (BLOCKS); its sigmoid and -log of it. */
-    VEC *const keys = malloc((size_t)(g->sessions * (2 + BLOCKS) + 1) * sizeof(VEC));
-    REAL *const told = malloc((size_t)(2 * g->sessions + 1) * sizeof(REAL));
+    VEC *const keys = lines((size_t)(g->sessions * (2 + BLOCKS) + 1) * sizeof(VEC));
+    REAL *const told = lines((size_t)(2 * g->sessions + 1) * sizeof(REAL));
     if (!unit || !keys || !told) {
         free(unit), free(keys), free(told);
         return -1;
@@ -148,16 +148,19 @@ TARGET static int NAME(recall)(const struct histories *g)
 TARGET static int NAME(regret)(const struct histories *g, const struct history_gradients *out)
 {
     const int64_t n = g->rows, width = 2 * BOTH + g->most + 3;
-    struct NAME(unit) *const unit = malloc(sizeof *unit);
-    struct NAME(unit) *const sums = calloc(1, sizeof *sums); /* of its columns alone */
+    struct NAME(unit) *const unit = lines(sizeof *unit);
+    struct NAME(unit) *const sums = lines(sizeof *sums); /* of its columns alone */
     /* Of every session: its embedding and the gradient of it (2 each), of its part of what the unit reads (BLOCKS), of
      * its score (one lane). Of every pair: q k (2) and what the unit is told (BLOCKS). */
-    VEC *const of_session = calloc((size_t)(g->sessions * (5 + BLOCKS) + 1), sizeof(VEC));
-    VEC *const of_pair = malloc((size_t)(g->pairs * (2 + BLOCKS) + n * (2 + BLOCKS) + 1) * sizeof(VEC));
+    const size_t size = (size_t)(g->sessions * (5 + BLOCKS) + 1) * sizeof(VEC);
+    VEC *const of_session = lines(size);
+    VEC *const of_pair = lines((size_t)(g->pairs * (2 + BLOCKS) + n * (2 + BLOCKS) + 1) * sizeof(VEC));
     if (!unit || !sums || !of_session || !of_pair) {
         free(unit), free(sums), free(of_session), free(of_pair);
         return -1;
     }
+    memset(sums, 0, sizeof *sums);
+    memset(of_session, 0, size);
     VEC *const keys = of_session, *const dkeys = keys + 2 * g->sessions, *const dheard = dkeys + 2 * g->sessions;
     REAL *const dscore = (REAL *)(dheard + BLOCKS * g->sessions);
     VEC *const products = of_pair, *const told = products + 2 * g->pairs;

@@ -6,6 +6,9 @@
  *                                         attribute
  */
 
+/* Whole lines of the cache: a vector across two of them costs twice. */
+static inline void *lines(size_t bytes) { return aligned_alloc(64, (bytes + 64) / 64 * 64); }
+
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__)
 #define HAS_X86 1
 #endif
