@@ -22,6 +22,7 @@ TABLES: dict[str, str] = {
     "s1_lowest_level": "benchmarks.reproduce.tables.s1_lowest_level",
     "s2_table1": "benchmarks.reproduce.tables.s2_table1",
     "s2_table2": "benchmarks.reproduce.tables.s2_table2",
+    "s2_wishes": "benchmarks.reproduce.tables.s2_wishes",
     "s2_losses": "benchmarks.reproduce.tables.s2_losses",
     "s2_figure6": "benchmarks.reproduce.tables.s2_figure6",
 }

@@ -9,8 +9,10 @@ then have bought, and what he bought is lognormal with a spread of its own:
     amount     log(PA + 1) ~ N(m_j + s_j·W_u + 0.2·age_u, σ_j + 0.6·volatility_u), above the least purchase
 
 With ``wishes`` the amount decides the purchase, S2's premise that the two depend on each other taken at its word: who
-clicks wishes for log(PA + 1) ~ N(m_j − 4.5 + 1.6·s_j·W_u + …, σ), and buys where the wish reaches the least purchase.
-Purchases are rare then, about 25 of a thousand deliveries, and of the wishes of those who click nine of ten fall short.
+clicks wishes for log(PA + 1) ~ N(log 2 + a_j·σ_j + 0.7·s_j·W_u + d_uj, σ_j), and buys where the wish reaches the least
+purchase. About half of the wishes fall short, whoever clicks: interest is weak and apart from wealth. What users of an
+age, or used to volatility, wish for differs by fund (d_uj), so that the best fund does, and amounts spread widely, by
+σ_j of the fund.
 
 ρ is ``strength``: how much of the wealth can be read off the consumption graph. At 0 the graph says nothing and
 everything else is as before: W keeps its variance. Merchants show their tier with noise, users their own part ε of the
@@ -27,7 +29,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import expit, logit, ndtr, ndtri
 
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
@@ -43,9 +45,10 @@ LEAST = np.log(2.0)
 DAYS_BEFORE = 60
 TRIAL_DAYS = 38
 MOST_ACTIONS = 12
-WISHES_BELOW = 4.5
-WISH_SLOPE = 1.6
-"""How much lower wishes lie than amounts that are apart from purchases, and how much more they follow wealth."""
+INTEREST, WISH_INTEREST = 1.5, 0.6
+"""Standard deviation of the taste for bold funds over cautious ones, on the scale of the log-odds of a click."""
+WISH_CLICK = 0.4
+"""How much larger the log-odds of a click are where a wish decides."""
 CITIES = ("a", "b", "c", "d")
 CITY_EFFECT = np.array([-0.3, -0.1, 0.1, 0.3])
 
@@ -168,13 +171,15 @@ def draw(options: FundOptions, seed: int = 0) -> Funds:
     wealth = options.strength * (reach - reach.mean()) / reach.std() + np.sqrt(1 - options.strength**2) * own
     age, volatility, city = random.normal(size=n), random.random(n), random.integers(0, len(CITIES), n)
     place = np.linspace(0.0, 1.0, k)[:, None]
-    interest = 1.5 * random.normal(size=n) * (2 * place - 1) + 0.3 * random.normal(size=(k, n))
+    taste = WISH_INTEREST if options.wishes else INTEREST
+    interest = taste * random.normal(size=n) * (2 * place - 1) + 0.3 * random.normal(size=(k, n))
     slope = 0.5 + 0.5 * place
     click = expit(-0.7 - 0.3 * place + interest + CITY_EFFECT[city])
     sigma = 0.45 + 0.35 * place + 0.6 * volatility
     mu = 2.5 + 1.5 * place + slope * wealth + 0.2 * age
     if options.wishes:
-        mu += (WISH_SLOPE - 1) * slope * wealth - WISHES_BELOW
+        click = expit(logit(click) + WISH_CLICK)
+        mu, sigma = _wishes(place, slope * wealth, age, volatility)
         convert = click * ndtr((mu - LEAST) / sigma)
     else:
         convert = click * expit(-0.3 - 1.5 * place + 0.5 * interest + slope * wealth)
@@ -185,13 +190,8 @@ def draw(options: FundOptions, seed: int = 0) -> Funds:
     tolerance = random.permutation(np.repeat(risk_level, demand))
     tolerance = np.maximum(tolerance, random.integers(1, risk_level[-1] + 1, n))
 
-    delivered = np.repeat(np.arange(n), options.deliveries)
     may = (risk_level[:, None] <= tolerance).sum(axis=0)
-    level = (random.random(delivered.size) * may[delivered]).astype(np.int64)
-    clicked = random.random(delivered.size) < click[level, delivered]
-    bought = clicked & (random.random(delivered.size) < (convert / click)[level, delivered])
-    amount = np.where(bought, _amounts(mu[level, delivered], sigma[level, delivered], random), 0)
-    at = random.integers(1, TRIAL_DAYS * 86_400, delivered.size)
+    deliveries = _deliveries(ids, may, click, convert, mu, sigma, options.deliveries, random)
     return Funds(
         users=pd.DataFrame(
             {
@@ -221,17 +221,7 @@ def draw(options: FundOptions, seed: int = 0) -> Funds:
             }
         ),
         actions=_actions(ids, interest, random),
-        deliveries=pd.DataFrame(
-            {
-                "account_id": ids[delivered],
-                "level": level,
-                "response": bought.astype(float),
-                "clicked": clicked.astype(float),
-                "amount": amount,
-                "propensity": 1.0 / may[delivered],
-                "decided_at": pd.Timestamp(STARTS) + pd.to_timedelta(at, unit="s"),
-            }
-        ),
+        deliveries=deliveries,
         risk_level=risk_level,
         demand=demand,
         click=click.astype(np.float32),
@@ -239,6 +229,15 @@ def draw(options: FundOptions, seed: int = 0) -> Funds:
         mu=mu.astype(np.float32),
         sigma=sigma.astype(np.float32),
     )
+
+
+def deliver_again(drawn: Funds, deliveries: int, seed: int = 0) -> pd.DataFrame:
+    """So many more deliveries to each of the same users, drawn like those of ``drawn`` and apart from them."""
+    ids, may = drawn.users["account_id"].to_numpy(dtype=str), drawn.allowed.sum(axis=0)
+    click, convert, mu, sigma = (
+        each.astype(np.float64) for each in (drawn.click, drawn.convert, drawn.mu, drawn.sigma)
+    )
+    return _deliveries(ids, may, click, convert, mu, sigma, deliveries, np.random.default_rng([seed, 0xA6A1]))
 
 
 def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Dataset:
@@ -324,6 +323,46 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
             "purchases": "wishes that reach the least purchase" if chosen.wishes else "apart from their amounts",
             "wealth": f"{chosen.strength:.0%} of its standard deviation flows along the consumption graph",
         },
+    )
+
+
+def _wishes(
+    place: NDArray[np.float64], wealth: NDArray[np.float64], age: NDArray[np.float64], volatility: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and spread (K, N) of the log(PA + 1) that users wish for; ``wealth`` (K, N) as it counts for each fund."""
+    bold = 2 * place - 1
+    sigma = 1.1 + 1.1 * place
+    own = 1.1 * bold * age + 0.6 * (1 - 2 * abs(bold)) * np.sqrt(12) * (volatility - 0.5)
+    return LEAST + (0.8 - place) * sigma + 0.7 * wealth + own, np.broadcast_to(sigma, wealth.shape)
+
+
+def _deliveries(
+    ids: NDArray[np.str_],
+    may: NDArray[np.int64],
+    click: NDArray[np.float64],
+    convert: NDArray[np.float64],
+    mu: NDArray[np.float64],
+    sigma: NDArray[np.float64],
+    count: int,
+    random: np.random.Generator,
+) -> pd.DataFrame:
+    """``count`` deliveries to each user, each of one of the first ``may`` (N,) funds, and what came of them."""
+    user = np.repeat(np.arange(ids.size), count)
+    level = (random.random(user.size) * may[user]).astype(np.int64)
+    clicked = random.random(user.size) < click[level, user]
+    bought = clicked & (random.random(user.size) < (convert / click)[level, user])
+    amount = np.where(bought, _amounts(mu[level, user], sigma[level, user], random), 0)
+    at = random.integers(1, TRIAL_DAYS * 86_400, user.size)
+    return pd.DataFrame(
+        {
+            "account_id": ids[user],
+            "level": level,
+            "response": bought.astype(float),
+            "clicked": clicked.astype(float),
+            "amount": amount,
+            "propensity": 1.0 / may[user],
+            "decided_at": pd.Timestamp(STARTS) + pd.to_timedelta(at, unit="s"),
+        }
     )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Rows
-from shadowprice.datasets.funds import UNIT, FundOptions, Funds, draw
+from shadowprice.datasets.funds import UNIT, FundOptions, Funds, deliver_again, draw
 from shadowprice.evaluation import metrics
 from shadowprice.responses import make
 from shadowprice.responses.funds.model import FundModel
@@ -80,9 +80,9 @@ def fit(name: str, drawn: Funds, frame: pd.DataFrame, seed: int, quick: bool, **
 
 
 class Judged:
-    """The deliveries of users that no model has learnt from."""
+    """The deliveries of users that no model has learnt from: those drawn, or ``later`` more to each of them."""
 
-    def __init__(self, drawn: Funds, seed: int, share: float = JUDGED) -> None:
+    def __init__(self, drawn: Funds, seed: int, share: float = JUDGED, later: int = 0) -> None:
         chosen = np.random.default_rng([seed, 7]).random(len(drawn.users)) < share
         frame = drawn.frame()
         held = frame["account_id"].isin(drawn.users["account_id"][chosen])
@@ -90,6 +90,9 @@ class Judged:
         self.learnt = frame[~held].reset_index(drop=True)
         self.users = drawn.users[chosen].drop(columns="risk_tolerance").reset_index(drop=True)
         rows = frame[held]
+        if later:
+            rows = deliver_again(drawn, later, seed)
+            rows = rows[rows["account_id"].isin(drawn.users["account_id"][chosen])]
         self.level = rows["level"].to_numpy()
         self.place = np.searchsorted(self.users["account_id"], rows["account_id"])
         self.y = rows["response"].to_numpy()

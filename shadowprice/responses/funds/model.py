@@ -55,6 +55,9 @@ class FundModel(ResponseModel):
         graph: consumption graph, snapshots in order of time.
         behaviours: account_id, level, action, ts; a row sees what was before its ``snapshot_at``.
         loss: one of ``funds.losses.LOSSES``, in place of the model's own.
+        given_click: whether purchases and amounts are heard of clicked deliveries alone (``Outputs.rows``), in place
+            of p = pCTR·pCVR over all of them; needs ``clicked``.
+        offer_spread: whether sigma is a number of the offer, the same for every account, and has no tower.
         unit: minor units of the least purchase; amounts are counted in it.
         clip: the expected amount of a conversion is cut at this quantile of the amounts seen.
         training: how to train; its seed is replaced by the model's; ``batch_rows`` 0 means 512, with a graph eight
@@ -78,6 +81,8 @@ class FundModel(ResponseModel):
         graph: Sequence[GraphSnapshot] | None = None,
         behaviours: pd.DataFrame | None = None,
         loss: str | None = None,
+        given_click: bool = False,
+        offer_spread: bool = False,
         unit: int = 100,
         clip: float = 0.999,
         training: TrainingConfig | None = None,
@@ -92,12 +97,18 @@ class FundModel(ResponseModel):
         self.loss_name = loss or self.own_loss
         if self.loss_name not in LOSSES:
             raise InvalidInput(f"must be one of {sorted(LOSSES)}, got {loss!r}", field="loss")
+        if given_click and not self.product:
+            raise InvalidInput("asks for a model with the chain of click and conversion", field="given_click")
+        if offer_spread and self.loss.outputs < 2:
+            raise InvalidInput(f"the loss {self.loss_name} has no sigma", field="offer_spread")
         if unit < 1:
             raise InvalidInput("must be at least 1 minor unit", field="unit")
         if not 0 < clip <= 1:
             raise InvalidInput("must lie in (0, 1]", field="clip")
         self.graph = graph
         self.history = None if behaviours is None else EventHistory(behaviours, self.levels.size)
+        self.given_click = given_click
+        self.offer_spread = offer_spread
         self.unit = unit
         self.clip = clip
         self.training = training or TRAINING
@@ -125,7 +136,11 @@ class FundModel(ResponseModel):
         train = ~held
         self.inputs = fit_tabular(frame[train])
         steps = (1 + (self.product and "clicked" in frame)) if self.converts else 0
-        self.outputs = Outputs.of(self.loss_name, steps, frame[train], self.unit, self.clip)
+        if self.given_click and steps < 2:
+            raise InvalidInput("is missing: given_click=True asks which deliveries were clicked", field="clicked")
+        self.outputs = Outputs.of(
+            self.loss_name, steps, frame[train], self.unit, self.clip, given_click=self.given_click
+        )
         if self.graph is not None:
             self.scaling = fit_inputs(self.graph, {"customer": frame[["account_id"]]}, {}, interactions=False)
         rows = self._rows(frame)
@@ -238,6 +253,7 @@ class FundModel(ResponseModel):
         self.scaling = None if meta["scaling"] is None else InputScaling.from_dict(meta["scaling"])
         for name, wanted, given in (
             ("graph", self.scaling is not None, self.graph is not None),
+            ("offer_spread", "last.weight" in state.arrays, self.offer_spread),
             ("behaviours", any(key.startswith("behaviour.") for key in state.arrays), self.history is not None),
         ):
             if wanted != given:
@@ -259,6 +275,7 @@ class FundModel(ResponseModel):
             self.body,
             actions=0 if self.history is None else len(ACTIONS),
             graph=graph,
+            last_of_offer=self.offer_spread,
         )
 
     def _graph(self) -> GraphTensors | None:

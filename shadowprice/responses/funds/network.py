@@ -147,6 +147,7 @@ class FundNetwork(nn.Module):
         body: one of ``BODIES``.
         actions: kinds of behaviour, 0 without.
         graph: widths of the node and edge features of the graph encoder, None without.
+        last_of_offer: whether the last output is a number of the offer, the same for every account, and has no tower.
     """
 
     def __init__(
@@ -158,6 +159,7 @@ class FundNetwork(nn.Module):
         *,
         actions: int = 0,
         graph: Gat2Encoder | None = None,
+        last_of_offer: bool = False,
     ) -> None:
         super().__init__()
         self.features = FeatureEmbedding(inputs, CATEGORY_WIDTH)
@@ -165,7 +167,8 @@ class FundNetwork(nn.Module):
         self.graph = graph
         self.width = self.features.width + BEHAVIOUR_WIDTH * bool(actions) + WIDTH * (graph is not None)
         self.offer = nn.Embedding(offers, OFFER_WIDTH)
-        self.body = BODIES[body](tasks, self.width + OFFER_WIDTH)
+        self.body = BODIES[body](tasks - last_of_offer, self.width + OFFER_WIDTH)
+        self.last = nn.Embedding(offers, 1) if last_of_offer else None
 
     def embed_graph(self, graph: GraphTensors) -> Tensor:
         """(nodes, WIDTH): the consumption embedding of every node."""
@@ -192,14 +195,16 @@ class FundNetwork(nn.Module):
     def forward(self, account: Tensor, offer: Tensor) -> Tensor:
         """Raw outputs (n, T) of accounts (n, width) at an offer each, int64 (n,)."""
         raw: Tensor = self.body(torch.cat([account, self.offer(offer)], dim=1))
-        return raw
+        return raw if self.last is None else torch.cat([raw, self.last(offer)], dim=1)
 
     def every(self, account: Tensor) -> Tensor:
         """Raw outputs (n, J, T) of accounts (n, width) at all J offers."""
         raw: Tensor = self.body.pairs(account, self.offer.weight)
-        return raw
+        return raw if self.last is None else torch.cat([raw, self.last.weight.expand(len(raw), -1, -1)], dim=2)
 
     @torch.no_grad()
     def start(self, raw: Tensor) -> None:
         """Intercepts (T,) of the outputs."""
-        self.body.towers.last.bias.copy_(raw[:, None])
+        self.body.towers.last.bias.copy_(raw[: self.body.tasks, None])
+        if self.last is not None:
+            self.last.weight.fill_(raw[-1])

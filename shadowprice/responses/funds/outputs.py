@@ -40,6 +40,7 @@ class Outputs:
 
     loss      name in ``LOSSES``
     steps     towers of the chain: 2 with clicks, 1 without, 0 where there is no conversion
+    given_click  whether the last step and the amount are heard of deliveries that were clicked alone
     cap       largest expected amount of a conversion, units
     mean      mean units of a conversion, and log_mean the mean of log(1 + units), NaN where never seen
     """
@@ -49,15 +50,19 @@ class Outputs:
     cap: float = math.inf
     mean: float = math.nan
     log_mean: float = math.nan
+    given_click: bool = False
 
     @classmethod
-    def of(cls, loss: str, steps: int, frame: pd.DataFrame, unit: int, clip: float) -> Outputs:
+    def of(
+        cls, loss: str, steps: int, frame: pd.DataFrame, unit: int, clip: float, *, given_click: bool = False
+    ) -> Outputs:
         """With the amounts of a training frame: the cap is their quantile ``clip``."""
         bought = frame["amount"].to_numpy(dtype=np.float64) / unit if "amount" in frame else np.zeros(0)
         bought = bought[bought > 0]
         if not bought.size:
-            return cls(loss, steps)
-        return cls(loss, steps, float(np.quantile(bought, clip)), float(bought.mean()), float(np.log1p(bought).mean()))
+            return cls(loss, steps, given_click=given_click)
+        means = float(bought.mean()), float(np.log1p(bought).mean())
+        return cls(loss, steps, float(np.quantile(bought, clip)), *means, given_click)
 
     @property
     def kind(self) -> AmountLoss:
@@ -75,11 +80,19 @@ class Outputs:
         return self.steps + self.kind.outputs
 
     def rows(self, raw: Tensor, rows: FundRows) -> Tensor:
-        """Training loss (n,): that of the amounts, and cross-entropy of the click where the chain has one."""
+        """Training loss (n,): that of the amounts, and cross-entropy of the click where the chain has one.
+
+        Over all deliveries p = pCTR·pCVR (Ma et al. 2018), and who clicked without buying is heard as one of all who
+        did not buy. ``given_click`` it is the likelihood of the pair (click, v), −log P(click) − log P(v | click): a
+        delivery that was not clicked says nothing of v, one that was clicked and came to nothing is heard whole.
+        """
         zero = torch.zeros_like(raw[:, 0])
-        log_p, log_q = log_product(*raw[:, : self.steps].unbind(1)) if self.steps else (zero, zero)
+        heard = raw[:, int(self.given_click) : self.steps]
+        log_p, log_q = log_product(*heard.unbind(1)) if self.steps else (zero, zero)
         mu, sigma = self._spread(raw)
         total = self.kind.rows(log_p, log_q, mu, sigma, rows.v)
+        if self.given_click:
+            total = torch.where(rows.clicked > 0, total, zero)
         if self.steps == 2:
             total = total + binary_cross_entropy_with_logits(raw[:, 0], rows.clicked, reduction="none")
         return total
@@ -115,12 +128,13 @@ class Outputs:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; :meth:`from_dict` is the inverse."""
         known = {name: repr(getattr(self, name)) for name in ("cap", "mean", "log_mean")}
-        return {"loss": self.loss, "steps": self.steps, **known}
+        return {"loss": self.loss, "steps": self.steps, "given_click": self.given_click, **known}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Outputs:
         """Rebuild what :meth:`to_dict` gave."""
-        return cls(data["loss"], data["steps"], *(float(data[name]) for name in ("cap", "mean", "log_mean")))
+        cap, mean, log_mean = (float(data[name]) for name in ("cap", "mean", "log_mean"))
+        return cls(data["loss"], data["steps"], cap, mean, log_mean, data.get("given_click", False))
 
     @property
     def _same_for_all(self) -> bool:

@@ -258,3 +258,35 @@ def test_what_a_model_was_fitted_with_is_asked_for_when_it_is_read_back(esdpm: F
         again.restore(esdpm.state())
     with pytest.raises(InvalidInput, match="loss: must be one of"):
         build("esdpm_ncg", drawn, loss="huber")
+
+
+def test_a_spread_of_the_offer_is_the_same_for_every_account_and_learnt_for_each_offer(drawn: Funds) -> None:
+    options = {"loss": "esj_mass", "given_click": True, "offer_spread": True}
+    model = build("esdpm_ncg", drawn, **options).fit(drawn.frame())
+    asked = drawn.users.drop(columns="risk_tolerance").head(30)
+    found = model.expect(asked)
+    assert (found.sigma == found.sigma[:, :1]).all()
+    assert np.ptp(found.sigma[:, 0]) > 0
+    assert (np.ptp(found.mu, axis=1) > 0).all()
+    again = build("esdpm_ncg", drawn, **options)
+    again.restore(model.state())
+    np.testing.assert_array_equal(again.value(asked), model.value(asked))
+    assert again.outputs.given_click
+    with pytest.raises(InvalidInput, match="offer_spread: the model was fitted with it"):
+        build("esdpm_ncg", drawn).restore(model.state())
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("mmoe", {"given_click": True}, "given_click: asks for a model with the chain"),
+        ("mtl_mse", {"offer_spread": True}, "offer_spread: the loss mse has no sigma"),
+    ],
+)
+def test_an_option_that_a_model_cannot_have_is_refused(
+    name: str, options: dict[str, bool], message: str, drawn: Funds
+) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        build(name, drawn, **options)
+    with pytest.raises(InvalidInput, match="clicked: is missing: given_click=True asks"):
+        build("esdpm_ncg", drawn, given_click=True).fit(drawn.frame().drop(columns="clicked"))
