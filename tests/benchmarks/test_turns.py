@@ -1,0 +1,49 @@
+"""Jobs in turn: the order of their pieces, whose time is counted, and what happens when one fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from benchmarks.turns import in_turns
+
+
+def test_pieces_run_in_turn_and_count_their_own_time_alone() -> None:
+    order: list[tuple[str, int]] = []
+
+    def job(name: str, seconds: float) -> Callable[[Callable[[object], None]], None]:
+        def run(end: Callable[[object], None]) -> None:
+            for piece in range(3):
+                order.append((name, piece))
+                until = time.thread_time() + seconds
+                while time.thread_time() < until:
+                    pass
+                end(piece)
+            order.append((name, 3))
+
+        return run
+
+    found = in_turns({"short": job("short", 0.01), "long": job("long", 0.03)})
+    assert order == [(name, piece) for piece in range(4) for name in ("short", "long")]
+    assert [len(found[name]) for name in ("short", "long")] == [3, 3]
+    assert all(0.01 <= each < 0.03 for each in found["short"])
+    assert all(0.03 <= each < 0.06 for each in found["long"])
+
+
+def test_a_job_that_fails_lets_the_others_end_and_is_told() -> None:
+    ended = []
+
+    def fails(end: Callable[[object], None]) -> None:
+        end(0)
+        raise ValueError("no")
+
+    def goes_on(end: Callable[[object], None]) -> None:
+        for piece in range(4):
+            end(piece)
+        ended.append(True)
+
+    with pytest.raises(ValueError, match="no"):
+        in_turns({"fails": fails, "goes on": goes_on})
+    assert ended
