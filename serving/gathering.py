@@ -15,7 +15,7 @@ AnswerAll = Callable[[Sequence[Requests]], Awaitable[Sequence[Outcome]]]
 
 AT_ONCE = 3
 """Gatherings in flight: while one waits for the ledger, another decides."""
-ENOUGH = 32
+ENOUGH = 16
 """Requests for which another gathering begins beside those in flight: shared by fewer, what it costs itself outweighs
 what it does for them."""
 MAX_WAITING = 20_000
