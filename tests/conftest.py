@@ -10,6 +10,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from ctypes import CDLL
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -45,6 +46,17 @@ def missing() -> Callable[[str], NoReturn]:
         pytest.skip(reason)
 
     return stop
+
+
+@pytest.fixture
+def built(missing: Callable[[str], NoReturn]) -> Callable[[CDLL | None], None]:
+    """What to call with an extension in C that a test needs."""
+
+    def check(library: CDLL | None) -> None:
+        if library is None:
+            missing("the extensions in C were not built here; a C compiler is needed")
+
+    return check
 
 
 @dataclass

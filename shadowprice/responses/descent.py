@@ -65,6 +65,7 @@ def descend(
             descent.zero_grad()
             value = loss(index, epoch)
             value.backward()  # type: ignore[no-untyped-call]
+            # On a processor what foreach looks up takes longer than the loop that it saves.
             torch.nn.utils.clip_grad_norm_(stepped, 5.0, foreach=False)
             descent.step()
             losses.append(float(value.detach()))

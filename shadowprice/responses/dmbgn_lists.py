@@ -46,6 +46,7 @@ def list_step(graphs: VoucherGraphs, past: Tensor, target: Tensor, *, before_onl
     found = list_sessions(past.numpy(), target.numpy(), graphs.start, groups)
     sessions, own = found.session.size, slice(found.past_graphs, None)
     slot, length, first = found.graph_slot, found.length, found.first
+    # Made for what it refuses: no mistake in C may let a row see what came after.
     TargetBatch(rows, slot[own] - sessions * len(GROUPS), length[own], first[own], graphs.row, graphs.nearest)
     batch = GraphBatch(sessions + rows, slot, length, first, graphs.row, graphs.nearest)
     return StepLists(Past(found.row, found.slot, found.session[found.of], rows, most), found.of, found.session, batch)

@@ -22,9 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "groups.h"
+
 #define WIDTH 16
-#define GROUPS 4
-#define BEFORE 2   /* groups before the collection come first */
 #define TILE 96    /* nodes that go through the layers together */
 #define AHEAD 16   /* so many graphs ahead what nodes start from is fetched, and twice as many what it stands by */
 #define SLACK 1e-6 /* 0.9 is no binary fraction: 0.9 * 10 must not ask for a tenth node */

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GROUPS 4
-#define BEFORE 2 /* groups before the collection come first */
+#include "groups.h"
+
 #define AHEAD 16 /* so many sessions ahead the places of graphs are fetched */
 
 struct lists {

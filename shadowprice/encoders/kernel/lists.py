@@ -6,11 +6,10 @@ import ctypes
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shadowprice.encoders.kernel.compiled import LIBRARY, Pointer, checked
+from shadowprice.graphs.voucher_graphs import BEFORE_GROUPS, GROUPS, Index
 
-Index = NDArray[np.int64]
 _FOUND = ("row", "slot", "of", "session", "graph_slot", "first", "length")
 
 
@@ -50,7 +49,7 @@ def list_sessions(past: Index, target: Index, start: Index, past_groups: int) ->
     past, target, start = (np.ascontiguousarray(each) for each in (past, target, start))
     rows, most = past.shape
     pairs = int(np.count_nonzero(past >= 0))
-    graphs = 4 * pairs + 2 * rows  # at most
+    graphs = len(GROUPS) * pairs + BEFORE_GROUPS * rows  # at most
     room = np.empty(4 * pairs + 3 * graphs, dtype=np.int64)
     at, middle = room.ctypes.data, 4 * pairs
     found = _Lists(
