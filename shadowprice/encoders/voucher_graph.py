@@ -12,8 +12,6 @@ one pass in C; the modules below are the same in torch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,62 +19,16 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 from shadowprice.encoders.kernel import graphs as kernel
 from shadowprice.encoders.kernel.compiled import IS_COMPILED
-from shadowprice.encoders.kernel.graphs import Given, GraphPass
+from shadowprice.encoders.kernel.graphs import GraphPass
+from shadowprice.encoders.voucher_nodes import Nodes
 from shadowprice.errors import InvalidInput
-from shadowprice.graphs.voucher_graphs import BEFORE_GROUPS, GROUPS, GraphBatch, spans
+from shadowprice.graphs.voucher_graphs import BEFORE_GROUPS, GROUPS, GraphBatch
 
 WIDTH = 16
 RATIO = 0.9
-
-
-@dataclass(frozen=True, eq=False)
-class Nodes:
-    """What the nodes of a batch of G graphs start from: x = learned[code], F numbers each.
-
-    To which an item adds its fixed numbers in the first columns, and a voucher its own in the last.
-
-    width      F
-    learned    tensors, and the first column of each: one above the other they are (T, F), zeros beside them
-    first      (G,): where each graph's nodes begin in ``kind`` and ``code``, with its voucher
-    fixed      float32 (K, W) of items, or None
-    kind       int32 (M,) of M nodes: row of ``fixed``, None with it; not read at vouchers
-    code       int32 (M,): row of ``learned``, or None where it is the node's own place; not read at vouchers
-    own        float32 (G, F − W) of each graph's voucher, None with ``fixed``
-    own_code   (G,) of each graph's voucher
-    """
-
-    width: int
-    learned: Sequence[tuple[Tensor, int]]
-    first: NDArray[np.int64]
-    fixed: NDArray[np.float32] | None
-    kind: NDArray[np.int32] | None
-    code: NDArray[np.int32] | None
-    own: NDArray[np.float32] | None
-    own_code: NDArray[np.int64]
-
-    @classmethod
-    def dense(cls, x: Tensor, batch: GraphBatch) -> Nodes:
-        """Of features (N, F) of every node."""
-        return cls(x.shape[1], [(x, 0)], batch.start, None, None, None, None, batch.start)
-
-    def table(self, batch: GraphBatch) -> Tensor:
-        """(N, F)."""
-        place = spans(self.first, batch.length)
-        code = place if self.code is None else self.code[place].astype(np.int64)
-        code[batch.start] = self.own_code
-        columns = [pad(each, (first, self.width - first - each.shape[1])) for each, first in self.learned]
-        found = gather(torch.cat(columns), code)
-        if self.fixed is None or self.kind is None or self.own is None:
-            return found
-        fixed = np.zeros((place.size, self.width), dtype=np.float32)
-        fixed[:, : self.fixed.shape[1]] = self.fixed[self.kind[place]]
-        fixed[batch.start] = 0.0
-        fixed[batch.start, self.fixed.shape[1] :] = self.own
-        return found + torch.from_numpy(fixed).to(found.dtype)
 
 
 class _Pass(torch.autograd.Function):
@@ -86,37 +38,14 @@ class _Pass(torch.autograd.Function):
     def forward(
         ctx: Any, nodes: Nodes, batch: GraphBatch, ratio: float, split: bool, *tensors: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        given = Given(
-            batch.size,
-            batch.nodes,
-            batch.nearest,
-            ratio,
-            nodes.first,
-            batch.length,
-            batch.slot,
-            nodes.fixed,
-            nodes.kind,
-            nodes.code,
-            nodes.own,
-            nodes.own_code,
-        )
-        pieces, weights = tensors[: len(nodes.learned)], tensors[len(nodes.learned) :]
-        ctx.places, at = [], 0
-        for piece, (_, first) in zip(pieces, nodes.learned, strict=True):
-            ctx.places.append((slice(at, at + piece.shape[0]), slice(first, first + piece.shape[1])))
-            at += piece.shape[0]
-        learned = weights[0].new_zeros(at, nodes.width)
-        for place, piece in zip(ctx.places, pieces, strict=True):
-            learned[place] = piece
-        ctx.computed = GraphPass(given, learned, weights)
+        ctx.computed = GraphPass(nodes, batch, ratio, tensors[len(nodes.learned) :])
         ctx.set_materialize_grads(False)
         found: tuple[Tensor, Tensor | None] = ctx.computed.forth(split=split)
         return found
 
     @staticmethod
     def backward(ctx: Any, *gradient: Tensor | None) -> tuple[Tensor | None, ...]:
-        learned, *weights = ctx.computed.back(*gradient)
-        return None, None, None, None, *[learned[place].contiguous() for place in ctx.places], *weights
+        return None, None, None, None, *ctx.computed.back(*gradient)
 
 
 class _SparseProduct(torch.autograd.Function):
@@ -165,15 +94,6 @@ def sparse_product(matrix: csr_matrix, x: Tensor) -> Tensor:
     """(M, D): ``matrix`` (M, N) @ ``x`` (N, D), with the gradient of ``x``. O(entries · D)."""
     found: Tensor = _SparseProduct.apply(x, matrix)  # type: ignore[no-untyped-call]
     return found
-
-
-def gather(x: Tensor, index: NDArray[np.int64]) -> Tensor:
-    """(n, D): the rows ``index`` of x, zeros where it is negative."""
-    known = index >= 0
-    if known.all():
-        return x.index_select(0, torch.from_numpy(index))
-    place = torch.from_numpy(np.flatnonzero(known))
-    return x.new_zeros(index.size, x.shape[1]).index_copy(0, place, x.index_select(0, torch.from_numpy(index[known])))
 
 
 class GraphConv(nn.Module):
@@ -238,13 +158,16 @@ class VoucherGraphEncoder(nn.Module):
         self.convolutions = nn.ModuleList([GraphConv(inputs, width), GraphConv(width, width)])
         self.pools = nn.ModuleList([TopKPooling(width, ratio), TopKPooling(width, ratio)])
         self.out = nn.Linear(2 * width * len(GROUPS), outputs)
+        # In the compiled pass's order. To walk through the modules takes as long as all else before the first graph.
+        layers = [each for pair in zip(self.convolutions, self.pools, strict=True) for each in pair]
+        self._weights = [each for module in (*layers, self.out) for each in module.parameters()]
 
     def forward(self, x: Tensor | Nodes, batch: GraphBatch) -> Tensor:
         """(B, outputs) of nodes as they are or features (N, F). O(N · width²)."""
         nodes = x if isinstance(x, Nodes) else Nodes.dense(x, batch)
         if self._passes(nodes, batch):
             return self._pass(nodes, batch, split=False)[0]
-        found: Tensor = self.out(self.readout(nodes.table(batch), batch))
+        found: Tensor = self.out(self.readout(nodes.features(batch), batch))
         return found
 
     def both(self, nodes: Nodes, batch: GraphBatch) -> tuple[Tensor, Tensor]:
@@ -253,7 +176,7 @@ class VoucherGraphEncoder(nn.Module):
         if self._passes(nodes, batch):
             whole, before = self._pass(nodes, batch, split=True)
             return before, whole
-        read = self.readout(nodes.table(batch), batch)
+        read = self.readout(nodes.features(batch), batch)
         known = read.shape[1] * BEFORE_GROUPS // len(GROUPS)
         return self.out(torch.cat([read[:, :known], torch.zeros_like(read[:, known:])], dim=1)), self.out(read)
 
@@ -277,9 +200,6 @@ class VoucherGraphEncoder(nn.Module):
         return IS_COMPILED and self.width == self.out.out_features == fixed == kernel.WIDTH and batch.nodes > 0
 
     def _pass(self, nodes: Nodes, batch: GraphBatch, *, split: bool) -> tuple[Tensor, Tensor]:
-        weights: list[Any] = [*self.out.parameters()]
-        for convolution, pool in zip(reversed(self.convolutions), reversed(self.pools), strict=True):
-            weights = [*convolution.parameters(), pool.weight, *weights]
-        pieces = [each for each, _ in nodes.learned]
-        found: tuple[Tensor, Tensor] = _Pass.apply(nodes, batch, self.pools[0].ratio, split, *pieces, *weights)  # type: ignore[no-untyped-call]
+        pieces = [each.values for each in nodes.learned]
+        found: tuple[Tensor, Tensor] = _Pass.apply(nodes, batch, self.pools[0].ratio, split, *pieces, *self._weights)  # type: ignore[no-untyped-call]
         return found

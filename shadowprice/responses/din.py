@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shadowprice.encoders.voucher_graph import gather
+from shadowprice.encoders.voucher_nodes import gather
 from shadowprice.responses.sessions import (
     Past,
     SessionModel,

@@ -39,6 +39,7 @@ from shadowprice.responses.sessions import (
     SessionModel,
     SessionRows,
     logloss,
+    loglosses,
 )
 from shadowprice.responses.state import State
 from shadowprice.responses.tabular import TabularInputs
@@ -189,10 +190,10 @@ class DmbgnModel(SessionModel):
             else:
                 histories = memo.recall(rows)
             read, auxiliary = network.read(histories)
-            found = logloss(network.decide(rows, rows.level, read), rows)
+            found = loglosses(network.decide(rows, rows.level, read), rows)
             if anew and self.alpha:
-                found = found + self.alpha * weighted_mean(auxiliary, rows.weight)
-            return found
+                found = found + self.alpha * auxiliary
+            return weighted_mean(found, rows.weight)
 
         def judge(rows: SessionRows) -> Tensor:
             return in_parts(part, rows)

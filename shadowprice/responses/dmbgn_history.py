@@ -17,7 +17,7 @@ from torch.nn.functional import embedding, softplus
 
 from shadowprice.encoders.kernel.compiled import IS_COMPILED
 from shadowprice.encoders.kernel.histories import HALF, UNITS, Given, HistoryPass
-from shadowprice.encoders.voucher_graph import gather
+from shadowprice.encoders.voucher_nodes import gather
 from shadowprice.responses.sessions import Index, Past, TargetAttention
 
 

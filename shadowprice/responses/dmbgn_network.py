@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from shadowprice.encoders.item_embedding import SIDE, ItemEmbedding
 from shadowprice.encoders.item_embedding import WIDTH as ITEM_WIDTH
-from shadowprice.encoders.voucher_graph import WIDTH, Nodes, VoucherGraphEncoder
+from shadowprice.encoders.voucher_graph import WIDTH, VoucherGraphEncoder
+from shadowprice.encoders.voucher_nodes import Learned, Nodes
 from shadowprice.graphs.sessions import SessionLog
-from shadowprice.graphs.voucher_graphs import GROUPS, GraphBatch, VoucherGraphs
+from shadowprice.graphs.voucher_graphs import GraphBatch, VoucherGraphs
 from shadowprice.responses.dmbgn_history import Encoded, Histories, read_histories
 from shadowprice.responses.dmbgn_lists import distinct, list_step
 from shadowprice.responses.sessions import (
@@ -108,6 +109,11 @@ class DmbgnNetwork(SessionNetwork):
         self.graph = VoucherGraphEncoder(NODE, ratio=ratio)
         self.attention = TargetAttention(2 * WIDTH, average=average)
         self.head = mlp(self.features.width + 4 * WIDTH + history + 3 + 2, hidden)
+        # Above, every category at every price; below, vouchers.
+        above = (categories + 1) * nodes.prices.shape[0]
+        self.base: Tensor
+        self.register_buffer("base", torch.zeros(above + vouchers + 1, NODE), persistent=False)
+        self.base[:above, -1] = nodes.prices.repeat(categories + 1)
         nn.init.normal_(self.voucher.weight, std=1.0)
         nn.init.normal_(self.category.weight, std=0.3)
         with torch.no_grad():
@@ -184,9 +190,7 @@ class DmbgnNetwork(SessionNetwork):
 
     def _nodes(self, batch: GraphBatch, code: Index, terms: NDArray[np.float32]) -> Nodes:
         """What is fixed, and what is learned of categories and vouchers."""
-        member, given, category = batch.slot // len(GROUPS), self.nodes, self.category.weight
-        prices = given.prices.to(category.dtype).expand(category.shape[0], -1)
-        side = torch.stack([category.expand_as(prices), prices], dim=2).flatten(0, 1)
-        learned = [(side, ITEM_WIDTH), (self.voucher.weight, 0)]
-        own_code = side.shape[0] + code[member]
-        return Nodes(NODE, learned, batch.first, given.items, given.kind, given.side, terms[member], own_code)
+        given = self.nodes
+        learned = [Learned(self.category.weight, ITEM_WIDTH, given.prices.shape[0]), Learned(self.voucher.weight)]
+        own_code = self.base.shape[0] - self.voucher.num_embeddings + code
+        return Nodes(self.base, learned, batch.first, given.items, given.kind, given.side, terms, own_code)

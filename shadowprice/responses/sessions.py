@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from shadowprice.curves import Curves
-from shadowprice.encoders.voucher_graph import gather
+from shadowprice.encoders.voucher_nodes import gather
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.leaks import check_history
 from shadowprice.graphs.sessions import SessionLog
@@ -294,9 +294,14 @@ class SessionModel(TabularNetwork):
         )
 
 
+def loglosses(logits: Tensor, rows: TabularRows) -> Tensor:
+    """(n,): the log loss of each row."""
+    return binary_cross_entropy_with_logits(logits, rows.response, reduction="none")
+
+
 def logloss(logits: Tensor, rows: TabularRows) -> Tensor:
-    """Weighted mean log loss."""
-    return weighted_mean(binary_cross_entropy_with_logits(logits, rows.response, reduction="none"), rows.weight)
+    """Its weighted mean."""
+    return weighted_mean(loglosses(logits, rows), rows.weight)
 
 
 def start_intercept(last: nn.Module, share: NDArray[np.float64]) -> None:

@@ -16,7 +16,8 @@ from torch_geometric.nn import global_max_pool, global_mean_pool
 from shadowprice.datasets.vouchers import generate
 from shadowprice.encoders import voucher_graph
 from shadowprice.encoders.kernel import compiled
-from shadowprice.encoders.voucher_graph import GraphConv, TopKPooling, VoucherGraphEncoder, gather, largest_of_each
+from shadowprice.encoders.voucher_graph import GraphConv, TopKPooling, VoucherGraphEncoder, largest_of_each
+from shadowprice.encoders.voucher_nodes import gather
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER, GraphBatch

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from ctypes import CDLL
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from shadowprice.encoders.kernel import compiled, graphs, histories
-from shadowprice.encoders.voucher_graph import Nodes, VoucherGraphEncoder
+from shadowprice.encoders.voucher_graph import VoucherGraphEncoder
+from shadowprice.encoders.voucher_nodes import Learned, Nodes
 from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER, GraphBatch
 from shadowprice.responses.dmbgn_history import Encoded, Histories, read_histories, read_plain
 from shadowprice.responses.sessions import Past, TargetAttention
 
-NODES, KINDS, CODES = 400, 200, 5
+NODES, KINDS, CODES, PRICES = 400, 200, 5, 2
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 3e-5}
 
 
@@ -55,15 +58,17 @@ BATCHES: dict[str, Callable[[], GraphBatch]] = {
 def nodes_of(batch: GraphBatch, dtype: torch.dtype, *, coarse: bool = False) -> Nodes:
     """Fixed numbers of behaviours and vouchers, and learned ones of categories and vouchers, as the model has them."""
     random = np.random.default_rng(2)
-    fixed, own = (random.normal(size=shape).astype(np.float32) for shape in ((KINDS, 16), (batch.length.size, 2)))
-    category, voucher = (torch.from_numpy(random.normal(size=shape)).to(dtype) for shape in ((3, 2), (CODES, 16)))
+    fixed, own = (random.normal(size=shape).astype(np.float32) for shape in ((KINDS, 16), (batch.size, 2)))
+    category, voucher = (torch.from_numpy(random.normal(size=shape)).to(dtype) for shape in ((3, 1), (CODES, 16)))
+    base = torch.zeros(3 * PRICES + CODES, 18, dtype=dtype)
+    base[: 3 * PRICES, 17] = torch.from_numpy(random.normal(size=3 * PRICES)).to(dtype)
     if coarse:  # of few values: nodes alike, scores alike
         fixed, own, category, voucher = fixed.round(), own.round(), category.round(), voucher.round()
-    learned = [(category.requires_grad_(), 16), (voucher.requires_grad_(), 0)]
+    learned = [Learned(category.requires_grad_(), 16, PRICES), Learned(voucher.requires_grad_())]
     first = random.integers(0, NODES - batch.length + 1)  # graphs may share nodes
-    kind, code = (random.integers(0, n, NODES).astype(np.int32) for n in (KINDS, 3))
-    own_code = 3 + random.integers(0, CODES, batch.length.size)
-    return Nodes(18, learned, first, fixed, kind, code, own, own_code)
+    kind, code = (random.integers(0, n, NODES).astype(np.int32) for n in (KINDS, 3 * PRICES))
+    own_code = 3 * PRICES + random.integers(0, CODES, batch.size)
+    return Nodes(base, learned, first, fixed, kind, code, own, own_code)
 
 
 def encoder(dtype: torch.dtype, ratio: float = 0.9) -> VoucherGraphEncoder:
@@ -85,8 +90,8 @@ def test_graphs_and_their_gradients_are_those_in_torch(name: str, dtype: torch.d
     batch, tolerance = BATCHES[name](), TOLERANCE[dtype]
     for ratio in (0.9, 0.5, 1.0):
         nodes, ours = nodes_of(batch, dtype), encoder(dtype, ratio)
-        of = [*ours.parameters(), *[each for each, _ in nodes.learned]]
-        read = ours.readout(nodes.table(batch), batch)
+        of = [*ours.parameters(), *[each.values for each in nodes.learned]]
+        read = ours.readout(nodes.features(batch), batch)
         before = torch.cat([read[:, :64], torch.zeros_like(read[:, 64:])], dim=1)
         expected, found = (ours.out(before), ours.out(read)), ours.both(nodes, batch)
         torch.testing.assert_close(ours(nodes, batch), found[1], rtol=0, atol=0)
@@ -98,19 +103,17 @@ def test_graphs_and_their_gradients_are_those_in_torch(name: str, dtype: torch.d
 def test_of_equal_gates_the_first_go_and_equal_maxima_share_their_gradient() -> None:
     batch = BATCHES["many"]()
     nodes, ours = nodes_of(batch, torch.float64, coarse=True), encoder(torch.float64, 1.0)
-    of = [*ours.parameters(), *[each for each, _ in nodes.learned]]
+    of = [*ours.parameters(), *[each.values for each in nodes.learned]]
     found = (ours(nodes, batch),)
-    expected = (ours.out(ours.readout(nodes.table(batch), batch)),)
+    expected = (ours.out(ours.readout(nodes.features(batch), batch)),)
     for a, b in zip(gradients(found, of), gradients(expected, of), strict=True):
         torch.testing.assert_close(a, b)
     # Without a sum above zero all gates are 0.
-    given = graphs.Given(
-        1, 9, 6, 0.5, *[np.array([n]) for n in (0, 9, 1)], None, None, None, None, np.zeros(1, dtype=np.int64)
-    )
+    alike = batch_of([9], members=1)
     weights = [each.detach() for each in encoder(torch.float64).parameters()]
     ordered = [*weights[:3], weights[6], *weights[3:6], weights[7], *weights[8:]]
     ordered[1], ordered[5] = (torch.full((16,), -1e3, dtype=torch.float64) for _ in range(2))
-    computed = graphs.GraphPass(given, torch.zeros(9, 18, dtype=torch.float64), ordered)
+    computed = graphs.GraphPass(Nodes.dense(torch.zeros(9, 18, dtype=torch.float64), alike), alike, 0.5, ordered)
     computed.forth()
     assert computed.stays.tolist() == [[False] * 4 + [True] * 5, [False] * 6 + [True] * 3]
 
@@ -121,7 +124,7 @@ def test_gates_are_right_however_large_the_scores() -> None:
         outputs = []
         for dtype in (torch.float32, torch.float64):
             ours = encoder(dtype, 1.0)
-            x = scale * nodes_of(batch, dtype).table(batch)
+            x = scale * nodes_of(batch, dtype).features(batch)
             outputs.append(ours(x, batch).double() if dtype is torch.float32 else ours.out(ours.readout(x, batch)))
         torch.testing.assert_close(*outputs, rtol=1e-5, atol=1e-5 * float(outputs[1].detach().abs().max()))
 
@@ -129,11 +132,11 @@ def test_gates_are_right_however_large_the_scores() -> None:
 def test_the_gradient_of_graphs_is_that_of_differences() -> None:
     batch = batch_of([6, 1, 12, 3], members=2)
     nodes, ours = nodes_of(batch, torch.float64), encoder(torch.float64)
-    of = [each for each, _ in nodes.learned]
+    of = [each.values for each in nodes.learned]
 
     def run(*learned: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        pieces = [(each, first) for each, (_, first) in zip(learned, nodes.learned, strict=True)]
-        return ours.both(Nodes(18, pieces, *list(vars(nodes).values())[2:]), batch)
+        parts = [replace(part, values=values) for part, values in zip(nodes.learned, learned, strict=True)]
+        return ours.both(replace(nodes, learned=parts), batch)
 
     assert torch.autograd.gradcheck(run, of)
 
@@ -184,3 +187,59 @@ def test_rows_without_any_past_read_themselves_alone() -> None:
     expected = torch.cat([torch.zeros(3, 32), own, offers[[1, 0, 1]], torch.zeros(3, 5)], dim=1)
     torch.testing.assert_close(read, expected)
     assert auxiliary.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_results_do_not_depend_on_the_number_of_threads(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    batch = batch_of(random.integers(1, 30, 300).tolist(), members=150, seed=seed)
+    nodes, ours = nodes_of(batch, torch.float32), encoder(torch.float32)
+    given, attention = histories_of(torch.float32, rows=200, sessions=60), TargetAttention(32)
+    learned = [each.values for each in nodes.learned]
+    of = [*ours.parameters(), *learned, given.encoded.behaviour, *attention.parameters()]
+
+    def run(threads: int) -> tuple[torch.Tensor, ...]:
+        before = torch.get_num_threads()
+        torch.set_num_threads(threads)
+        try:
+            found = (*ours.both(nodes, batch), *read_histories(given, attention))
+            return (*found, *gradients(found, of))
+        finally:
+            torch.set_num_threads(before)
+
+    alone = run(1)
+    for threads in (2, 5):
+        assert all(torch.equal(a, b) for a, b in zip(run(threads), alone, strict=True))
+
+
+def test_passes_are_handed_to_as_many_threads_as_torch_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    asked: list[int] = []
+
+    @ctypes.CFUNCTYPE(None, work, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
+    def team(of: Callable[[int], None], given: int, threads: int, flags: int) -> None:
+        del flags
+        asked.append(threads)
+        for _ in range(threads):  # those who come when nothing is left find nothing to do
+            of(given)
+
+    batch = BATCHES["many"]()
+    nodes, ours = nodes_of(batch, torch.float32), encoder(torch.float32)
+    given, attention = histories_of(torch.float32), TargetAttention(32)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        alone = (ours(nodes, batch), *read_histories(given, attention))
+        for module in (graphs, histories):
+            monkeypatch.setattr(module, "TEAM", ctypes.cast(team, ctypes.c_void_p).value)
+        torch.set_num_threads(3)
+        found = (ours(nodes, batch), *read_histories(given, attention))
+    finally:
+        torch.set_num_threads(before)
+    assert asked == [3, 3, 3]  # graphs; past sessions, then rows
+    assert all(torch.equal(a, b) for a, b in zip(found, alone, strict=True))
+
+
+@pytest.mark.skipif("USE_OPENMP=ON" not in torch.__config__.show(), reason="torch has other threads")
+def test_the_threads_of_torch_are_found() -> None:
+    assert compiled.TEAM is not None

@@ -88,7 +88,7 @@ def test_nodes_start_from_their_own_row_of_the_behaviour_table() -> None:
     )
     session = np.array([4, 250, 17])
     batch, code, terms = graphs.past(session), np.array([1, 0, 2]), np.ones((3, 2), dtype=np.float32)
-    x = network._nodes(batch, code, terms).table(batch).detach().numpy()
+    x = network._nodes(batch, code, terms).features(batch).detach().numpy()
     is_voucher = batch.row == VOUCHER
     member = np.repeat(batch.slot // len(GROUPS), batch.length)
     np.testing.assert_array_equal(batch.row, graphs.row[spans(batch.first, batch.length)])

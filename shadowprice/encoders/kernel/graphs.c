@@ -4,7 +4,7 @@
  *     an item hears the item before it,
  *     before the collection, the voucher hears the `nearest` last items of its graph,
  *     after it, the `nearest` first items hear the voucher.
- * With x_v = learned[code_v], to which an item adds its `fixed` in the first columns and a voucher its `own` in the last,
+ * With x_v = table[code_v], to which an item adds its `fixed` in the first columns and a voucher its `own` in the last,
  * and for each of the two layers
  *     h = relu(sum over heard of rel x + bias + root x)
  *     g = tanh(h . select / |select|), where among the nodes of a graph that are left the ratio with the greatest g stays
@@ -23,24 +23,36 @@
 #include <string.h>
 
 #include "groups.h"
+#include "parts.h"
 
 #define WIDTH 16
 #define TILE 96    /* nodes that go through the layers together */
 #define AHEAD 16   /* so many graphs ahead what nodes start from is fetched, and twice as many what it stands by */
 #define SLACK 1e-6 /* 0.9 is no binary fraction: 0.9 * 10 must not ask for a tenth node */
 
+#define LEARNED 2
+
+/* Each row of `values` (rows, width) `times` times, one below the other, from column `first` on. */
+struct learned {
+    const void *values;
+    int64_t rows, width, first, times;
+};
+
 struct graphs {
     int64_t graphs, members, inputs, codes, nearest, longest; /* inputs >= WIDTH where there is `fixed` */
     double ratio;
+    struct threads threads;
     const int64_t *first;      /* (graphs,): its first node, the voucher, in `kind` and `code` */
     const int64_t *length;     /* (graphs,): its nodes, at least 1 */
     const int64_t *slot;       /* (graphs,): GROUPS times the member it belongs to, and its group */
     const float *fixed;        /* (kinds, WIDTH), or null: nothing is fixed */
     const int32_t *kind;       /* (all nodes,): row of `fixed`, null with it; not read at vouchers */
-    const int32_t *code;       /* (all nodes,): row of `learned`, or null: it is the node's own; not read at vouchers */
-    const float *own;          /* (graphs, inputs - WIDTH) of the vouchers, null with `fixed` */
-    const int64_t *own_code;   /* (graphs,) of the vouchers */
-    const void *learned;       /* (codes, inputs) */
+    const int32_t *code;       /* (all nodes,): row of the table, or null: it is the node's own; else not read at vouchers */
+    const float *own;          /* (members, inputs - WIDTH) of the vouchers, null with `fixed` */
+    const int64_t *own_code;   /* (members,) of the vouchers, null with `code` */
+    const void *base;          /* (codes, inputs): the table where nothing is learned, zeros where it is */
+    int64_t pieces;            /* of it that are learned, one below the other */
+    struct learned piece[LEARNED];
     const void *rel[2], *bias[2], *root[2], *select[2];
     void *h[2], *gate[2];      /* (nodes, WIDTH) before pooling, (nodes,): written forth, read back */
     uint8_t *stays[2];         /* (nodes,) */
@@ -53,7 +65,8 @@ struct graphs {
 struct gradients {
     const void *whole, *before; /* null where there is none */
     void *out, *out_bias;
-    void *learned, *rel[2], *bias[2], *root[2], *select[2]; /* zeros; added to */
+    void *learned[LEARNED];     /* of the values of every piece */
+    void *rel[2], *bias[2], *root[2], *select[2]; /* zeros; added to */
 };
 
 #define TEXT "pass.h"
@@ -86,4 +99,4 @@ int graphs_back(const struct graphs *given, const struct gradients *out, int is_
 }
 
 /* Of the structures and functions here, in histories.c and in lists.c. */
-int passes_version_2(void) { return 1; }
+int passes_version_3(void) { return 1; }

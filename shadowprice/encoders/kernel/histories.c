@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "parts.h"
+
 #define WIDTH 16
 #define HALF 16            /* numbers of either part of an embedding: one vector */
 #define BOTH (2 * HALF)
@@ -21,6 +23,7 @@
 struct histories {
     int64_t rows, sessions, pairs, most, codes;
     int64_t average;         /* whether w_r is 1 / count */
+    struct threads threads;
     const int64_t *row;      /* (pairs,), ascending */
     const int64_t *slot;     /* (pairs,): place in the row's history */
     const int64_t *session;  /* (pairs,) */

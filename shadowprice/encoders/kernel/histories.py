@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shadowprice.encoders.kernel.compiled import INSTRUCTIONS, LIBRARY, Pointer, checked
+from shadowprice.encoders.kernel.compiled import INSTRUCTIONS, LIBRARY, TEAM, Pointer, checked, zeros_like
 
 HALF = 16
 """Numbers of either part of an embedding; the constant of the same name in histories.c."""
@@ -26,6 +26,8 @@ _TENSORS = ("own", "offer", "weight", "bias", "slope", "last", "shift")
 class _Histories(ctypes.Structure):
     _fields_ = (
         *[(name, ctypes.c_int64) for name in ("rows", "sessions", "pairs", "most", "codes", "average")],
+        ("team", Pointer),
+        ("threads", ctypes.c_int64),
         *[(name, Pointer) for name in (*_GIVEN, *_TENSORS)],
         *[(name, Pointer) for name in ("before", "weights", "scores", "read", "auxiliary")],
     )
@@ -76,20 +78,20 @@ class HistoryPass:
         size = self.kept.element_size()
         weights = self.kept.data_ptr() + (pairs * UNITS * size if not given.average else 0)
         self.at = _Histories(
-            rows=given.rows,
-            sessions=given.sessions,
-            pairs=pairs,
-            most=given.most,
-            codes=tensors[1].shape[0],
-            average=given.average,
-            before=self.kept.data_ptr(),
-            weights=weights,
-            scores=weights + pairs * size,
+            given.rows,
+            given.sessions,
+            pairs,
+            given.most,
+            tensors[1].shape[0],
+            given.average,
+            TEAM,
+            torch.get_num_threads(),
+            *[index.ctypes.data for index in indices],
+            *[tensor.data_ptr() for tensor in tensors],
+            self.kept.data_ptr(),
+            weights,
+            weights + pairs * size,
         )
-        for name, index in zip(_GIVEN, indices, strict=True):
-            setattr(self.at, name, index.ctypes.data)
-        for name, tensor in zip(_TENSORS, tensors, strict=True):
-            setattr(self.at, name, tensor.data_ptr())
 
     def forth(self) -> tuple[Tensor, Tensor]:
         """(n, 64 + R + 3): Σ w·e, the row's own e, scores by place and their max, mean, min; and (n,) mean −log s."""
@@ -104,9 +106,7 @@ class HistoryPass:
     def back(self, read: Tensor, auxiliary: Tensor) -> list[Tensor]:
         """Gradients of the tensors from those of both results, contiguous."""
         assert LIBRARY is not None
-        found = [torch.zeros_like(each) for each in self.held[1]]
-        out = _Gradients(read=read.data_ptr(), auxiliary=auxiliary.data_ptr())
-        for name, tensor in zip(_TENSORS, found, strict=True):
-            setattr(out, name, tensor.data_ptr())
+        found = zeros_like(self.held[1])
+        out = _Gradients(*[each.data_ptr() for each in (read, auxiliary, *found)])
         checked(LIBRARY.histories_back(ctypes.byref(self.at), ctypes.byref(out), self.is_double, INSTRUCTIONS))
         return found

@@ -127,23 +127,57 @@ INLINE void NAME(tanh_of)(VEC *x)
 }
 #endif
 
-/* What both directions start from: matrices as columns, and room for one tile. */
+/* Consecutive graphs that one thread takes; a member's are in one part. */
+struct NAME(part) {
+    int64_t from, to, done;          /* graphs, and nodes before them */
+    VEC *a, *b, *c, *d, *asked;      /* (tile, WIDTH), the last twice (tile, WIDTH) */
+    const float **x;                 /* (tile,): where the fixed part of a node is */
+    /* Sums of gradients, one behind the other from `of_code[0]` on: for matrices by columns. */
+    VEC *of_code[2];                 /* (codes, WIDTH): of rel and root times the table */
+    VEC *rel[2], *root[2], *out;     /* (inputs, WIDTH) each, (GROUPS * 2 * WIDTH, WIDTH) */
+    VEC *bias, *select;              /* (2, WIDTH): of both layers */
+};
+
+/* What both directions start from: matrices as columns, and parts. */
 struct NAME(room) {
+    const struct graphs *given;
+    const struct gradients *asked;   /* null on the way forth */
     void *whole;
     VEC *rel[2], *root[2];           /* columns: (inputs, WIDTH) */
-    VEC *of_code[2];                 /* (codes, WIDTH): rel and root times `learned`; back, sums of their gradients */
+    VEC *of_code[2];                 /* forth (codes, WIDTH): rel and root times the table */
+    REAL *table;                     /* (codes, inputs) */
     VEC *out;                        /* columns: (GROUPS * 2 * WIDTH, WIDTH) */
     VEC unit[2];                     /* select / |select| */
     REAL norm[2];
-    VEC *a, *b, *c, *d;              /* (tile, WIDTH) */
-    const float **x;                 /* (tile,): where the fixed part of a node is */
+    int64_t sums;                    /* vectors that a part adds up */
+    struct NAME(part) part[PARTS];
 };
 
-TARGET static int NAME(open)(const struct graphs *g, struct NAME(room) *room)
+/* The graphs of every part: about as many nodes in each. */
+TARGET static void NAME(share)(const struct graphs *g, struct NAME(part) *part)
+{
+    int64_t nodes = 0, done = 0, graph = 0;
+    for (int64_t each = 0; each < g->graphs; each++)
+        nodes += g->length[each];
+    for (int k = 0; k < PARTS; k++) {
+        part[k].from = graph, part[k].done = done;
+        while (graph < g->graphs
+               && (done * PARTS < nodes * (k + 1) || g->slot[graph] / GROUPS == g->slot[graph - 1] / GROUPS))
+            done += g->length[graph++];
+        part[k].to = graph;
+    }
+}
+
+TARGET static int NAME(open)(const struct graphs *g, const struct gradients *asked, struct NAME(room) *room)
 {
     const int64_t tile = TILE + g->longest;
-    const int64_t vectors = 2 * g->inputs + 2 * WIDTH + GROUPS * 2 * WIDTH + 2 * g->codes + 4 * tile;
-    VEC *at = room->whole = lines((size_t)vectors * sizeof(VEC) + (size_t)tile * sizeof(float *));
+    const int64_t matrices = 2 * g->inputs + 2 * WIDTH + GROUPS * 2 * WIDTH;
+    room->given = g, room->asked = asked;
+    room->sums = 2 * g->codes + matrices + 4;
+    const int64_t own = 6 * tile + (asked ? room->sums : 0), shared = matrices + (asked ? 0 : 2 * g->codes);
+    const int64_t table = (g->codes * g->inputs + WIDTH - 1) / WIDTH;
+    VEC *at = room->whole =
+        lines((size_t)(shared + table + PARTS * own) * sizeof(VEC) + (size_t)(PARTS * tile) * sizeof(float *));
     if (!at)
         return -1;
     for (int layer = 0; layer < 2; layer++) {
@@ -162,17 +196,42 @@ TARGET static int NAME(open)(const struct graphs *g, struct NAME(room) *room)
     for (int64_t k = 0; k < GROUPS * 2 * WIDTH; k++)
         for (int j = 0; j < WIDTH; j++)
             room->out[k][j] = ((const REAL *)g->out)[j * GROUPS * 2 * WIDTH + k];
-    room->of_code[0] = at, room->of_code[1] = at + g->codes, at += 2 * g->codes;
-    room->a = at, room->b = at + tile, room->c = at + 2 * tile, room->d = at + 3 * tile;
-    room->x = (const float **)(at + 4 * tile);
+    if (!asked)
+        room->of_code[0] = at, room->of_code[1] = at + g->codes, at += 2 * g->codes;
+    room->table = (REAL *)at, at += table;
+    memcpy(room->table, g->base, (size_t)(g->codes * g->inputs) * sizeof(REAL));
+    REAL *row = room->table;
+    for (int64_t piece = 0; piece < g->pieces; piece++) {
+        const struct learned *const of = g->piece + piece;
+        for (int64_t i = 0; i < of->rows * of->times; i++, row += g->inputs)
+            memcpy(row + of->first, (const REAL *)of->values + i / of->times * of->width, (size_t)of->width * sizeof(REAL));
+    }
+    NAME(share)(g, room->part);
+    for (int k = 0; k < PARTS; k++) {
+        struct NAME(part) *const part = room->part + k;
+        part->a = at, part->b = at + tile, part->c = at + 2 * tile, part->d = at + 3 * tile, part->asked = at + 4 * tile;
+        at += 6 * tile;
+        if (!asked)
+            continue;
+        memset(at, 0, (size_t)room->sums * sizeof(VEC));
+        part->of_code[0] = at, part->of_code[1] = at + g->codes, at += 2 * g->codes;
+        for (int layer = 0; layer < 2; layer++) {
+            const int64_t inputs = layer ? WIDTH : g->inputs;
+            part->rel[layer] = at, part->root[layer] = at + inputs, at += 2 * inputs;
+        }
+        part->out = at, part->bias = at + GROUPS * 2 * WIDTH, part->select = part->bias + 2;
+        at = part->select + 2;
+    }
+    for (int k = 0; k < PARTS; k++)
+        room->part[k].x = (const float **)at + k * tile;
     return 0;
 }
 
-/* Consecutive graphs from `graph` on that make one tile; their nodes in `nodes`. */
-INLINE int64_t NAME(tile_of)(const struct graphs *g, int64_t graph, int64_t *nodes)
+/* Consecutive graphs from `graph` on, before `stop`, that make one tile; their nodes in `nodes`. */
+INLINE int64_t NAME(tile_of)(const struct graphs *g, int64_t graph, int64_t stop, int64_t *nodes)
 {
     int64_t n = g->length[graph++];
-    while (graph < g->graphs && n + g->length[graph] <= TILE)
+    while (graph < stop && n + g->length[graph] <= TILE)
         n += g->length[graph++];
     *nodes = n;
     return graph;
@@ -192,10 +251,10 @@ INLINE void NAME(locate)(const struct graphs *g, int64_t from, int64_t to, const
 
 INLINE int64_t NAME(code_of)(const struct graphs *g, int64_t graph, int64_t place)
 {
-    if (!place)
-        return g->own_code[graph];
     const int64_t node = g->first[graph] + place;
-    return g->code ? g->code[node] : node;
+    if (!g->code)
+        return node;
+    return place ? g->code[node] : g->own_code[g->slot[graph] / GROUPS];
 }
 
 /* Asks for what graphs some way ahead start from: it lies about. */
@@ -302,40 +361,33 @@ INLINE void NAME(largest)(const VEC *x, const uint8_t *stays, int64_t n, int all
     *found = most;
 }
 
-TARGET static int NAME(forth)(const struct graphs *g)
+TARGET static void NAME(forth_part)(void *at, int k)
 {
-    struct NAME(room) room;
-    if (NAME(open)(g, &room))
-        return -1;
-    NAME(product)(g->learned, g->codes, g->inputs, room.rel[0], room.of_code[0], 0);
-    NAME(product)(g->learned, g->codes, g->inputs, room.root[0], room.of_code[1], 0);
-    for (int64_t member = 0; member < g->members; member++) {
-        ((VEC *)g->whole)[member] = *(const VEC *)g->out_bias;
-        if (g->before)
-            ((VEC *)g->before)[member] = *(const VEC *)g->out_bias;
-    }
+    const struct NAME(room) *const room = at;
+    const struct NAME(part) *const part = room->part + k;
+    const struct graphs *const g = room->given;
     const int64_t beside = g->inputs - WIDTH;
-    int64_t nodes = 0, done = 0;
-    for (int64_t from = 0, to; from < g->graphs; from = to, done += nodes) {
-        to = NAME(tile_of)(g, from, &nodes);
-        VEC *const rel = room.a, *const root = room.b, *const x = room.c;
+    int64_t nodes = 0, done = part->done;
+    for (int64_t from = part->from, to; from < part->to; from = to, done += nodes) {
+        to = NAME(tile_of)(g, from, part->to, &nodes);
+        VEC *const rel = part->a, *const root = part->b, *const x = part->c;
         int64_t node = 0;
         for (int64_t graph = from; graph < to; graph++) {
             NAME(fetch)(g, graph);
             for (int64_t place = 0; place < g->length[graph]; place++, node++) {
                 const int64_t code = NAME(code_of)(g, graph, place);
-                rel[node] = room.of_code[0][code], root[node] = room.of_code[1][code];
+                rel[node] = room->of_code[0][code], root[node] = room->of_code[1][code];
             }
         }
         if (g->fixed) {
-            NAME(locate)(g, from, to, room.x);
-            NAME(products)(room.x, nodes, room.rel[0], room.root[0], rel, root);
+            NAME(locate)(g, from, to, part->x);
+            NAME(products)(part->x, nodes, room->rel[0], room->root[0], rel, root);
             node = 0;
             for (int64_t graph = from; graph < to; node += g->length[graph++])
                 for (int64_t k = 0; k < beside; k++) {
-                    const REAL own = (REAL)g->own[graph * beside + k];
-                    rel[node] += own * room.rel[0][WIDTH + k];
-                    root[node] += own * room.root[0][WIDTH + k];
+                    const REAL own = (REAL)g->own[g->slot[graph] / GROUPS * beside + k];
+                    rel[node] += own * room->rel[0][WIDTH + k];
+                    root[node] += own * room->root[0][WIDTH + k];
                 }
         }
         for (int layer = 0; layer < 2; layer++) {
@@ -343,15 +395,15 @@ TARGET static int NAME(forth)(const struct graphs *g)
             REAL *const gate = (REAL *)g->gate[layer] + done;
             uint8_t *const stays = g->stays[layer] + done;
             if (layer) {
-                NAME(product)((const REAL *)x, nodes, WIDTH, room.rel[1], rel, 0);
-                NAME(product)((const REAL *)x, nodes, WIDTH, room.root[1], root, 0);
+                NAME(product)((const REAL *)x, nodes, WIDTH, room->rel[1], rel, 0);
+                NAME(product)((const REAL *)x, nodes, WIDTH, room->root[1], root, 0);
             }
             NAME(listen)(g, from, to, rel, root, *(const VEC *)g->bias[layer], h);
             for (int64_t i = 0; i < nodes; i += WIDTH) {
                 const int64_t many = nodes - i < WIDTH ? nodes - i : WIDTH;
                 REAL part[WIDTH] = {0};
                 for (int64_t j = 0; j < many; j++)
-                    part[j] = NAME(dot)(h[i + j], room.unit[layer]);
+                    part[j] = NAME(dot)(h[i + j], room->unit[layer]);
                 VEC along = *(const VEC *)part;
                 NAME(tanh_of)(&along);
                 memcpy(gate + i, &along, (size_t)many * sizeof(REAL));
@@ -379,7 +431,7 @@ TARGET static int NAME(forth)(const struct graphs *g)
         for (int64_t graph = from; graph < to; graph++) {
             const int64_t member = g->slot[graph] / GROUPS, group = g->slot[graph] % GROUPS;
             const REAL *const readout = (const REAL *)g->readout + 2 * WIDTH * graph;
-            const VEC *const columns = room.out + 2 * WIDTH * group;
+            const VEC *const columns = room->out + 2 * WIDTH * group;
             VEC told[4] = {{0}, {0}, {0}, {0}};
             for (int k = 0; k < 2 * WIDTH; k += 4)
                 for (int o = 0; o < 4; o++)
@@ -390,6 +442,21 @@ TARGET static int NAME(forth)(const struct graphs *g)
                 ((VEC *)g->before)[member] += told[0];
         }
     }
+}
+
+TARGET static int NAME(forth)(const struct graphs *g)
+{
+    struct NAME(room) room;
+    if (NAME(open)(g, 0, &room))
+        return -1;
+    NAME(product)(room.table, g->codes, g->inputs, room.rel[0], room.of_code[0], 0);
+    NAME(product)(room.table, g->codes, g->inputs, room.root[0], room.of_code[1], 0);
+    for (int64_t member = 0; member < g->members; member++) {
+        ((VEC *)g->whole)[member] = *(const VEC *)g->out_bias;
+        if (g->before)
+            ((VEC *)g->before)[member] = *(const VEC *)g->out_bias;
+    }
+    in_parts(&g->threads, NAME(forth_part), &room);
     free(room.whole);
     return 0;
 }
@@ -464,71 +531,77 @@ TARGET static void NAME(add_columns)(const VEC *columns, int64_t inputs, REAL *r
             rows[j * inputs + k] += columns[k][j];
 }
 
-TARGET static int NAME(back)(const struct graphs *g, const struct gradients *out)
+TARGET static void NAME(back_part)(void *at, int k)
 {
-    struct NAME(room) room;
-    if (NAME(open)(g, &room))
-        return -1;
+    const struct NAME(room) *const room = at;
+    const struct NAME(part) *const part = room->part + k;
+    const struct graphs *const g = room->given;
     const int64_t inputs = g->inputs;
-    const size_t size = (size_t)(2 * (inputs + WIDTH) + GROUPS * 2 * WIDTH) * sizeof(VEC);
-    VEC *const sums = lines(size);
-    if (!sums) {
-        free(room.whole);
-        return -1;
-    }
-    memset(sums, 0, size);
-    VEC *const rel_sum[2] = {sums, sums + 2 * inputs}, *const root_sum[2] = {sums + inputs, sums + 2 * inputs + WIDTH};
-    VEC *const out_sum = sums + 2 * (inputs + WIDTH);
-    VEC bias_sum[2] = {{0}, {0}}, select_sum[2] = {{0}, {0}};
-    _Alignas(64) VEC asked[2 * TILE];
-    memset(room.of_code[0], 0, (size_t)(2 * g->codes) * sizeof(VEC));
     /* The second layer's matrices by rows take gradients of what it gave back to what it was given. */
     const VEC *const rel_rows = (const VEC *)g->rel[1], *const root_rows = (const VEC *)g->root[1];
-    int64_t nodes = 0, done = 0;
-    for (int64_t from = 0, to; from < g->graphs; from = to, done += nodes) {
-        to = NAME(tile_of)(g, from, &nodes);
-        VEC *const x = room.a, *const dx = room.b, *const dh = room.c, *const drel = room.d;
+    int64_t nodes = 0, done = part->done;
+    for (int64_t from = part->from, to; from < part->to; from = to, done += nodes) {
+        to = NAME(tile_of)(g, from, part->to, &nodes);
+        VEC *const x = part->a, *const dx = part->b, *const dh = part->c, *const drel = part->d;
         memset(dh, 0, (size_t)nodes * sizeof(VEC));
-        NAME(ask)(g, out, from, to, asked, out_sum);
+        NAME(ask)(g, room->asked, from, to, part->asked, part->out);
         for (int64_t graph = from; graph < to; graph++)
             NAME(fetch)(g, graph);
         NAME(gated)((const VEC *)g->h[1] + done, (const REAL *)g->gate[1] + done, g->stays[1] + done, nodes, x);
-        NAME(unpool)(g, from, to, done, 1, &room, asked, x, dh, &bias_sum[1], &select_sum[1]);
+        NAME(unpool)(g, from, to, done, 1, room, part->asked, x, dh, part->bias + 1, part->select + 1);
         NAME(tell)(g, from, to, dh, drel);
         NAME(gated)((const VEC *)g->h[0] + done, (const REAL *)g->gate[0] + done, g->stays[0] + done, nodes, x);
-        NAME(outer)((const REAL *)x, nodes, WIDTH, drel, rel_sum[1]);
-        NAME(outer)((const REAL *)x, nodes, WIDTH, dh, root_sum[1]);
+        NAME(outer)((const REAL *)x, nodes, WIDTH, drel, part->rel[1]);
+        NAME(outer)((const REAL *)x, nodes, WIDTH, dh, part->root[1]);
         NAME(product)((const REAL *)drel, nodes, WIDTH, rel_rows, dx, 0);
         NAME(product)((const REAL *)dh, nodes, WIDTH, root_rows, dx, 1);
-        NAME(unpool)(g, from, to, done, 0, &room, asked, x, dx, &bias_sum[0], &select_sum[0]);
+        NAME(unpool)(g, from, to, done, 0, room, part->asked, x, dx, part->bias, part->select);
         NAME(tell)(g, from, to, dx, drel);
         int64_t node = 0;
         if (g->fixed) {
-            NAME(locate)(g, from, to, room.x);
-            NAME(outer_about)(room.x, nodes, drel, rel_sum[0]);
-            NAME(outer_about)(room.x, nodes, dx, root_sum[0]);
+            NAME(locate)(g, from, to, part->x);
+            NAME(outer_about)(part->x, nodes, drel, part->rel[0]);
+            NAME(outer_about)(part->x, nodes, dx, part->root[0]);
             for (int64_t graph = from; graph < to; node += g->length[graph++])
                 for (int64_t k = 0; k < inputs - WIDTH; k++) {
-                    const REAL own = (REAL)g->own[graph * (inputs - WIDTH) + k];
-                    rel_sum[0][WIDTH + k] += own * drel[node];
-                    root_sum[0][WIDTH + k] += own * dx[node];
+                    const REAL own = (REAL)g->own[g->slot[graph] / GROUPS * (inputs - WIDTH) + k];
+                    part->rel[0][WIDTH + k] += own * drel[node];
+                    part->root[0][WIDTH + k] += own * dx[node];
                 }
             node = 0;
         }
         for (int64_t graph = from; graph < to; graph++)
             for (int64_t place = 0; place < g->length[graph]; place++, node++) {
                 const int64_t code = NAME(code_of)(g, graph, place);
-                room.of_code[0][code] += drel[node];
-                room.of_code[1][code] += dx[node];
+                part->of_code[0][code] += drel[node];
+                part->of_code[1][code] += dx[node];
             }
     }
-    NAME(outer)(g->learned, g->codes, inputs, room.of_code[0], rel_sum[0]);
-    NAME(outer)(g->learned, g->codes, inputs, room.of_code[1], root_sum[0]);
-    for (int64_t code = 0; code < g->codes; code++)
-        for (int64_t k = 0; k < inputs; k++)
-            ((REAL *)out->learned)[code * inputs + k] += NAME(dot)(room.rel[0][k], room.of_code[0][code])
-                                                       + NAME(dot)(room.root[0][k], room.of_code[1][code]);
-    NAME(add_columns)(out_sum, GROUPS * 2 * WIDTH, out->out);
+}
+
+TARGET static int NAME(back)(const struct graphs *g, const struct gradients *out)
+{
+    struct NAME(room) room;
+    if (NAME(open)(g, out, &room))
+        return -1;
+    const int64_t inputs = g->inputs;
+    in_parts(&g->threads, NAME(back_part), &room);
+    const struct NAME(part) *const sum = room.part;
+    for (int k = 1; k < PARTS; k++)
+        for (int64_t i = 0; i < room.sums; i++)
+            sum->of_code[0][i] += room.part[k].of_code[0][i];
+    NAME(outer)(room.table, g->codes, inputs, sum->of_code[0], sum->rel[0]);
+    NAME(outer)(room.table, g->codes, inputs, sum->of_code[1], sum->root[0]);
+    int64_t code = 0;
+    for (int64_t piece = 0; piece < g->pieces; piece++) {
+        const struct learned *const of = g->piece + piece;
+        for (int64_t i = 0; i < of->rows * of->times; i++, code++)
+            for (int64_t k = 0; k < of->width; k++)
+                ((REAL *)out->learned[piece])[i / of->times * of->width + k] +=
+                    NAME(dot)(room.rel[0][of->first + k], sum->of_code[0][code])
+                    + NAME(dot)(room.root[0][of->first + k], sum->of_code[1][code]);
+    }
+    NAME(add_columns)(sum->out, GROUPS * 2 * WIDTH, out->out);
     for (int64_t member = 0; member < g->members; member++) {
         if (out->whole)
             *(VEC *)out->out_bias += ((const VEC *)out->whole)[member];
@@ -537,14 +610,13 @@ TARGET static int NAME(back)(const struct graphs *g, const struct gradients *out
     }
     for (int layer = 0; layer < 2; layer++) {
         const int64_t width = layer ? WIDTH : inputs;
-        NAME(add_columns)(rel_sum[layer], width, out->rel[layer]);
-        NAME(add_columns)(root_sum[layer], width, out->root[layer]);
-        *(VEC *)out->bias[layer] += bias_sum[layer];
+        NAME(add_columns)(sum->rel[layer], width, out->rel[layer]);
+        NAME(add_columns)(sum->root[layer], width, out->root[layer]);
+        *(VEC *)out->bias[layer] += sum->bias[layer];
         const VEC unit = room.unit[layer];
-        const REAL along = NAME(dot)(unit, select_sum[layer]);
-        *(VEC *)out->select[layer] += (select_sum[layer] - along * unit) / room.norm[layer];
+        const REAL along = NAME(dot)(unit, sum->select[layer]);
+        *(VEC *)out->select[layer] += (sum->select[layer] - along * unit) / room.norm[layer];
     }
-    free(sums);
     free(room.whole);
     return 0;
 }

@@ -69,34 +69,85 @@ INLINE void NAME(embedding)(const struct histories *g, int64_t at, VEC *e)
 
 INLINE double NAME(sigmoid)(double x) { return 1 / (1 + exp(-x)); }
 
-TARGET static int NAME(recall)(const struct histories *g)
+/* What the parts of either way share; back also what each of them adds up. */
+struct NAME(shared) {
+    const struct histories *given;
+    const struct history_gradients *asked; /* null on the way forth */
+    struct NAME(unit) *unit;
+    VEC *keys, *heard;               /* of every session: its embedding (2), its part of what the unit reads (BLOCKS) */
+    REAL *told;                      /* of every session: its sigmoid and -log of it */
+    /* Of every pair: q k (2), what the unit is told (BLOCKS); of the rows of a part with a past, in turn: the same. */
+    VEC *products, *pair_told, *queries, *row_told;
+    VEC *sums;                       /* (PARTS, size) */
+    int64_t size;
+};
+
+/* Where the sums of a part are. */
+struct NAME(sums) {
+    VEC *keys, *heard, *scores;      /* of every session: gradients (2), (BLOCKS), one lane */
+    VEC *offer;                      /* (codes,) */
+    VEC *slope, *last, *bias, *shift; /* (BLOCKS,) thrice, one lane */
+    VEC (*query)[BLOCKS], (*product)[BLOCKS]; /* (BOTH,): of the unit's columns */
+};
+
+INLINE int64_t NAME(size_of)(const struct histories *g)
 {
-    const int64_t n = g->rows, width = 2 * BOTH + g->most + 3;
-    struct NAME(unit) *const unit = lines(sizeof *unit);
-    /* Of every session: its embedding (2), its part of what the unit reads (BLOCKS); its sigmoid and -log of it. */
-    VEC *const keys = lines((size_t)(g->sessions * (2 + BLOCKS) + 1) * sizeof(VEC));
-    REAL *const told = lines((size_t)(2 * g->sessions + 1) * sizeof(REAL));
-    if (!unit || !keys || !told) {
-        free(unit), free(keys), free(told);
-        return -1;
+    const int64_t lanes = (g->sessions + WIDTH - 1) / WIDTH;
+    return (2 + BLOCKS) * g->sessions + lanes + g->codes + 3 * BLOCKS + 1 + 2 * BOTH * BLOCKS;
+}
+
+INLINE void NAME(sums_of)(const struct histories *g, VEC *at, struct NAME(sums) *sums)
+{
+    sums->keys = at, at += 2 * g->sessions;
+    sums->heard = at, at += BLOCKS * g->sessions;
+    sums->scores = at, at += (g->sessions + WIDTH - 1) / WIDTH;
+    sums->offer = at, at += g->codes;
+    sums->slope = at, sums->last = at + BLOCKS, sums->bias = at + 2 * BLOCKS, sums->shift = at + 3 * BLOCKS;
+    at += 3 * BLOCKS + 1;
+    sums->query = (VEC(*)[BLOCKS])at, sums->product = (VEC(*)[BLOCKS])(at + BOTH * BLOCKS);
+}
+
+/* The first pair of a row or of one after it. */
+INLINE int64_t NAME(pairs_before)(const struct histories *g, int64_t row)
+{
+    int64_t low = 0, high = g->pairs;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if (g->row[middle] < row)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    VEC *const heard = keys + 2 * g->sessions;
-    if (!g->average)
-        NAME(unfold)(g->weight, unit);
-    for (int64_t s = 0; s < g->sessions; s++) {
-        NAME(embedding)(g, s, keys + 2 * s);
-        const double score = (double)NAME(total)(keys[2 * s] * keys[2 * s + 1]);
+    return low;
+}
+
+TARGET static void NAME(recall_sessions)(void *at, int part)
+{
+    const struct NAME(shared) *const shared = at;
+    const struct histories *const g = shared->given;
+    for (int64_t s = g->sessions * part / PARTS; s < g->sessions * (part + 1) / PARTS; s++) {
+        VEC *const key = shared->keys + 2 * s, *const heard = shared->heard + BLOCKS * s;
+        NAME(embedding)(g, s, key);
+        const double score = (double)NAME(total)(key[0] * key[1]);
         ((REAL *)g->scores)[s] = (REAL)score;
-        told[2 * s] = (REAL)NAME(sigmoid)(score);
-        told[2 * s + 1] = (REAL)(score > 0 ? log1p(exp(-score)) : log1p(exp(score)) - score);
+        shared->told[2 * s] = (REAL)NAME(sigmoid)(score);
+        shared->told[2 * s + 1] = (REAL)(score > 0 ? log1p(exp(-score)) : log1p(exp(score)) - score);
         if (!g->average) {
-            memset(heard + BLOCKS * s, 0, BLOCKS * sizeof(VEC));
-            NAME(apply)(unit->columns[1], (const REAL *)(keys + 2 * s), heard + BLOCKS * s);
+            memset(heard, 0, BLOCKS * sizeof(VEC));
+            NAME(apply)(shared->unit->columns[1], (const REAL *)key, heard);
         }
     }
+}
+
+TARGET static void NAME(recall_rows)(void *at, int part)
+{
+    const struct NAME(shared) *const shared = at;
+    const struct histories *const g = shared->given;
+    const struct NAME(unit) *const unit = shared->unit;
+    const int64_t width = 2 * BOTH + g->most + 3, from = g->rows * part / PARTS, to = g->rows * (part + 1) / PARTS;
     const VEC *const slope = g->slope, *const last = g->last, *const bias = g->bias;
-    int64_t p = 0;
-    for (int64_t row = 0; row < n; row++) {
+    int64_t p = NAME(pairs_before)(g, from);
+    for (int64_t row = from; row < to; row++) {
         REAL *const read = (REAL *)g->read + row * width, *const score = read + 2 * BOTH, *const three = score + g->most;
         VEC query[2], concerned[2] = {{0}, {0}}, asked[BLOCKS];
         NAME(embedding)(g, g->sessions + row, query);
@@ -112,13 +163,13 @@ TARGET static int NAME(recall)(const struct histories *g)
         }
         for (const int64_t start = p; p < stop; p++) {
             const int64_t s = g->session[p];
-            const VEC *const key = keys + 2 * s;
+            const VEC *const key = shared->keys + 2 * s;
             REAL w = 1 / count;
             if (!g->average) {
                 VEC *const before = (VEC *)g->before + BLOCKS * p;
                 const VEC both[2] = {query[0] * key[0], query[1] * key[1]};
                 for (int block = 0; block < BLOCKS; block++)
-                    before[block] = asked[block] + heard[BLOCKS * s + block];
+                    before[block] = asked[block] + shared->heard[BLOCKS * s + block];
                 NAME(apply)(unit->columns[2], (const REAL *)both, before);
                 VEC sum = {0};
                 for (int block = 0; block < BLOCKS; block++) {
@@ -130,50 +181,57 @@ TARGET static int NAME(recall)(const struct histories *g)
             ((REAL *)g->weights)[p] = w;
             concerned[0] += w * key[0];
             concerned[1] += w * key[1];
-            const REAL here = told[2 * s];
+            const REAL here = shared->told[2 * s];
             score[g->slot[p]] = here;
             three[0] = p == start || here > three[0] ? here : three[0];
             three[1] += here / count;
             three[2] = p == start || here < three[2] ? here : three[2];
-            aux += told[2 * s + 1] / count;
+            aux += shared->told[2 * s + 1] / count;
         }
         ((REAL *)g->auxiliary)[row] = aux;
         memcpy(read, concerned, sizeof concerned);
         memcpy(read + BOTH, query, sizeof query);
     }
-    free(unit), free(keys), free(told);
-    return 0;
 }
 
-TARGET static int NAME(regret)(const struct histories *g, const struct history_gradients *out)
+TARGET static int NAME(recall)(const struct histories *g)
 {
-    const int64_t n = g->rows, width = 2 * BOTH + g->most + 3;
-    struct NAME(unit) *const unit = lines(sizeof *unit);
-    struct NAME(unit) *const sums = lines(sizeof *sums); /* of its columns alone */
-    /* Of every session: its embedding and the gradient of it (2 each), of its part of what the unit reads (BLOCKS), of
-     * its score (one lane). Of every pair: q k (2) and what the unit is told (BLOCKS). */
-    const size_t size = (size_t)(g->sessions * (5 + BLOCKS) + 1) * sizeof(VEC);
-    VEC *const of_session = lines(size);
-    VEC *const of_pair = lines((size_t)(g->pairs * (2 + BLOCKS) + n * (2 + BLOCKS) + 1) * sizeof(VEC));
-    if (!unit || !sums || !of_session || !of_pair) {
-        free(unit), free(sums), free(of_session), free(of_pair);
-        return -1;
+    struct NAME(shared) shared = {.given = g, .unit = lines(sizeof *shared.unit)};
+    shared.keys = lines((size_t)(g->sessions * (2 + BLOCKS) + 1) * sizeof(VEC));
+    shared.told = lines((size_t)(2 * g->sessions + 1) * sizeof(REAL));
+    const int fits = shared.unit && shared.keys && shared.told;
+    if (fits) {
+        shared.heard = shared.keys + 2 * g->sessions;
+        if (!g->average)
+            NAME(unfold)(g->weight, shared.unit);
+        in_parts(&g->threads, NAME(recall_sessions), &shared);
+        in_parts(&g->threads, NAME(recall_rows), &shared);
     }
-    memset(sums, 0, sizeof *sums);
-    memset(of_session, 0, size);
-    VEC *const keys = of_session, *const dkeys = keys + 2 * g->sessions, *const dheard = dkeys + 2 * g->sessions;
-    REAL *const dscore = (REAL *)(dheard + BLOCKS * g->sessions);
-    VEC *const products = of_pair, *const told = products + 2 * g->pairs;
-    VEC *const queries = told + BLOCKS * g->pairs, *const dasked = queries + 2 * n; /* of the rows with a past, in turn */
-    if (!g->average)
-        NAME(unfold)(g->weight, unit);
-    for (int64_t s = 0; s < g->sessions; s++)
-        NAME(embedding)(g, s, keys + 2 * s);
+    free(shared.unit), free(shared.keys), free(shared.told);
+    return fits ? 0 : -1;
+}
+
+TARGET static void NAME(regret_rows)(void *at, int part)
+{
+    const struct NAME(shared) *const shared = at;
+    const struct histories *const g = shared->given;
+    const struct history_gradients *const out = shared->asked;
+    const struct NAME(unit) *const unit = shared->unit;
+    const VEC *const keys = shared->keys;
+    VEC *const products = shared->products, *const told = shared->pair_told;
+    const int64_t width = 2 * BOTH + g->most + 3, from = g->rows * part / PARTS, to = g->rows * (part + 1) / PARTS;
+    VEC *const queries = shared->queries + 2 * from, *const dasked = shared->row_told + BLOCKS * from;
+    struct NAME(sums) sums;
+    NAME(sums_of)(g, shared->sums + part * shared->size, &sums);
+    memset(sums.keys, 0, (size_t)shared->size * sizeof(VEC));
+    VEC *const dkeys = sums.keys, *const dheard = sums.heard;
+    REAL *const dscore = (REAL *)sums.scores;
     const VEC *const slope = g->slope, *const last = g->last;
     VEC dslope[BLOCKS] = {{0}}, dlast[BLOCKS] = {{0}}, dbias[BLOCKS] = {{0}};
     REAL dshift = 0;
-    int64_t p = 0, asking = 0;
-    for (int64_t row = 0; row < n; row++) {
+    const int64_t start = NAME(pairs_before)(g, from);
+    int64_t p = start, asking = 0;
+    for (int64_t row = from; row < to; row++) {
         const REAL *const read = (const REAL *)out->read + row * width, *const score = read + 2 * BOTH;
         const REAL *const three = score + g->most, aux = ((const REAL *)out->auxiliary)[row];
         const VEC *const dconcerned = (const VEC *)read;
@@ -236,35 +294,73 @@ TARGET static int NAME(regret)(const struct histories *g, const struct history_g
             asking++;
         }
         ((VEC *)out->own)[g->sessions + row] += dquery[0];
-        ((VEC *)out->offer)[g->code[g->sessions + row]] += dquery[1];
-    }
-    for (int64_t s = 0; s < g->sessions; s++) {
-        VEC *const dkey = dkeys + 2 * s;
-        const VEC *const key = keys + 2 * s;
-        if (!g->average)
-            NAME(apply_back)(unit->rows[1], (const REAL *)(dheard + BLOCKS * s), dkey);
-        ((VEC *)out->own)[s] += dkey[0] + dscore[s] * key[1];
-        ((VEC *)out->offer)[g->code[s]] += dkey[1] + dscore[s] * key[0];
+        sums.offer[g->code[g->sessions + row]] += dquery[1];
     }
     if (!g->average) {
-        NAME(gather_outer)(queries, dasked, asking, sums->columns[0]);
-        NAME(gather_outer)(keys, dheard, g->sessions, sums->columns[1]);
-        NAME(gather_outer)(products, told, g->pairs, sums->columns[2]);
-        REAL *const dweight = out->weight;
-        for (int64_t u = 0; u < UNITS; u++)
-            for (int64_t k = 0; k < BOTH; k++) {
-                const REAL a = ((const REAL *)sums->columns[0][k])[u], b = ((const REAL *)sums->columns[1][k])[u];
-                REAL *const at = dweight + u * 4 * BOTH + k;
-                at[0] += a, at[BOTH] += b, at[2 * BOTH] += a - b;
-                at[3 * BOTH] += ((const REAL *)sums->columns[2][k])[u];
-            }
-        for (int block = 0; block < BLOCKS; block++) {
-            ((VEC *)out->bias)[block] += dbias[block];
-            ((VEC *)out->slope)[block] += dslope[block];
-            ((VEC *)out->last)[block] += dlast[block];
-        }
-        *(REAL *)out->shift += dshift;
+        NAME(gather_outer)(queries, dasked, asking, sums.query);
+        NAME(gather_outer)(products + 2 * start, told + BLOCKS * start, p - start, sums.product);
     }
-    free(unit), free(sums), free(of_session), free(of_pair);
-    return 0;
+    memcpy(sums.slope, dslope, sizeof dslope);
+    memcpy(sums.last, dlast, sizeof dlast);
+    memcpy(sums.bias, dbias, sizeof dbias);
+    *(REAL *)sums.shift = dshift;
+}
+
+TARGET static int NAME(regret)(const struct histories *g, const struct history_gradients *out)
+{
+    struct NAME(shared) shared = {.given = g, .asked = out, .unit = lines(sizeof *shared.unit)};
+    struct NAME(sums) sums;
+    shared.size = NAME(size_of)(g);
+    VEC *const of_key = lines(BOTH * BLOCKS * sizeof(VEC)); /* of the unit's columns */
+    shared.keys = lines((size_t)(2 * g->sessions + 1) * sizeof(VEC));
+    shared.products = lines((size_t)((g->pairs + g->rows) * (2 + BLOCKS) + 1) * sizeof(VEC));
+    shared.sums = lines((size_t)(PARTS * shared.size) * sizeof(VEC));
+    const int fits = shared.unit && of_key && shared.keys && shared.products && shared.sums;
+    if (fits) {
+        const struct NAME(unit) *const unit = shared.unit;
+        VEC *const keys = shared.keys;
+        shared.pair_told = shared.products + 2 * g->pairs;
+        shared.queries = shared.pair_told + BLOCKS * g->pairs;
+        shared.row_told = shared.queries + 2 * g->rows;
+        if (!g->average)
+            NAME(unfold)(g->weight, shared.unit);
+        for (int64_t s = 0; s < g->sessions; s++)
+            NAME(embedding)(g, s, keys + 2 * s);
+        in_parts(&g->threads, NAME(regret_rows), &shared);
+        NAME(sums_of)(g, shared.sums, &sums);
+        for (int part = 1; part < PARTS; part++)
+            for (int64_t i = 0; i < shared.size; i++)
+                shared.sums[i] += shared.sums[part * shared.size + i];
+        for (int64_t s = 0; s < g->sessions; s++) {
+            VEC *const dkey = sums.keys + 2 * s;
+            const VEC *const key = keys + 2 * s;
+            const REAL dscore = ((const REAL *)sums.scores)[s];
+            if (!g->average)
+                NAME(apply_back)(unit->rows[1], (const REAL *)(sums.heard + BLOCKS * s), dkey);
+            ((VEC *)out->own)[s] += dkey[0] + dscore * key[1];
+            sums.offer[g->code[s]] += dkey[1] + dscore * key[0];
+        }
+        for (int64_t code = 0; code < g->codes; code++)
+            ((VEC *)out->offer)[code] += sums.offer[code];
+        if (!g->average) {
+            memset(of_key, 0, BOTH * BLOCKS * sizeof(VEC));
+            NAME(gather_outer)(keys, sums.heard, g->sessions, (VEC(*)[BLOCKS])of_key);
+            REAL *const dweight = out->weight;
+            for (int64_t u = 0; u < UNITS; u++)
+                for (int64_t k = 0; k < BOTH; k++) {
+                    const REAL a = ((const REAL *)sums.query[k])[u], b = ((const REAL *)(of_key + BLOCKS * k))[u];
+                    REAL *const at = dweight + u * 4 * BOTH + k;
+                    at[0] += a, at[BOTH] += b, at[2 * BOTH] += a - b;
+                    at[3 * BOTH] += ((const REAL *)sums.product[k])[u];
+                }
+            for (int block = 0; block < BLOCKS; block++) {
+                ((VEC *)out->bias)[block] += sums.bias[block];
+                ((VEC *)out->slope)[block] += sums.slope[block];
+                ((VEC *)out->last)[block] += sums.last[block];
+            }
+            *(REAL *)out->shift += *(const REAL *)sums.shift;
+        }
+    }
+    free(shared.unit), free(of_key), free(shared.keys), free(shared.products), free(shared.sums);
+    return fits ? 0 : -1;
 }
