@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from threading import Semaphore
+from typing import NamedTuple
 
 Job = Callable[[Callable[[object], None]], object]
 """Calls what it is given at the end of each of its pieces."""
@@ -14,25 +15,32 @@ MANY = 1_000_000
 """Turns."""
 
 
-def in_turns(jobs: Mapping[str, Job]) -> dict[str, list[float]]:
-    """Processor seconds of every piece of every job: the first of each job, then the second of each, and so on.
+class Took(NamedTuple):
+    """Seconds of a piece: of the processor, in the job's own thread, and by the clock."""
 
-    A job runs on a thread of its own, of which its seconds are. All have as many pieces.
+    processor: float
+    clock: float
+
+
+def in_turns(jobs: Mapping[str, Job]) -> dict[str, list[Took]]:
+    """What every piece of every job took: the first of each job, then the second of each, and so on.
+
+    A job runs on a thread of its own; what it gives to others counts by the clock alone. All have as many pieces.
     """
     gates = [Semaphore(0) for _ in jobs]
-    found: dict[str, list[float]] = {name: [] for name in jobs}
+    found: dict[str, list[Took]] = {name: [] for name in jobs}
 
     def run(k: int, name: str, job: Job) -> None:
         after = gates[(k + 1) % len(gates)]
         gates[k].acquire()
-        started = time.thread_time()
+        started = time.thread_time(), time.perf_counter()
 
         def end(_: object) -> None:
             nonlocal started
-            found[name].append(time.thread_time() - started)
+            found[name].append(Took(time.thread_time() - started[0], time.perf_counter() - started[1]))
             after.release()
             gates[k].acquire()
-            started = time.thread_time()
+            started = time.thread_time(), time.perf_counter()
 
         try:
             job(end)

@@ -28,8 +28,18 @@ def test_pieces_run_in_turn_and_count_their_own_time_alone() -> None:
     found = in_turns({"short": job("short", 0.01), "long": job("long", 0.03)})
     assert order == [(name, piece) for piece in range(4) for name in ("short", "long")]
     assert [len(found[name]) for name in ("short", "long")] == [3, 3]
-    assert all(0.01 <= each < 0.03 for each in found["short"])
-    assert all(0.03 <= each < 0.06 for each in found["long"])
+    assert all(0.01 <= each.processor < 0.03 for each in found["short"])
+    assert all(0.03 <= each.processor < 0.06 for each in found["long"])
+    assert all(each.processor - 1e-3 <= each.clock for took in found.values() for each in took)
+
+
+def test_waiting_counts_by_the_clock_alone() -> None:
+    def waits(end: Callable[[object], None]) -> None:
+        time.sleep(0.05)
+        end(0)
+
+    ((processor, clock),) = in_turns({"waits": waits})["waits"]
+    assert processor < 0.04 < clock
 
 
 def test_a_job_that_fails_lets_the_others_end_and_is_told() -> None:
