@@ -9,10 +9,11 @@ then have bought, and what he bought is lognormal with a spread of its own:
     amount     log(PA + 1) ~ N(m_j + s_j·W_u + 0.2·age_u, σ_j + 0.6·volatility_u), above the least purchase
 
 With ``wishes`` the amount decides the purchase, S2's premise that the two depend on each other taken at its word: who
-clicks wishes for log(PA + 1) ~ N(log 2 + a_j·σ_j + 0.7·s_j·W_u + d_uj, σ_j), and buys where the wish reaches the least
-purchase. About half of the wishes fall short, whoever clicks: interest is weak and apart from wealth. What users of an
-age, or used to volatility, wish for differs by fund (d_uj), so that the best fund does, and amounts spread widely, by
-σ_j of the fund.
+clicks wishes for log(PA + 1) ~ N(log 2 + a_j·σ_j + ½·s_j·W_u ± 0.15·age_u, σ_j), and buys where the wish reaches the
+least purchase. Of two funds of a risk level one is bought in lots (σ = ½), which nearly every wish reaches, and one for
+any amount (σ = 2.2), of whose wishes half fall short; a_j is such that every fund brings the same of a user whose
+wealth, age and interest are 0. Who misjudges what spreads are worth thus errs about all users alike. Interest is weaker
+and says nothing of the amount.
 
 ρ is ``strength``: how much of the wealth can be read off the consumption graph. At 0 the graph says nothing and
 everything else is as before: W keeps its variance. Merchants show their tier with noise, users their own part ε of the
@@ -29,6 +30,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtr, ndtri
 
 from shadowprice.datasets.registry import Dataset
@@ -49,6 +51,10 @@ INTEREST, WISH_INTEREST = 1.5, 0.6
 """Standard deviation of the taste for bold funds over cautious ones, on the scale of the log-odds of a click."""
 WISH_CLICK = 0.4
 """How much larger the log-odds of a click are where a wish decides."""
+WISH_SPREADS = (0.5, 2.2)
+"""sigma of wishes for funds bought in lots, and for any amount."""
+WISH_VALUE = 6.0
+"""Units that a delivery of any fund brings of a user without wealth, age and interest, where wishes decide."""
 CITIES = ("a", "b", "c", "d")
 CITY_EFFECT = np.array([-0.3, -0.1, 0.1, 0.3])
 
@@ -174,12 +180,13 @@ def draw(options: FundOptions, seed: int = 0) -> Funds:
     taste = WISH_INTEREST if options.wishes else INTEREST
     interest = taste * random.normal(size=n) * (2 * place - 1) + 0.3 * random.normal(size=(k, n))
     slope = 0.5 + 0.5 * place
-    click = expit(-0.7 - 0.3 * place + interest + CITY_EFFECT[city])
+    plain = -0.7 - 0.3 * place
+    click = expit(plain + interest + CITY_EFFECT[city])
     sigma = 0.45 + 0.35 * place + 0.6 * volatility
     mu = 2.5 + 1.5 * place + slope * wealth + 0.2 * age
     if options.wishes:
         click = expit(logit(click) + WISH_CLICK)
-        mu, sigma = _wishes(place, slope * wealth, age, volatility)
+        mu, sigma = _wishes(expit(plain + WISH_CLICK), slope * wealth, age)
         convert = click * ndtr((mu - LEAST) / sigma)
     else:
         convert = click * expit(-0.3 - 1.5 * place + 0.5 * interest + slope * wealth)
@@ -327,13 +334,20 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
 
 
 def _wishes(
-    place: NDArray[np.float64], wealth: NDArray[np.float64], age: NDArray[np.float64], volatility: NDArray[np.float64]
+    click: NDArray[np.float64], wealth: NDArray[np.float64], age: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and spread (K, N) of the log(PA + 1) that users wish for; ``wealth`` (K, N) as it counts for each fund."""
-    bold = 2 * place - 1
-    sigma = 1.1 + 1.1 * place
-    own = 1.1 * bold * age + 0.6 * (1 - 2 * abs(bold)) * np.sqrt(12) * (volatility - 0.5)
-    return LEAST + (0.8 - place) * sigma + 0.7 * wealth + own, np.broadcast_to(sigma, wealth.shape)
+    """Mean and spread (K, N) of the log(PA + 1) that users wish for; ``click`` (K, 1) of a user without interest,
+    ``wealth`` (K, N) as it counts for each fund."""
+    any_amount = (np.arange(len(click)) % 2)[:, None]
+    sigma = np.take(WISH_SPREADS, any_amount)
+
+    def short(above: float, spread: float, clicked: float) -> float:
+        mu = np.array(LEAST + above * spread)
+        return float(np.log(clicked * ndtr(above) * mean_amount(mu, np.array(spread)) / WISH_VALUE))
+
+    above = np.array([[brentq(short, -9.0, 9.0, args=pair)] for pair in zip(sigma[:, 0], click[:, 0], strict=True)])
+    own = 0.15 * (2 * any_amount - 1) * age
+    return LEAST + above * sigma + 0.5 * wealth + own, np.broadcast_to(sigma, wealth.shape)
 
 
 def _deliveries(

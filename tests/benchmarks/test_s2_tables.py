@@ -65,12 +65,37 @@ def test_networks_where_a_wish_decides_are_judged_by_the_truth(monkeypatch: pyte
     monkeypatch.setattr(s2_wishes, "QUICK_USERS", 200)
     monkeypatch.setattr(s2_wishes, "ROWS", {row: s2_wishes.ROWS[row] for row in ("ESMM", s2_wishes.JOINT)})
     found = s2_wishes.run(0, quick=True)
-    assert set(found) == {"ESMM", s2_wishes.JOINT, "truth"}
+    assert set(found) == {"ESMM", s2_wishes.JOINT, s2_wishes.MEDIAN, s2_wishes.LOGNORMAL, "truth"}
     for row in ("ESMM", s2_wishes.JOINT):
         assert found[row]["true value of the choice"] < 1
         assert found[row]["MSE"] > found["truth"]["MSE"]
     named = {row for _, *pair in s2_wishes.TABLE.compare for row in pair}
-    assert named <= {*s2_wishes.BASELINES, s2_wishes.JOINT, s2_wishes.HEARD, s2_wishes.MASS}
+    assert named <= {*s2_wishes.BASELINES, s2_wishes.JOINT, s2_wishes.HEARD}
+
+
+def test_what_a_law_misses_though_it_knows_everything_is_what_its_law_of_amounts_errs() -> None:
+    """Of one user and four funds: the median and the lognormal of 2e6 draws of each fund's amounts."""
+    drawn = draw(FundOptions(users=400, merchants=40, funds=4, wishes=True), seed=6)
+    judged = Judged(drawn, 0, later=4)
+    found = s2_wishes.best_of_their_kind(judged)
+    place = np.searchsorted(drawn.users["account_id"], judged.users["account_id"][:1])[0]
+    random = np.random.default_rng(1)
+    for row, worth in ((s2_wishes.MEDIAN, _median), (s2_wishes.LOGNORMAL, _lognormal)):
+        assert found[row]["true value of the choice"] < 1
+        for fund in range(4):
+            mu, sigma = float(drawn.mu[fund, place]), float(drawn.sigma[fund, place])
+            wish = random.normal(mu, sigma, 2_000_000)
+            brought = np.expm1(wish[wish > np.log(2)])
+            said = s2_wishes.laws(np.array([[mu]]), np.array([[sigma]]))[row][0].item()
+            assert said == pytest.approx(worth(brought), rel=0.02)
+
+
+def _median(brought: np.ndarray) -> float:
+    return float(np.expm1(np.log1p(brought).mean()))
+
+
+def _lognormal(brought: np.ndarray) -> float:
+    return float(np.exp(np.log(brought).mean() + 0.5 * np.log(brought).var()))
 
 
 def test_every_loss_beats_conversions_alone_where_the_predictor_is_the_same() -> None:

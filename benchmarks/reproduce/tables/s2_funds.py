@@ -141,8 +141,13 @@ class Judged:
 
     def of(self, model: FundModel) -> dict[str, float]:
         """The figures of a fitted model."""
-        probability = model.curve(self.users).response if model.converts else None
-        return self.figures(probability, model.value(self.users) / UNIT, model.log_value(self.users))
+        probability, value, log_value = self.said(model)
+        return self.figures(probability if model.converts else None, value, log_value)
+
+    def said(self, model: FundModel) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """(K, N) each: a fitted model's score of a conversion, its E[PA] in units and its E[log(1 + PA)]."""
+        value, log_value = model.value(self.users) / UNIT, model.log_value(self.users)
+        return model.curve(self.users).response, value, log_value
 
 
 def offline(seed: int, quick: bool) -> Rows:

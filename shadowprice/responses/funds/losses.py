@@ -162,18 +162,19 @@ class EsjMass(Esj):
 
         Of the excess x = v − log 2 the ratio E[x²]/E[x]² falls with a = (mu − log 2)/sigma, from 2 to 1. From the mean
         and the spread of purchases alone descent ends where p explains everything and the rows without a purchase are
-        not heard.
+        not heard. Where all but every row converts the share says no more of a than that it is large, and p is it.
         """
         over = (v - LEAST).clamp(min=0.0)
         first, second = float((weight * over).sum()), float((weight * over.square()).sum())
         if not (share and first):
             return super().start(share, v, weight)
-        above = np.linspace(float(ndtri(min(share / MOST_SURE, 1 - 1e-9))), FARTHEST, 2001)
+        above = np.linspace(float(ndtri(min(share / MOST_SURE, MOST_SURE))), FARTHEST, 2001)
         hazard = np.exp(-0.5 * above**2 - LOG_SQRT_2PI - log_ndtr(above))
         ratio = (1 + above**2 + above * hazard) / (above + hazard) ** 2
         best = int(np.abs(ratio - second / first**2).argmin())
         sigma = first / float(above[best] + hazard[best])
-        return share / float(np.exp(log_ndtr(above[best]))), LEAST + float(above[best]) * sigma, sigma
+        p = min(share / float(np.exp(log_ndtr(above[best]))), max(share, MOST_SURE))
+        return p, LEAST + float(above[best]) * sigma, sigma
 
     def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
         """Loss (n,)."""

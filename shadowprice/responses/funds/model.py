@@ -57,7 +57,8 @@ class FundModel(ResponseModel):
         loss: one of ``funds.losses.LOSSES``, in place of the model's own.
         given_click: whether purchases and amounts are heard of clicked deliveries alone (``Outputs.rows``), in place
             of p = pCTR·pCVR over all of them; needs ``clicked``.
-        offer_spread: whether sigma is a number of the offer, the same for every account, and has no tower.
+        offer_spread: whether sigma is a number of the offer, the same for every account, and has no tower; training
+            starts at that of the offer's own rows.
         unit: minor units of the least purchase; amounts are counted in it.
         clip: the expected amount of a conversion is cut at this quantile of the amounts seen.
         training: how to train; its seed is replaced by the model's; ``batch_rows`` 0 means 512, with a graph eight
@@ -151,7 +152,7 @@ class FundModel(ResponseModel):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             network = self._build()
-            network.start(self.outputs.start(learnt))
+            network.start(self._start(learnt))
             config = replace(self.training, seed=self.seed, batch_rows=self._batch_rows(len(learnt)))
             around = Neighbourhoods(graph, self.seed)
             descend(
@@ -287,6 +288,15 @@ class FundModel(ResponseModel):
         if self.training.batch_rows:
             return self.training.batch_rows
         return BATCH_ROWS if self.scaling is None else max(BATCH_ROWS, math.ceil(rows / STEPS_ON_A_GRAPH))
+
+    def _start(self, rows: FundRows) -> Tensor:
+        """Raw outputs (T,) at which training starts; where sigma is the offer's, those of each offer's rows (J, T)."""
+        overall = self.outputs.start(rows)
+        if not self.offer_spread:
+            return overall
+        each = [rows.take(rows.level == level) for level in range(self.levels.size)]
+        # Two purchases are the least that say anything of a spread.
+        return torch.stack([self.outputs.start(own) if int((own.v > 0).sum()) > 1 else overall for own in each])
 
     def _rows(self, frame: pd.DataFrame) -> FundRows:
         assert self.inputs is not None

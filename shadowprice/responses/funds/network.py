@@ -204,7 +204,7 @@ class FundNetwork(nn.Module):
 
     @torch.no_grad()
     def start(self, raw: Tensor) -> None:
-        """Intercepts (T,) of the outputs."""
-        self.body.towers.last.bias.copy_(raw[: self.body.tasks, None])
+        """Intercepts of the outputs (T,), or for each offer (J, T): a tower's is their mean."""
+        self.body.towers.last.bias.copy_(raw.view(-1, raw.shape[-1]).mean(dim=0)[: self.body.tasks, None])
         if self.last is not None:
-            self.last.weight.fill_(raw[-1])
+            self.last.weight.copy_(raw[..., -1:])

@@ -189,12 +189,21 @@ def test_a_start_is_never_surer_of_a_purchase_than_it_may_be() -> None:
     """Of amounts with the tail of an exponential the best normal lies infinitely far below, where p would exceed 1."""
     v = tensor(LEAST + np.random.default_rng(3).exponential(0.4, 5000))
     equal = torch.full_like(v, 1 / 5000)
-    for share in (1e-4, 0.2, 0.97, 1.0):
+    for share in (1e-4, 0.2, 0.95):
         p, mu, sigma = EsjMass().start(share, v, equal)
-        assert p <= 0.98 + 1e-6 or share > 0.98
+        assert p <= 0.98 + 1e-6
         assert sigma > 0
         assert p * stats.norm.sf(LEAST, mu, sigma) == pytest.approx(share, rel=1e-6)
     assert EsjMass().start(0.0, torch.zeros_like(v), torch.zeros_like(v)) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("share", [0.985, 0.999, 1.0])
+def test_where_all_but_every_row_converts_a_start_has_the_spread_of_the_amounts(share: float) -> None:
+    """Wishes of different people, far above the least purchase: their spread is not read off a share that is sure."""
+    v = tensor(np.random.default_rng(3).normal(2.6, 0.6, 5000).clip(LEAST + 0.01))
+    p, mu, sigma = EsjMass().start(share, v, torch.full_like(v, 1 / 5000))
+    assert p == share
+    assert (mu, sigma) == pytest.approx((2.6, 0.6), abs=0.05)
 
 
 @pytest.mark.parametrize("name", ["esj", "esj_mass", "ziln", "mse"])
