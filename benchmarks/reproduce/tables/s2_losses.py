@@ -36,8 +36,8 @@ PAIRS += [(JOINT, other) for other in (MASS, HEARD, "ZILN", "MSE", "conversion a
 USERS = {"": 1_200, WISHED: 10_000}
 QUICK_USERS = {"": 300, WISHED: 1_000}
 SHARE = {"": JUDGED, WISHED: 0.8}
-LATER = {"": 0, WISHED: 32}
-FROM = {"": FIRST, WISHED: FIRST + 500}
+LATER = {"": 0, WISHED: 256}
+FROM = {"": FIRST, WISHED: FIRST + 1_300}
 """Users, the share of them that is judged, the later deliveries that a judged user is judged on in place of those
 drawn, and the delivery of seed 0, by world."""
 COLUMNS = ("MSE", OVER, "THA", CHOICE)
@@ -125,7 +125,7 @@ TABLE = Table(
     source="an ablation of the offline comparison of S2 (EOCA)",
     data=(
         "simulated: generated data set `funds`, 8 deliveries of 8 funds to 1,200 users, 35 % of them judged, and where "
-        "the wish decides to 10,000, 80 % of them judged, on 32 later deliveries each; for each fund a linear "
+        "the wish decides to 10,000, 80 % of them judged, on 256 later deliveries each; for each fund a linear "
         "predictor of the true log-odds of a click, mu and sigma, by penalised maximum likelihood, the same for "
         "every loss. "
         '"Two parts" is the model of Cragg (1971): ESJ with a mass of 1 that learns amounts from purchases alone. '
