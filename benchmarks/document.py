@@ -247,19 +247,26 @@ def goals(results: Results) -> str:
 def vouchers(results: Results) -> str:
     """The table of training on voucher sessions."""
     found = results["vouchers"]
-    ways = [found["one_thread"], found["by_the_clock"]]
     lines = []
-    for name in ways[0]["trained_per_second"]:
-        line = [name]
-        for way in ways:
-            low, mid, high = np.quantile(way["times_the_dnn"][name], [0.25, 0.5, 0.75])
-            line += [f"{way['trained_per_second'][name]:,.0f}", f"{mid:.2f} × ({low:.2f} to {high:.2f})"]
-        lines.append(line)
+    for batch, of in found["steps"].items():
+        for name in of["one_thread"]["trained_per_second"]:
+            line = [f"{int(batch):,}", name]
+            for way in (of["one_thread"], of["by_the_clock"]):
+                low, mid, high = np.quantile(way["times_the_dnn"][name], [0.25, 0.5, 0.75])
+                line += [f"{way['trained_per_second'][name]:,.0f}", f"{mid:.2f} × ({low:.2f} to {high:.2f})"]
+            lines.append(line)
     sizes = (
         f"{found['sessions']:,} sessions, {found['nodes']:,} nodes, {found['graphs_per_second']:,.0f} graphs a second"
     )
     clock = f"by the clock, {found['threads']} threads"
-    heads = ("model", "sessions a second, one thread's processor time", "÷ the DNN's", clock, "÷ the DNN's")
+    heads = (
+        "rows of a step",
+        "model",
+        "sessions a second, one thread's processor time",
+        "÷ the DNN's",
+        clock,
+        "÷ the DNN's",
+    )
     return f"{sizes}.\n\n{markdown(heads, lines)}"
 
 

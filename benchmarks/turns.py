@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from threading import Semaphore
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 Job = Callable[[Callable[[object], None]], object]
 """Calls what it is given at the end of each of its pieces."""
 
-MANY = 1_000_000
-"""Turns."""
-
 
 class Took(NamedTuple):
-    """Seconds of a piece: of the processor, in the job's own thread, and by the clock."""
+    """Seconds of a piece: of the processor, in the job's main thread, and by the clock."""
 
     processor: float
     clock: float
@@ -25,34 +22,62 @@ class Took(NamedTuple):
 def in_turns(jobs: Mapping[str, Job]) -> dict[str, list[Took]]:
     """What every piece of every job took: the first of each job, then the second of each, and so on.
 
-    A job runs on a thread of its own; what it gives to others counts by the clock alone. All have as many pieces.
-    """
-    gates = [Semaphore(0) for _ in jobs]
-    found: dict[str, list[Took]] = {name: [] for name in jobs}
+    A job is a process of its own, a copy of this one: threads of several jobs in one process would wait for work on the
+    same cores. This process must not have computed on several threads before. All have as many pieces.
 
-    def run(k: int, name: str, job: Job) -> None:
-        after = gates[(k + 1) % len(gates)]
-        gates[k].acquire()
+    Raises:
+        RuntimeError: a job failed; the others have ended, with what they had done by then.
+    """
+    fork = get_context("fork")
+    ends: dict[str, Connection] = {}
+    processes = []
+    for name, job in jobs.items():
+        ends[name], other = fork.Pipe()
+        processes.append(fork.Process(target=_run, args=(job, other), daemon=True))
+        processes[-1].start()
+        other.close()
+    found: dict[str, list[Took]] = {name: [] for name in jobs}
+    waiting = list(jobs)
+    try:
+        while waiting:
+            for name in tuple(waiting):
+                ends[name].send(None)
+                took = _answer(name, ends[name])
+                if took is None:
+                    waiting.remove(name)
+                else:
+                    found[name].append(took)
+    finally:
+        for process in processes:
+            process.terminate()
+            process.join()
+    return found
+
+
+def _answer(name: str, end: Connection) -> Took | None:
+    try:
+        given = end.recv()
+    except EOFError:
+        raise RuntimeError(f"the job {name!r} ended without a word") from None
+    if isinstance(given, str):
+        raise RuntimeError(f"the job {name!r} failed: {given}")
+    return given  # type: ignore[no-any-return]
+
+
+def _run(job: Job, pipe: Connection) -> None:
+    """In the job's own process: a piece whenever it is asked for one, None after the last."""
+    pipe.recv()
+    started = time.thread_time(), time.perf_counter()
+
+    def end(_: object) -> None:
+        nonlocal started
+        pipe.send(Took(time.thread_time() - started[0], time.perf_counter() - started[1]))
+        pipe.recv()
         started = time.thread_time(), time.perf_counter()
 
-        def end(_: object) -> None:
-            nonlocal started
-            found[name].append(Took(time.thread_time() - started[0], time.perf_counter() - started[1]))
-            after.release()
-            gates[k].acquire()
-            started = time.thread_time(), time.perf_counter()
-
-        try:
-            job(end)
-        except BaseException:
-            for gate in gates:  # nobody waits for a turn that will not come
-                gate.release(MANY)
-            raise
-        after.release()
-
-    with ThreadPoolExecutor(len(gates)) as pool:
-        running = [pool.submit(run, k, name, job) for k, (name, job) in enumerate(jobs.items())]
-        gates[0].release()
-    for each in running:
-        each.result()
-    return found
+    try:
+        job(end)
+    except BaseException as error:
+        pipe.send(f"{type(error).__name__}: {error}")
+        raise
+    pipe.send(None)

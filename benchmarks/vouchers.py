@@ -20,7 +20,8 @@ from shadowprice.graphs.voucher_graphs import build_graphs
 from shadowprice.responses import make
 from shadowprice.responses.training import TrainingConfig
 
-BATCH = 1024
+BATCHES = (256, 1024)
+"""Rows of a step: what all models of vouchers are trained with here, and the paper's."""
 EPOCHS = 12
 """Each is set against the DNN's beside it: from one minute to another the same work takes half as long again, and
 longer where it waits for memory."""
@@ -51,11 +52,11 @@ def run(cells: Cells, *, quick: bool = False) -> dict[str, Any]:
     print(f"graphs of {sessions:,} sessions, {log.graphs.row.size:,} nodes: {built:,.0f} sessions a second")
     frame = log.requests()
 
-    def epochs(threads: int) -> dict[str, Any]:
+    def epochs(threads: int, batch: int) -> dict[str, Any]:
         """Of every model, (epochs, 2): see :class:`~benchmarks.turns.Took`."""
 
         def job(name: str, given: dict[str, Any]) -> Job:
-            training = TrainingConfig(epochs=EPOCHS + 1, patience=EPOCHS, batch_rows=BATCH, learning_rate=1e-3)
+            training = TrainingConfig(epochs=EPOCHS + 1, patience=EPOCHS, batch_rows=batch, learning_rate=1e-3)
 
             def fit(end: Callable[[object], None]) -> None:
                 torch.set_num_threads(threads)
@@ -67,25 +68,27 @@ def run(cells: Cells, *, quick: bool = False) -> dict[str, Any]:
             label: job(name, {"sessions": log, **options} if name != "dnn_offer" else options)
             for label, (name, options) in MODELS.items()
         }
-        took = cells.of(f"epochs in turn on {threads}", lambda: in_turns(jobs))
+        took = cells.of(f"epochs in turn on {threads}, steps of {batch}", lambda: in_turns(jobs))
         # What is done once is in the first.
         return {label: np.asarray(each[1:]) for label, each in took.items()}
 
     threads = os.cpu_count() or 1
-    one, all_threads = epochs(1), epochs(threads)
-    plain = min((one["DNN"][:, 1], all_threads["DNN"][:, 1]), key=np.median)
-    found = {}
-    for way, took, dnn in (
-        ("one_thread", {label: each[:, 0] for label, each in one.items()}, one["DNN"][:, 0]),
-        ("by_the_clock", {**{label: each[:, 1] for label, each in all_threads.items()}, "DNN": plain}, plain),
-    ):
-        trained = {label: 0.85 * sessions / float(np.median(each)) for label, each in took.items()}
-        times = {label: np.divide(each, dnn).tolist() for label, each in took.items()}
-        for label, speed in trained.items():
-            low, mid, high = np.quantile(times[label], [0.25, 0.5, 0.75])
-            print(
-                f"{way:12} {label:26} {speed:9,.0f} sessions a second, {mid:4.2f} × the DNN's, {low:.2f} to {high:.2f}"
-            )
-        found[way] = {"trained_per_second": trained, "times_the_dnn": times}
-    sizes = {"sessions": sessions, "nodes": int(log.graphs.row.size), "batch": BATCH, "threads": threads}
-    return {**sizes, "graphs_per_second": built, **found}
+    found: dict[str, dict[str, Any]] = {}
+    for batch in BATCHES:
+        one, all_threads = epochs(1, batch), epochs(threads, batch)
+        plain = min((one["DNN"][:, 1], all_threads["DNN"][:, 1]), key=np.median)
+        for way, took, dnn in (
+            ("one_thread", {label: each[:, 0] for label, each in one.items()}, one["DNN"][:, 0]),
+            ("by_the_clock", {**{label: each[:, 1] for label, each in all_threads.items()}, "DNN": plain}, plain),
+        ):
+            trained = {label: 0.85 * sessions / float(np.median(each)) for label, each in took.items()}
+            times = {label: np.divide(each, dnn).tolist() for label, each in took.items()}
+            for label, speed in trained.items():
+                low, mid, high = np.quantile(times[label], [0.25, 0.5, 0.75])
+                print(
+                    f"{batch:5} {way:12} {label:26} {speed:9,.0f} sessions a second, "
+                    f"{mid:4.2f} × the DNN's, {low:.2f} to {high:.2f}"
+                )
+            found.setdefault(str(batch), {})[way] = {"trained_per_second": trained, "times_the_dnn": times}
+    sizes = {"sessions": sessions, "nodes": int(log.graphs.row.size), "threads": threads}
+    return {**sizes, "graphs_per_second": built, "steps": found}

@@ -160,7 +160,7 @@ class VoucherGraphEncoder(nn.Module):
         self.out = nn.Linear(2 * width * len(GROUPS), outputs)
         # In the compiled pass's order. To walk through the modules takes as long as all else before the first graph.
         layers = [each for pair in zip(self.convolutions, self.pools, strict=True) for each in pair]
-        self._weights = [each for module in (*layers, self.out) for each in module.parameters()]
+        self.weights = [each for module in (*layers, self.out) for each in module.parameters()]
 
     def forward(self, x: Tensor | Nodes, batch: GraphBatch) -> Tensor:
         """(B, outputs) of nodes as they are or features (N, F). O(N · width²)."""
@@ -201,5 +201,5 @@ class VoucherGraphEncoder(nn.Module):
 
     def _pass(self, nodes: Nodes, batch: GraphBatch, *, split: bool) -> tuple[Tensor, Tensor]:
         pieces = [each.values for each in nodes.learned]
-        found: tuple[Tensor, Tensor] = _Pass.apply(nodes, batch, self.pools[0].ratio, split, *pieces, *self._weights)  # type: ignore[no-untyped-call]
+        found: tuple[Tensor, Tensor] = _Pass.apply(nodes, batch, self.pools[0].ratio, split, *pieces, *self.weights)  # type: ignore[no-untyped-call]
         return found

@@ -30,7 +30,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.graphs.sessions import SessionLog, nanoseconds
 from shadowprice.responses.dmbgn_history import Encoded, Histories
 from shadowprice.responses.dmbgn_lists import distinct
-from shadowprice.responses.dmbgn_network import DmbgnNetwork, NodeInputs
+from shadowprice.responses.dmbgn_network import DmbgnNetwork, NodeInputs, Recalled
 from shadowprice.responses.flat import FlatAdamW
 from shadowprice.responses.minibatch import TabularRows, fit_module, weighted_mean
 from shadowprice.responses.sessions import (
@@ -184,12 +184,12 @@ class DmbgnModel(SessionModel):
             del step
             anew = memo is None or random.random() < self.fine_tuning
             if memo is None or anew:
-                histories = network.histories(rows)
+                recalled = network.recall(rows)
+                read, auxiliary = recalled.read, recalled.auxiliary
                 if memo is not None:
-                    memo.keep(rows, histories)
+                    memo.keep(rows, recalled)
             else:
-                histories = memo.recall(rows)
-            read, auxiliary = network.read(histories)
+                read, auxiliary = network.read(memo.recall(rows))
             found = loglosses(network.decide(rows, rows.level, read), rows)
             if anew and self.alpha:
                 found = found + self.alpha * auxiliary
@@ -199,8 +199,8 @@ class DmbgnModel(SessionModel):
             return in_parts(part, rows)
 
         def part(rows: SessionRows) -> Tensor:
-            histories = memo.recall(rows) if frozen and memo is not None else network.histories(rows)
-            return logloss(network.decide(rows, rows.level, network.read(histories)[0]), rows)
+            read = network.read(memo.recall(rows))[0] if frozen and memo is not None else network.recall(rows).read
+            return logloss(network.decide(rows, rows.level, read), rows)
 
         fixed = set(network.graph_parameters()) if frozen else set()
         parameters = [each for each in network.parameters() if each not in fixed]
@@ -247,11 +247,10 @@ class _Memo:
                 found = network.target(part.session.numpy(), part.level.numpy())
                 self._put(self.sessions + part.position.numpy(), found)
 
-    def keep(self, rows: SessionRows, histories: Histories) -> None:
+    def keep(self, rows: SessionRows, recalled: Recalled) -> None:
         """Take over what a step has computed."""
-        past = np.empty(histories.sessions, dtype=np.int64)
-        past[histories.session] = self.place[histories.past.session]
-        self._put(np.concatenate([past, self.sessions + rows.position.numpy()]), histories.encoded)
+        session, encoded = recalled.graphs()
+        self._put(np.concatenate([self.place[session], self.sessions + rows.position.numpy()]), encoded)
 
     def recall(self, rows: SessionRows) -> Histories:
         """What :meth:`keep` kept, without gradient."""

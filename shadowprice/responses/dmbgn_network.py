@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,15 @@ from torch import Tensor, nn
 
 from shadowprice.encoders.item_embedding import SIDE, ItemEmbedding
 from shadowprice.encoders.item_embedding import WIDTH as ITEM_WIDTH
+from shadowprice.encoders.kernel.compiled import IS_COMPILED
+from shadowprice.encoders.kernel.lists import Logged
+from shadowprice.encoders.kernel.steps import StepPass, Steps
 from shadowprice.encoders.voucher_graph import WIDTH, VoucherGraphEncoder
 from shadowprice.encoders.voucher_nodes import Learned, Nodes
 from shadowprice.graphs.sessions import SessionLog
-from shadowprice.graphs.voucher_graphs import GraphBatch, VoucherGraphs
+from shadowprice.graphs.voucher_graphs import BEFORE_GROUPS, GROUPS, GraphBatch, VoucherGraphs
 from shadowprice.responses.dmbgn_history import Encoded, Histories, read_histories
-from shadowprice.responses.dmbgn_lists import distinct, list_step
+from shadowprice.responses.dmbgn_lists import distinct, list_plain
 from shadowprice.responses.sessions import (
     Index,
     Past,
@@ -83,6 +86,27 @@ class Memory(NamedTuple):
     encoded: Encoded
 
 
+class Recalled(NamedTuple):
+    """What n rows read (n, width), and mean_r −log s_r of each; to be asked for, the positions (S,) in the log of the
+    sessions in their past, and what the graphs of those and then of the rows gave."""
+
+    read: Tensor
+    auxiliary: Tensor
+    graphs: Callable[[], tuple[Index, Encoded]]
+
+
+class _Step(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, step: StepPass, *learned: Tensor) -> tuple[Tensor, Tensor]:
+        del learned
+        ctx.step = step
+        return step.forth()
+
+    @staticmethod
+    def backward(ctx: Any, *gradient: Tensor) -> tuple[Tensor | None, ...]:
+        return None, *ctx.step.back(*gradient)
+
+
 class DmbgnNetwork(SessionNetwork):
     """The network of :mod:`shadowprice.responses.dmbgn`, whose docstring has its equations."""
 
@@ -114,6 +138,24 @@ class DmbgnNetwork(SessionNetwork):
         self.base: Tensor
         self.register_buffer("base", torch.zeros(above + vouchers + 1, NODE), persistent=False)
         self.base[:above, -1] = nodes.prices.repeat(categories + 1)
+        own = nodes.vouchers
+        log = Logged(
+            nodes.graphs.start,
+            own.of_session,
+            own.of_level,
+            own.session_terms,
+            own.level_terms,
+            nodes.items,
+            nodes.kind,
+            nodes.side,
+            above,
+            nodes.prices.shape[0],
+            nodes.graphs.nearest,
+        )
+        groups = BEFORE_GROUPS if before_only else len(GROUPS)
+        self._steps = Steps(log, groups=groups, ratio=ratio, average=average)
+        unit = self.attention.unit.parameters()
+        self._learned = (self.category.weight, self.voucher.weight, *self.graph.weights, *unit)
         nn.init.normal_(self.voucher.weight, std=1.0)
         nn.init.normal_(self.category.weight, std=0.3)
         with torch.no_grad():
@@ -123,15 +165,16 @@ class DmbgnNetwork(SessionNetwork):
         """What pre-training learns: vouchers, categories and the graph network."""
         return [*self.voucher.parameters(), *self.category.parameters(), *self.graph.parameters()]
 
-    def histories(self, rows: SessionRows) -> Histories:
-        """Embeddings of the rows' past sessions, those of several rows computed once, and of the rows themselves."""
-        past, place, session, batch = list_step(
-            self.nodes.graphs, rows.past, rows.session, before_only=self.before_only
-        )
-        own, level = self.nodes.vouchers, rows.level.numpy()
+    def recall(self, rows: SessionRows) -> Recalled:
+        """What rows read of their histories; embeddings of what several rows have in their past are computed once."""
+        if IS_COMPILED:
+            return self._recall_compiled(rows)
+        graphs, own, level = self.nodes.graphs, self.nodes.vouchers, rows.level.numpy()
+        past, place, session, batch = list_plain(graphs, rows.past, rows.session, before_only=self.before_only)
         code = np.concatenate([own.of_session[session], own.of_level[level]])
         terms = np.concatenate([own.session_terms[session], own.level_terms[level]])
-        return Histories(past, place, self._encode(batch, code, terms))
+        encoded = self._encode(batch, code, terms)
+        return Recalled(*self.read(Histories(past, place, encoded)), lambda: (session, encoded))
 
     def remember(self, rows: SessionRows) -> Memory:
         """Embeddings of the past sessions; those of several rows are computed once."""
@@ -180,6 +223,18 @@ class DmbgnNetwork(SessionNetwork):
     def start(self, share: NDArray[np.float64]) -> None:
         """Start at the overall mean."""
         start_intercept(self.head[-1], share)
+
+    def _recall_compiled(self, rows: SessionRows) -> Recalled:
+        """:meth:`recall` in one pass there and one back."""
+        learned = [each.detach() for each in self._learned]
+        step = StepPass(self._steps, rows.past, rows.session, rows.level, self.base, learned)
+        read, auxiliary = _Step.apply(step, *self._learned)  # type: ignore[no-untyped-call]
+
+        def graphs() -> tuple[Index, Encoded]:
+            listed = step.listed()
+            return listed["session"], Encoded(step.behaviour, self.voucher.weight, listed["code"])
+
+        return Recalled(read, auxiliary, graphs)
 
     def _past(self, session: Index) -> GraphBatch:
         graphs = self.nodes.graphs

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 from torch._utils import _unflatten_dense_tensors
 
+from shadowprice.errors import InvalidInput
 from shadowprice.extension import load_extension
 
-VERSION = 3
+VERSION = 4
 """Of the structures of graphs.c, histories.c and lists.c; graphs.c has it in the name of a function."""
 
 Pointer = ctypes.c_void_p
@@ -47,7 +48,9 @@ IS_COMPILED = LIBRARY is not None and os.environ.get("SHADOWPRICE_KERNEL") != "n
 
 
 def checked(status: int) -> None:
-    """Raise where a pass had no memory."""
+    """Raise where a pass had no memory, or would have read of a target what came after its collection."""
+    if status == -2:
+        raise InvalidInput("holds behaviour after the collection, which is not known then", field="target")
     if status:
         raise MemoryError("a pass over voucher graphs")
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from shadowprice.encoders.kernel.compiled import INSTRUCTIONS, LIBRARY, TEAM, Pointer, checked, zeros_like
 from shadowprice.encoders.voucher_nodes import Nodes
-from shadowprice.graphs.voucher_graphs import GraphBatch
+from shadowprice.graphs.voucher_graphs import GraphBatch, TargetBatch
 
 WIDTH = 16
 """Numbers of a node after a convolution; the constant of the same name in graphs.c."""
@@ -27,9 +27,11 @@ class _Learned(ctypes.Structure):
     _fields_ = (("values", Pointer), *[(name, ctypes.c_int64) for name in ("rows", "width", "first", "times")])
 
 
-class _Graphs(ctypes.Structure):
+class Graphs(ctypes.Structure):
+    """The structure of the same name in graphs.c."""
+
     _fields_ = (
-        *[(name, ctypes.c_int64) for name in ("graphs", "members", "inputs", "codes", "nearest", "longest")],
+        *[(name, ctypes.c_int64) for name in ("graphs", "members", "inputs", "codes", "nearest", "longest", "targets")],
         ("ratio", ctypes.c_double),
         ("team", Pointer),
         ("threads", ctypes.c_int64),
@@ -42,7 +44,9 @@ class _Graphs(ctypes.Structure):
     )
 
 
-class _Gradients(ctypes.Structure):
+class GraphGradients(ctypes.Structure):
+    """``gradients`` in graphs.c."""
+
     _fields_ = (
         *[(name, Pointer) for name in ("whole", "before", "out", "out_bias")],
         ("learned", Pointer * LEARNED),
@@ -75,12 +79,13 @@ class GraphPass:
         at, left_at, stays_at = room.data_ptr(), left.data_ptr(), self.stays.data_ptr()
         second = at + count * WIDTH * size
         gates = second + count * WIDTH * size
-        self.at = _Graphs(
+        self.at = Graphs(
             graphs,
             batch.size,
             *table.shape[::-1],
             batch.nearest,
             int(batch.length.max(initial=0)),
+            batch.size if isinstance(batch, TargetBatch) else 0,
             ratio,
             TEAM,
             torch.get_num_threads(),
@@ -91,7 +96,7 @@ class GraphPass:
                 (values.data_ptr(), *values.shape, part.first, part.times)
                 for values, part in zip(learned, nodes.learned, strict=True)
             ),
-            *_layers(weights),
+            *layers([each.data_ptr() for each in weights]),
             (at, second),
             (gates, gates + count * size),
             (stays_at, stays_at + count),
@@ -115,17 +120,16 @@ class GraphPass:
         asked = [None if each is None else each.contiguous() for each in (whole, before)]
         found = zeros_like(self.tensors)
         learned, weights = found[:-10], found[-10:]
-        out = _Gradients(
+        out = GraphGradients(
             *[None if each is None else each.data_ptr() for each in asked],
             *[each.data_ptr() for each in weights[8:]],
             tuple(each.data_ptr() for each in learned),
-            *_layers(weights),
+            *layers([each.data_ptr() for each in weights]),
         )
         checked(LIBRARY.graphs_back(ctypes.byref(self.at), ctypes.byref(out), self.is_double, INSTRUCTIONS))
         return found
 
 
-def _layers(weights: Sequence[Tensor]) -> list[tuple[int, int]]:
-    """Addresses of rel, bias, root and select, of both layers each."""
-    to = [each.data_ptr() for each in weights[:8]]
-    return list(zip(to[:4], to[4:], strict=True))
+def layers(weights: Sequence[int]) -> list[tuple[int, int]]:
+    """rel, bias, root and select of both layers each, from the addresses of a :class:`GraphPass`'s weights."""
+    return list(zip(weights[:4], weights[4:8], strict=True))

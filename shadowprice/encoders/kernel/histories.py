@@ -23,7 +23,9 @@ _GIVEN = ("row", "slot", "session", "code")
 _TENSORS = ("own", "offer", "weight", "bias", "slope", "last", "shift")
 
 
-class _Histories(ctypes.Structure):
+class Histories(ctypes.Structure):
+    """The structure of the same name in histories.c."""
+
     _fields_ = (
         *[(name, ctypes.c_int64) for name in ("rows", "sessions", "pairs", "most", "codes", "average")],
         ("team", Pointer),
@@ -33,7 +35,9 @@ class _Histories(ctypes.Structure):
     )
 
 
-class _Gradients(ctypes.Structure):
+class HistoryGradients(ctypes.Structure):
+    """``history_gradients`` in histories.c."""
+
     _fields_ = tuple((name, Pointer) for name in ("read", "auxiliary", *_TENSORS))
 
 
@@ -77,7 +81,7 @@ class HistoryPass:
         self.kept = own.new_empty(pairs * (0 if given.average else UNITS) + pairs + given.sessions)
         size = self.kept.element_size()
         weights = self.kept.data_ptr() + (pairs * UNITS * size if not given.average else 0)
-        self.at = _Histories(
+        self.at = Histories(
             given.rows,
             given.sessions,
             pairs,
@@ -107,6 +111,6 @@ class HistoryPass:
         """Gradients of the tensors from those of both results, contiguous."""
         assert LIBRARY is not None
         found = zeros_like(self.held[1])
-        out = _Gradients(*[each.data_ptr() for each in (read, auxiliary, *found)])
+        out = HistoryGradients(*[each.data_ptr() for each in (read, auxiliary, *found)])
         checked(LIBRARY.histories_back(ctypes.byref(self.at), ctypes.byref(out), self.is_double, INSTRUCTIONS))
         return found
