@@ -80,7 +80,7 @@ class _Recall(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradient: Tensor) -> tuple[Tensor | None, ...]:
-        return None, *ctx.computed.back(gradient[0].contiguous(), gradient[1].contiguous())
+        return None, *ctx.computed.back(*gradient)
 
 
 def read_histories(histories: Histories, attention: TargetAttention) -> tuple[Tensor, Tensor]:

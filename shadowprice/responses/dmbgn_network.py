@@ -139,6 +139,8 @@ class DmbgnNetwork(SessionNetwork):
         self.register_buffer("base", torch.zeros(above + vouchers + 1, NODE), persistent=False)
         self.base[:above, -1] = nodes.prices.repeat(categories + 1)
         own = nodes.vouchers
+        self.terms: Tensor
+        self.register_buffer("terms", torch.from_numpy(own.level_terms.copy()), persistent=False)
         log = Logged(
             nodes.graphs.start,
             own.of_session,
@@ -215,8 +217,7 @@ class DmbgnNetwork(SessionNetwork):
 
     def decide(self, rows: SessionRows, level: Tensor, read: Tensor) -> Tensor:
         """(n,) logits from what the graphs gave."""
-        terms = torch.from_numpy(self.nodes.vouchers.level_terms[level.numpy()]).to(read.dtype)
-        columns = [self.features(rows.numeric, rows.category), read, terms]
+        columns = [self.features(rows.numeric, rows.category), read, self.terms.index_select(0, level)]
         found: Tensor = self.head(torch.cat(columns, dim=1)).squeeze(1)
         return found
 
@@ -226,8 +227,7 @@ class DmbgnNetwork(SessionNetwork):
 
     def _recall_compiled(self, rows: SessionRows) -> Recalled:
         """:meth:`recall` in one pass there and one back."""
-        learned = [each.detach() for each in self._learned]
-        step = StepPass(self._steps, rows.past, rows.session, rows.level, self.base, learned)
+        step = StepPass(self._steps, rows.past, rows.session, rows.level, self.base, self._learned)
         read, auxiliary = _Step.apply(step, *self._learned)  # type: ignore[no-untyped-call]
 
         def graphs() -> tuple[Index, Encoded]:

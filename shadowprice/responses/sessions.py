@@ -36,13 +36,29 @@ Index = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class SessionRows(TabularRows):
-    """Rows with the position of their session (n,), −1 for none, of their past ones (n, R), their own (n,), and the
-    code of their person (n,)."""
+    """Rows with ``where`` int64 (n, 3 + R): the properties side by side, so that a step takes them at once."""
 
-    session: Tensor
-    past: Tensor
-    position: Tensor
-    person: Tensor
+    where: Tensor
+
+    @property
+    def session(self) -> Tensor:
+        """(n,): position of the row's own session in the log, −1 for none."""
+        return self.where[:, 0]
+
+    @property
+    def position(self) -> Tensor:
+        """(n,): which row it is."""
+        return self.where[:, 1]
+
+    @property
+    def person(self) -> Tensor:
+        """(n,): code of its person."""
+        return self.where[:, 2]
+
+    @property
+    def past(self) -> Tensor:
+        """(n, R): positions of past sessions, −1 for none."""
+        return self.where[:, 3:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,16 +297,14 @@ class SessionModel(TabularNetwork):
         place, at = log.locate(frame)
         past = log.history(frame["account_id"], at, self.history, place if self.other_campaigns else None)
         check_history(log, frame["account_id"], at, past)
+        person = pd.factorize(frame["account_id"])[0]
         return SessionRows(
             numeric=rows.numeric,
             category=rows.category,
             level=rows.level,
             response=rows.response,
             weight=rows.weight,
-            session=torch.from_numpy(place),
-            past=torch.from_numpy(past),
-            position=torch.arange(len(frame)),
-            person=torch.from_numpy(pd.factorize(frame["account_id"])[0].astype(np.int64)),
+            where=torch.from_numpy(np.column_stack([place, np.arange(len(frame)), person, past])),
         )
 
 

@@ -65,10 +65,7 @@ def rows_of(share: float) -> SessionRows:
         level=level,
         response=torch.zeros(50),
         weight=torch.ones(50),
-        session=torch.from_numpy(session),
-        past=torch.from_numpy(past),
-        position=torch.arange(50),
-        person=torch.arange(50),
+        where=torch.from_numpy(np.column_stack([session, np.arange(50), np.arange(50), past])),
     )
 
 
@@ -119,8 +116,7 @@ def test_a_step_and_its_gradient_are_those_without_the_compiled_passes(
 def test_a_step_lists_every_session_once_and_of_the_rows_what_came_before(built: Callable[[CDLL | None], None]) -> None:
     built(compiled.LIBRARY)
     ours, rows = network(), rows_of(0.5)
-    learned = [each.detach() for each in ours._learned]
-    listed = StepPass(ours._steps, rows.past, rows.session, rows.level, ours.base, learned).listed()
+    listed = StepPass(ours._steps, rows.past, rows.session, rows.level, ours.base, ours._learned).listed()
     history = Past.of(rows.past)
     for name in ("row", "slot"):
         np.testing.assert_array_equal(listed[name], getattr(history, name))
@@ -140,8 +136,7 @@ def test_a_step_lists_every_session_once_and_of_the_rows_what_came_before(built:
 def test_a_pass_over_what_came_after_a_target_is_refused(built: Callable[[CDLL | None], None]) -> None:
     built(compiled.LIBRARY)
     ours, rows = network(), rows_of(0.5)
-    learned = [each.detach() for each in ours._learned]
-    leaks = StepPass(ours._steps, rows.past, rows.session, rows.level, ours.base, learned)
+    leaks = StepPass(ours._steps, rows.past, rows.session, rows.level, ours.base, ours._learned)
     leaks.listed()["graph_slot"][-1] += BEFORE_GROUPS  # planted: the last row's own graph
     with pytest.raises(InvalidInput, match="target: holds behaviour after the collection"):
         leaks.forth()
@@ -150,7 +145,7 @@ def test_a_pass_over_what_came_after_a_target_is_refused(built: Callable[[CDLL |
 def test_rows_without_any_graph_read_the_last_bias(built: Callable[[CDLL | None], None]) -> None:
     built(compiled.LIBRARY)
     ours, rows = network(), rows_of(0.0)
-    recalled = ours.recall(replace(rows, session=torch.full((50,), -1)))
+    recalled = ours.recall(replace(rows, where=torch.full((50, 9), -1)))
     assert torch.equal(recalled.read[:, 32:48], ours.graph.out.bias.expand(50, -1))
     (gradient,) = torch.autograd.grad(recalled.read.sum(), [ours.graph.out.bias])
     assert torch.equal(gradient, torch.full((16,), 50.0))

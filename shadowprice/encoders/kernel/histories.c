@@ -38,8 +38,10 @@ struct histories {
 };
 
 struct history_gradients {
+    int64_t stride;              /* numbers from one row of `read` to the next */
     const void *read, *auxiliary;
-    void *own, *offer, *weight, *bias, *slope, *last, *shift; /* zeros; added to */
+    void *own;                   /* written */
+    void *offer, *weight, *bias, *slope, *last, *shift; /* zeros; added to */
 };
 
 #define TEXT "recall.h"

@@ -38,7 +38,7 @@ class Histories(ctypes.Structure):
 class HistoryGradients(ctypes.Structure):
     """``history_gradients`` in histories.c."""
 
-    _fields_ = tuple((name, Pointer) for name in ("read", "auxiliary", *_TENSORS))
+    _fields_ = (("stride", ctypes.c_int64), *[(name, Pointer) for name in ("read", "auxiliary", *_TENSORS)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,9 +108,15 @@ class HistoryPass:
         return read, auxiliary
 
     def back(self, read: Tensor, auxiliary: Tensor) -> list[Tensor]:
-        """Gradients of the tensors from those of both results, contiguous."""
+        """Gradients of the tensors from those of both results."""
         assert LIBRARY is not None
+        read, auxiliary = by_rows(read), auxiliary.contiguous()
         found = zeros_like(self.held[1])
-        out = HistoryGradients(*[each.data_ptr() for each in (read, auxiliary, *found)])
+        out = HistoryGradients(read.stride(0), *[each.data_ptr() for each in (read, auxiliary, *found)])
         checked(LIBRARY.histories_back(ctypes.byref(self.at), ctypes.byref(out), self.is_double, INSTRUCTIONS))
         return found
+
+
+def by_rows(x: Tensor) -> Tensor:
+    """(n, m) whose rows are contiguous, however far apart: columns of a wider tensor as they are."""
+    return x if x.stride(1) == 1 else x.contiguous()

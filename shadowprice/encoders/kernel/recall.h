@@ -219,7 +219,7 @@ TARGET static void NAME(regret_rows)(void *at, int part)
     const struct NAME(unit) *const unit = shared->unit;
     const VEC *const keys = shared->keys;
     VEC *const products = shared->products, *const told = shared->pair_told;
-    const int64_t width = 2 * BOTH + g->most + 3, from = g->rows * part / PARTS, to = g->rows * (part + 1) / PARTS;
+    const int64_t from = g->rows * part / PARTS, to = g->rows * (part + 1) / PARTS;
     VEC *const queries = shared->queries + 2 * from, *const dasked = shared->row_told + BLOCKS * from;
     struct NAME(sums) sums;
     NAME(sums_of)(g, shared->sums + part * shared->size, &sums);
@@ -232,7 +232,7 @@ TARGET static void NAME(regret_rows)(void *at, int part)
     const int64_t start = NAME(pairs_before)(g, from);
     int64_t p = start, asking = 0;
     for (int64_t row = from; row < to; row++) {
-        const REAL *const read = (const REAL *)out->read + row * width, *const score = read + 2 * BOTH;
+        const REAL *const read = (const REAL *)out->read + row * out->stride, *const score = read + 2 * BOTH;
         const REAL *const three = score + g->most, aux = ((const REAL *)out->auxiliary)[row];
         const VEC *const dconcerned = (const VEC *)read;
         VEC query[2], dquery[2];
@@ -293,7 +293,7 @@ TARGET static void NAME(regret_rows)(void *at, int part)
             NAME(apply_back)(unit->rows[0], (const REAL *)asked, dquery);
             asking++;
         }
-        ((VEC *)out->own)[g->sessions + row] += dquery[0];
+        ((VEC *)out->own)[g->sessions + row] = dquery[0];
         sums.offer[g->code[g->sessions + row]] += dquery[1];
     }
     if (!g->average) {
@@ -337,7 +337,7 @@ TARGET static int NAME(regret)(const struct histories *g, const struct history_g
             const REAL dscore = ((const REAL *)sums.scores)[s];
             if (!g->average)
                 NAME(apply_back)(unit->rows[1], (const REAL *)(sums.heard + BLOCKS * s), dkey);
-            ((VEC *)out->own)[s] += dkey[0] + dscore * key[1];
+            ((VEC *)out->own)[s] = dkey[0] + dscore * key[1];
             sums.offer[g->code[s]] += dkey[1] + dscore * key[0];
         }
         for (int64_t code = 0; code < g->codes; code++)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from shadowprice.encoders.kernel.compiled import INSTRUCTIONS, LIBRARY, TEAM, checked, zeros_like
 from shadowprice.encoders.kernel.graphs import WIDTH, GraphGradients, Graphs, layers
-from shadowprice.encoders.kernel.histories import HALF, UNITS, Histories, HistoryGradients
+from shadowprice.encoders.kernel.histories import HALF, UNITS, Histories, HistoryGradients, by_rows
 from shadowprice.encoders.kernel.lists import LISTED, OF_LOG, OF_NODES, Lists, Logged
 from shadowprice.graphs.voucher_graphs import BEFORE_GROUPS, GROUPS, Index
 
@@ -79,8 +79,8 @@ class StepPass:
         past, target: positions (n, R) in the log of past sessions and (n,) of the rows' own, −1 for none.
         level: (n,): the rows' offers.
         base: (codes, 18): the table that nodes start from, zeros where it is learned.
-        learned: contiguous and of one type, float32 or float64: categories (C, 1), vouchers (T, 16), the weights of
-            :class:`~shadowprice.encoders.kernel.graphs.GraphPass` and of the attention of
+        learned: leaves, contiguous and of one type, float32 or float64: categories (C, 1), vouchers (T, 16), the
+            weights of :class:`~shadowprice.encoders.kernel.graphs.GraphPass` and of the attention of
             :class:`~shadowprice.encoders.kernel.histories.HistoryPass`.
 
     Of its own session a row sees what came before its collection; a pass over anything else is refused.
@@ -168,10 +168,12 @@ class StepPass:
     def back(self, read: Tensor, auxiliary: Tensor) -> list[Tensor]:
         """Gradients of what is learned from those of both results."""
         assert LIBRARY is not None
-        read, auxiliary = read.contiguous(), auxiliary.contiguous()
-        *found, behaviour = zeros_like([*self._learned, self.behaviour])
+        read, auxiliary = by_rows(read), auxiliary.contiguous()
+        found, behaviour = zeros_like(self._learned), torch.empty_like(self.behaviour)
         to, asked = [each.data_ptr() for each in found], behaviour.data_ptr()
-        told = HistoryGradients(read.data_ptr(), auxiliary.data_ptr(), asked, to[VOUCHER], *to[ATTENTION])
+        told = HistoryGradients(
+            read.stride(0), read.data_ptr(), auxiliary.data_ptr(), asked, to[VOUCHER], *to[ATTENTION]
+        )
         checked(
             LIBRARY.histories_back(ctypes.byref(self._histories), ctypes.byref(told), self._is_double, INSTRUCTIONS)
         )
