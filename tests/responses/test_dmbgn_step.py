@@ -142,6 +142,18 @@ def test_a_pass_over_what_came_after_a_target_is_refused(built: Callable[[CDLL |
         leaks.forth()
 
 
+@pytest.mark.parametrize("column", [0, 3, 8, None])
+def test_rows_with_what_is_not_in_the_log_are_refused(column: int | None, built: Callable[[CDLL | None], None]) -> None:
+    built(compiled.LIBRARY)
+    ours, rows = network(), rows_of(0.5)
+    if column is None:
+        rows.level[7] = len(log().offered)
+    else:
+        rows.where[7, column] = log().graphs.sessions
+    with pytest.raises(InvalidInput, match="not in the log"):
+        ours.recall(rows)
+
+
 def test_rows_without_any_graph_read_the_last_bias(built: Callable[[CDLL | None], None]) -> None:
     built(compiled.LIBRARY)
     ours, rows = network(), rows_of(0.0)

@@ -48,9 +48,11 @@ IS_COMPILED = LIBRARY is not None and os.environ.get("SHADOWPRICE_KERNEL") != "n
 
 
 def checked(status: int) -> None:
-    """Raise where a pass had no memory, or would have read of a target what came after its collection."""
+    """Raise where a pass had no memory, or was asked for what is not in the log or what came after a collection."""
     if status == -2:
         raise InvalidInput("holds behaviour after the collection, which is not known then", field="target")
+    if status == -3:
+        raise InvalidInput("has a session or an offer that is not in the log", field="rows")
     if status:
         raise MemoryError("a pass over voucher graphs")
 

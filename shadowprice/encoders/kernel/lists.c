@@ -11,6 +11,7 @@
 
 struct lists {
     int64_t rows, most;
+    int64_t logged, offers;     /* sessions of the log, vouchers on offer */
     int64_t past_groups;        /* groups of a past session that are seen; of a row itself BEFORE */
     const int64_t *past;        /* (rows, most): positions in the log, negative for none */
     const int64_t *target;      /* (rows,): the same of the rows themselves */
@@ -64,12 +65,19 @@ static void vouchers_of(struct lists *s, const int64_t *at, int64_t n, int64_t m
     }
 }
 
-/* 0, or -1 where memory ran out. */
+/* 0, or -1 where memory ran out, -3 where a session or an offer is none of the log's. */
 int sessions_list(struct lists *s)
 {
     s->pairs = s->sessions = s->graphs = s->nodes = s->longest = 0;
-    for (int64_t i = 0; i < s->rows * s->most; i++)
+    int inside = 1;
+    for (int64_t i = 0; i < s->rows * s->most; i++) {
         s->pairs += s->past[i] >= 0;
+        inside &= s->past[i] < s->logged;
+    }
+    for (int64_t row = 0; row < s->rows; row++)
+        inside &= s->target[row] < s->logged && s->level[row] >= 0 && s->level[row] < s->offers;
+    if (!inside)
+        return -3;
     int bits = 1;
     while (((int64_t)1 << bits) < 2 * s->pairs)
         bits++;

@@ -20,7 +20,7 @@ class Lists(ctypes.Structure):
     """The structure of the same name in lists.c."""
 
     _fields_ = (
-        *[(name, ctypes.c_int64) for name in ("rows", "most", "past_groups")],
+        *[(name, ctypes.c_int64) for name in ("rows", "most", "logged", "offers", "past_groups")],
         *[(name, Pointer) for name in ("past", "target", "level", *OF_LOG)],
         ("above", ctypes.c_int64),
         *[(name, Pointer) for name in LISTED],

@@ -40,7 +40,8 @@ class Steps:
     def __init__(self, log: Logged, *, groups: int, ratio: float, average: bool) -> None:
         self.log = log
         self.average = average
-        self._lists = Lists(past_groups=groups, above=log.above, **_addresses(log, OF_LOG))
+        sizes = {"logged": log.of_session.size, "offers": log.of_level.size}
+        self._lists = Lists(past_groups=groups, above=log.above, **sizes, **_addresses(log, OF_LOG))
         fixed, kind, code = _addresses(log, OF_NODES).values()
         self._graphs = Graphs(nearest=log.nearest, ratio=ratio, fixed=fixed, kind=kind, code=code, pieces=2, team=TEAM)
         self._histories = Histories(average=average, team=TEAM)
@@ -83,7 +84,11 @@ class StepPass:
             weights of :class:`~shadowprice.encoders.kernel.graphs.GraphPass` and of the attention of
             :class:`~shadowprice.encoders.kernel.histories.HistoryPass`.
 
-    Of its own session a row sees what came before its collection; a pass over anything else is refused.
+    Of its own session a row sees what came before its collection.
+
+    Raises:
+        InvalidInput: a session or an offer is none of the log's, or a pass would read what came after.
+
     O(n · R + N · 16 · 34), N nodes.
     """
 
