@@ -13,7 +13,7 @@ import torch
 
 from shadowprice.datasets.vouchers import generate
 from shadowprice.encoders import voucher_graph
-from shadowprice.encoders.item_embedding import SIDE, embed_items
+from shadowprice.encoders.item_embedding import SIDE, ItemEmbedding, embed_items
 from shadowprice.encoders.kernel import compiled
 from shadowprice.encoders.kernel.steps import StepPass
 from shadowprice.errors import InvalidInput
@@ -30,19 +30,23 @@ def log() -> SessionLog:
     return SessionLog.build(generate(seed=3, sessions=300).tables)
 
 
+@cache
+def items() -> ItemEmbedding:
+    return embed_items(log(), int(nanoseconds(log().tables.behaviour["ts"]).max()) + 1)
+
+
 def network(*, average: bool = False, before_only: bool = False) -> DmbgnNetwork:
-    behaviour, inputs = log().tables.behaviour, fit_tabular(log().requests())
-    items = embed_items(log(), int(nanoseconds(behaviour["ts"]).max()) + 1)
+    """Untrained; vouchers at random."""
     random = np.random.default_rng(5)
     offers, sessions = len(log().offered), log().graphs.sessions
     terms = (random.normal(size=(n, 2)).astype(np.float32) for n in (sessions, offers))
     codes = (random.integers(0, offers + 1, n) for n in (sessions, offers))
     torch.manual_seed(0)
     return DmbgnNetwork(
-        inputs,
-        NodeInputs.of(log(), items, Vouchers(*codes, *terms)),
+        fit_tabular(log().requests()),
+        NodeInputs.of(log(), items(), Vouchers(*codes, *terms)),
         offers,
-        len(items.tokens["category"]),
+        len(items().tokens["category"]),
         embedding=4,
         hidden=(8,),
         history=6,
@@ -164,28 +168,13 @@ def test_rows_without_any_graph_read_the_last_bias(built: Callable[[CDLL | None]
 
 
 def test_nodes_start_from_their_own_row_of_the_behaviour_table() -> None:
-    behaviour, graphs = log().tables.behaviour, log().graphs
-    items = embed_items(log(), int(nanoseconds(behaviour["ts"]).max()) + 1)
-    nodes = NodeInputs.of(log(), items, Vouchers.of(log(), log().offered, [0.0, 0.0, 1.0, 1.0]))
-    assert len(nodes.items) == len(behaviour[["action", *SIDE]].drop_duplicates()) < len(behaviour)
-    assert nodes.items.ctypes.data % 64 == 0
-    inputs = fit_tabular(log().requests())
-    categories = items.tokens["category"]
-    network = DmbgnNetwork(
-        inputs,
-        nodes,
-        len(log().offered),
-        len(categories),
-        embedding=4,
-        hidden=(8,),
-        history=2,
-        average=False,
-        before_only=False,
-        ratio=0.9,
-    )
+    behaviour, graphs, ours = log().tables.behaviour, log().graphs, network()
+    assert len(ours.nodes.items) == len(behaviour[["action", *SIDE]].drop_duplicates()) < len(behaviour)
+    assert ours.nodes.items.ctypes.data % 64 == 0
+    categories = items().tokens["category"]
     session = np.array([4, 250, 17])
     batch, code, terms = graphs.past(session), np.array([1, 0, 2]), np.ones((3, 2), dtype=np.float32)
-    x = network._nodes(batch, code, terms).features(batch).detach().numpy()
+    x = ours._nodes(batch, code, terms).features(batch).detach().numpy()
     is_voucher = batch.row == VOUCHER
     member = np.repeat(batch.slot // len(GROUPS), batch.length)
     np.testing.assert_array_equal(batch.row, graphs.row[spans(batch.first, batch.length)])
@@ -193,11 +182,11 @@ def test_nodes_start_from_their_own_row_of_the_behaviour_table() -> None:
     known = 1 + np.array([categories.index(each) for each in rows["category"]])
     expected = np.column_stack(
         [
-            items.rows(rows),
-            network.category.weight.detach().numpy()[known, 0],
+            items().rows(rows),
+            ours.category.weight.detach().numpy()[known, 0],
             (rows["price_level"].to_numpy(dtype=float) - 4) / 2,
         ]
     )
     np.testing.assert_allclose(x[~is_voucher], expected, atol=1e-6)
-    voucher = network.voucher.weight.detach().numpy()[code[member[is_voucher]]]
+    voucher = ours.voucher.weight.detach().numpy()[code[member[is_voucher]]]
     np.testing.assert_allclose(x[is_voucher], np.column_stack([voucher, terms[member[is_voucher]]]), atol=1e-6)
