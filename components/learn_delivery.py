@@ -28,7 +28,7 @@ def learn_delivery(
         metrics: figures on the test split.
         workspace: folder with the campaign.
         recipe: esdpm, or another registered model of funds.
-        loss: esj, esj_mass, ziln or mse in place of the model's own; empty for that.
+        loss: esj, esj_mass, cragg, ziln or mse in place of the model's own; empty for that.
         epochs: at most; 0 leaves it to the model.
         seed: of initialisation.
         ray_job: ConfigMap with the RayJob to run the training in; empty trains in this container.

@@ -18,6 +18,8 @@ from pipelines.local import compile_all
 from shadowprice.errors import InvalidInput, Unavailable
 
 CRON_FIELDS = 6
+PAGE = 100
+"""Schedules asked for at a time; the API server gives at most 200."""
 
 
 def upload(host: str, pipeline: str, name: str) -> tuple[str, str]:
@@ -80,11 +82,7 @@ def _schedule(
     parameters: Mapping[str, Any],
 ) -> list[str]:
     owner = client.create_experiment(experiment).experiment_id
-    earlier = [
-        run.recurring_run_id
-        for run in client.list_recurring_runs(experiment_id=owner, page_size=100).recurring_runs or []
-        if run.display_name == name
-    ]
+    earlier = _schedules(client, owner, name)
     made: list[str] = []
     try:
         for cron in crons:
@@ -107,6 +105,18 @@ def _schedule(
     for identifier in earlier:
         client.delete_recurring_run(identifier)
     return made
+
+
+def _schedules(client: Client, experiment_id: str, name: str) -> list[str]:
+    """Of that name in an experiment: one that is missed would go on beside its successor."""
+    found: list[str] = []
+    token = ""
+    while True:
+        page = client.list_recurring_runs(experiment_id=experiment_id, page_size=PAGE, page_token=token)
+        found += [run.recurring_run_id for run in page.recurring_runs or [] if run.display_name == name]
+        token = page.next_page_token or ""
+        if not token:
+            return found
 
 
 @contextmanager

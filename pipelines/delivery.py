@@ -31,7 +31,7 @@ def delivery_pipeline(
         data: folder of the files, for data sets that read files.
         options: what the data set takes besides.
         recipe: esdpm, or another registered model of funds.
-        loss: esj, esj_mass, ziln or mse in place of the model's own.
+        loss: esj, esj_mass, cragg, ziln or mse in place of the model's own.
         epochs: at most; 0 leaves it to the model.
         seed: of the data where generated, and of initialisation.
         ray_job: ConfigMap with the RayJob that training and solve run in; empty runs them in the steps' containers.

@@ -58,7 +58,7 @@ class Backend:
                 return 200, made
             case "GET", ["recurringruns"]:
                 owner = query["experiment_id"][0]
-                return 200, {"recurringRuns": [r for r in self.recurring.values() if r["experiment_id"] == owner]}
+                return 200, _page([r for r in self.recurring.values() if r["experiment_id"] == owner], query)
             case "POST", ["recurringruns"]:
                 made = {**json.loads(body), "recurring_run_id": self.new_id()}
                 version = made["pipeline_version_reference"]["pipeline_version_id"]
@@ -84,6 +84,14 @@ def _named(objects: dict[str, dict[str, Any]], query: dict[str, list[str]]) -> l
     chosen = json.loads(query["filter"][0]) if "filter" in query else {"predicates": []}
     wanted = {predicate.get("stringValue", predicate.get("string_value")) for predicate in chosen["predicates"]}
     return [entry for entry in objects.values() if not wanted or entry["display_name"] in wanted]
+
+
+def _page(runs: list[dict[str, Any]], query: dict[str, list[str]]) -> dict[str, Any]:
+    """At most 200 at a time, as the API server has it, 20 where nothing is said."""
+    first = int(query.get("page_token", ["0"])[0] or 0)
+    after = first + min(int(query.get("page_size", ["20"])[0]), 200)
+    more = {"next_page_token": str(after)} if after < len(runs) else {}
+    return {"recurringRuns": runs[first:after], **more}
 
 
 def _package(body: bytes) -> list[dict[str, Any]]:

@@ -63,6 +63,18 @@ def test_a_schedule_takes_the_place_of_the_earlier_one_and_never_catches_up(comm
         assert crons(backend) == ["0 7 * * * *"]
 
 
+def test_an_earlier_schedule_is_found_among_hundreds(command) -> None:
+    with serving() as backend:
+        options = ("--host", backend.url, "--set", "workspace=/workspace", "--cron", "0 7 * * * *")
+        assert command("schedule", "resolve", *options)[0] == 0
+        [(first, made)] = backend.recurring.items()
+        others = {f"other-{i}": {**made, "recurring_run_id": f"other-{i}", "display_name": "other"} for i in range(230)}
+        backend.recurring = {**others, first: made}
+        status, told, _ = command("schedule", "resolve", *options)
+        assert status == 0
+        assert list(backend.recurring) == [*others, told.split()[-1]]
+
+
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_each_pipeline_is_taken_and_runs_without_a_parameter(command, pipeline: str) -> None:
     with serving() as backend:
