@@ -13,7 +13,6 @@ otherwise is an error, never a guess.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import struct
@@ -116,19 +115,15 @@ class PackedReader:
 
     def embeddings(self, side: Side, account_ids: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """As :meth:`fetch`, over a connection of its own, for a thread without an event loop."""
-
-        async def once() -> list[Any]:
-            connection = self._new_connection()
-            try:
-                return await _exchange(connection, commands)
-            finally:
-                await connection.disconnect()
-
         commands = self._commands(side, account_ids)
+        connection: Any = redis.Redis(**self._options).connection_pool.make_connection()
         try:
-            return self._found(side, asyncio.run(once()))
+            connection.send_packed_command([b"".join(commands)], check_health=False)
+            return self._found(side, [connection.read_response(disable_decoding=True) for _ in commands])
         except redis.RedisError as error:
             raise _unread(error) from error
+        finally:
+            connection.disconnect()
 
     async def close(self) -> None:
         """Close what is kept, on the event loop of :meth:`fetch`."""
