@@ -11,9 +11,9 @@ then have bought, and what he bought is lognormal with a spread of its own:
 With ``wishes`` the amount decides the purchase, S2's premise that the two depend on each other taken at its word: who
 clicks wishes for log(PA + 1) ~ N(log 2 + a_j·σ_j + ½·s_j·W_u ± 0.15·age_u, σ_j), and buys where the wish reaches the
 least purchase. Of two funds of a risk level one is bought in lots (σ = ½), which nearly every wish reaches, and one for
-any amount (σ = 2.2), of whose wishes half fall short; a_j is such that every fund brings the same of a user whose
-wealth, age and interest are 0. Who misjudges what spreads are worth thus errs about all users alike. Interest is weaker
-and says nothing of the amount.
+any amount (σ = 2.2), of whose wishes half fall short; a_j is such that every fund brings the same, 6 units, of a user
+whose wealth, age and interest are 0. Where they bring less, more fall short. Who misjudges what spreads are worth thus
+errs about all users alike. Interest is weaker and says nothing of the amount.
 
 ρ is ``strength``: how much of the wealth can be read off the consumption graph. At 0 the graph says nothing and
 everything else is as before: W keeps its variance. Merchants show their tier with noise, users their own part ε of the
@@ -53,8 +53,6 @@ WISH_CLICK = 0.4
 """How much larger the log-odds of a click are where a wish decides."""
 WISH_SPREADS = (0.5, 2.2)
 """sigma of wishes for funds bought in lots, and for any amount."""
-WISH_VALUE = 6.0
-"""Units that a delivery of any fund brings of a user without wealth, age and interest, where wishes decide."""
 CITIES = ("a", "b", "c", "d")
 CITY_EFFECT = np.array([-0.3, -0.1, 0.1, 0.3])
 
@@ -69,6 +67,7 @@ class FundOptions:
     deliveries  labelled deliveries of each user
     strength    ρ in [0, 1], the part of the wealth that flows along the graph
     wishes      whether a purchase is a wish that reaches the least purchase
+    brought     units that a delivery of any fund brings of a user without wealth, age and interest, with ``wishes``
     """
 
     users: int = 2000
@@ -77,6 +76,7 @@ class FundOptions:
     deliveries: int = 8
     strength: float = 0.9
     wishes: bool = False
+    brought: float = 6.0
 
     def __post_init__(self) -> None:
         for name in ("users", "merchants", "funds", "deliveries"):
@@ -90,6 +90,8 @@ class FundOptions:
             raise InvalidInput(f"must be at least {10 * self.funds}", field="users")
         if not 0 <= self.strength <= 1:
             raise InvalidInput("must lie in [0, 1]", field="strength")
+        if not 0.01 <= self.brought <= 100:
+            raise InvalidInput("must lie between 0.01 and 100", field="brought")
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +188,7 @@ def draw(options: FundOptions, seed: int = 0) -> Funds:
     mu = 2.5 + 1.5 * place + slope * wealth + 0.2 * age
     if options.wishes:
         click = expit(logit(click) + WISH_CLICK)
-        mu, sigma = _wishes(expit(plain + WISH_CLICK), slope * wealth, age)
+        mu, sigma = _wishes(expit(plain + WISH_CLICK), options.brought, slope * wealth, age)
         convert = click * ndtr((mu - LEAST) / sigma)
     else:
         convert = click * expit(-0.3 - 1.5 * place + 0.5 * interest + slope * wealth)
@@ -334,18 +336,18 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
 
 
 def _wishes(
-    click: NDArray[np.float64], wealth: NDArray[np.float64], age: NDArray[np.float64]
+    click: NDArray[np.float64], brought: float, wealth: NDArray[np.float64], age: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and spread (K, N) of the log(PA + 1) that users wish for; ``click`` (K, 1) of a user without interest,
-    ``wealth`` (K, N) as it counts for each fund."""
+    what he brings in units, ``wealth`` (K, N) as it counts for each fund."""
     any_amount = (np.arange(len(click)) % 2)[:, None]
     sigma = np.take(WISH_SPREADS, any_amount)
 
     def short(above: float, spread: float, clicked: float) -> float:
         mu = np.array(LEAST + above * spread)
-        return float(np.log(clicked * ndtr(above) * mean_amount(mu, np.array(spread)) / WISH_VALUE))
+        return float(np.log(clicked * ndtr(above) * mean_amount(mu, np.array(spread)) / brought))
 
-    above = np.array([[brentq(short, -9.0, 9.0, args=pair)] for pair in zip(sigma[:, 0], click[:, 0], strict=True)])
+    above = np.array([[brentq(short, -12.0, 30.0, args=pair)] for pair in zip(sigma[:, 0], click[:, 0], strict=True)])
     own = 0.15 * (2 * any_amount - 1) * age
     return LEAST + above * sigma + 0.5 * wealth + own, np.broadcast_to(sigma, wealth.shape)
 

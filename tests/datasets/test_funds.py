@@ -79,15 +79,15 @@ def test_who_clicks_buys_as_often_as_his_wish_reaches_the_least_purchase(wished:
     assert best.min() > 0.04
 
 
-@pytest.mark.parametrize("funds", [4, 8])
-def test_of_a_user_without_wealth_age_and_interest_every_fund_brings_the_same(funds: int) -> None:
-    """Six units of a delivery: the click's chance times the integral of what is wished for above the least purchase."""
+@pytest.mark.parametrize(("funds", "brought"), [(4, 6.0), (8, 6.0), (4, 1.5), (4, 0.01), (8, 100.0)])
+def test_of_a_user_without_wealth_age_and_interest_every_fund_brings_the_same(funds: int, brought: float) -> None:
+    """The click's chance times the integral of what is wished for above the least purchase."""
     click = np.linspace(0.43, 0.36, funds)[:, None]
-    mu, sigma = _wishes(click, np.zeros((funds, 3)), np.zeros(3))
+    mu, sigma = _wishes(click, brought, np.zeros((funds, 3)), np.zeros(3))
     for fund in range(funds):
         m, s = mu[fund, 1], sigma[fund, 1]
-        brought = integrate.quad(lambda v, m=m, s=s: np.expm1(v) * stats.norm.pdf(v, m, s), LEAST, m + 14 * s)[0]
-        assert click[fund, 0] * brought == pytest.approx(6.0, rel=1e-6)
+        found = integrate.quad(lambda v, m=m, s=s: np.expm1(v) * stats.norm.pdf(v, m, s), LEAST, m + 14 * s)[0]
+        assert click[fund, 0] * found == pytest.approx(brought, rel=1e-6)
 
 
 def test_more_deliveries_follow_the_same_truth_apart_from_the_first(wished: Funds) -> None:

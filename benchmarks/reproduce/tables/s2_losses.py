@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import torch
 from scipy.special import logit
@@ -25,21 +27,48 @@ LOSSES = {
 JOINT, HEARD = "joint law", "ZILN, heard as the joint law"
 GIVEN_CLICK = {JOINT: "esj_mass", HEARD: "ziln"}
 """Rows that hear purchases and amounts given the click, with a sigma that is the fund's."""
-WISHED = ", wishes"
-"""Suffix of rows on deliveries where the wish decides."""
 MASS = "ESJ, mass of 1"
 RIDGE = 1e-4
 STEPS, QUICK_STEPS = 150, 30
 OTHERS = ("two parts", "ZILN", "MSE", "conversion alone")
 PAIRS = [(row, other) for row in ("ESJ", MASS) for other in OTHERS]
 PAIRS += [(JOINT, other) for other in (MASS, HEARD, "ZILN", "MSE", "conversion alone")]
-USERS = {"": 1_200, WISHED: 10_000}
-QUICK_USERS = {"": 300, WISHED: 1_000}
-SHARE = {"": JUDGED, WISHED: 0.8}
-LATER = {"": 0, WISHED: 256}
-FROM = {"": FIRST, WISHED: FIRST + 1_300}
-"""Users, the share of them that is judged, the later deliveries that a judged user is judged on in place of those
-drawn, and the delivery of seed 0, by world."""
+
+
+class World(NamedTuple):
+    """Deliveries on which the losses are compared.
+
+    where        in words
+    users, few   in all, and in a quick run
+    judged       share of them
+    later        deliveries that each of these is judged on, in place of those drawn
+    first        the delivery of seed 0
+    options      of the generator
+    """
+
+    where: str
+    users: int
+    few: int
+    judged: float
+    later: int
+    first: int
+    options: dict[str, Any]
+
+
+WORLDS = {
+    "": World("Where amounts are apart from purchases", 1_200, 300, JUDGED, 0, FIRST, {}),
+    ", wishes": World("Where the wish decides", 10_000, 1_000, 0.8, 256, FIRST + 1_300, {"wishes": True}),
+    ", fewer reach": World(
+        "Where the wish decides and fewer reach",
+        10_000,
+        1_000,
+        0.7,
+        512,
+        FIRST + 1_600,
+        {"wishes": True, "brought": 1.5, "funds": 4, "deliveries": 16},
+    ),
+}
+"""By the suffix of their rows."""
 COLUMNS = ("MSE", OVER, "THA", CHOICE)
 
 
@@ -90,12 +119,12 @@ def learnt(judged: Judged, loss: str, steps: int, *, given_click: bool = False) 
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """Every loss in two worlds: amounts apart from purchases, and wishes that decide."""
+    """Every loss in every world."""
     found: dict[str, dict[str, float]] = {}
-    for suffix, wishes in (("", False), (WISHED, True)):
-        users = (QUICK_USERS if quick else USERS)[suffix]
-        drawn = draw(FundOptions(users=users, merchants=120, wishes=wishes), FROM[suffix] + seed)
-        judged = Judged(drawn, seed, SHARE[suffix], LATER[suffix])
+    for suffix, world in WORLDS.items():
+        users = world.few if quick else world.users
+        drawn = draw(FundOptions(users=users, merchants=120, **world.options), world.first + seed)
+        judged = Judged(drawn, seed, world.judged, world.later)
         chosen = judged.drawn.users["account_id"].isin(judged.users["account_id"]).to_numpy()
         x = scores(judged.drawn)[:, chosen]
         for row, loss in (LOSSES | GIVEN_CLICK).items():
@@ -111,12 +140,12 @@ def run(seed: int, quick: bool) -> Rows:
 def reading(summary: Summary) -> str:
     """Where the losses differ, and where they cannot."""
     parts = []
-    for suffix, where in (("", "Where amounts are apart from purchases, "), (WISHED, "Where the wish decides, ")):
+    for suffix, world in WORLDS.items():
         others: dict[str, list[str]] = {}
         for row, other in PAIRS:
             others.setdefault(row, []).append(other + suffix)
         told = [against(summary, column, row + suffix, others[row]) for row in others for column in COLUMNS]
-        parts.append(where + "; ".join(told))
+        parts.append(f"{world.where}, {'; '.join(told)}")
     return ". ".join(parts) + "."
 
 
@@ -124,18 +153,17 @@ TABLE = Table(
     title="The losses of S2 alone",
     source="an ablation of the offline comparison of S2 (EOCA)",
     data=(
-        "simulated: generated data set `funds`, 8 deliveries of 8 funds to 1,200 users, 35 % of them judged, and where "
-        "the wish decides to 10,000, 80 % of them judged, on 256 later deliveries each; for each fund a linear "
-        "predictor of the true log-odds of a click, mu and sigma, by penalised maximum likelihood, the same for "
-        "every loss. "
+        "simulated: generated data set `funds`, 8 deliveries of 8 funds to 1,200 users, 35 % of them judged; where "
+        "the wish decides to 10,000, 80 % of them judged, on 256 later deliveries each; where fewer reach, since funds "
+        "bring 1.5 units of the mean user in place of 6, 16 deliveries of 4 funds to 10,000, 70 % of them judged, on "
+        "512 later deliveries each. For each fund a linear predictor of the true log-odds of a click, mu and sigma, by "
+        "penalised maximum likelihood, the same for every loss. "
         '"Two parts" is the model of Cragg (1971): ESJ with a mass of 1 that learns amounts from purchases alone. '
         '"Joint law" is ESJ with a mass of 1 that hears purchases and amounts of clicked deliveries alone, with one '
         "sigma for each fund"
     ),
     run=run,
     reading=reading,
-    compare=[
-        (column, row + suffix, other + suffix) for suffix in ("", WISHED) for row, other in PAIRS for column in COLUMNS
-    ],
+    compare=[(column, row + suffix, other + suffix) for suffix in WORLDS for row, other in PAIRS for column in COLUMNS],
     fewer_is_better=("logloss", "MSE", "MAE", OVER, "MSE, log of ETV", "RMSE, currency"),
 )
