@@ -77,6 +77,23 @@ class NodeInputs:
         side = np.asarray((category * prices.size + price)[kind], dtype=np.int32)
         return cls(log.graphs, table, torch.from_numpy((prices - 4.0) / 2.0), kind, side, vouchers)  # levels are 1 to 7
 
+    def logged(self, above: int) -> Logged:
+        """The same as compiled steps read it, with so many rows above the vouchers in the table of what is learned."""
+        own = self.vouchers
+        return Logged(
+            start=self.graphs.start,
+            of_session=own.of_session,
+            of_level=own.of_level,
+            session_terms=own.session_terms,
+            level_terms=own.level_terms,
+            items=self.items,
+            kind=self.kind,
+            side=self.side,
+            above=above,
+            prices=self.prices.shape[0],
+            nearest=self.graphs.nearest,
+        )
+
 
 class Memory(NamedTuple):
     """The past of some rows, which of its sessions each is (P,), and what their graphs gave."""
@@ -138,24 +155,10 @@ class DmbgnNetwork(SessionNetwork):
         self.base: Tensor
         self.register_buffer("base", torch.zeros(above + vouchers + 1, NODE), persistent=False)
         self.base[:above, -1] = nodes.prices.repeat(categories + 1)
-        own = nodes.vouchers
         self.terms: Tensor
-        self.register_buffer("terms", torch.from_numpy(own.level_terms.copy()), persistent=False)
-        log = Logged(
-            nodes.graphs.start,
-            own.of_session,
-            own.of_level,
-            own.session_terms,
-            own.level_terms,
-            nodes.items,
-            nodes.kind,
-            nodes.side,
-            above,
-            nodes.prices.shape[0],
-            nodes.graphs.nearest,
-        )
+        self.register_buffer("terms", torch.from_numpy(nodes.vouchers.level_terms.copy()), persistent=False)
         groups = BEFORE_GROUPS if before_only else len(GROUPS)
-        self._steps = Steps(log, groups=groups, ratio=ratio, average=average)
+        self._steps = Steps(nodes.logged(above), groups=groups, ratio=ratio, average=average)
         unit = self.attention.unit.parameters()
         self._learned = (self.category.weight, self.voucher.weight, *self.graph.weights, *unit)
         nn.init.normal_(self.voucher.weight, std=1.0)
