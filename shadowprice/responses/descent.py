@@ -1,14 +1,15 @@
-"""Gradient descent on rows: Adam, steps of bounded size, early stop at the best measure on held-out rows."""
+"""Gradient descent on rows: AdamW, steps of bounded size, early stop at the best measure on held-out rows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam
+from torch.optim import Adam, AdamW
 
 from shadowprice.responses.training import FitResult, Progress, TrainingConfig
 
@@ -23,8 +24,8 @@ def descend(
     measure: Callable[[], float],
     config: TrainingConfig,
     *,
-    parameters: Iterable[nn.Parameter] | None = None,
-    optimiser: Callable[..., Adam] = Adam,
+    parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]] | None = None,
+    optimiser: Callable[..., Adam] = AdamW,
     order: Callable[[int], Iterable[Tensor]] | None = None,
     progress: Progress | None = None,
     keep_start: bool = False,
@@ -39,8 +40,10 @@ def descend(
         loss: of the rows at an index (n,), in an epoch.
         measure: on held-out rows, to be small.
         config: ``batch_rows`` 0 takes all rows in steps of at most 65 536.
-        parameters: those of ``module`` by default; the rest of it is left alone, bit for bit.
-        optimiser: Adam, or AdamW, whose weight decay is apart from the gradient.
+        parameters: those of ``module`` by default, or groups of them as an optimiser takes them; the rest of it is left
+            alone, bit for bit.
+        optimiser: AdamW, whose weight decay is apart from the gradient, or a kind of it. Adam divides the decay by the
+            size of the gradient: what hears little, as an encoder does at first, goes to 0 at the full learning rate.
         order: indices of the steps of an epoch, in place of :func:`batches`.
         progress: called after every epoch with epoch, train_loss, validation_loss.
         keep_start: whether the state before the first epoch may be the best.

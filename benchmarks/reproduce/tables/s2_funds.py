@@ -29,7 +29,10 @@ MASS = "ESDPM, mass of 1"
 APART = ", graph without wealth"
 """Suffix of rows on other deliveries."""
 OVER, CHOICE = "MSE over the truth's", "true value of the choice"
-TRAINING = TrainingConfig(learning_rate=5e-3, decay=0.95, epochs=25, patience=4, weight_decay=1e-5, batch_rows=1024)
+MONEY, OVER_MONEY = "RMSE, currency", "RMSE over the truth's, currency"
+FEWER = ("logloss", "MSE", "MAE", OVER, "MSE, log of ETV", MONEY, OVER_MONEY)
+"""Columns of which less is better."""
+TRAINING = TrainingConfig(learning_rate=5e-3, decay=0.95, epochs=25, patience=4, weight_decay=1.0, batch_rows=1024)
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "DNN-C": ("dnn_c", {}),
@@ -108,8 +111,8 @@ class Judged:
         """The columns of S2's offline table for what is said (K, N) of the judged users: p, E[PA], E[log(1 + PA)].
 
         MSE and MAE are of the expected log(1 + amount), which alone minimises the square. ``MSE over the truth's`` is
-        the mean square of what is said less what is true, over all pairs: MSE without the noise of outcomes. Without
-        probabilities their columns are left out.
+        the mean square of what is said less what is true, over all pairs: MSE without the noise of outcomes. In
+        currency the same is asked of the expected amount, in units. Without probabilities their columns are left out.
         """
         found: dict[str, float] = {}
         at = self.level, self.place
@@ -122,7 +125,8 @@ class Judged:
             "MAE": metrics.mae(v, log),
             OVER: metrics.mse(self.log_value.ravel(), log_value.ravel().astype(float)),
             "MSE, log of ETV": metrics.mse(v, np.log1p(said)),
-            "RMSE, currency": float(np.sqrt(metrics.mse(self.amount, said))),
+            MONEY: float(np.sqrt(metrics.mse(self.amount, said))),
+            OVER_MONEY: float(np.sqrt(metrics.mse(self.value.ravel(), value.ravel().astype(float)))),
             "Gini": metrics.normalised_gini(self.amount, said),
         }
         chosen = np.where(self.allowed, value, -np.inf).argmax(axis=0)

@@ -11,7 +11,17 @@ from torch import Tensor
 
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Rows, Table
-from benchmarks.reproduce.tables.s2_funds import CHOICE, FIRST, JUDGED, OVER, TRUTH, Judged, against
+from benchmarks.reproduce.tables.s2_funds import (
+    CHOICE,
+    FEWER,
+    FIRST,
+    JUDGED,
+    OVER,
+    OVER_MONEY,
+    TRUTH,
+    Judged,
+    against,
+)
 from shadowprice.datasets.funds import UNIT, FundOptions, Funds, draw
 from shadowprice.responses.funds.outputs import Outputs
 from shadowprice.responses.funds.rows import FundRows
@@ -69,7 +79,7 @@ WORLDS = {
     ),
 }
 """By the suffix of their rows."""
-COLUMNS = ("MSE", OVER, "THA", CHOICE)
+COLUMNS = ("MSE", OVER, OVER_MONEY, "THA", CHOICE)
 
 
 def scores(drawn: Funds) -> Tensor:
@@ -165,5 +175,5 @@ TABLE = Table(
     run=run,
     reading=reading,
     compare=[(column, row + suffix, other + suffix) for suffix in WORLDS for row, other in PAIRS for column in COLUMNS],
-    fewer_is_better=("logloss", "MSE", "MAE", OVER, "MSE, log of ETV", "RMSE, currency"),
+    fewer_is_better=FEWER,
 )

@@ -34,7 +34,7 @@ from shadowprice.responses.training import Progress, TrainingConfig
 from shadowprice.responses.two_outcome import held_out_rows
 from shadowprice.tables.schema import ACTIONS
 
-TRAINING = TrainingConfig(learning_rate=3e-3, decay=0.95, epochs=30, patience=5, weight_decay=1e-5)
+TRAINING = TrainingConfig(learning_rate=3e-3, decay=0.95, epochs=30, patience=5, weight_decay=0.3)
 BATCH_ROWS = 512
 """Rows of a step (S2)."""
 STEPS_ON_A_GRAPH = 8
@@ -161,6 +161,7 @@ class FundModel(ResponseModel):
                 lambda index, _: self._loss(network, learnt.take(index), around),
                 lambda: float(self._loss(network, checked, graph)),
                 config,
+                parameters=network.parameter_groups(),
                 progress=self.progress,
                 keep_start=True,
             )
