@@ -46,6 +46,16 @@ def test_the_expected_log_is_the_best_answer_on_the_log_scale_and_the_log_of_the
         assert found["MSE over the truth's"] > 0
 
 
+def test_errors_in_currency_are_of_the_expected_amount(judged: Judged) -> None:
+    best = judged.truth()
+    assert best["RMSE over the truth's, currency"] == 0
+    found = judged.figures(judged.convert, judged.value + 3.0, judged.log_value)
+    assert found["RMSE over the truth's, currency"] == pytest.approx(3.0)
+    assert found["MSE"] == best["MSE"]
+    paid = judged.amount - judged.value[judged.level, judged.place]
+    assert found["RMSE, currency"] ** 2 == pytest.approx(best["RMSE, currency"] ** 2 - 6 * paid.mean() + 9)
+
+
 def test_nobody_who_is_judged_is_learnt_from(judged: Judged) -> None:
     assert not set(judged.users["account_id"]) & set(judged.learnt["account_id"])
     assert len(judged.level) + len(judged.learnt) == len(judged.drawn.deliveries)

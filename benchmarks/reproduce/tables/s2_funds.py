@@ -24,6 +24,8 @@ FIRST = 20_000
 """Delivery of seed 0: others than those that sizes were chosen on."""
 JUDGED = 0.35
 """Share of users whose deliveries are kept for judging."""
+LATER, QUICK_LATER = 256, 8
+"""Deliveries of a judged user after those learnt from, so that the noise of outcomes is small."""
 TRUTH = "truth"
 MASS = "ESDPM, mass of 1"
 APART = ", graph without wealth"
@@ -161,7 +163,7 @@ def offline(seed: int, quick: bool) -> Rows:
         ("", tuple(MODELS), {}),
         (APART, WITHOUT_WEALTH, {"strength": 0.0}),
     ):
-        judged = Judged(draw(options(quick, **more), FIRST + seed), seed)
+        judged = Judged(draw(options(quick, **more), FIRST + seed), seed, later=QUICK_LATER if quick else LATER)
         for row in rows:
             name, given = MODELS[row]
             found[row + suffix] = judged.of(fit(name, judged.drawn, judged.learnt, seed, quick, **given))

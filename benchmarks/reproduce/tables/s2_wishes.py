@@ -113,7 +113,8 @@ TABLE = Table(
         f"simulated: generated data set `funds` with `wishes`, {USERS:,} users × {DELIVERIES} deliveries of {FUNDS} "
         f"funds, {JUDGED_SHARE:.0%} of the users judged, on {LATER} later deliveries each. What a row says is the mean "
         f"of {NETWORKS} networks. ESMM, MTL-MSE and MTL-ZILN are those of [s2_table1](s2_table1.md), learnt with a "
-        f'weight decay of {LEARNING.weight_decay}, as all here. "{JOINT}" is ESDPM with the loss `esj_mass` '
+        f"weight decay of {LEARNING.weight_decay}, as all here. MSE and MAE are of the expected log(1 + amount), "
+        f'errors in currency of the expected amount, in units. "{JOINT}" is ESDPM with the loss `esj_mass` '
         "that hears purchases and amounts of clicked deliveries alone, with one sigma for each fund; "
         f'"{HEARD}" is MTL-ZILN so. Behaviour and features are the same, and the graph of all but ESMM. '
         f'"{MEDIAN}" and "{LOGNORMAL}" are the true chances with the median and the lognormal that are nearest to the '

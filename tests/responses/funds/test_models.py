@@ -300,3 +300,20 @@ def test_an_option_that_a_model_cannot_have_is_refused(
         build(name, drawn, **options)
     with pytest.raises(InvalidInput, match="clicked: is missing: given_click=True asks"):
         build("esdpm_ncg", drawn, given_click=True).fit(drawn.frame().drop(columns="clicked"))
+
+
+def test_biases_and_spreads_of_offers_do_not_decay(esdpm: FundModel, drawn: Funds) -> None:
+    spread = build("esdpm", drawn, offer_spread=True).fit(drawn.frame()).network
+    assert esdpm.network is not None
+    assert spread is not None
+    for network, more in ((esdpm.network, 0), (spread, 1)):
+        weights, fixed = network.parameter_groups()
+        assert "weight_decay" not in weights
+        assert fixed["weight_decay"] == 0.0
+        grouped = [id(each) for group in (weights, fixed) for each in group["params"]]
+        assert sorted(grouped) == sorted(map(id, network.parameters()))
+        names = {id(each): name for name, each in network.named_parameters()}
+        kept = {names[id(each)] for each in fixed["params"]}
+        assert "body.towers.last.bias" in kept
+        assert ("last.weight" in kept) == bool(more)
+        assert all(name.endswith("bias") or name == "last.weight" for name in kept)
