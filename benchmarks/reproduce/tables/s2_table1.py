@@ -61,9 +61,10 @@ TABLE = Table(
     source="the offline comparison of S2 (EOCA), data set LCT-D",
     data=(
         f"simulated: generated data set `funds`, {USERS:,} users × 8 deliveries of 8 funds, 35 % of the users judged, "
-        f"on {LATER} later deliveries each; rows named so are of deliveries where no wealth flows along the consumption graph. MSE and MAE are of the "
-        "expected log(1 + amount) against log(1 + amount), errors in currency of the expected amount, in units; "
-        "heights do not compare with the paper's, whose conversions are far rarer"
+        f"on {LATER} later deliveries each; rows named so are of deliveries where no wealth flows along the "
+        "consumption graph. MSE and MAE are of the expected log(1 + amount) against log(1 + amount), errors in "
+        "currency of the expected amount, in units; heights do not compare with the paper's, whose conversions are "
+        "far rarer"
     ),
     run=offline,
     reading=reading,
