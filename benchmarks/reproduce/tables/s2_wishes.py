@@ -21,6 +21,7 @@ from benchmarks.reproduce.tables.s2_funds import (
     MONEY,
     OVER,
     OVER_MONEY,
+    QUICK_LATER,
     TRAINING,
     TRUTH,
     Judged,
@@ -33,8 +34,8 @@ from shadowprice.responses.funds.losses import LOSSES
 USERS, QUICK_USERS = 5_000, 400
 FUNDS, DELIVERIES = 4, 16
 JUDGED_SHARE = 0.4
-LATER, QUICK_LATER = 512, 8
-"""Deliveries of a judged user after those learnt from, so that the noise of outcomes is small."""
+LATER = 512
+"""Deliveries that a judged user is judged on."""
 NETWORKS = 3
 """What is said is the mean of so many, which start apart: how well one of them is learnt is chance."""
 LEARNING = replace(TRAINING, batch_rows=4096, epochs=40, patience=6, weight_decay=0.3)
