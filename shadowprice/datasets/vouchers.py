@@ -22,7 +22,7 @@ user, vouchers, share of sessions with a redeemed one before), scaled down to ``
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal, get_args
 
@@ -40,7 +40,7 @@ History = Literal["kept", "destroyed"]
 STARTS = datetime(2026, 1, 5, tzinfo=UTC)
 DAYS = 60
 LABEL_DAYS = 7
-"""A voucher expires so many days after it was collected: its label is known then."""
+"""A generated voucher expires so many days after it was collected: its label is known then."""
 TEST_DAYS = 12
 CATEGORIES = 4
 BRANDS_PER_CATEGORY = 3
@@ -61,7 +61,7 @@ class _Region:
 
 REGIONS: dict[str, _Region] = {
     "A": _Region(4.7, 8, 0.20, 8.0, 9.0, 2.0),
-    "B": _Region(2.2, 8, 0.07, 8.0, 9.0, 2.0),
+    "B": _Region(2.2, 4, 0.07, 8.0, 9.0, 2.0),
     "C": _Region(3.4, 8, 0.15, 8.0, 9.0, 2.0),
 }
 
@@ -75,6 +75,7 @@ class VoucherOptions:
     match     strength of the match of voucher and items of the session, 0 for none
     habit     strength of the match of voucher and lasting taste, 0 for none
     history   ``kept``, or ``destroyed``: users of the sessions drawn at random
+    test_days  days at the end of the 60 that the test takes
     """
 
     region: Region = "A"
@@ -82,6 +83,7 @@ class VoucherOptions:
     match: float = 4.0
     habit: float = 4.0
     history: History = "kept"
+    test_days: float = TEST_DAYS
 
     def __post_init__(self) -> None:
         if self.region not in get_args(Region):
@@ -92,6 +94,8 @@ class VoucherOptions:
         if not float(self.sessions).is_integer() or self.sessions < 1:
             raise InvalidInput(f"must be a whole number of at least 1, got {self.sessions}", field="sessions")
         object.__setattr__(self, "sessions", int(self.sessions))
+        if not 0 < self.test_days < DAYS:
+            raise InvalidInput(f"must be above 0 and below {DAYS}, got {self.test_days}", field="test_days")
         if min(self.match, self.habit) < 0:
             raise InvalidInput("must not be negative", field="match" if self.match < 0 else "habit")
 
@@ -102,7 +106,6 @@ class VoucherData:
 
     tables      ``session`` and ``behaviour``
     test_from   first instant of the test
-    label_days  days from a collection until its label is known
     truth       float64 (S, V): probability that the session's voucher is redeemed, had it been the v-th in order of
                 (discount, voucher_id); None where nobody knows
     notes       what a reader must know
@@ -110,17 +113,16 @@ class VoucherData:
 
     tables: SessionTables
     test_from: datetime
-    label_days: float
     truth: NDArray[np.float64] | None
     notes: dict[str, str]
 
     def part(self) -> NDArray[np.str_]:
-        """``train``, ``test`` or ``purged`` for each session: by time, and nobody learns from a label that was not
-        known when the test began."""
-        collected = self.tables.session["collected_at"]
+        """``train``, ``test`` or ``purged`` for each session: by time, and no model learns from a label that was not
+        known when the test began, which is when the voucher expired."""
+        session = self.tables.session
+        collected, labelled = session["collected_at"], session["label"].notna()
         test_from = pd.Timestamp(self.test_from)
-        known = collected + pd.Timedelta(days=self.label_days) <= test_from
-        labelled = self.tables.session["label"].notna()
+        known = session["expires_at"] <= test_from
         part = np.where(collected >= test_from, "test", np.where(known, "train", "purged"))
         return np.where(labelled, part, "purged")
 
@@ -169,6 +171,7 @@ def generate(*, seed: int = 0, **options: object) -> VoucherData:
             "min_spend": voucher.min_spend[which],
             "discount": voucher.discount[which],
             "collected_at": _time(collected),
+            "expires_at": _time(collected + LABEL_DAYS * 86_400),
             "redeemed_at": _time(collected + taken).where(label == 1),
             "label": label,
             **_profile(activity, user, random),
@@ -186,18 +189,20 @@ def generate(*, seed: int = 0, **options: object) -> VoucherData:
         "strength": f"match {chosen.match:g}, habit {chosen.habit:g}",
     }
     order = np.lexsort((voucher.ids, voucher.discount))
-    test_from = STARTS + timedelta(days=DAYS - TEST_DAYS)
-    return VoucherData(tables, test_from, LABEL_DAYS, truth[:, order], notes)
+    test_from = STARTS + timedelta(days=DAYS - chosen.test_days)
+    return VoucherData(tables, test_from, truth[:, order], notes)
 
 
 def read(data: str, *, test_from: datetime | str, label_days: float = LABEL_DAYS) -> VoucherData:
     """Sessions from a folder with ``session`` and ``behaviour``, parquet or CSV; ``docs/vouchers.md`` says how the
     public sample of S3, which is a pickle, is converted. No pickle is loaded here.
 
+    A session without ``expires_at`` expires ``label_days`` after its collection.
+
     Raises:
         NotFound: there is no such folder.
         InvalidTable: a table is missing or breaks its schema.
-        InvalidInput: ``test_from`` is no time with a zone.
+        InvalidInput: ``test_from`` is no time with a zone, or ``label_days`` is negative.
     """
     try:
         instant = datetime.fromisoformat(test_from) if isinstance(test_from, str) else test_from
@@ -205,7 +210,13 @@ def read(data: str, *, test_from: datetime | str, label_days: float = LABEL_DAYS
         raise InvalidInput(f"is not a time: {test_from!r}", field="test_from") from None
     if instant.tzinfo is None:
         raise InvalidInput("must have a time zone", field="test_from")
-    return VoucherData(read_sessions(data), instant, label_days, None, {"source": "a folder of session tables"})
+    if label_days < 0:
+        raise InvalidInput("must not be negative", field="label_days")
+    tables = read_sessions(data)
+    session = tables.session
+    expires = session["expires_at"].fillna(session["collected_at"] + pd.Timedelta(days=label_days))
+    tables = replace(tables, session=session.assign(expires_at=expires))
+    return VoucherData(tables, instant, None, {"source": "a folder of session tables"})
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ HEADS = 2
 class Behaviours:
     """The last T events of n accounts, padded.
 
-    offer   int64 (n, T), number of the offer
+    offer   int64 (n, T), number of the offer; an encoder reads 0 as an unknown one
     action  int64 (n, T), number of the action
     ago     float32 (n, T), log(1 + days) since the event
     there   bool (n, T), False where there is no event
@@ -37,14 +37,15 @@ class Behaviours:
 class BehaviourEncoder(nn.Module):
     """Events attend to each other (one layer, two heads), then their mean is projected to 128 numbers.
 
-    An event is the sum of embeddings of its offer, its action and its age. A token that is always there stands
-    for the account itself, so that an account without events has a vector too. What is padded takes no part.
+    An event is the sum of embeddings of its offer, its action and its age; offer 0 is an unknown one and adds nothing.
+    A token that is always there stands for the account itself, so that an account without events has a vector too.
+    Padding takes no part.
     O(n·T²·hidden + n·T·hidden²).
     """
 
     def __init__(self, offers: int, actions: int, hidden: int = 32) -> None:
         super().__init__()
-        self.offer = nn.Embedding(offers, hidden)
+        self.offer = nn.Embedding(offers, hidden, padding_idx=0)
         self.action = nn.Embedding(actions, hidden)
         self.ago = nn.Linear(1, hidden)
         self.account = nn.Parameter(0.1 * torch.randn(hidden))

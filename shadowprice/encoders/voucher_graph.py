@@ -23,11 +23,11 @@ from torch import Tensor, nn
 from shadowprice.encoders.kernel import graphs as kernel
 from shadowprice.encoders.kernel.compiled import IS_COMPILED
 from shadowprice.encoders.kernel.graphs import GraphPass
+from shadowprice.encoders.voucher_groups import WIDTH, GroupEncoder, sparse_product
 from shadowprice.encoders.voucher_nodes import Nodes
 from shadowprice.errors import InvalidInput
-from shadowprice.graphs.voucher_graphs import BEFORE_GROUPS, GROUPS, GraphBatch
+from shadowprice.graphs.voucher_graphs import GraphBatch
 
-WIDTH = 16
 RATIO = 0.9
 
 
@@ -46,19 +46,6 @@ class _Pass(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradient: Tensor | None) -> tuple[Tensor | None, ...]:
         return None, None, None, None, *ctx.computed.back(*gradient)
-
-
-class _SparseProduct(torch.autograd.Function):
-    """matrix @ x for a constant sparse matrix: on a processor, twenty times as fast as ``index_add``."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, matrix: csr_matrix) -> Tensor:
-        ctx.matrix = matrix
-        return torch.from_numpy(matrix @ x.detach().numpy())
-
-    @staticmethod
-    def backward(ctx: Any, *gradient: Tensor) -> tuple[Tensor, None]:
-        return torch.from_numpy(ctx.matrix.T @ gradient[0].contiguous().numpy()), None
 
 
 class _LargestOfEach(torch.autograd.Function):
@@ -87,12 +74,6 @@ def largest_of_each(x: Tensor, batch: GraphBatch, kept: NDArray[np.bool_]) -> Te
     if not kept.all():
         x = x.masked_fill(torch.from_numpy(~kept)[:, None], -torch.inf)
     found: Tensor = _LargestOfEach.apply(x, batch)  # type: ignore[no-untyped-call]
-    return found
-
-
-def sparse_product(matrix: csr_matrix, x: Tensor) -> Tensor:
-    """(M, D): ``matrix`` (M, N) @ ``x`` (N, D), with the gradient of ``x``. O(entries · D)."""
-    found: Tensor = _SparseProduct.apply(x, matrix)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -146,18 +127,14 @@ class TopKPooling(nn.Module):
         return keep
 
 
-class VoucherGraphEncoder(nn.Module):
-    """Node features (N, inputs) of a batch of B sessions → e_b (B, outputs).
-
-    A session without behaviour gets the bias of the last layer.
-    """
+class VoucherGraphEncoder(GroupEncoder):
+    """The graph network: two convolutions with top-K pooling, and the readouts of both layers added up."""
 
     def __init__(self, inputs: int, outputs: int = WIDTH, *, width: int = WIDTH, ratio: float = RATIO) -> None:
-        super().__init__()
-        self.width = width
+        super().__init__(2 * width, outputs)
+        self.width, self.ratio = width, ratio
         self.convolutions = nn.ModuleList([GraphConv(inputs, width), GraphConv(width, width)])
         self.pools = nn.ModuleList([TopKPooling(width, ratio), TopKPooling(width, ratio)])
-        self.out = nn.Linear(2 * width * len(GROUPS), outputs)
         # In the compiled pass's order. To walk through the modules takes as long as all else before the first graph.
         layers = [each for pair in zip(self.convolutions, self.pools, strict=True) for each in pair]
         self.weights = [each for module in (*layers, self.out) for each in module.parameters()]
@@ -165,26 +142,17 @@ class VoucherGraphEncoder(nn.Module):
     def forward(self, x: Tensor | Nodes, batch: GraphBatch) -> Tensor:
         """(B, outputs) of nodes as they are or features (N, F). O(N · width²)."""
         nodes = x if isinstance(x, Nodes) else Nodes.dense(x, batch)
-        if self._passes(nodes, batch):
-            return self._pass(nodes, batch, split=False)[0]
-        found: Tensor = self.out(self.readout(nodes.features(batch), batch))
-        return found
+        return self._pass(nodes, batch, split=False)[0] if self._passes(nodes, batch) else super().forward(nodes, batch)
 
     def both(self, nodes: Nodes, batch: GraphBatch) -> tuple[Tensor, Tensor]:
-        """(B, outputs) twice: of what came before the collection, and of the whole. Groups are graphs of their own, so
-        that the former is computed once."""
-        if self._passes(nodes, batch):
-            whole, before = self._pass(nodes, batch, split=True)
-            return before, whole
-        read = self.readout(nodes.features(batch), batch)
-        known = read.shape[1] * BEFORE_GROUPS // len(GROUPS)
-        return self.out(torch.cat([read[:, :known], torch.zeros_like(read[:, known:])], dim=1)), self.out(read)
+        """(B, outputs) twice: the behaviour before the collection, and the whole."""
+        if not self._passes(nodes, batch):
+            return super().both(nodes, batch)
+        whole, before = self._pass(nodes, batch, split=True)
+        return before, whole
 
-    def readout(self, x: Tensor, batch: GraphBatch) -> Tensor:
-        """(B, 4 · 2 · width): the readouts of the four groups side by side, of features (N, F), in torch."""
-        size = batch.size * len(GROUPS)
-        if not batch.nodes:
-            return x.new_zeros(batch.size, len(GROUPS) * 2 * self.width)
+    def read(self, x: Tensor, batch: GraphBatch) -> Tensor:
+        """(G, 2 · width): maximum and mean over the nodes kept, added up over the layers, in torch."""
         total = x.new_zeros(batch.length.size, 2 * self.width)
         kept: NDArray[np.bool_] | None = None
         for convolution, pool in zip(self.convolutions, self.pools, strict=True):
@@ -192,8 +160,7 @@ class VoucherGraphEncoder(nn.Module):
             count = torch.from_numpy(np.add.reduceat(kept.astype(np.int64), batch.start)).to(x.dtype)
             mean = sparse_product(batch.members, x) / count[:, None]
             total = total + torch.cat([largest_of_each(x, batch, kept), mean], dim=1)
-        spread = total.new_zeros(size, 2 * self.width).index_copy(0, torch.from_numpy(batch.slot), total)
-        return spread.view(batch.size, -1)
+        return total
 
     def _passes(self, nodes: Nodes, batch: GraphBatch) -> bool:
         fixed = kernel.WIDTH if nodes.fixed is None else nodes.fixed.shape[1]
@@ -201,5 +168,5 @@ class VoucherGraphEncoder(nn.Module):
 
     def _pass(self, nodes: Nodes, batch: GraphBatch, *, split: bool) -> tuple[Tensor, Tensor]:
         pieces = [each.values for each in nodes.learned]
-        found: tuple[Tensor, Tensor] = _Pass.apply(nodes, batch, self.pools[0].ratio, split, *pieces, *self.weights)  # type: ignore[no-untyped-call]
+        found: tuple[Tensor, Tensor] = _Pass.apply(nodes, batch, self.ratio, split, *pieces, *self.weights)  # type: ignore[no-untyped-call]
         return found

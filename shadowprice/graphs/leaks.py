@@ -1,9 +1,10 @@
-"""The four ways in which the future gets into a voucher model (S3's code has three of them), each refused by a check.
+"""The five ways in which the future gets into a voucher model (S3's code has four of them), each refused by a check.
 
 1. a session in the history that was redeemed only after the target was collected;
 2. behaviour after the collection in the target's own graph;
 3. pre-training on sessions whose labels were not known when the model was to go live;
-4. a split by row, where one person's later sessions train the model that is tested on his earlier ones.
+4. a split by row, where a person's later sessions train the model that is tested on their earlier ones;
+5. behaviour in the graph of a past session from after its redemption, its expiry or the target's collection.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.errors import InvalidInput
-from shadowprice.graphs.sessions import SessionLog, nanoseconds
+from shadowprice.graphs.sessions import SessionLog, nanoseconds, session_ends
 from shadowprice.graphs.voucher_graphs import VOUCHER, GraphBatch, Index
 
 
@@ -47,12 +48,32 @@ def check_target(log: SessionLog, session: Index, batch: GraphBatch) -> None:
     _refuse(late, "holds behaviour after the collection, which is not known when a voucher is to be chosen", "target")
 
 
-def check_known(log: SessionLog, session: NDArray[Any], until: datetime, label_days: float) -> None:
+def check_past(log: SessionLog, at: Index, past: Index) -> None:
+    """Refuse histories (n, R), −1 for none, whose graphs hold what a target collected at ``at`` (n,) may not read.
+
+    The graph of a past session must end at the earliest of its redemption, its expiry and the target's collection. The
+    behaviour table is compared with the session table anew, so that graphs read from a file are checked too.
+
+    Raises:
+        InvalidInput: with the first such rows.
+    """
+    row, column = np.nonzero(past >= 0)
+    session = past[row, column]
+    read = log.last_read[session]
+    _refuse(
+        row[read > session_ends(log.tables.session)[session]],
+        "holds behaviour from after its redemption or expiry",
+        "past",
+    )
+    _refuse(row[read > at[row]], "holds behaviour from after the collection of the target", "past")
+
+
+def check_known(log: SessionLog, session: NDArray[Any], until: datetime) -> None:
     """Refuse sessions (positions or a mask) whose labels nobody knew at ``until``: not expired by then."""
     positions = np.flatnonzero(session) if session.dtype == np.bool_ else session
     table = log.tables.session.iloc[positions]
     # Not redeemed is known only when the voucher expires; to keep the early redemptions beside it would tilt the rate.
-    late = (table["collected_at"] + pd.Timedelta(days=label_days) > pd.Timestamp(until)).to_numpy()
+    late = ~(table["expires_at"] <= pd.Timestamp(until)).to_numpy()
     _refuse(positions[late], f"has a label that was not known at {until.isoformat()}", "pre-training")
 
 

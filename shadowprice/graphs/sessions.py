@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.errors import InvalidInput
-from shadowprice.graphs.voucher_graphs import KEPT, NEAREST, VoucherGraphs, build_graphs
+from shadowprice.graphs.voucher_graphs import GROUPS, KEPT, NEAREST, VOUCHER, VoucherGraphs, build_graphs
 from shadowprice.tables import SessionTables
 
 Index = NDArray[np.int64]
 NEVER = np.iinfo(np.int64).max
+UNKNOWN = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +67,10 @@ class SessionLog:
         terms = terms.reset_index().sort_values(["discount", "voucher_id"])
         if graphs is None:
             place = pd.Index(session["session_id"]).get_indexer(pd.Index(behaviour["session_id"]))
-            graphs = build_graphs(behaviour, place.astype(np.int64), len(session), nearest=nearest, kept=kept)
+            ends = session_ends(session)
+            graphs = build_graphs(
+                behaviour, place.astype(np.int64), len(session), ends=ends, nearest=nearest, kept=kept
+            )
         elif graphs.sessions != len(session):
             raise InvalidInput(f"are of {graphs.sessions} sessions, the table has {len(session)}", field="graphs")
         return cls(
@@ -75,6 +80,16 @@ class SessionLog:
             tuple(terms["discount"].astype(int)),
             tuple(terms["min_spend"].astype(int)),
         )
+
+    @cached_property
+    def last_read(self) -> Index:
+        """(S,): nanoseconds of the latest behaviour in each session's graphs, :data:`UNKNOWN` without any."""
+        graphs = self.graphs
+        session = np.repeat(np.arange(graphs.sessions * len(GROUPS)) // len(GROUPS), np.diff(graphs.start))
+        found = np.full(graphs.sessions, UNKNOWN)
+        item = graphs.row != VOUCHER
+        np.maximum.at(found, session[item], nanoseconds(self.tables.behaviour["ts"])[graphs.row[item]])
+        return found
 
     def requests(self, session: NDArray[Any] | None = None) -> pd.DataFrame:
         """The sessions at positions or a mask, as the training frame of a response model.
@@ -152,8 +167,18 @@ class SessionLog:
 
 
 def nanoseconds(times: pd.Series[Any]) -> Index:
-    """(n,): since 1970, the smallest number there is where a time is unknown."""
+    """(n,): since 1970, :data:`UNKNOWN` where a time is unknown."""
     return times.to_numpy(dtype="datetime64[ns]").astype(np.int64)
+
+
+def session_ends(session: pd.DataFrame) -> Index:
+    """(S,): nanoseconds at which each session is over: its redemption or its expiry, whichever comes first.
+
+    A session in a history was redeemed before the target was collected, so that its end is also before that
+    collection: one graph serves all targets. :data:`NEVER` where neither instant is known.
+    """
+    instants = [nanoseconds(session[column]) for column in ("redeemed_at", "expires_at")]
+    return np.minimum(*(np.where(each == UNKNOWN, NEVER, each) for each in instants))
 
 
 def _next(at: Index) -> Index:

@@ -3,6 +3,8 @@
     behaviours before the collection    … → item → item → voucher      the Z nearest point at the voucher
     behaviours after it                 voucher → item → item → …      the voucher points at the Z nearest
 
+The latter end with the session: :func:`shadowprice.graphs.sessions.session_ends`.
+
 Cart and order are chains of their own, each with its own copy of the voucher, so a session has up to four graphs (a
 *group* each: before-cart, before-order, after-cart, after-order) and an empty group has none. A node stands for one row
 of the behaviour table, so that an item seen at two prices is two nodes and node and row cannot fall apart. Within equal
@@ -206,7 +208,13 @@ class TargetBatch(GraphBatch):
 
 
 def build_graphs(
-    behaviour: pd.DataFrame, session: Index, sessions: int, *, nearest: int = NEAREST, kept: tuple[int, int] = KEPT
+    behaviour: pd.DataFrame,
+    session: Index,
+    sessions: int,
+    *,
+    ends: Index | None = None,
+    nearest: int = NEAREST,
+    kept: tuple[int, int] = KEPT,
 ) -> VoucherGraphs:
     """The graphs of all sessions.
 
@@ -214,6 +222,7 @@ def build_graphs(
         behaviour: the behaviour table: item_id, action, phase, ts and, as they are there, price_level and brand.
         session: (rows,): session of each row, a position from 0, −1 where it has none.
         sessions: S.
+        ends: (S,): nanoseconds since 1970 after which nothing of a session is read; without it, everything is.
         nearest: Z, how many items are tied to the voucher.
         kept: most cart and order items of a phase, those nearest to the collection.
 
@@ -232,6 +241,8 @@ def build_graphs(
             keys.insert(0, behaviour[column].factorize(sort=True)[0])
     row = np.lexsort(keys)
     row = row[np.searchsorted(session[row], 0) :]  # sessions ascend, so that those without one come first
+    if ends is not None:
+        row = row[ts[row] <= ends[session[row]]]
     graph = graph[row]
     count = np.bincount(graph, minlength=len(GROUPS) * sessions)
     first = np.cumsum(count) - count

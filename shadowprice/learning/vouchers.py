@@ -22,8 +22,8 @@ from shadowprice.encoders.base import WIDTH
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.evaluation import metrics
 from shadowprice.files import write_whole
-from shadowprice.graphs.leaks import check_known, check_split, check_target
-from shadowprice.graphs.sessions import SessionLog, nanoseconds
+from shadowprice.graphs.leaks import check_known, check_past, check_split, check_target
+from shadowprice.graphs.sessions import SessionLog, nanoseconds, session_ends
 from shadowprice.graphs.voucher_graphs import VoucherGraphs
 from shadowprice.learning.bundle import Served, write_served
 from shadowprice.responses import load, make
@@ -45,7 +45,7 @@ def prepare(out: Path, data: str, test_from: str, seed: int, options: Mapping[st
     found = read(data, test_from=test_from) if data else generate(seed=seed, **options)
     out.mkdir(parents=True, exist_ok=True)
     write_tables(found.tables, out / TABLES)
-    meta = {"test_from": found.test_from.isoformat(), "label_days": found.label_days, "notes": found.notes}
+    meta = {"test_from": found.test_from.isoformat(), "notes": found.notes}
     write_whole(out / META, json.dumps(meta, indent=1))
     return found
 
@@ -56,7 +56,7 @@ def read_prepared(folder: Path) -> VoucherData:
         raise NotFound(f"no sessions in {folder}; run the validate step first")
     meta = json.loads((folder / META).read_text())
     tables = read_sessions(folder / TABLES)
-    return VoucherData(tables, datetime.fromisoformat(meta["test_from"]), meta["label_days"], None, meta["notes"])
+    return VoucherData(tables, datetime.fromisoformat(meta["test_from"]), None, meta["notes"])
 
 
 def build(prepared: Path, out: Path) -> dict[str, float]:
@@ -64,9 +64,11 @@ def build(prepared: Path, out: Path) -> dict[str, float]:
     data = read_prepared(prepared)
     log, part = SessionLog.build(data.tables), data.part()
     check_split(log, part)
-    check_known(log, part == "train", data.test_from, data.label_days)
+    check_known(log, part == "train", data.test_from)
     everyone = np.arange(log.graphs.sessions)
     check_target(log, everyone, log.graphs.targets(everyone))
+    # Pre-training reads the graphs of all sessions, not only of those in a history.
+    check_past(log, session_ends(data.tables.session), everyone[:, None])
     log.graphs.save(out)
     parts = {f"sessions_{name}": float((part == name).sum()) for name in ("train", "purged", "test")}
     return {"sessions": float(part.size), "nodes": float(log.graphs.row.size), "vouchers": len(log.offered), **parts}

@@ -37,7 +37,13 @@ class DinNetwork(SessionNetwork):
     """logit = MLP(profile ‖ target voucher ‖ attention over redeemed vouchers); a voucher is its id and its terms."""
 
     def __init__(
-        self, inputs: TabularInputs, vouchers: Vouchers, known: int, embedding: int, hidden: Sequence[int]
+        self,
+        inputs: TabularInputs,
+        vouchers: Vouchers,
+        known: int,
+        embedding: int,
+        hidden: Sequence[int],
+        dropout: float,
     ) -> None:
         super().__init__()
         self.vouchers = vouchers
@@ -48,7 +54,7 @@ class DinNetwork(SessionNetwork):
             self.voucher.weight[0] = 0.0
         width = embedding + 2
         self.attention = TargetAttention(width)
-        self.head = mlp(self.features.width + 2 * width, hidden)
+        self.head = mlp(self.features.width + 2 * width, hidden, dropout)
 
     def remember(self, rows: SessionRows) -> _Memory:
         """The vouchers redeemed before."""
@@ -79,4 +85,4 @@ class DinModel(SessionModel):
 
     def build(self, inputs: TabularInputs) -> SessionNetwork:
         """The untrained network."""
-        return DinNetwork(inputs, self.vouchers(), len(self.known), self.embedding, self.hidden)
+        return DinNetwork(inputs, self.vouchers(), len(self.known), self.embedding, self.hidden, self.dropout)

@@ -17,7 +17,8 @@ from shadowprice.encoders.item_embedding import WIDTH as ITEM_WIDTH
 from shadowprice.encoders.kernel.compiled import IS_COMPILED
 from shadowprice.encoders.kernel.lists import Logged
 from shadowprice.encoders.kernel.steps import StepPass, Steps
-from shadowprice.encoders.voucher_graph import WIDTH, VoucherGraphEncoder
+from shadowprice.encoders.voucher_graph import VoucherGraphEncoder
+from shadowprice.encoders.voucher_groups import WIDTH, GroupEncoder
 from shadowprice.encoders.voucher_nodes import Learned, Nodes
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.voucher_graphs import BEFORE_GROUPS, GROUPS, GraphBatch, VoucherGraphs
@@ -125,7 +126,11 @@ class _Step(torch.autograd.Function):
 
 
 class DmbgnNetwork(SessionNetwork):
-    """The network of :mod:`shadowprice.responses.dmbgn`, whose docstring has its equations."""
+    """The network of :mod:`shadowprice.responses.dmbgn`, whose docstring has its equations.
+
+    ``encoder`` reads :data:`NODE` numbers a node and gives e_b of :data:`WIDTH` numbers; ``average`` takes the mean
+    of the past in place of attention; ``before_only`` hides what followed the collection of past sessions too.
+    """
 
     def __init__(
         self,
@@ -137,9 +142,10 @@ class DmbgnNetwork(SessionNetwork):
         embedding: int,
         hidden: Sequence[int],
         history: int,
-        average: bool,
-        before_only: bool,
-        ratio: float,
+        encoder: GroupEncoder,
+        dropout: float = 0.0,
+        average: bool = False,
+        before_only: bool = False,
     ) -> None:
         super().__init__()
         self.nodes = nodes
@@ -147,9 +153,9 @@ class DmbgnNetwork(SessionNetwork):
         self.features = FeatureEmbedding(inputs, embedding)
         self.voucher = nn.Embedding(vouchers + 1, WIDTH)
         self.category = nn.Embedding(categories + 1, 1)
-        self.graph = VoucherGraphEncoder(NODE, ratio=ratio)
+        self.graph = encoder
         self.attention = TargetAttention(2 * WIDTH, average=average)
-        self.head = mlp(self.features.width + 4 * WIDTH + history + 3 + 2, hidden)
+        self.head = mlp(self.features.width + 4 * WIDTH + history + 3 + 2, hidden, dropout)
         # Above, every category at every price; below, vouchers.
         above = (categories + 1) * nodes.prices.shape[0]
         self.base: Tensor
@@ -157,10 +163,12 @@ class DmbgnNetwork(SessionNetwork):
         self.base[:above, -1] = nodes.prices.repeat(categories + 1)
         self.terms: Tensor
         self.register_buffer("terms", torch.from_numpy(nodes.vouchers.level_terms.copy()), persistent=False)
-        groups = BEFORE_GROUPS if before_only else len(GROUPS)
-        self._steps = Steps(nodes.logged(above), groups=groups, ratio=ratio, average=average)
-        unit = self.attention.unit.parameters()
-        self._learned = (self.category.weight, self.voucher.weight, *self.graph.weights, *unit)
+        self._steps: Steps | None = None
+        if isinstance(encoder, VoucherGraphEncoder):
+            groups = BEFORE_GROUPS if before_only else len(GROUPS)
+            self._steps = Steps(nodes.logged(above), groups=groups, ratio=encoder.ratio, average=average)
+            unit = self.attention.unit.parameters()
+            self._learned = (self.category.weight, self.voucher.weight, *encoder.weights, *unit)
         nn.init.normal_(self.voucher.weight, std=1.0)
         nn.init.normal_(self.category.weight, std=0.3)
         with torch.no_grad():
@@ -172,8 +180,8 @@ class DmbgnNetwork(SessionNetwork):
 
     def recall(self, rows: SessionRows) -> Recalled:
         """What rows read of their histories; embeddings of what several rows have in their past are computed once."""
-        if IS_COMPILED:
-            return self._recall_compiled(rows)
+        if IS_COMPILED and self._steps is not None:
+            return self._recall_compiled(rows, self._steps)
         graphs, own, level = self.nodes.graphs, self.nodes.vouchers, rows.level.numpy()
         past, place, session, batch = list_plain(graphs, rows.past, rows.session, before_only=self.before_only)
         code = np.concatenate([own.of_session[session], own.of_level[level]])
@@ -228,9 +236,9 @@ class DmbgnNetwork(SessionNetwork):
         """Start at the overall mean."""
         start_intercept(self.head[-1], share)
 
-    def _recall_compiled(self, rows: SessionRows) -> Recalled:
+    def _recall_compiled(self, rows: SessionRows, steps: Steps) -> Recalled:
         """:meth:`recall` in one pass there and one back."""
-        step = StepPass(self._steps, rows.past, rows.session, rows.level, self.base, self._learned)
+        step = StepPass(steps, rows.past, rows.session, rows.level, self.base, self._learned)
         read, auxiliary = _Step.apply(step, *self._learned)  # type: ignore[no-untyped-call]
 
         def graphs() -> tuple[Index, Encoded]:

@@ -17,13 +17,13 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from shadowprice.curves import Curves
 from shadowprice.encoders.voucher_nodes import gather
 from shadowprice.errors import InvalidInput
-from shadowprice.graphs.leaks import check_history
+from shadowprice.graphs.leaks import check_history, check_past
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.responses.minibatch import TabularRows, fit_module, weighted_mean
 from shadowprice.responses.state import State
 from shadowprice.responses.tabular_network import ResponseModule, TabularNetwork
 from shadowprice.responses.training import FitResult, TrainingConfig
-from shadowprice.responses.wdl import DEFAULT, EMBEDDING, HIDDEN
+from shadowprice.responses.wdl import DEFAULT, DROPOUT, EMBEDDING, HIDDEN, checked_dropout
 
 HISTORY = 6
 """Past redeemed sessions that are read (S3: R)."""
@@ -180,6 +180,7 @@ class SessionModel(TabularNetwork):
         history: past redeemed sessions read, the latest.
         other_campaigns: whether past sessions of the target's own campaign are left out, as in S3's code.
         hidden: widths of the last MLP.
+        dropout: share of its hidden units that a training step leaves out.
 
     A frame's rows name their session (``session_id``) or are the last one of their account; see
     :meth:`SessionLog.locate`.
@@ -196,6 +197,7 @@ class SessionModel(TabularNetwork):
         history: int = HISTORY,
         other_campaigns: bool = False,
         hidden: Sequence[int] = HIDDEN,
+        dropout: float = DROPOUT,
         training: TrainingConfig | None = None,
         embedding: int = EMBEDDING,
         **options: Any,
@@ -207,6 +209,7 @@ class SessionModel(TabularNetwork):
         self.history = history
         self.other_campaigns = other_campaigns
         self.hidden = tuple(hidden)
+        self.dropout = checked_dropout(dropout)
         self.known: tuple[str, ...] = ()
         self.scale: tuple[float, ...] = ()
 
@@ -297,6 +300,7 @@ class SessionModel(TabularNetwork):
         place, at = log.locate(frame)
         past = log.history(frame["account_id"], at, self.history, place if self.other_campaigns else None)
         check_history(log, frame["account_id"], at, past)
+        check_past(log, at, past)
         person = pd.factorize(frame["account_id"])[0]
         return SessionRows(
             numeric=rows.numeric,

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from shadowprice.errors import InvalidInput
 from shadowprice.responses.tabular import TabularInputs
 from shadowprice.responses.tabular_network import FeatureEmbedding, LevelNetwork, TabularNetwork
 from shadowprice.responses.training import TrainingConfig
@@ -23,14 +24,23 @@ from shadowprice.responses.training import TrainingConfig
 HIDDEN = (128, 64)
 """S3's MLP."""
 EMBEDDING = 16
+DROPOUT = 0.5
+"""Of the MLP, as in the code of S3's authors."""
 DEFAULT = TrainingConfig(learning_rate=5e-3, decay=0.93, epochs=30, patience=4, weight_decay=0.1, batch_rows=256)
 
 
-def mlp(inputs: int, hidden: Sequence[int]) -> nn.Sequential:
-    """(n, inputs) → (n, 1) through ReLU layers."""
+def checked_dropout(share: float) -> float:
+    """``share``, or :class:`InvalidInput` where it is none of [0, 1)."""
+    if not 0 <= share < 1:
+        raise InvalidInput("must be at least 0 and below 1", field="dropout")
+    return share
+
+
+def mlp(inputs: int, hidden: Sequence[int], dropout: float = 0.0) -> nn.Sequential:
+    """(n, inputs) → (n, 1) through ReLU layers; in training a unit of them is 0 with probability ``dropout``."""
     layers: list[nn.Module] = []
     for before, after in pairwise([inputs, *hidden]):
-        layers += [nn.Linear(before, after), nn.ReLU()]
+        layers += [nn.Linear(before, after), nn.Sequential(nn.ReLU(), nn.Dropout(dropout))]
     return nn.Sequential(*layers, nn.Linear(hidden[-1] if hidden else inputs, 1))
 
 
@@ -45,12 +55,13 @@ class OfferNetwork(LevelNetwork):
         hidden: Sequence[int],
         *,
         wide: bool,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.features = FeatureEmbedding(inputs, embedding)
         self.offer = nn.Embedding(levels.size, embedding)
         nn.init.normal_(self.offer.weight, std=0.3)
-        self.deep = mlp(self.features.width + embedding + 1, hidden)
+        self.deep = mlp(self.features.width + embedding + 1, hidden, dropout)
         self.intercept = nn.Parameter(torch.zeros(levels.size))
         self.numbers = nn.Linear(inputs.numbers.width, 1, bias=False) if wide and inputs.numbers.width else None
         self.crosses = nn.Embedding(levels.size * sum(inputs.sizes), 1) if wide and inputs.sizes else None
@@ -85,7 +96,12 @@ class OfferNetwork(LevelNetwork):
 
 
 class OfferModel(TabularNetwork):
-    """What ``wdl`` and ``dnn_offer`` share. Options beside those of :class:`TabularNetwork`: ``hidden``."""
+    """Base of ``wdl`` and ``dnn_offer``.
+
+    Options beside those of :class:`TabularNetwork`:
+        hidden: widths of the MLP.
+        dropout: share of its hidden units that a training step leaves out.
+    """
 
     ordered: ClassVar[bool] = False
     wide: ClassVar[bool]
@@ -96,16 +112,18 @@ class OfferModel(TabularNetwork):
         seed: int = 0,
         *,
         hidden: Sequence[int] = HIDDEN,
+        dropout: float = DROPOUT,
         training: TrainingConfig | None = None,
         embedding: int = EMBEDDING,
         **options: Any,
     ) -> None:
         super().__init__(levels, seed, training=training or DEFAULT, embedding=embedding, **options)
         self.hidden = tuple(hidden)
+        self.dropout = checked_dropout(dropout)
 
     def build(self, inputs: TabularInputs) -> LevelNetwork:
         """The untrained network."""
-        return OfferNetwork(inputs, self.levels, self.embedding, self.hidden, wide=self.wide)
+        return OfferNetwork(inputs, self.levels, self.embedding, self.hidden, wide=self.wide, dropout=self.dropout)
 
 
 class WideAndDeepModel(OfferModel):

@@ -5,7 +5,7 @@ Identifiers are text, times are UTC, money is whole minor units. ``docs/tables.m
 
 from shadowprice.tables.schema import SESSION_TABLES, TABLES
 from shadowprice.tables.validation import SessionTables, Tables, validate_sessions, validate_some, validate_tables
-from shadowprice.tables.views import behaviours, campaign_from_tables, labelled, response_of
+from shadowprice.tables.views import behaviours, campaign_from_tables, labelled, offer_features, response_of
 
 __all__ = [
     "SESSION_TABLES",
@@ -15,6 +15,7 @@ __all__ = [
     "behaviours",
     "campaign_from_tables",
     "labelled",
+    "offer_features",
     "response_of",
     "validate_sessions",
     "validate_some",

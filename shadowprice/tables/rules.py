@@ -126,6 +126,14 @@ def _funds(frames: Frames) -> Iterator[Fault]:
     yield "offer", "face_value", fund & _mask(offer["face_value"] > 0), "must be 0: nothing is paid for a fund"
 
 
+@_rule("offer.kind")
+def _offer_features(frames: Frames) -> Iterator[Fault]:
+    offer = frames["offer"]
+    for column in [str(name) for name in offer.columns if str(name).startswith("x_")]:
+        wrong = _mask(offer[column].notna() & offer["kind"].notna() & (offer["kind"] != FUND))
+        yield "offer", column, wrong, "must be empty: only the features of funds are read"
+
+
 @_rule("edge.src", "edge.dst", "account.account_id", "account.side")
 def _edge_ends(frames: Frames) -> Iterator[Fault]:
     for column, side in (("src", "customer"), ("dst", "merchant")):
@@ -269,6 +277,12 @@ def _redeemed(frames: Frames) -> Iterator[Fault]:
 def _collected_first(frames: Frames) -> Iterator[Fault]:
     session = frames["session"]
     yield "session", "redeemed_at", _mask(session["redeemed_at"] < session["collected_at"]), "is before collected_at"
+
+
+@_rule("session.collected_at", "session.expires_at")
+def _expires_later(frames: Frames) -> Iterator[Fault]:
+    session = frames["session"]
+    yield "session", "expires_at", _mask(session["expires_at"] < session["collected_at"]), "is before collected_at"
 
 
 @_rule("session.voucher_id", "session.min_spend", "session.discount")

@@ -68,6 +68,7 @@ _FEATURES: dict[str, pa.Column] = {
     ),
     r"^c_\w+$": pa.Column(TEXT, nullable=True, required=False, regex=True),
 }
+_NUMBERS = {pattern: column for pattern, column in _FEATURES.items() if pattern.startswith("^x_")}
 
 SCHEMAS: dict[str, pa.DataFrameSchema] = {
     "account": pa.DataFrameSchema(
@@ -87,7 +88,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "relation": _column(TEXT, _one_of(RELATIONS)),
             "weight": _column(REAL, _POSITIVE),
             "ts": _column(TIME),
-            **{pattern: column for pattern, column in _FEATURES.items() if pattern.startswith("^x_")},
+            **_NUMBERS,
         },
         strict=True,
     ),
@@ -101,6 +102,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "risk_level": _column(WHOLE, optional=True),
             "order_index": _column(WHOLE, optional=True),
             "demand": _column(WHOLE, _at_least(0), optional=True),
+            **_NUMBERS,
         },
         strict=True,
     ),
@@ -150,6 +152,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "cost_basis_merchant": _column(TEXT, _one_of(COST_BASES), optional=True),
             "weight_merchant": _column(REAL, _POSITIVE, optional=True),
             "most_units_merchant": _column(WHOLE, _at_least(1), optional=True),
+            "expected_requests": _column(WHOLE, _at_least(1), optional=True),
         },
         strict=True,
     ),
@@ -166,6 +169,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "min_spend": _MONEY,
             "discount": _MONEY,
             "collected_at": _column(TIME),
+            "expires_at": _column(TIME, optional=True),
             "redeemed_at": _column(TIME, optional=True),
             "label": _YES_NO,
             **_FEATURES,

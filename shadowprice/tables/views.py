@@ -77,6 +77,7 @@ def campaign_from_tables(tables: Tables) -> Campaign:
         budget=Budget(name=row["budget_name"], form=row["budget_form"], limit=float(row["budget_limit"])),
         starts_at=row["starts_at"].to_pydatetime(),
         hours=int(row["hours"]),
+        expected_requests=int(row["expected_requests"]) if pd.notna(row["expected_requests"]) else None,
     )
 
 
@@ -89,6 +90,13 @@ def behaviours(tables: Tables, side: Side) -> pd.DataFrame:
     own = tables.action[tables.action["offer_id"].isin(number.index)].reset_index(drop=True)
     level = own["offer_id"].map(number).astype("int64")
     return own[["account_id", "action", "ts"]].assign(level=level)
+
+
+def offer_features(tables: Tables, side: Side) -> pd.DataFrame | None:
+    """level and x_* of the funds of a side, in order of their numbers; None where no fund has a feature."""
+    own = tables.offer[tables.offer["side"] == side].sort_values("order_index", ignore_index=True)
+    names = [name for name in own.columns if name.startswith("x_") and own[name].notna().any()]
+    return own[names].assign(level=own["order_index"].astype("int64")) if names else None
 
 
 def _segments(tables: Tables, side: Side) -> tuple[Segment, ...]:

@@ -23,6 +23,8 @@ def by_hand(tables: SessionTables, session: str, group: str, nearest: int, kept:
     phase, action = group.split("-")
     own = tables.behaviour
     own = own[(own["session_id"] == session) & (own["phase"] == phase) & (own["action"] == action)]
+    log = tables.session.set_index("session_id").loc[session]
+    own = own[own["ts"] <= min(each for each in (log["redeemed_at"], log["expires_at"]) if pd.notna(each))]
     rows = own.sort_values(["ts", "item_id", "price_level", "brand"]).index.tolist()
     rows = rows[-kept:] if phase == "before" else rows[:kept]
     places = range(1, len(rows) + 1)
@@ -61,7 +63,8 @@ def test_every_row_is_one_node_where_nothing_is_cut(data: VoucherData) -> None:
     """Also of an item that is seen at two prices within a session."""
     behaviour = data.tables.behaviour
     twice = pd.concat([behaviour, behaviour.head(50).assign(price_level=lambda f: f["price_level"] % 7 + 1)])
-    log = SessionLog.build(SessionTables(data.tables.session, twice.reset_index(drop=True)), kept=(1000, 1000))
+    endless = data.tables.session.assign(redeemed_at=pd.NaT, expires_at=pd.NaT)
+    log = SessionLog.build(SessionTables(endless, twice.reset_index(drop=True)), kept=(1000, 1000))
     rows = log.graphs.row[log.graphs.row != VOUCHER]
     assert sorted(rows.tolist()) == list(range(len(twice)))
 
@@ -75,6 +78,29 @@ def test_a_target_holds_nothing_after_the_collection(data: VoucherData) -> None:
     whole = log.graphs.past(np.arange(300))
     with pytest.raises(InvalidInput, match=r"after the collection.*rows: 0"):
         TargetBatch(whole.size, whole.slot, whole.length, whole.first, whole.source, whole.nearest)
+
+
+def test_a_past_session_ends_at_its_redemption_its_expiry_or_the_targets_collection(data: VoucherData) -> None:
+    """Two in five of the events after the collection of a redeemed session come after its redemption."""
+    early = data.tables.session["collected_at"] + pd.Timedelta(days=1)
+    session = data.tables.session.assign(expires_at=early.where(np.arange(300) % 3 == 0))
+    log = SessionLog.build(SessionTables(session, data.tables.behaviour), kept=(1000, 1000))
+    frame = log.requests()
+    _, at = log.locate(frame)
+    found = log.history(frame["account_id"], at, 6)
+    ts = data.tables.behaviour["ts"]
+    held = left = 0
+    for row, place in zip(*np.nonzero(found >= 0), strict=True):
+        past = found[row, place]
+        own = session.iloc[past]
+        instants = (own["redeemed_at"], own["expires_at"], session["collected_at"].iloc[row])
+        end = min(each for each in instants if pd.notna(each))
+        batch = log.graphs.past(np.array([past]))
+        rows = batch.row[batch.row != VOUCHER]
+        of_session = data.tables.behaviour["session_id"] == own["session_id"]
+        assert sorted(rows) == np.flatnonzero(of_session & (ts <= end)).tolist()
+        held, left = held + rows.size, left + int((of_session & (ts > end)).sum())
+    assert left > 0.1 * held > 0
 
 
 def test_rows_of_no_session_and_no_rows_at_all(data: VoucherData) -> None:

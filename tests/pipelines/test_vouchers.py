@@ -31,15 +31,15 @@ from shadowprice.responses import load
 from shadowprice.responses.repair import Repair
 from shadowprice.tables import SessionTables
 
-BUDGET, REQUESTS = 42_000, 500
-TINY = {"sessions": 300}
+BUDGET, REQUESTS = 208_000, 2000
+TINY = {"sessions": 1000}
 
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the pipeline leaves when kfp.local runs it."""
     root = tmp_path_factory.mktemp("vouchers")
-    arguments = {"options": TINY, "epochs": 2, "budget": BUDGET, "requests": REQUESTS}
+    arguments = {"options": TINY, "epochs": 8, "budget": BUDGET, "requests": REQUESTS}
     seconds = run("vouchers", root / "pipeline", {"workspace": str(root / "run"), **arguments})
     assert list(seconds)[-1] == "publish-vouchers"
     (solved,) = (root / "pipeline").glob("*/solve-vouchers/price")

@@ -16,11 +16,12 @@ from shadowprice.encoders import voucher_graph
 from shadowprice.encoders.item_embedding import SIDE, ItemEmbedding, embed_items
 from shadowprice.encoders.kernel import compiled
 from shadowprice.encoders.kernel.steps import StepPass
+from shadowprice.encoders.voucher_graph import VoucherGraphEncoder
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.sessions import SessionLog, nanoseconds
 from shadowprice.graphs.voucher_graphs import BEFORE_GROUPS, GROUPS, VOUCHER, spans
 from shadowprice.responses import dmbgn_history, dmbgn_network
-from shadowprice.responses.dmbgn_network import DmbgnNetwork, NodeInputs
+from shadowprice.responses.dmbgn_network import NODE, DmbgnNetwork, NodeInputs
 from shadowprice.responses.sessions import Past, SessionRows, Vouchers
 from shadowprice.responses.tabular import fit_tabular
 
@@ -50,9 +51,9 @@ def network(*, average: bool = False, before_only: bool = False) -> DmbgnNetwork
         embedding=4,
         hidden=(8,),
         history=6,
+        encoder=VoucherGraphEncoder(NODE),
         average=average,
         before_only=before_only,
-        ratio=0.9,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,13 +13,15 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from shadowprice.datasets.vouchers import VoucherData, generate
+from shadowprice.encoders.voucher_graph import GraphConv
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
-from shadowprice.graphs.leaks import check_history, check_known, check_split, check_target
+from shadowprice.graphs.leaks import check_history, check_known, check_past, check_split, check_target
 from shadowprice.graphs.sessions import SessionLog
-from shadowprice.graphs.voucher_graphs import GraphBatch
+from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER, GraphBatch, build_graphs
 from shadowprice.responses import make
 from shadowprice.responses.dmbgn_history import Encoded, Histories, read_histories, read_plain, score_features
+from shadowprice.responses.dmbgn_network import NODE
 from shadowprice.responses.minibatch import fit_module
 from shadowprice.responses.sessions import Past, TargetAttention
 from shadowprice.responses.training import TrainingConfig
@@ -213,6 +216,52 @@ def test_a_campaigns_own_past_can_be_left_out_of_a_model() -> None:
     assert not same[1].any()
 
 
+def test_avg_pooling_takes_the_mean_of_the_items_and_keeps_the_attention() -> None:
+    """S3's variant has no graph network, and its past sessions have weights of their own."""
+    data, log = small()
+    model = fitted("dmbgn_avg_pooling")
+    network, items = model.network, model.items
+    assert not any(isinstance(each, GraphConv) for each in network.modules())
+    frame = log.requests(data.part() == "test")
+    place, at = log.locate(frame)
+    past = log.history(frame["account_id"], at, 6)
+    row = int(np.flatnonzero(past[:, 1] >= 0)[0])
+    own = past[row][past[row] >= 0]
+    encoded, graph = network.past(own), log.graphs.past(own)
+    expected = torch.zeros(own.size, len(GROUPS), NODE, dtype=torch.float64)  # a fitted network computes in 53 bits
+    for slot in graph.slot:
+        member, group = divmod(int(slot), len(GROUPS))
+        nodes = (graph.member == member) & (graph.group == group) & (graph.row != VOUCHER)
+        rows = log.tables.behaviour.iloc[graph.row[nodes]]
+        code = torch.tensor([1 + items.tokens["category"].index(each) for each in rows["category"]])
+        price = torch.tensor((rows["price_level"].to_numpy(dtype=np.float32) - 4) / 2)[:, None]
+        whole = [torch.from_numpy(items.rows(rows)), network.category.weight[code], price]
+        expected[member, group] = torch.cat(whole, dim=1).mean(dim=0)
+    torch.testing.assert_close(encoded.behaviour, network.graph.out(expected.flatten(1)))
+    target = network.target(place[[row]], frame["level"].to_numpy()[[row]])
+    weights = network.attention.weights(encoded.both, target.both, past_of(own.tolist()))
+    assert weights.std() > 1e-4
+
+
+@pytest.mark.parametrize("name", ["dnn_offer", "din", "dmbgn"])
+def test_dropout_leaves_units_out_in_training_alone(name: str) -> None:
+    """Without any unit the MLP is its last bias; a fitted model has all of them."""
+    data, log = small()
+    sessions = {} if name == "dnn_offer" else {"sessions": log}
+    frame = log.requests(data.part() == "train")
+    model = make(name, levels=log.levels, dropout=0.5, training=replace(SHORT, epochs=1), **sessions).fit(frame)
+    head = model.network.deep if name == "dnn_offer" else model.network.head
+    x = torch.randn(2000, head[0].in_features, generator=torch.Generator().manual_seed(0)).double()
+    whole = head[:2](x)
+    torch.manual_seed(0)
+    train = head.train()[:2](x)
+    head.eval()
+    alive = whole > 0
+    assert float((train[alive] == 0).double().mean()) == pytest.approx(0.5, abs=0.02)
+    torch.testing.assert_close(train[train > 0], 2 * whole[train > 0])
+    np.testing.assert_array_equal(model.curve(frame).response, model.curve(frame).response)
+
+
 def test_stochastic_tuning_learns_too() -> None:
     data, log = small()
     train = log.requests(data.part() == "train")
@@ -248,7 +297,7 @@ def test_without_sessions_it_says_what_is_missing(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("alpha", -1.0), ("pretraining", -1), ("fine_tuning", 1.5), ("history", 0)]
+    ("option", "value"), [("alpha", -1.0), ("pretraining", -1), ("fine_tuning", 1.5), ("history", 0), ("dropout", 1.0)]
 )
 def test_options_that_cannot_be_are_refused(option: str, value: float) -> None:
     with pytest.raises(InvalidInput, match=option):
@@ -273,7 +322,7 @@ def test_logistic_regression_is_the_maximum_of_its_penalised_likelihood() -> Non
 
 
 class TestLeaks:
-    """The four of S3, planted."""
+    """Each leak, planted."""
 
     def test_a_session_redeemed_after_the_collection_in_the_history(self) -> None:
         _, log = small()
@@ -320,12 +369,12 @@ class TestLeaks:
     def test_pre_training_on_labels_that_nobody_knew(self) -> None:
         data, log = small()
         part = data.part()
-        check_known(log, part == "train", data.test_from, data.label_days)
+        check_known(log, part == "train", data.test_from)
         for planted in ("purged", "test"):
             late = int(np.flatnonzero(part == planted)[0])
             with_late = (part == "train") | (np.arange(part.size) == late)
             with pytest.raises(InvalidInput, match=rf"pre-training: .*rows: {late}\)"):
-                check_known(log, with_late, data.test_from, data.label_days)
+                check_known(log, with_late, data.test_from)
 
     def test_a_split_by_row(self) -> None:
         data, log = small()
@@ -333,6 +382,51 @@ class TestLeaks:
         by_row = np.random.default_rng(0).choice(["train", "test"], len(data.tables.session))
         with pytest.raises(InvalidInput, match=r"split: .*by time"):
             check_split(log, by_row)
+
+    def test_a_label_whose_expiry_nobody_knows(self) -> None:
+        data, _ = small()
+        session = data.tables.session.copy()
+        row = int(np.flatnonzero(data.part() == "train")[2])
+        session.loc[row, "expires_at"] = pd.NaT
+        unknown = SessionLog.build(SessionTables(session, data.tables.behaviour))
+        with pytest.raises(InvalidInput, match=rf"pre-training: .*rows: {row}\)"):
+            check_known(unknown, data.part() == "train", data.test_from)
+
+    @pytest.mark.parametrize("kind", ["redemption", "expiry", "collection of the target"])
+    def test_behaviour_of_a_past_session_from_after(self, kind: str) -> None:
+        """The earliest of the three instants is that of ``kind``; the planted event comes a minute after it."""
+        data, log = small()
+        frame = log.requests()
+        _, at = log.locate(frame)
+        past = log.history(frame["account_id"], at, 6)
+        check_past(log, at, past)
+        row = int(np.flatnonzero(past[:, 0] >= 0)[1])
+        own, target = int(past[row, 0]), frame_time(at[row])
+        session, behaviour = data.tables.session.copy(), data.tables.behaviour
+        if kind == "expiry":
+            redeemed = session.loc[own, "redeemed_at"]
+            session.loc[own, "expires_at"] = redeemed - (redeemed - session.loc[own, "collected_at"]) / 2
+        if kind == "collection of the target":
+            session.loc[own, ["redeemed_at", "expires_at"]] = target + pd.Timedelta(days=1)
+        ends = min(session.loc[own, "redeemed_at"], session.loc[own, "expires_at"], target)
+        event = behaviour[behaviour["phase"] == "after"].iloc[[0]]
+        event = event.assign(session_id=session["session_id"][own], ts=ends + pd.Timedelta(minutes=1))
+        tables = SessionTables(session, pd.concat([behaviour, event], ignore_index=True))
+        place = pd.Index(session["session_id"]).get_indexer(tables.behaviour["session_id"])
+        uncut = build_graphs(tables.behaviour, place, len(session), kept=(1000, 1000))
+        message = "collection of the target" if kind == "collection of the target" else "redemption or expiry"
+        with pytest.raises(InvalidInput, match=rf"past: .*{message}.*rows: .*{row}"):
+            check_past(SessionLog.build(tables, graphs=uncut), at[[row]].repeat(row + 1), only(past, row))
+        if kind != "collection of the target":  # a session in a history was redeemed before that
+            check_past(SessionLog.build(tables, kept=(1000, 1000)), at[[row]].repeat(row + 1), only(past, row))
+
+    def test_a_model_refuses_graphs_that_were_not_cut(self) -> None:
+        data, log = small()
+        place = pd.Index(data.tables.session["session_id"]).get_indexer(data.tables.behaviour["session_id"])
+        uncut = build_graphs(data.tables.behaviour, place, len(data.tables.session))
+        planted = SessionLog.build(data.tables, graphs=uncut)
+        with pytest.raises(InvalidInput, match="past: holds behaviour from after its redemption or expiry"):
+            make("dmbgn", levels=log.levels, sessions=planted, training=SHORT).fit(log.requests())
 
     def test_items_are_embedded_from_what_came_before_the_last_training_row(self) -> None:
         data, log = small()
@@ -345,6 +439,13 @@ class TestLeaks:
         model = make("dmbgn", levels=log.levels, sessions=planted, training=SHORT, pretraining=0).fit(train)
         assert "planted" not in model.items.tokens["item_id"]
         np.testing.assert_array_equal(model.items.vectors, fitted().items.vectors)
+
+
+def only(past: np.ndarray, row: int) -> np.ndarray:
+    """Histories up to ``row``, of which all but the last session of that row are left out."""
+    found = np.full((row + 1, past.shape[1]), -1)
+    found[row, 0] = past[row, 0]
+    return found
 
 
 def frame_time(nanoseconds: int) -> pd.Timestamp:

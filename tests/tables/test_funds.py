@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from shadowprice.errors import InvalidTable
-from shadowprice.tables import Tables, campaign_from_tables, labelled, validate_tables
+from shadowprice.tables import Tables, campaign_from_tables, labelled, offer_features, validate_tables
 
 Frames = dict[str, pd.DataFrame]
 FUNDS = 2
@@ -80,6 +81,15 @@ def test_the_level_of_a_fund_is_its_number(frames: Frames) -> None:
     assert campaign_from_tables(tables).terms("customer").levels == (0, 1)
 
 
+def test_features_of_funds_come_in_the_order_of_their_numbers(frames: Frames) -> None:
+    assert offer_features(validate_tables(frames), "customer") is None
+    frames["offer"] = frames["offer"].assign(x_return=[0.08, 0.02], x_fee=[np.nan, np.nan])
+    found = offer_features(validate_tables(frames), "customer")
+    assert found is not None
+    assert found[["level", "x_return"]].to_numpy().tolist() == [[0, 0.02], [1, 0.08]]
+    assert set(found) == {"level", "x_return"}
+
+
 def test_actions_may_be_left_out(frames: Frames) -> None:
     del frames["action"]
     tables = validate_tables(frames)
@@ -103,6 +113,13 @@ def put(table: str, **columns: object) -> Callable[[Frames], None]:
         (put("offer", order_index=[None, 0]), r"offer.order_index: must number the funds.*row 0"),
         (put("offer", kind=["fund", "coupon"]), r"offer.kind: must be 'fund'.*row 1"),
         (put("offer", face_value=[0, 5]), r"offer.face_value: must be 0.*row 1"),
+        (put("offer", x_return=[0.1, np.inf]), r"offer.x_return: must be finite.*row 1"),
+        (put("offer", x_return=["high", "low"]), r"offer.x_return: is not a number.*first: 0"),
+        (put("offer", yearly_return=[0.1, 0.2]), r"offer.yearly_return"),
+        (
+            put("offer", kind="coupon", face_value=[1, 2], x_return=0.1),
+            r"offer.x_return: must be empty: only the features",
+        ),
         (put("offer", demand=[-1, 2]), r"offer.demand: must be at least 0.*row 0"),
         (put("outcome", amount=[12_345, 0, -1]), r"outcome.amount: must be at least 0.*row 2"),
         (put("outcome", amount=[12_345, 5, 0]), r"outcome.amount: must be above 0 exactly where a fund.*row 1"),

@@ -68,6 +68,12 @@ def test_the_most_units_of_a_merchant_are_those_of_the_table(frames: Frames) -> 
     assert merchant == Terms(levels=(20, 40), weight=0.5, most_units=3)
 
 
+def test_the_expected_requests_of_a_campaign_are_those_of_the_table(frames: Frames) -> None:
+    assert campaign_from_tables(validate_tables(frames)).expected_requests is None
+    frames["campaign"] = frames["campaign"].assign(expected_requests=30_000)
+    assert campaign_from_tables(validate_tables(frames)).expected_requests == 30_000
+
+
 def test_an_unknown_side_is_refused(frames: Frames) -> None:
     with pytest.raises(InvalidInput, match="side"):
         labelled(validate_tables(frames), "buyer")  # type: ignore[arg-type]
