@@ -1,21 +1,25 @@
-"""``promotion``: S1's synthetic promotion, drawn from response curves that are known.
+"""Data set ``promotion``: the synthetic promotion of S1 (section 5, equations 18–20), with known response curves.
 
-Accounts have categorical features with, say, 3, 5 and 7 values; every combination of values has a curve of its
-own, whose slope is a Gaussian bump over incentives of 0 … 100:
+Accounts have categorical features with, say, 3, 5 and 7 values. Every combination of values has one curve. The
+slope of the curve is a Gaussian bump over the incentives h = 0 … 100:
 
-    f(c) = a + (b − a) · Σ_{i ≤ c} g_i / Σ_i g_i,    g_i = exp(−(i − μ)² / 2δ²)
+    g_h  = exp(−(h − μ)² / 2δ²),    Z = max_h g_h
+    f(c) = min(1, a + b · Σ_{h ≤ c} g_h / (100 Z)),    b = 1 − a
 
-with μ ~ U(−50, 150) and δ ~ U(0, 50). A bump left of the range (μ < 0) makes the curve concave, one right of it
-(μ > 100) convex. Combinations are as common as z ~ U{1 … 1000}, so some are sparse. Each account is asked once.
+with a ~ U(0, 1), μ ~ U(−50, 150) and δ ~ U(0, 50). The normalisation of the Gaussian density cancels in g_h / Z.
+A bump left of the range (μ < 0) makes the curve concave, and one right of it (μ > 100) convex; the paper states
+the reverse. The number of accounts of a combination is proportional to z ~ U{1 … 1000}, so some combinations are
+sparse. Each account has one request.
 
-Resolved differently from the paper: the sum is divided by its own total, so no response exceeds 1; a bump that
-vanishes on the whole range is drawn again; combinations are drawn until there are ``rows`` accounts, which the
-paper's z alone never gives; levels are 0, 5, …, 100 unless asked otherwise, because at 101 levels the lowest has
-too few rows to learn a bias from. The ends a ~ U(0, 1) and b ~ U(a, 1) are ours: what the paper prints leaves
-them open, so its figures can be compared in order and not in height.
+The generator differs from the paper in four points:
 
-``bias`` assigns higher incentives to less active accounts, as a platform that wants to wake them does; the
-propensities are logged.
+- A response is clipped to 1. The sum has 101 terms and is divided by 100, so a flat slope would exceed 1.
+- A curve is drawn again where Z underflows to 0, which 0.65 % of the draws do.
+- Combinations are drawn until there are ``rows`` accounts; z alone never gives the 20,000 of the paper.
+- Levels are 0, 5, …, 100 by default. At 101 levels the lowest has too few rows to learn a bias from.
+
+``bias`` assigns higher incentives to less active accounts, as a platform does that wants to win them back. The
+exposure table has the propensities.
 """
 
 from __future__ import annotations
@@ -38,10 +42,10 @@ LEVELS = tuple(range(0, 101, 5))
 STARTS = datetime(2026, 3, 2, tzinfo=UTC)
 SHARES = (0.25, 0.25, 0.5)
 """Of the 20,000 rows S1 trains on 5,000, stops on 5,000 and tests on 10,000."""
+PARAMETERS = 3
+"""Number of parameters of a curve: a, μ and δ."""
 CENTRE, WIDTH = (-50.0, 150.0), (0.0, 50.0)
-"""Ranges that a bump's centre μ and width δ are drawn from."""
-VANISHES = 1e-200
-"""Sum of a narrow bump far outside the range, 0 or denormal, that a curve cannot be divided by."""
+"""Ranges of μ and δ."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,30 +101,29 @@ class Promotion:
     levels: tuple[int, ...]
 
 
-def bump(
-    centre: NDArray[np.float64], width: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """(101, n): curves over incentives 0 … 100 from ``low`` to ``high``; NaN where the bump vanishes on the range."""
-    slope = _slope(centre, width)
-    total = slope.sum(axis=0)
-    rise = (high - low) * np.cumsum(slope, axis=0)
-    return np.asarray(low + np.divide(rise, total, out=np.full(slope.shape, np.nan), where=total >= VANISHES))
+def curves_at(unit: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Curves (101, n) over incentives 0 … 100 at points (n, 3) of the unit cube, on which their law is uniform.
+
+    The axes are the quantiles of a, μ and δ. A curve whose Z underflows to 0 is NaN.
+    """
+    low, centre, width = unit.T
+    return rising(low, CENTRE[0] + np.ptp(CENTRE) * centre, WIDTH[0] + np.ptp(WIDTH) * width)
 
 
-def _slope(centre: NDArray[np.float64], width: NDArray[np.float64]) -> NDArray[np.float64]:
-    with np.errstate(divide="ignore", over="ignore"):
-        return np.asarray(np.exp(-0.5 * ((np.arange(101)[:, None] - centre) / width) ** 2))
+def rising(low: NDArray[np.float64], centre: NDArray[np.float64], width: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Curves (101, n) of S1's equations 18–20, clipped to 1; NaN where Z underflows to 0."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        slope = np.exp(-0.5 * ((np.arange(101)[:, None] - centre) / width) ** 2)
+        rise = np.cumsum(slope / slope.max(axis=0), axis=0) / 100
+    return np.minimum(low + (1 - low) * rise, 1.0)
 
 
-def bump_curves(combinations: int, random: np.random.Generator) -> NDArray[np.float64]:
-    """(101, combinations): curves over incentives 0 … 100, drawn."""
-    centre, width = np.zeros((2, combinations))
-    empty = np.ones(combinations, dtype=bool)
-    while empty.any():
-        centre[empty], width[empty] = random.uniform(*CENTRE, empty.sum()), random.uniform(*WIDTH, empty.sum())
-        empty[empty] = _slope(centre[empty], width[empty]).sum(axis=0) < VANISHES
-    low = random.random(combinations)
-    return bump(centre, width, low, random.uniform(low, 1.0))
+def draw_curves(combinations: int, random: np.random.Generator) -> NDArray[np.float64]:
+    """Draw curves (101, combinations) over incentives 0 … 100."""
+    found = np.full((101, combinations), np.nan)
+    while (empty := np.isnan(found[0])).any():
+        found[:, empty] = curves_at(random.random((int(empty.sum()), PARAMETERS)))
+    return found
 
 
 def draw(options: PromotionOptions, seed: int = 0) -> Promotion:
@@ -128,7 +131,7 @@ def draw(options: PromotionOptions, seed: int = 0) -> Promotion:
     random = np.random.default_rng(np.random.SeedSequence([seed, 0xD19A]))
     combinations = np.array(list(product(*(range(size) for size in options.features))))
     levels = np.asarray(options.levels, dtype=np.int64)
-    curves = bump_curves(len(combinations), random)
+    curves = draw_curves(len(combinations), random)
     common = random.integers(1, 1001, len(combinations)).astype(float)
     kind = random.choice(len(combinations), options.rows, p=common / common.sum())
     response = curves[levels][:, kind]

@@ -1,40 +1,84 @@
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import kstest, norm
 
 from shadowprice.datasets import load
-from shadowprice.datasets.promotion import LEVELS, PromotionOptions, bump_curves, draw
+from shadowprice.datasets.promotion import LEVELS, PromotionOptions, curves_at, draw, draw_curves, rising
 from shadowprice.errors import InvalidInput
 from shadowprice.tables import labelled
 
 
-def test_curves_rise_from_a_to_b_within_zero_and_one() -> None:
-    curves = bump_curves(5000, np.random.default_rng(0))
+def printed(low: float, centre: float, width: float) -> list[float]:
+    """S1's equations 18–20, term by term, with the normalised density and before any clipping."""
+    slope = [norm.pdf(h, centre, width) for h in range(101)]
+    top = max(slope)
+    return [low + (1 - low) * math.fsum(slope[: c + 1]) / (100 * top) for c in range(101)]
+
+
+@pytest.mark.parametrize(
+    ("low", "centre", "width"), [(0.0, 50.0, 50.0), (0.3, -20.0, 30.0), (0.7, 120.0, 5.0), (0.1, 33.4, 0.5)]
+)
+def test_a_curve_is_that_of_the_printed_equations(low, centre, width) -> None:
+    found = rising(*(np.array([each]) for each in (low, centre, width)))[:, 0]
+    np.testing.assert_allclose(found, printed(low, centre, width), rtol=1e-12)
+    # The point of the unit cube whose quantiles these are.
+    unit = np.array([[low, (centre + 50) / 200, width / 50]])
+    np.testing.assert_allclose(curves_at(unit)[:, 0], found, rtol=1e-9)
+
+
+def test_a_flat_slope_would_reach_1_008_and_is_clipped_to_1() -> None:
+    low, centre, width = np.array([0.2]), np.array([50.0]), np.array([1e9])
+    assert printed(0.2, 50.0, 1e9)[100] == pytest.approx(1.008)
+    found = rising(low, centre, width)[:, 0]
+    assert found[100] == 1.0
+    np.testing.assert_allclose(found[:99], 0.2 + 0.8 * np.arange(1, 100) / 100)
+
+
+def test_the_share_of_vanishing_bumps_is_that_of_the_closed_form() -> None:
+    """Z is 0 where a bump lies more widths outside the range than the exponential reaches before it underflows."""
+    reach = math.sqrt(2 * (math.log(2) - math.log(math.nextafter(0.0, 1.0))))
+    outside, mean_distance, widest = 0.5, 25.0, 50.0
+    expected = outside * mean_distance / (reach * widest)
+    assert expected == pytest.approx(0.0065, abs=1e-4)
+    count = 200_000
+    found = np.isnan(curves_at(np.random.default_rng(0).random((count, 3)))).all(axis=0).mean()
+    assert found == pytest.approx(expected, abs=4 * math.sqrt(expected / count))
+
+
+def test_a_vanishing_bump_is_drawn_again() -> None:
+    class Planted(np.random.Generator):
+        """Draws a bump of no width far outside the range once, then real ones."""
+
+        calls = 0
+
+        def random(self, size=None):
+            self.calls += 1
+            return np.tile([0.5, 0.0, 1e-3], (size[0], 1)) if self.calls == 1 else super().random(size)
+
+    random = Planted(np.random.PCG64(0))
+    found = draw_curves(3, random)
+    assert random.calls >= 2
+    assert np.isfinite(found).all()
+
+
+def test_curves_rise_within_zero_and_one_and_their_starts_are_uniform() -> None:
+    curves = draw_curves(5000, np.random.default_rng(0))
     assert curves.shape == (101, 5000)
-    assert np.isfinite(curves).all()
+    assert (np.diff(curves, axis=0) >= 0).all()
     assert curves.min() >= 0
-    assert curves.max() <= 1 + 1e-12
-    assert (np.diff(curves, axis=0) >= -1e-15).all()
+    assert curves.max() <= 1
+    # At most (1 − a) / 100 of the rise is at incentive 0 already.
+    assert kstest(curves[0], "uniform").statistic < 0.01 + 1.95 / math.sqrt(5000)
 
 
 def test_a_bump_left_of_the_range_is_concave_and_one_right_of_it_convex() -> None:
-    """The printed claim is the other way round; the slope's own slope decides."""
-
-    class Fixed(np.random.Generator):
-        centre = 0.0
-
-        def uniform(self, low=0.0, high=1.0, size=None):
-            if np.ndim(low) == 0 and low == -50:
-                return np.full(size, self.centre)
-            if np.ndim(low) == 0 and high == 50:
-                return np.full(size, 30.0)
-            return np.ones(np.shape(low))
-
+    """The paper states the reverse; the sign of the second differences decides."""
     for centre, sign in ((-20.0, -1), (120.0, 1)):
-        random = Fixed(np.random.PCG64(0))
-        random.centre = centre
-        curvature = np.diff(bump_curves(3, random)[1:], n=2, axis=0)
-        assert (sign * curvature > 0).all()
+        curve = rising(np.array([0.1]), np.array([centre]), np.array([30.0]))
+        assert (sign * np.diff(curve, n=2, axis=0) > 0).all()
 
 
 @pytest.mark.parametrize("features", [(2, 2, 2), (3, 5, 7)])
@@ -78,6 +122,21 @@ def test_bias_gives_the_less_active_more_and_logs_with_what_chance() -> None:
         rows = (frame["level"] == j).to_numpy()
         weighted = np.average(drawn.response[j, rows], weights=1 / frame["propensity"][rows])
         assert weighted == pytest.approx(drawn.response[j].mean(), abs=0.03)
+
+
+def test_the_bias_reverses_the_means_of_the_rows_and_inverse_propensities_restore_the_truth() -> None:
+    drawn, fair = (draw(PromotionOptions(features=(3, 5, 7), bias=bias), seed=0) for bias in (1.0, 0.0))
+    np.testing.assert_array_equal(drawn.response, fair.response)
+    frame = drawn.frame
+    assert (drawn.response[-1] > drawn.response[0]).all()
+    mean = frame.groupby("level")["response"].mean()
+    assert mean[20] < mean[0] - 0.1
+    for j in (0, 10, 20):
+        rows = frame[frame["level"] == j]
+        weight = 1 / rows["propensity"]
+        restored = np.average(rows["response"], weights=weight)
+        spread = math.sqrt(((weight * (rows["response"] - restored)) ** 2).sum()) / weight.sum()
+        assert abs(restored - drawn.response[j].mean()) < 4 * spread
 
 
 def test_the_same_seed_gives_the_same_promotion_and_another_seed_another() -> None:
