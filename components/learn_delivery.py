@@ -23,7 +23,7 @@ def learn_delivery(
 
     Args:
         training: from the featurize step.
-        tables: from the prepare step: actions and risk tolerances.
+        tables: from the prepare step: actions, features of funds and risk tolerances.
         model: the bundle.
         metrics: figures on the test split.
         workspace: folder with the campaign.

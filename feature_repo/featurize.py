@@ -105,6 +105,7 @@ def featurize(
         levels={side: campaign.terms(side).levels for side in rows},
         context=context,
         confounders={side: tuple(columns) for side, columns in dataset.confounders.items() if side in rows},
+        dataset=dataset.name,
     )
     training.save(out)
     fit_traffic(campaign, tables.exposure, {side: frame["account_id"] for side, frame in serving.items()}).save(

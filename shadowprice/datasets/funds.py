@@ -15,6 +15,10 @@ any amount (σ = 2.2), of whose wishes half fall short; a_j is such that every f
 whose wealth, age and interest are 0. Where they bring less, more fall short. Who misjudges what spreads are worth thus
 errs about all users alike. Interest is weaker and says nothing of the amount.
 
+A fund has the features ``x_return``, its mean yearly return, and ``x_lot``, 1 where it is bought in lots. Returns rise
+from 2 % to 8 %. Intercepts, slopes and taste above are functions of the return; ``x_lot`` decides spread and mean of
+wishes alone. Two funds with the same features thus differ in nothing but their risk level.
+
 ρ is ``strength``: how much of the wealth can be read off the consumption graph. At 0 the graph says nothing and
 everything else is as before: W keeps its variance. Merchants show their tier with noise, users their own part ε of the
 wealth, age, volatility and city. Interest, from cautious to bold, shows only in what they did with funds before. Funds
@@ -46,13 +50,16 @@ UNIT = 100
 LEAST = np.log(2.0)
 DAYS_BEFORE = 60
 TRIAL_DAYS = 38
+ENDS = STARTS + timedelta(days=TRIAL_DAYS)
 MOST_ACTIONS = 12
 INTEREST, WISH_INTEREST = 1.5, 0.6
 """Standard deviation of the taste for bold funds over cautious ones, on the scale of the log-odds of a click."""
 WISH_CLICK = 0.4
 """How much larger the log-odds of a click are where a wish decides."""
-WISH_SPREADS = (0.5, 2.2)
-"""sigma of wishes for funds bought in lots, and for any amount."""
+WISH_SPREADS = (2.2, 0.5)
+"""sigma of wishes for any amount, and for funds bought in lots."""
+RETURNS = (0.02, 0.08)
+"""Mean yearly return of the most cautious and of the boldest fund."""
 CITIES = ("a", "b", "c", "d")
 CITY_EFFECT = np.array([-0.3, -0.1, 0.1, 0.3])
 
@@ -100,6 +107,7 @@ class Funds:
 
     users       account_id, risk_tolerance, x_*, c_*: one row per user
     merchants   account_id, x_*
+    offers      level, x_return, x_lot: one row per fund
     edges       canonical edge table of payments
     actions     canonical action table
     deliveries  account_id, level, response, clicked, amount (minor units), propensity, decided_at
@@ -109,6 +117,7 @@ class Funds:
 
     users: pd.DataFrame
     merchants: pd.DataFrame
+    offers: pd.DataFrame
     edges: pd.DataFrame
     actions: pd.DataFrame
     deliveries: pd.DataFrame
@@ -140,6 +149,10 @@ class Funds:
         rows = self.deliveries.merge(features, on="account_id", how="left", sort=False)
         rows["snapshot_at"] = rows.pop("decided_at").dt.as_unit("us").astype(np.int64) / 1e6
         return rows
+
+    def requests(self) -> pd.DataFrame:
+        """One request of every user at the end of the trial: what a model scores."""
+        return self.users.drop(columns="risk_tolerance").assign(snapshot_at=ENDS.timestamp())
 
     def behaviours(self) -> pd.DataFrame:
         """account_id, level, action, ts: what the models of funds read."""
@@ -178,7 +191,9 @@ def draw(options: FundOptions, seed: int = 0) -> Funds:
     own = random.normal(size=n)
     wealth = options.strength * (reach - reach.mean()) / reach.std() + np.sqrt(1 - options.strength**2) * own
     age, volatility, city = random.normal(size=n), random.random(n), random.integers(0, len(CITIES), n)
-    place = np.linspace(0.0, 1.0, k)[:, None]
+    offers = _offers(k)
+    low, high = RETURNS
+    place = ((offers["x_return"].to_numpy() - low) / (high - low))[:, None]
     taste = WISH_INTEREST if options.wishes else INTEREST
     interest = taste * random.normal(size=n) * (2 * place - 1) + 0.3 * random.normal(size=(k, n))
     slope = 0.5 + 0.5 * place
@@ -188,7 +203,7 @@ def draw(options: FundOptions, seed: int = 0) -> Funds:
     mu = 2.5 + 1.5 * place + slope * wealth + 0.2 * age
     if options.wishes:
         click = expit(logit(click) + WISH_CLICK)
-        mu, sigma = _wishes(expit(plain + WISH_CLICK), options.brought, slope * wealth, age)
+        mu, sigma = _wishes(expit(plain + WISH_CLICK), offers, options.brought, slope * wealth, age)
         convert = click * ndtr((mu - LEAST) / sigma)
     else:
         convert = click * expit(-0.3 - 1.5 * place + 0.5 * interest + slope * wealth)
@@ -220,6 +235,7 @@ def draw(options: FundOptions, seed: int = 0) -> Funds:
                 "x_size": random.normal(size=tier.size),
             }
         ),
+        offers=offers,
         edges=pd.DataFrame(
             {
                 "src": ids[user],
@@ -270,8 +286,10 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
                     "kind": "fund",
                     "face_value": 0,
                     "risk_level": drawn.risk_level,
-                    "order_index": np.arange(chosen.funds),
+                    "order_index": drawn.offers["level"],
                     "demand": drawn.demand,
+                    "x_return": drawn.offers["x_return"],
+                    "x_lot": drawn.offers["x_lot"],
                 }
             ),
             "exposure": pd.DataFrame(
@@ -301,7 +319,7 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
                 [
                     {
                         "campaign_id": "funds",
-                        "starts_at": at + timedelta(days=TRIAL_DAYS + 1),
+                        "starts_at": pd.Timestamp(ENDS) + timedelta(days=1),
                         "hours": 24,
                         "budget_name": "none",
                         "budget_form": "total",
@@ -335,20 +353,30 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
     )
 
 
+def _offers(funds: int) -> pd.DataFrame:
+    """Features of the funds; of two funds of a risk level the first is bought in lots."""
+    level = np.arange(funds)
+    return pd.DataFrame({"level": level, "x_return": np.linspace(*RETURNS, funds), "x_lot": (level + 1.0) % 2})
+
+
 def _wishes(
-    click: NDArray[np.float64], brought: float, wealth: NDArray[np.float64], age: NDArray[np.float64]
+    click: NDArray[np.float64],
+    offers: pd.DataFrame,
+    brought: float,
+    wealth: NDArray[np.float64],
+    age: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and spread (K, N) of the log(PA + 1) that users wish for; ``click`` (K, 1) of a user without interest,
-    what he brings in units, ``wealth`` (K, N) as it counts for each fund."""
-    any_amount = (np.arange(len(click)) % 2)[:, None]
-    sigma = np.take(WISH_SPREADS, any_amount)
+    ``brought`` in units, ``wealth`` (K, N) as it counts for each fund."""
+    lot = offers["x_lot"].to_numpy(dtype=np.int64)[:, None]
+    sigma = np.take(WISH_SPREADS, lot)
 
     def short(above: float, spread: float, clicked: float) -> float:
         mu = np.array(LEAST + above * spread)
         return float(np.log(clicked * ndtr(above) * mean_amount(mu, np.array(spread)) / brought))
 
     above = np.array([[brentq(short, -12.0, 30.0, args=pair)] for pair in zip(sigma[:, 0], click[:, 0], strict=True)])
-    own = 0.15 * (2 * any_amount - 1) * age
+    own = 0.15 * (1 - 2 * lot) * age
     return LEAST + above * sigma + 0.5 * wealth + own, np.broadcast_to(sigma, wealth.shape)
 
 

@@ -1,4 +1,4 @@
-"""A model of what a delivery brings, trained from a training set and exported as the service reads it (S2)."""
+"""Model of the value of a delivery, trained from a training set and exported as the service reads it (S2)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from shadowprice.responses.heads import DeliveryHead, Head
 from shadowprice.responses.inputs import with_features
 from shadowprice.responses.registry import model_class, wants
 from shadowprice.responses.sided import SidedModel
-from shadowprice.tables import Tables, behaviours
+from shadowprice.tables import Tables, behaviours, offer_features
 
 SIDE: Side = "customer"
 NO_TOLERANCE = -1e30
@@ -36,7 +36,7 @@ DELIVERY = "delivery.json"
 
 
 class DeliveryModel(SidedModel):
-    """What is stored of an account is the ETV of every segment, minor units, and its risk tolerance behind them.
+    """Model that stores the ETV of every segment for each account, minor units, and its risk tolerance behind them.
 
     The rule of eligibility is thus part of what is served: :class:`~shadowprice.responses.heads.DeliveryHead` reads
     both.
@@ -148,7 +148,7 @@ def learn_delivery(
 
     Args:
         data: rows with ``clicked`` and ``amount``, snapshots, accounts to serve.
-        tables: actions and risk tolerances.
+        tables: actions, features of funds and risk tolerances.
         campaign: a delivery.
         out: where the bundle goes.
         model: a registered model of funds.
@@ -165,7 +165,7 @@ def learn_delivery(
     segments = segments_of(campaign)
     if not issubclass(model_class(model), FundModel):
         raise InvalidInput(
-            f"{model!r} does not say what a delivery brings; take esdpm or one of its kin", field="model"
+            f"{model!r} is no model of funds; choose esdpm or another one of the delivery pipeline", field="model"
         )
     training = replace(TRAINING, epochs=epochs) if epochs else TRAINING
     with tqdm(total=training.epochs, desc=f"train {model}", unit="epoch", mininterval=1.0) as bar:
@@ -177,6 +177,7 @@ def learn_delivery(
         given = {
             "graph": data.snapshots,
             "behaviours": behaviours(tables, SIDE),
+            "offers": offer_features(tables, SIDE),
             "training": training,
             "progress": progress,
             "loss": loss or None,

@@ -13,6 +13,7 @@ from shadowprice.datasets.funds import (
     LEAST,
     FundOptions,
     Funds,
+    _offers,
     _wishes,
     deliver_again,
     draw,
@@ -83,7 +84,7 @@ def test_who_clicks_buys_as_often_as_his_wish_reaches_the_least_purchase(wished:
 def test_of_a_user_without_wealth_age_and_interest_every_fund_brings_the_same(funds: int, brought: float) -> None:
     """The click's chance times the integral of what is wished for above the least purchase."""
     click = np.linspace(0.43, 0.36, funds)[:, None]
-    mu, sigma = _wishes(click, brought, np.zeros((funds, 3)), np.zeros(3))
+    mu, sigma = _wishes(click, _offers(funds), brought, np.zeros((funds, 3)), np.zeros(3))
     for fund in range(funds):
         m, s = mu[fund, 1], sigma[fund, 1]
         found = integrate.quad(lambda v, m=m, s=s: np.expm1(v) * stats.norm.pdf(v, m, s), LEAST, m + 14 * s)[0]
@@ -158,3 +159,19 @@ def test_the_tables_hold_what_was_drawn() -> None:
 def test_options_that_cannot_be_are_refused(options: dict[str, float], field: str) -> None:
     with pytest.raises(InvalidInput, match=field):
         load("funds", **options)
+
+
+@pytest.mark.parametrize("wishes", [False, True])
+def test_effects_of_funds_follow_from_their_features(wishes: bool) -> None:
+    """Means over users are lines in the return, apart for funds in lots; the offer table holds the features."""
+    drawn = draw(FundOptions(users=6000, wishes=wishes, strength=0.0), seed=8)
+    x, lot = drawn.offers["x_return"].to_numpy(), drawn.offers["x_lot"].to_numpy() == 1
+    for each in (drawn.mu.mean(axis=1), drawn.sigma.mean(axis=1)):
+        for chosen in (lot, ~lot):
+            line = np.polyfit(x[chosen], each[chosen], 2 if wishes else 1)
+            np.testing.assert_allclose(np.polyval(line, x[chosen]), each[chosen], atol=0.03)
+    if wishes:
+        assert (drawn.sigma[lot] == np.float32(0.5)).all()
+    offer = load("funds", seed=8, users=100, funds=4).tables.offer.sort_values("order_index")
+    np.testing.assert_allclose(offer["x_return"], [0.02, 0.04, 0.06, 0.08])
+    assert offer["x_lot"].tolist() == [1, 0, 1, 0]

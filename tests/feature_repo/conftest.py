@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -93,11 +92,8 @@ class RedisServer:
 
 
 @pytest.fixture
-def redis_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: Callable[[str], NoReturn]
-) -> Iterator[RedisServer]:
-    if shutil.which("redis-server") is None:
-        missing("redis-server is not installed")
+def redis_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Callable[[str], str]) -> Iterator[RedisServer]:
+    tool("redis-server")
     server = RedisServer(tmp_path)
     monkeypatch.setenv(REDIS_VARIABLE, server.address)
     yield server

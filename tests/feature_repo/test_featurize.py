@@ -18,7 +18,7 @@ from shadowprice.responses.joint import JointModel
 
 @pytest.fixture(scope="module")
 def world() -> Dataset:
-    return load("world", customers=200, merchants=60, both=5, trials=2)
+    return load("world", customers=200, merchants=60, both=5, trials=2, day_requests=500)
 
 
 def run(dataset: Dataset, folder: Path, **options: str) -> tuple[TrainingSet, dict]:
@@ -33,7 +33,7 @@ def test_it_leaves_a_training_set_a_campaign_and_the_traffic(world: Dataset, tmp
     assert facts["customer accounts served"] == 200
     campaign, traffic = read_campaign(tmp_path), Traffic.load(tmp_path)
     assert campaign.name == "world"
-    assert sum(profile.level for profile in traffic.profiles.values()) == pytest.approx(260)
+    assert sum(profile.level for profile in traffic.profiles.values()) == pytest.approx(500)
 
 
 def test_accounts_profiled_late_and_ties_older_than_profiles_are_left_out_and_counted(

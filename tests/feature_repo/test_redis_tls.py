@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import shutil
 import socket
 import subprocess
 import time
@@ -32,11 +31,10 @@ def certificate(folder, name):
 
 
 @pytest.fixture
-def guarded(tmp_path, missing):
+def guarded(tmp_path, tool):
     """Address with the options but without the password, and the password."""
-    for tool in ("redis-server", "openssl"):
-        if shutil.which(tool) is None:
-            missing(f"{tool} is not installed")
+    for name in ("redis-server", "openssl"):
+        tool(name)
     cert, key = certificate(tmp_path, "server")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

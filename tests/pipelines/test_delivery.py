@@ -30,9 +30,10 @@ from serving.metrics import PredictorMetrics
 from serving.models import Models
 from serving.predictor import Predictor
 from serving.price_watcher import PriceWatcher
-from serving.protocol import NOTHING, Requests
+from serving.protocol import Requests
 from shadowprice.datasets import load
 from shadowprice.datasets.folder import write_tables
+from shadowprice.decision import NOTHING
 from shadowprice.pacing.price_store import PriceStore
 
 TINY = {"users": 120, "merchants": 15, "funds": 4, "deliveries": 4}

@@ -1,1 +1,1 @@
-"""What a delivered offer brings: whether it converts, and how much money follows (S2)."""
+"""Models of a delivered offer: the probability that it converts, and the amount of a conversion (S2)."""

@@ -1,4 +1,4 @@
-"""How the amount of a conversion is modelled: the losses of S2 and what each expects a delivery to bring.
+"""Laws of the amount of a conversion: the losses of S2, and the mean amount under each.
 
 An amount PA is counted in units of the least purchase, v = log(PA + 1). A row has log p and log(1 − p) of the chain
 of its towers; of a positive row the log-amount is v, of a negative one 0. Losses are per row and so stable that logits
@@ -31,7 +31,7 @@ LEAST = math.log(2)
 """v of the least purchase, one unit."""
 MOST_SURE = 0.98
 FARTHEST = 6.0
-"""What a start may be sure of: p of a mass of 1, and spreads between mu and the least purchase."""
+"""Bounds of a start: p of a mass of 1, and spreads between mu and the least purchase."""
 NODES, WEIGHTS = hermegauss(24)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
@@ -279,7 +279,7 @@ class SquaredError(AmountLoss):
 
 
 class ConversionOnly(AmountLoss):
-    """Cross-entropy alone: every conversion brings the same."""
+    """Cross-entropy alone: every conversion has the same amount."""
 
     outputs: ClassVar[int] = 0
 

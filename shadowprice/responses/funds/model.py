@@ -25,8 +25,9 @@ from shadowprice.responses.descent import descend
 from shadowprice.responses.funds.losses import LOSSES, AmountLoss
 from shadowprice.responses.funds.neighbourhoods import Neighbourhoods
 from shadowprice.responses.funds.network import FundNetwork
+from shadowprice.responses.funds.offers import OfferInputs, fit_offers
 from shadowprice.responses.funds.outputs import Delivery, Outputs
-from shadowprice.responses.funds.rows import EventHistory, FundRows, check_outcomes
+from shadowprice.responses.funds.rows import EventHistory, FundRows, check_instants, check_outcomes
 from shadowprice.responses.inputs import InputScaling, fit_inputs, graph_tensors, request_rows
 from shadowprice.responses.state import State
 from shadowprice.responses.tabular import TabularInputs, fit_tabular
@@ -44,18 +45,22 @@ CHUNK = 1024
 
 
 class FundModel(ResponseModel):
-    """Which offers convert, and what a conversion brings: account ‖ offer → body → towers → loss.
+    """Model of the conversion of each offer and of its amount: account ‖ offer → body → towers → loss.
 
     ``curve`` is the probability of a conversion, ``value`` the expected transaction value (ETV) in minor units. The
     levels are the numbers of the offers; they have no order. Rows are deliveries with ``response`` (converted) and, as
     they are there, ``clicked`` and ``amount`` (minor units). With clicks, p = pCTR·pCVR over all deliveries (Ma et al.
     2018) and cross-entropy on the click is added; without, p has one output.
 
+    A model that reads behaviours or a graph asks for ``snapshot_at`` (unix seconds) of every row: without it a row
+    would read its own purchase. An offer that was never delivered is scored by its features.
+
     Options:
         graph: consumption graph, snapshots in order of time.
         behaviours: account_id, level, action, ts; a row sees what was before its ``snapshot_at``.
+        offers: level and numbers x_* of every offer, such as the mean yearly return of a fund.
         loss: one of ``funds.losses.LOSSES``, in place of the model's own.
-        given_click: whether purchases and amounts are heard of clicked deliveries alone (``Outputs.rows``), in place
+        given_click: whether purchases and amounts are learnt from clicked deliveries alone (``Outputs.rows``), in place
             of p = pCTR·pCVR over all of them; needs ``clicked``.
         offer_spread: whether sigma is a number of the offer, the same for every account, and has no tower; training
             starts at that of the offer's own rows.
@@ -81,6 +86,7 @@ class FundModel(ResponseModel):
         *,
         graph: Sequence[GraphSnapshot] | None = None,
         behaviours: pd.DataFrame | None = None,
+        offers: pd.DataFrame | None = None,
         loss: str | None = None,
         given_click: bool = False,
         offer_spread: bool = False,
@@ -108,6 +114,7 @@ class FundModel(ResponseModel):
             raise InvalidInput("must lie in (0, 1]", field="clip")
         self.graph = graph
         self.history = None if behaviours is None else EventHistory(behaviours, self.levels.size)
+        self.offers = offers
         self.given_click = given_click
         self.offer_spread = offer_spread
         self.unit = unit
@@ -116,17 +123,18 @@ class FundModel(ResponseModel):
         self.progress = progress
         self.inputs: TabularInputs | None = None
         self.scaling: InputScaling | None = None
+        self.offer_inputs: OfferInputs | None = None
         self.network: FundNetwork | None = None
         self.outputs = Outputs(self.loss_name, 1)
 
     @property
     def loss(self) -> AmountLoss:
-        """How amounts are modelled."""
+        """Law of the amounts."""
         return LOSSES[self.loss_name]
 
     @property
     def converts(self) -> bool:
-        """Whether the model has a probability of conversion."""
+        """True where the model has a probability of conversion."""
         return self.outputs.converts
 
     def fit(self, frame: pd.DataFrame) -> Self:
@@ -136,6 +144,8 @@ class FundModel(ResponseModel):
         held = held_out_rows(frame, self.seed)
         train = ~held
         self.inputs = fit_tabular(frame[train])
+        delivered = np.bincount(frame["level"][train].astype(np.int64), minlength=self.levels.size) > 0
+        self.offer_inputs = fit_offers(self.offers, delivered)
         steps = (1 + (self.product and "clicked" in frame)) if self.converts else 0
         if self.given_click and steps < 2:
             raise InvalidInput("is missing: given_click=True asks which deliveries were clicked", field="clicked")
@@ -206,7 +216,7 @@ class FundModel(ResponseModel):
         return np.ascontiguousarray(chance * found.log_amount, dtype=np.float32)
 
     def expect(self, frame: pd.DataFrame) -> Delivery:
-        """What the network says of every offer for the rows. O(N·J) passes through the body, O(N) through encoders."""
+        """Predict every offer for the rows. O(N·J) passes through the body, O(N) through encoders."""
         found = np.empty((len(fields(Delivery)), self.levels.size, len(frame)))
 
         def fill(part: slice, raw: Tensor) -> None:
@@ -238,24 +248,34 @@ class FundModel(ResponseModel):
 
     def state(self) -> State:
         """Weights, standardisation, and what is known of the amounts."""
-        if self.network is None or self.inputs is None:
+        if self.network is None or self.inputs is None or self.offer_inputs is None:
             raise InvalidInput("fit the model before saving it", field="model")
         known = {
             "inputs": self.inputs.to_dict(),
+            "offers": self.offer_inputs.to_dict(),
             "outputs": self.outputs.to_dict(),
             "scaling": None if self.scaling is None else self.scaling.to_dict(),
         }
         return State({name: value.numpy() for name, value in self.network.state_dict().items()}, known)
 
     def restore(self, state: State) -> None:
-        """Become the model that gave ``state``."""
+        """Become the model that gave ``state``.
+
+        ``offers`` given to the constructor replace the fitted ones; levels beyond the fitted ones are new offers.
+        """
         meta = state.meta
         self.inputs = TabularInputs.from_dict(meta["inputs"])
+        fitted = OfferInputs.from_dict(meta["offers"])
+        self.offer_inputs = fitted if self.offers is None else fitted.of(self.offers)
+        if self.offer_inputs.identity.size != self.levels.size:
+            raise InvalidInput(
+                f"the model has {self.offer_inputs.identity.size} offers, not {self.levels.size}", field="levels"
+            )
         self.outputs = Outputs.from_dict(meta["outputs"])
         self.scaling = None if meta["scaling"] is None else InputScaling.from_dict(meta["scaling"])
         for name, wanted, given in (
             ("graph", self.scaling is not None, self.graph is not None),
-            ("offer_spread", "last.weight" in state.arrays, self.offer_spread),
+            ("offer_spread", "last.own.weight" in state.arrays, self.offer_spread),
             ("behaviours", any(key.startswith("behaviour.") for key in state.arrays), self.history is not None),
         ):
             if wanted != given:
@@ -266,13 +286,14 @@ class FundModel(ResponseModel):
 
     def _build(self) -> FundNetwork:
         assert self.inputs is not None
+        assert self.offer_inputs is not None
         graph = None
         if self.scaling is not None:
             widths = {side: fitted.width for side, fitted in self.scaling.node.items()}
             graph = Gat2Encoder(widths, self.scaling.edge.width)
         return FundNetwork(
             self.inputs,
-            self.levels.size,
+            self.offer_inputs,
             self.outputs.width,
             self.body,
             actions=0 if self.history is None else len(ACTIONS),
@@ -291,23 +312,26 @@ class FundModel(ResponseModel):
         return BATCH_ROWS if self.scaling is None else max(BATCH_ROWS, math.ceil(rows / STEPS_ON_A_GRAPH))
 
     def _start(self, rows: FundRows) -> Tensor:
-        """Raw outputs (T,) at which training starts; where sigma is the offer's, those of each offer's rows (J, T)."""
+        """Raw outputs (T,) at which training starts; where sigma is the offer's, one row for each identity."""
         overall = self.outputs.start(rows)
         if not self.offer_spread:
             return overall
-        each = [rows.take(rows.level == level) for level in range(self.levels.size)]
+        assert self.offer_inputs is not None
+        each = [rows.take(rows.level == level) for level in np.flatnonzero(self.offer_inputs.identity).tolist()]
         # Two purchases are the least that say anything of a spread.
-        return torch.stack([self.outputs.start(own) if int((own.v > 0).sum()) > 1 else overall for own in each])
+        own = [self.outputs.start(part) if int((part.v > 0).sum()) > 1 else overall for part in each]
+        return torch.stack([overall, *own])
 
     def _rows(self, frame: pd.DataFrame) -> FundRows:
         assert self.inputs is not None
         n = len(frame)
         node = events = None
+        if self.history is not None or self.graph is not None:
+            check_instants(frame)
         if self.scaling is not None and self.graph is not None:
             node = torch.from_numpy(request_rows(frame, self.graph, self.scaling, "customer").node)
         if self.history is not None:
-            at = frame["snapshot_at"].to_numpy(dtype=np.float64) if "snapshot_at" in frame else np.full(n, np.inf)
-            events = self.history.before(frame["account_id"], at)
+            events = self.history.before(frame["account_id"], frame["snapshot_at"].to_numpy(dtype=np.float64))
 
         def column(name: str, default: float) -> NDArray[np.float64]:
             return frame[name].to_numpy(dtype=np.float64) if name in frame else np.full(n, default)

@@ -15,7 +15,7 @@ WHOLE_GRAPH = 50_000
 
 
 class Neighbourhoods:
-    """What a step sees of a graph: all of it, or where it is large a sampled neighbourhood of the step's rows."""
+    """Graph of a training step: the whole one, or where it is large a sampled neighbourhood of the step's rows."""
 
     def __init__(self, graph: GraphTensors | None, seed: int) -> None:
         self._graph = graph

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ from shadowprice.encoders.base import WIDTH, GraphTensors
 from shadowprice.encoders.behaviour import BEHAVIOUR_WIDTH, BehaviourEncoder, Behaviours
 from shadowprice.encoders.gat2 import Gat2Encoder
 from shadowprice.encoders.short_softmax import short_softmax
+from shadowprice.responses.funds.offers import UNKNOWN, OfferInputs
 from shadowprice.responses.outcome_networks import ArmLinear
 from shadowprice.responses.tabular import TabularInputs
 from shadowprice.responses.tabular_network import FeatureEmbedding
@@ -23,6 +25,8 @@ TOWER = (64, 32)
 """S2 prints no sizes of experts and towers."""
 OFFER_WIDTH = 16
 CATEGORY_WIDTH = 8
+HIDDEN = 0.5
+"""Share of training rows that read their offer by its features alone, so that an unknown offer can be scored."""
 TOGETHER = 64
 """Accounts whose pairs go through a body at a time: what is computed of them stays in a core's cache."""
 
@@ -53,7 +57,7 @@ class Towers(nn.Module):
 
 
 class Body(nn.Module, ABC):
-    """What lies between the inputs (n, D) and the raw outputs of the tasks (n, T).
+    """Layers between the inputs (n, D) and the raw outputs of the tasks (n, T).
 
     It begins with one linear layer, ``first``, so that of the pairs of many accounts with the same offers that layer
     is computed of each account and each offer once, and added.
@@ -141,9 +145,12 @@ BODIES: dict[str, type[Mmoe] | type[SharedBottom] | type[Plain]] = {
 class FundNetwork(nn.Module):
     """Account and offer → raw outputs of every task: e_user ‖ e_behaviour ‖ e_consumption, then the offer and a body.
 
+    An offer is an embedding of its identity ‖ its features. Offers without a delivery share the identity ``UNKNOWN``.
+    Where offers have features, that identity is trained on a share of all rows, whose own identity is hidden.
+
     Args:
         inputs: features of the account.
-        offers: how many offers there are.
+        offers: identities and features of the offers.
         tasks: outputs.
         body: one of ``BODIES``.
         actions: kinds of behaviour, 0 without.
@@ -151,10 +158,13 @@ class FundNetwork(nn.Module):
         last_of_offer: whether the last output is a number of the offer, the same for every account, and has no tower.
     """
 
+    identity: Tensor
+    numeric: Tensor
+
     def __init__(
         self,
         inputs: TabularInputs,
-        offers: int,
+        offers: OfferInputs,
         tasks: int,
         body: str,
         *,
@@ -164,12 +174,14 @@ class FundNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.features = FeatureEmbedding(inputs, CATEGORY_WIDTH)
-        self.behaviour = BehaviourEncoder(offers, actions) if actions else None
+        self.behaviour = BehaviourEncoder(offers.known + 1, actions) if actions else None
         self.graph = graph
         self.width = self.features.width + BEHAVIOUR_WIDTH * bool(actions) + WIDTH * (graph is not None)
-        self.offer = nn.Embedding(offers, OFFER_WIDTH)
-        self.body = BODIES[body](tasks - last_of_offer, self.width + OFFER_WIDTH)
-        self.last = nn.Embedding(offers, 1) if last_of_offer else None
+        self.register_buffer("identity", torch.from_numpy(offers.identity), persistent=False)
+        self.register_buffer("numeric", torch.from_numpy(offers.numeric), persistent=False)
+        self.offer = nn.Embedding(offers.known + 1, OFFER_WIDTH)
+        self.body = BODIES[body](tasks - last_of_offer, self.width + OFFER_WIDTH + offers.scaling.width)
+        self.last = OfferNumber(offers.known + 1, offers.scaling.width) if last_of_offer else None
 
     def embed_graph(self, graph: GraphTensors) -> Tensor:
         """(nodes, WIDTH): the consumption embedding of every node."""
@@ -188,20 +200,26 @@ class FundNetwork(nn.Module):
         """(n, width) of n accounts; ``node`` (n,) are their rows in ``embedded``, of :meth:`embed_graph`."""
         parts = [self.features(numeric, category)]
         if self.behaviour is not None and events is not None:
-            parts.append(self.behaviour(events))
+            parts.append(self.behaviour(replace(events, offer=self.identity[events.offer])))
         if embedded is not None and node is not None:
             parts.append(embedded[node])
         return torch.cat(parts, dim=1)
 
     def forward(self, account: Tensor, offer: Tensor) -> Tensor:
         """Raw outputs (n, T) of accounts (n, width) at an offer each, int64 (n,)."""
-        raw: Tensor = self.body(torch.cat([account, self.offer(offer)], dim=1))
-        return raw if self.last is None else torch.cat([raw, self.last(offer)], dim=1)
+        identity, numeric = self.identity[offer], self.numeric[offer]
+        if self.training and numeric.shape[1]:
+            identity = identity.masked_fill(torch.rand(len(identity)) < HIDDEN, UNKNOWN)
+        raw: Tensor = self.body(torch.cat([account, self.offer(identity), numeric], dim=1))
+        return raw if self.last is None else torch.cat([raw, self.last(identity, numeric)], dim=1)
 
     def every(self, account: Tensor) -> Tensor:
         """Raw outputs (n, J, T) of accounts (n, width) at all J offers."""
-        raw: Tensor = self.body.pairs(account, self.offer.weight)
-        return raw if self.last is None else torch.cat([raw, self.last.weight.expand(len(raw), -1, -1)], dim=2)
+        offers = torch.cat([self.offer(self.identity), self.numeric], dim=1)
+        raw: Tensor = self.body.pairs(account, offers)
+        if self.last is None:
+            return raw
+        return torch.cat([raw, self.last(self.identity, self.numeric).expand(len(raw), -1, -1)], dim=2)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Parameters as an optimiser takes them: weights, which decay; biases and numbers of an offer, which do not.
@@ -211,12 +229,26 @@ class FundNetwork(nn.Module):
         free: list[nn.Parameter] = []
         fixed: list[nn.Parameter] = []
         for name, each in self.named_parameters():
-            (fixed if name.endswith("bias") or name == "last.weight" else free).append(each)
+            (fixed if name.endswith("bias") or name == "last.own.weight" else free).append(each)
         return [{"params": free}, {"params": fixed, "weight_decay": 0.0}]
 
     @torch.no_grad()
     def start(self, raw: Tensor) -> None:
-        """Intercepts of the outputs (T,), or for each offer (J, T): a tower's is their mean."""
+        """Intercepts of the outputs (T,), or for each identity (known + 1, T): a tower's is their mean."""
         self.body.towers.last.bias.copy_(raw.view(-1, raw.shape[-1]).mean(dim=0)[: self.body.tasks, None])
         if self.last is not None:
-            self.last.weight.copy_(raw[..., -1:])
+            self.last.own.weight.copy_(raw[..., -1:])
+
+
+class OfferNumber(nn.Module):
+    """One output of an offer, (n, 1): a number of its identity and a linear function of its features, 0 at first."""
+
+    def __init__(self, identities: int, features: int) -> None:
+        super().__init__()
+        self.own = nn.Embedding(identities, 1)
+        self.shared = nn.Parameter(torch.zeros(features, 1))
+
+    def forward(self, identity: Tensor, numeric: Tensor) -> Tensor:
+        """(n, 1)."""
+        found: Tensor = self.own(identity) + numeric @ self.shared
+        return found

@@ -1,4 +1,4 @@
-"""What the raw outputs of a fund network mean: the chain of steps to a conversion, then mu, then sigma."""
+"""Meaning of the raw outputs of a fund network: the chain of steps to a conversion, then mu, then sigma."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from shadowprice.responses.funds.rows import FundRows
 
 @dataclass(frozen=True, eq=False)
 class Delivery:
-    """What is expected of each of J offers delivered to N accounts; float64 (J, N) each.
+    """Predictions for each of J offers delivered to N accounts; float64 (J, N) each.
 
     probability  of a conversion; mu, sigma of log(1 + amount) given one, 0 where the model has none
     amount       expected units of a conversion, before it is clipped
@@ -36,11 +36,11 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Outputs:
-    """How the outputs (n, T) of the towers are read, and what is known of the amounts seen.
+    """Reader of the outputs (n, T) of the towers, with the moments of the amounts seen in training.
 
     loss      name in ``LOSSES``
     steps     towers of the chain: 2 with clicks, 1 without, 0 where there is no conversion
-    given_click  whether the last step and the amount are heard of deliveries that were clicked alone
+    given_click  whether the last step and the amount are learnt from clicked deliveries alone
     cap       largest expected amount of a conversion, units
     mean      mean units of a conversion, and log_mean the mean of log(1 + units), NaN where never seen
     """
@@ -66,12 +66,12 @@ class Outputs:
 
     @property
     def kind(self) -> AmountLoss:
-        """How amounts are modelled."""
+        """Law of the amounts."""
         return LOSSES[self.loss]
 
     @property
     def converts(self) -> bool:
-        """Whether there is a probability of conversion."""
+        """True where there is a probability of conversion."""
         return self.loss != "value"
 
     @property
@@ -82,9 +82,9 @@ class Outputs:
     def rows(self, raw: Tensor, rows: FundRows) -> Tensor:
         """Training loss (n,): that of the amounts, and cross-entropy of the click where the chain has one.
 
-        Over all deliveries p = pCTR·pCVR (Ma et al. 2018), and who clicked without buying is heard as one of all who
-        did not buy. ``given_click`` it is the likelihood of the pair (click, v), −log P(click) − log P(v | click): a
-        delivery that was not clicked says nothing of v, one that was clicked and came to nothing is heard whole.
+        Over all deliveries p = pCTR·pCVR (Ma et al. 2018), and a click without a purchase counts like any delivery
+        without a purchase. With ``given_click`` it is the likelihood of the pair (click, v), −log P(click) −
+        log P(v | click): a delivery without a click adds nothing about v, a click without a purchase counts in full.
         """
         zero = torch.zeros_like(raw[:, 0])
         heard = raw[:, int(self.given_click) : self.steps]
@@ -138,7 +138,7 @@ class Outputs:
 
     @property
     def _same_for_all(self) -> bool:
-        """Whether every conversion brings the mean of those seen."""
+        """True where every conversion has the mean amount of training."""
         return self.converts and not self.kind.outputs and math.isfinite(self.mean)
 
     def _spread(self, raw: Tensor) -> tuple[Tensor, Tensor]:

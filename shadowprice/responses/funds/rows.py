@@ -1,4 +1,4 @@
-"""What the models of funds read: labelled deliveries and the behaviour before each, as tensors."""
+"""Inputs of the models of funds: labelled deliveries and the behaviour before each, as tensors."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class EventHistory:
         self._key, self._level, self._action, self._at = (each[order] for each in (key, level, action, seconds))
 
     def before(self, account_id: pd.Series, at: NDArray[np.float64]) -> Behaviours:
-        """The latest events of each account (n,) before its instant ``at`` (n,), unix seconds; +inf takes all."""
+        """The latest events of each account (n,) before its instant ``at`` (n,), unix seconds."""
         code = self._accounts.get_indexer(pd.Index(account_id.astype(str))).astype(np.int64)
         own = np.maximum(code, 0) * self._span
         until = np.clip(np.ceil(at - self._first), 0, self._span - 1).astype(np.int64)
@@ -98,9 +98,7 @@ class EventHistory:
         if not self._key.size:
             nothing = np.zeros(index.shape, dtype=np.int64)
             return _tensors(nothing, nothing, nothing.astype(np.float64), there)
-        # Without an instant, age counts from the last event of all.
-        now = np.where(np.isfinite(at), at, self._first + self._span)
-        days = np.maximum(now[:, None] - self._at[index], 0.0) / SECONDS_PER_DAY
+        days = np.maximum(at[:, None] - self._at[index], 0.0) / SECONDS_PER_DAY
         return _tensors(
             np.where(there, self._level[index], 0), np.where(there, self._action[index], 0), np.log1p(days), there
         )
@@ -109,6 +107,21 @@ class EventHistory:
 def unix_seconds(times: pd.Series) -> NDArray[np.float64]:
     """Unix seconds of UTC times."""
     return np.asarray(times.dt.as_unit("us").astype(np.int64).to_numpy() / 1e6, dtype=np.float64)
+
+
+def check_instants(frame: pd.DataFrame) -> None:
+    """Refuse rows without an instant: their behaviour and their graph would hold the purchase to be predicted."""
+    if "snapshot_at" not in frame:
+        raise InvalidInput(
+            "is missing: a row reads behaviour and graph as they were before it; give the unix seconds at which each "
+            "delivery was decided",
+            field="snapshot_at",
+        )
+    unknown = ~np.isfinite(frame["snapshot_at"].to_numpy(dtype=np.float64, na_value=np.nan))
+    if unknown.any():
+        raise InvalidInput(
+            "must be known and finite, unix seconds", field="snapshot_at", rows=np.flatnonzero(unknown)[:5].tolist()
+        )
 
 
 def check_outcomes(frame: pd.DataFrame, *, amounts: bool, model: str) -> None:
@@ -129,7 +142,7 @@ def check_outcomes(frame: pd.DataFrame, *, amounts: bool, model: str) -> None:
         refuse("amount", (amount > 0) != bought, "must be above 0 exactly where the row converted")
     elif amounts:
         raise InvalidInput(
-            f"is missing: {model!r} learns what a conversion brings; give the minor units of every row, 0 where "
+            f"is missing: {model!r} learns the amount of a conversion; give the minor units of every row, 0 where "
             "nothing was bought",
             field="amount",
         )

@@ -58,7 +58,7 @@ def test_what_is_not_given_is_named(name: str, missing: str, message: str, drawn
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("amount", None, "amount: is missing: 'esdpm_ncg' learns what a conversion brings"),
+        ("amount", None, "amount: is missing: 'esdpm_ncg' learns the amount of a conversion"),
         ("amount", 0.0, r"amount: must be above 0 exactly where the row converted.*rows"),
         ("amount", np.nan, r"amount: must be known and finite.*rows: 0"),
         ("clicked", 0.0, r"clicked: must be 1 where the row converted"),
@@ -73,7 +73,7 @@ def test_outcomes_that_cannot_be_are_refused(column: str, value: float | None, m
 
 
 def test_the_value_is_the_probability_times_the_clipped_amount(esdpm: FundModel, drawn: Funds) -> None:
-    asked = drawn.users.drop(columns="risk_tolerance").head(50)
+    asked = drawn.requests().head(50)
     found = esdpm.expect(asked)
     mu, sigma = (torch.from_numpy(each) for each in (found.mu, found.sigma))
     np.testing.assert_allclose(found.amount, LOSSES["esj"].amount(mu, sigma).numpy(), rtol=1e-12)
@@ -88,7 +88,7 @@ def test_the_value_is_the_probability_times_the_clipped_amount(esdpm: FundModel,
 def test_the_expected_log_is_below_the_log_of_the_expectation_and_is_the_chance_times_the_mean_log(
     esdpm: FundModel, drawn: Funds
 ) -> None:
-    asked = drawn.users.drop(columns="risk_tolerance").head(50)
+    asked = drawn.requests().head(50)
     found, log = esdpm.expect(asked), esdpm.log_value(asked)
     np.testing.assert_allclose(log, found.probability * found.mu, rtol=1e-6)
     assert (log < np.log1p(found.probability * found.amount)).all()
@@ -138,7 +138,7 @@ def test_a_task_has_its_own_mean_of_the_experts_and_its_own_tower() -> None:
 def test_on_threads_the_values_are_those_of_one_account_after_another(
     esdpm: FundModel, drawn: Funds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = drawn.users.drop(columns="risk_tolerance").head(60)
+    asked = drawn.requests().head(60)
     whole = esdpm.value(asked)
     monkeypatch.setattr(model_module, "CHUNK", 7)
     before = torch.get_num_threads()
@@ -155,7 +155,7 @@ def test_a_delivery_has_no_cost_in_money(esdpm: FundModel, drawn: Funds) -> None
 
 
 def test_the_graph_is_read_and_only_by_the_model_that_has_one(esdpm: FundModel, drawn: Funds) -> None:
-    asked = drawn.users.drop(columns="risk_tolerance").head(20)
+    asked = drawn.requests().head(20)
     before = esdpm.value(asked)
     try:
         esdpm.graph = [drawn.graph().shuffled(1)]
@@ -178,6 +178,25 @@ def test_a_row_sees_only_what_was_before_it(drawn: Funds) -> None:
         assert torch.equal(before, now)
     more = after.before(rows["account_id"], seconds + 120).there.sum()
     assert more > plain.before(rows["account_id"], seconds + 120).there.sum()
+
+
+@pytest.mark.parametrize("name", ["esdpm", "esdpm_ncg"])
+def test_rows_without_an_instant_are_refused_in_training_and_in_scoring(name: str, drawn: Funds) -> None:
+    """The purchase of every converted delivery is planted in the behaviour: without an instant it would be read."""
+    frame, asked = drawn.frame(), drawn.requests().head(20)
+    bought = frame[frame["response"] == 1]
+    leak = bought[["account_id", "level"]].assign(
+        action="purchase", ts=pd.to_datetime(bought["snapshot_at"] + 60, unit="s", utc=True)
+    )
+    planted = pd.concat([drawn.behaviours(), leak], ignore_index=True)
+    model = build(name, drawn, behaviours=planted)
+    with pytest.raises(InvalidInput, match=r"snapshot_at: is missing.*give the unix seconds"):
+        model.fit(frame.drop(columns="snapshot_at"))
+    with pytest.raises(InvalidInput, match=r"snapshot_at: must be known and finite.*rows: 0"):
+        model.fit(frame.assign(snapshot_at=[np.nan, *frame["snapshot_at"][1:]]))
+    model.fit(frame)
+    with pytest.raises(InvalidInput, match="snapshot_at: is missing"):
+        model.value(asked.drop(columns="snapshot_at"))
 
 
 def test_the_latest_events_are_those_of_a_loop(drawn: Funds) -> None:
@@ -248,7 +267,7 @@ def test_without_clicks_the_conversion_has_one_output_and_without_amounts_only_c
     assert build("esmm", drawn).fit(frame).outputs.steps == 2
     alone = build("esmm", drawn).fit(frame.drop(columns=["clicked", "amount"]))
     assert alone.outputs.steps == 1
-    asked = drawn.users.drop(columns="risk_tolerance").head(5)
+    asked = drawn.requests().head(5)
     np.testing.assert_allclose(alone.value(asked), 100 * alone.curve(asked).response, rtol=1e-6)
 
 
@@ -263,7 +282,7 @@ def test_what_a_model_was_fitted_with_is_asked_for_when_it_is_read_back(esdpm: F
 def test_a_spread_of_the_offer_is_the_same_for_every_account_and_learnt_for_each_offer(drawn: Funds) -> None:
     options = {"loss": "esj_mass", "given_click": True, "offer_spread": True}
     model = build("esdpm_ncg", drawn, **options).fit(drawn.frame())
-    asked = drawn.users.drop(columns="risk_tolerance").head(30)
+    asked = drawn.requests().head(30)
     found = model.expect(asked)
     assert (found.sigma == found.sigma[:, :1]).all()
     assert np.ptp(found.sigma[:, 0]) > 0
@@ -281,7 +300,7 @@ def test_a_spread_of_the_offer_starts_at_that_of_its_own_rows() -> None:
     wished = draw(FundOptions(users=3000, merchants=60, funds=4, wishes=True), seed=5)
     options = {"loss": "esj_mass", "given_click": True, "offer_spread": True}
     model = build("esdpm_ncg", wished, training=TrainingConfig(epochs=0), **options).fit(wished.frame())
-    sigma = model.expect(wished.users.drop(columns="risk_tolerance").head(2)).sigma[:, 0]
+    sigma = model.expect(wished.requests().head(2)).sigma[:, 0]
     assert (sigma[::2] < 0.9).all()
     assert (np.abs(sigma[1::2] - 2) < 0.3).all()
 
@@ -315,5 +334,5 @@ def test_biases_and_spreads_of_offers_do_not_decay(esdpm: FundModel, drawn: Fund
         names = {id(each): name for name, each in network.named_parameters()}
         kept = {names[id(each)] for each in fixed["params"]}
         assert "body.towers.last.bias" in kept
-        assert ("last.weight" in kept) == bool(more)
-        assert all(name.endswith("bias") or name == "last.weight" for name in kept)
+        assert ("last.own.weight" in kept) == bool(more)
+        assert all(name.endswith("bias") or name == "last.own.weight" for name in kept)

@@ -1,0 +1,114 @@
+"""Offers as a network reads them: a number of its own for each delivered offer, and the features of every offer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
+
+from shadowprice.errors import InvalidInput
+from shadowprice.graphs.scaling import Scaling, fit_scaling
+
+UNKNOWN = 0
+"""Identity of an offer without a labelled delivery."""
+
+
+@dataclass(frozen=True, eq=False)
+class OfferInputs:
+    """Inputs of J offers.
+
+    identity  int64 (J,): 1, 2, … for the offers that training has seen delivered, ``UNKNOWN`` for the others
+    numeric   float32 (J, F): standardised features, F = 0 where offers have none
+    scaling   standardisation of the features, fitted on the delivered offers
+    """
+
+    identity: NDArray[np.int64]
+    numeric: NDArray[np.float32]
+    scaling: Scaling
+
+    @property
+    def known(self) -> int:
+        """Number of delivered offers."""
+        return int(self.identity.max(initial=UNKNOWN))
+
+    def of(self, offers: pd.DataFrame) -> OfferInputs:
+        """Inputs of a later list of offers: those that training saw keep their numbers, further ones are unknown.
+
+        Raises:
+            InvalidInput: the list lacks an offer that training saw, or has other features.
+        """
+        names, raw = _features(offers, len(offers))
+        for name in sorted({*names} ^ {*self.scaling.names}):
+            reason = "is missing; the model was fitted with it" if name not in names else "is unknown to the model"
+            raise InvalidInput(reason, field=f"offers.{name}")
+        if len(raw) < len(self.identity):
+            raise InvalidInput(f"must have the {len(self.identity)} offers of the fitted model", field="offers.level")
+        identity = np.zeros(len(raw), dtype=np.int64)
+        identity[: len(self.identity)] = self.identity
+        return OfferInputs(identity, self.scaling.select(names, raw), self.scaling)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; :meth:`from_dict` is the inverse."""
+        numeric = [[float(value) for value in row] for row in self.numeric]
+        return {"identity": self.identity.tolist(), "numeric": numeric, "scaling": self.scaling.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> OfferInputs:
+        """Rebuild what :meth:`to_dict` returned."""
+        identity = np.asarray(data["identity"], dtype=np.int64)
+        scaling = Scaling.from_dict(data["scaling"])
+        numeric = np.asarray(data["numeric"], dtype=np.float32).reshape(len(identity), scaling.width)
+        return cls(identity, numeric, scaling)
+
+
+def fit_offers(offers: pd.DataFrame | None, delivered: NDArray[np.bool_]) -> OfferInputs:
+    """Inputs of the J offers of a model.
+
+    Args:
+        offers: level (0 to J − 1, each once) and numbers x_*; None where offers have no features.
+        delivered: (J,), whether training has a delivery of the offer.
+
+    Raises:
+        InvalidInput: a column or a level of ``offers`` is wrong, or an offer has neither deliveries nor features.
+    """
+    names, raw = (
+        ((), np.zeros((delivered.size, 0), np.float32)) if offers is None else _features(offers, delivered.size)
+    )
+    scaling = fit_scaling(names, raw[delivered])
+    strange = ~delivered & np.isnan(raw).all(axis=1)
+    if strange.any():
+        raise InvalidInput(
+            f"offer {int(np.flatnonzero(strange)[0])} has neither a labelled delivery nor features, so that nothing "
+            "says what it is worth; give it features x_* or leave it out",
+            field="offers",
+        )
+    identity = np.where(delivered, delivered.cumsum(), UNKNOWN).astype(np.int64)
+    return OfferInputs(identity, scaling.apply(raw), scaling)
+
+
+def _features(offers: pd.DataFrame, count: int) -> tuple[tuple[str, ...], NDArray[np.float32]]:
+    """Names and values (J, D) of the features, in the order of the levels."""
+    if "level" not in offers:
+        raise InvalidInput("is missing; it numbers the offers 0, 1, …", field="offers.level")
+    if sorted(offers["level"].tolist()) != list(range(count)):
+        raise InvalidInput(f"must hold every number from 0 to {count - 1} once", field="offers.level")
+    names = tuple(str(column) for column in offers.columns if column != "level")
+    for name in names:
+        if not name.startswith("x_"):
+            raise InvalidInput("is not read; name the features of an offer x_…", field=f"offers.{name}")
+        if not (is_numeric_dtype(offers[name]) or offers[name].isna().all()):
+            raise InvalidInput("must hold numbers", field=f"offers.{name}")
+        infinite = np.isinf(offers[name].to_numpy(dtype=np.float64, na_value=np.nan))
+        if infinite.any():
+            raise InvalidInput(
+                "must be finite; leave it empty where it is not known",
+                field=f"offers.{name}",
+                rows=np.flatnonzero(infinite)[:5].tolist(),
+            )
+    ordered = offers.sort_values("level")[list(names)].to_numpy(dtype=np.float32, na_value=np.nan)
+    return names, ordered.reshape(count, len(names))

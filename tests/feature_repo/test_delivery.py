@@ -1,0 +1,77 @@
+"""The steps of a delivery over a workspace, with a fund that was launched after the trial."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from feature_repo.delivery import deliver, learn
+from feature_repo.featurize import featurize
+from shadowprice.datasets import load
+from shadowprice.datasets.package import save_dataset
+from shadowprice.datasets.registry import Dataset
+from shadowprice.errors import InvalidInput
+from shadowprice.learning.delivery_plan import read_values
+from shadowprice.tables import Tables
+
+FUND = 5
+NEW = f"fund-{FUND}"
+DATASET = {"users": 1200, "merchants": 40, "funds": 8, "deliveries": 8}
+
+
+def launched(dataset: Dataset) -> Tables:
+    """Tables in which nobody was delivered the new fund and nobody has acted on it."""
+    tables = dataset.tables
+    assert tables.action is not None
+    request = tables.exposure.loc[tables.exposure["offer_id"] == NEW, "request_id"]
+    return replace(
+        tables,
+        exposure=tables.exposure[~tables.exposure["request_id"].isin(request)].reset_index(drop=True),
+        outcome=tables.outcome[~tables.outcome["request_id"].isin(request)].reset_index(drop=True),
+        action=tables.action[tables.action["offer_id"] != NEW].reset_index(drop=True),
+    )
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Dataset:
+    return load("funds", seed=2, **DATASET)
+
+
+@pytest.fixture(scope="module")
+def workspace(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("new_fund")
+    save_dataset(replace(dataset, tables=launched(dataset)), folder / "data")
+    featurize(folder / "data", folder / "run", folder / "training")
+    folders = folder / "training", folder / "data", folder / "run", folder / "model"
+    learn(*folders, model="mtl_ziln", loss="", epochs=10, seed=0)
+    deliver(folder / "model", folder / "data", folder / "run", folder / "plan")
+    return folder
+
+
+@pytest.mark.timeout(600)
+def test_a_new_fund_gets_its_accounts_by_scores_near_the_known_truth(dataset: Dataset, workspace: Path) -> None:
+    """From tables to plan: true values of the funds rise ninefold, and the new one's score is nearest to its own."""
+    _, value, _ = read_values(workspace / "model")
+    assert dataset.truth is not None
+    truth = dataset.truth.groupby("level")["value"].mean().to_numpy()
+    found = value[FUND].mean()
+    assert np.abs(np.log(found / truth)).argmin() == FUND
+    assert found == pytest.approx(truth[FUND], rel=0.5)
+    plan = pd.read_parquet(workspace / "plan" / "plan.parquet")
+    demand = dataset.tables.offer.set_index("offer_id")["demand"]
+    assert (plan["segment"] == NEW).sum() == demand[NEW] > 0
+
+
+@pytest.mark.timeout(600)
+def test_a_new_fund_without_features_stops_the_training(dataset: Dataset, workspace: Path, tmp_path: Path) -> None:
+    tables = launched(dataset)
+    plain = replace(tables, offer=tables.offer.drop(columns=["x_return", "x_lot"]))
+    save_dataset(replace(dataset, tables=plain), tmp_path / "data")
+    folders = workspace / "training", tmp_path / "data", workspace / "run", tmp_path / "model"
+    with pytest.raises(InvalidInput, match="offers: offer 5 has neither a labelled delivery nor features"):
+        learn(*folders, model="esmm", loss="", epochs=1, seed=0)
+    assert not (tmp_path / "model").exists()
