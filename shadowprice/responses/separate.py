@@ -21,7 +21,7 @@ from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.base import ResponseModel
-from shadowprice.responses.calibration import hazard_factor, mean_shift
+from shadowprice.responses.calibration import Offset, hazard_factor, hazard_offset, mean_offset, mean_shift
 from shadowprice.responses.heads import Head, StoredHead
 from shadowprice.responses.inputs import with_features
 from shadowprice.responses.registry import load, make, wants
@@ -89,6 +89,19 @@ class SeparateModels(SidedModel):
             before = -np.log1p(-predicted) if side == "customer" else predicted
             found[side] = estimate(before, frame["response"], frame["account_id"].astype(str), given_weights(frame))
             self.correct(side, found[side])
+        return found
+
+    def offsets(self, snapshots: Sequence[GraphSnapshot], labelled: Mapping[Side, pd.DataFrame]) -> dict[Side, Offset]:
+        """The correction that fits labelled rows best, on the scale of :meth:`correct`, whether or not it is needed."""
+        found: dict[Side, Offset] = {}
+        for side, response in self._responses(snapshots, {side: labelled[side] for side in self.models}).items():
+            frame = labelled[side]
+            predicted = response[frame["level"].to_numpy(dtype=np.int64), np.arange(len(frame))]
+            weight = given_weights(frame)
+            if side == "customer":
+                found[side] = hazard_offset(-np.log1p(-predicted), frame["response"], weight)
+            else:
+                found[side] = mean_offset(predicted, frame["response"], weight)
         return found
 
     def correct(self, side: Side, correction: float) -> None:

@@ -40,6 +40,7 @@ class LabelledRows:
                 level counts alike
     importance  (n,), in the value of a policy: the row's own weight over its propensity
     drawn       bool (n,), whether the level was drawn at random
+    baseline    (n, 2), subtracted from value and cost where a goal is measured; zeros by default
     """
 
     x: Tensor
@@ -48,6 +49,7 @@ class LabelledRows:
     weight: Tensor
     importance: Tensor
     drawn: Tensor
+    baseline: Tensor
 
     def __len__(self) -> int:
         return len(self.level)
@@ -101,7 +103,7 @@ class TwoOutcomeModel(ResponseModel):
         names = ["response", "cost"] if "cost" in frame else ["response"]
         outcomes = frame[names].to_numpy(dtype=np.float64)
         self.kinds = tuple(Outcome.fit(column) for column in outcomes.T)
-        rows = labelled_rows(frame, self.inputs, outcomes, self.levels.size)
+        rows = self.prepare(frame, labelled_rows(frame, self.inputs, outcomes, self.levels.size))
         held_out = torch.from_numpy(held_out_rows(frame, self.seed))
         torch.manual_seed(self.seed)
         self.network = self.build(rows.x.shape[1])
@@ -111,6 +113,11 @@ class TwoOutcomeModel(ResponseModel):
         self.learn(self.network, train, rows.take(held_out) if held_out.any() else train)
         self.network.eval()
         return self
+
+    def prepare(self, frame: pd.DataFrame, rows: LabelledRows) -> LabelledRows:
+        """Add to the rows of ``frame`` what a method needs beyond them; nothing by default."""
+        del frame
+        return rows
 
     def build(self, inputs: int) -> OutcomeNetwork:
         """The network, before training."""
@@ -233,6 +240,7 @@ def labelled_rows(
         weight=tensor(in_loss * (in_loss.sum() / (levels * np.bincount(level, in_loss, levels)[level]))),
         importance=tensor(own * np.minimum(stands_for, LARGEST_WEIGHT)),
         drawn=torch.from_numpy(drawn),
+        baseline=torch.zeros(len(frame), 2),
     )
 
 

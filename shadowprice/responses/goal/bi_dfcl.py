@@ -93,7 +93,7 @@ class BiDfclModel(EndToEndModel):
             judged_rows = drawn
         self.learn_predictions(teacher, drawn, judged_rows)
         self.learn_predictions(network, train, held_out)
-        trial, judged = self.trial(drawn, teacher), self.trial(judged_rows, teacher)
+        trial, judged = self.trial(drawn), self.trial(judged_rows)
         with torch.no_grad():
             predictions = self.expected(network(drawn.x))
         goal, unit = self.goal(*predictions, trial), goal_unit(*predictions, trial)

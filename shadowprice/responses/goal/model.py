@@ -8,11 +8,13 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 import torch
 from torch import Tensor
 
 from shadowprice.errors import InvalidInput
 from shadowprice.responses.descent import descend
+from shadowprice.responses.goal.baseline import row_baselines
 from shadowprice.responses.goal.goals import Goal
 from shadowprice.responses.goal.path import outcome_path
 from shadowprice.responses.goal.registry import make_estimator
@@ -40,8 +42,10 @@ class GoalModel(TwoOutcomeModel):
         estimator_options: those of the estimator.
         alpha: weight of the goal.
         ramp: epochs until α is reached.
-        baseline: take each row's mean prediction over the levels, at the warm start, off its outcome: it
-            leaves the expectation of the gradient and removes the variance between rows.
+        baseline: subtract from each row's outcome a prediction of its mean over the levels. That leaves the
+            expectation of the gradient and removes the variance between rows.
+        folds: of accounts; the baseline of a fold comes from first stages fitted on the other folds. A single
+            account has no baseline.
         fine_tuning: how to train jointly.
         hidden, training, progress: as of the two-stage models.
     """
@@ -57,6 +61,7 @@ class GoalModel(TwoOutcomeModel):
         alpha: float = 1.0,
         ramp: int = 10,
         baseline: bool = True,
+        folds: int = 3,
         fine_tuning: TrainingConfig | None = None,
         hidden: int = 32,
         training: TrainingConfig | None = None,
@@ -69,16 +74,34 @@ class GoalModel(TwoOutcomeModel):
             raise InvalidInput("a decision needs at least two levels", field="levels")
         if not alpha >= 0:
             raise InvalidInput("must not be negative", field="alpha")
+        if folds < 2:
+            raise InvalidInput("must be at least 2", field="folds")
         self.network_name = network  # type: ignore[misc]
         self.estimator = make_estimator(estimator, **(estimator_options or {}))
         self.alpha = alpha
         self.ramp = ramp
         self.baseline = baseline
+        self.folds = folds
         self.fine_tuning = fine_tuning or FINE_TUNING
 
     @abstractmethod
     def goal(self, value: Tensor, cost: Tensor, trial: Trial) -> Goal:
         """The goal, given the warm start's predictions (n, J) on the trial's rows."""
+
+    def prepare(self, frame: pd.DataFrame, rows: LabelledRows) -> LabelledRows:
+        """Add the row baselines."""
+        if not self.baseline or frame["account_id"].nunique() < 2:
+            return rows
+        found = row_baselines(
+            frame,
+            self.levels.tolist(),
+            network=self.network_name,
+            hidden=self.hidden,
+            training=self.training,
+            folds=self.folds,
+            seed=self.seed,
+        )
+        return replace(rows, baseline=torch.from_numpy(found).to(rows.baseline))
 
     def learn(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
         """Two stages, then joint training."""
@@ -89,7 +112,7 @@ class GoalModel(TwoOutcomeModel):
     def learn_goal(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
         """Joint training from the fitted network."""
         start = deepcopy(network).eval()
-        trial, judged = self.trial(train, start), self.trial(held_out.take(held_out.drawn), start)
+        trial, judged = self.trial(train), self.trial(held_out.take(held_out.drawn))
         with torch.no_grad():
             value, cost = self.expected(start(train.x[train.drawn]))
             goal = self.goal(value, cost, trial.take(train.drawn))
@@ -133,16 +156,11 @@ class GoalModel(TwoOutcomeModel):
             )
         )
 
-    @torch.no_grad()
-    def trial(self, rows: LabelledRows, start: OutcomeNetwork) -> Trial:
-        """The rows as a goal sees them; a single-outcome frame costs the level."""
+    def trial(self, rows: LabelledRows) -> Trial:
+        """Return the rows as a goal sees them; without a column ``cost`` a row costs its level."""
         levels = torch.from_numpy(self.levels).to(rows.outcomes)
         cost = rows.outcomes[:, 1] if len(self.kinds) == 2 else levels[rows.level]
-        trial = Trial.of(rows.level, rows.outcomes[:, 0], cost, rows.importance)
-        if not self.baseline:
-            return trial
-        value, expense = self.expected(start(rows.x))
-        return trial.with_baseline(value.mean(dim=1), expense.mean(dim=1))
+        return Trial(rows.level, rows.outcomes[:, 0], cost, rows.importance, *rows.baseline.unbind(1))
 
 
 def default_budgets(value: Tensor, cost: Tensor) -> list[float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 
@@ -15,8 +14,8 @@ class Trial:
     level  int64 (n,), index of the assigned level
     value  (n,), what the row brought; cost (n,), what it took
     weight (n,), 1 / P(level), clipped, times the row's own weight
-    value_baseline, cost_baseline (n,), anything that depends on the row but not on its level: taking it off
-           leaves every expectation and removes the variance between rows, which is often most of it
+    value_baseline, cost_baseline (n,), predictions that depend on neither the level nor the outcome of the row.
+           Subtracting them leaves every expectation and removes variance between rows; zeros for none
     """
 
     level: Tensor
@@ -29,12 +28,3 @@ class Trial:
     def take(self, index: Tensor) -> Trial:
         """The rows at ``index``."""
         return Trial(**{name: column[index] for name, column in vars(self).items()})
-
-    def with_baseline(self, value: Tensor, cost: Tensor) -> Trial:
-        """The same rows with other baselines."""
-        return Trial(self.level, self.value, self.cost, self.weight, value, cost)
-
-    @classmethod
-    def of(cls, level: Tensor, value: Tensor, cost: Tensor, weight: Tensor) -> Trial:
-        """Rows without baselines: that of every row is 0."""
-        return cls(level, value, cost, weight, torch.zeros_like(value), torch.zeros_like(cost))

@@ -37,7 +37,7 @@ def gate_after(truthful: bool) -> float:
     torch.manual_seed(0)
     bridge = BridgeNetwork(rows.x.shape[1], 2, len(LEVELS), 8)
     rounds = _Rounds(
-        model, model.network, model.network, bridge, rows, rows, model.trial(rows, model.network),
+        model, model.network, model.network, bridge, rows, rows, model.trial(rows),
         BudgetGoal([60.0, 120.0]), 0.5,
     )  # fmt: skip
     value = drawn.value if truthful else drawn.value[:, :1] + drawn.value.mean(axis=1, keepdims=True) - drawn.value

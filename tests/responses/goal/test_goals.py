@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -23,8 +25,9 @@ def simulated(rows: int, seed: int = 0, nuisance: float = 0.0):
     random = np.random.default_rng(seed)
     value = torch.tensor((drawn.value + 0.5 * random.normal(size=drawn.value.shape)).T)
     cost = torch.tensor(drawn.cost.T)
+    none = torch.zeros(rows, dtype=torch.float64)
     columns = [torch.tensor(frame[name].to_numpy()) for name in ("level", "response", "cost")]
-    return value, cost, Trial.of(*columns, torch.tensor(1.0 / frame["propensity"].to_numpy())), drawn
+    return value, cost, Trial(*columns, torch.tensor(1.0 / frame["propensity"].to_numpy()), none, none), drawn
 
 
 def test_the_goal_is_the_plain_metric() -> None:
@@ -43,9 +46,9 @@ def test_a_baseline_leaves_the_mean_and_takes_the_nuisance_out() -> None:
     found = {False: [], True: []}
     for seed in range(60):
         value, cost, trial, drawn = simulated(500, seed, nuisance=20.0)
-        known = torch.tensor(drawn.value.mean(axis=0)), torch.zeros(500, dtype=torch.float64)
+        known = torch.tensor(drawn.value.mean(axis=0))
         for baseline in found:
-            rows = trial.with_baseline(*known) if baseline else trial
+            rows = replace(trial, value_baseline=known) if baseline else trial
             truth = np.take_along_axis(drawn.value, (value - 0.01 * cost).argmax(dim=1).numpy()[None], 0).mean()
             truth -= 0.01 * np.take_along_axis(drawn.cost, (value - 0.01 * cost).argmax(dim=1).numpy()[None], 0).mean()
             found[baseline].append(LagrangianGoal([0.01], ratio=True).measure(value, cost, rows) - truth)
