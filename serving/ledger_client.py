@@ -22,7 +22,7 @@ class Proposals:
     """What the predictor would like to promise for n requests; lists of length n.
 
     response_unpaid  expected response if the money is refused
-    propensities     probability of each level, for the log
+    propensities     probability of each level of the side
     features_at      when the features were computed, seconds since 1970 (UTC); None where there were none
     """
 

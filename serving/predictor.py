@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from serving.in_force import InForce
 from serving.ledger_client import Authorised, Proposals
 from serving.metrics import PredictorMetrics
-from serving.protocol import INPUTS, NOTHING, OUTPUTS, Answers, Requests
+from serving.protocol import INPUTS, OUTPUTS, Answers, Requests
 from shadowprice.campaign import Campaign, Side
-from shadowprice.decision import decide
+from shadowprice.decision import NOTHING, decide
 from shadowprice.errors import Conflict, ShadowpriceError, Unavailable
 from shadowprice.responses.heads import allowed_by
 

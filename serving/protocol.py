@@ -24,8 +24,6 @@ OUTPUTS = {
 }
 Reason = Literal["optimal", "tie", "explored", "cold_start", "budget_exhausted", "stale_price", "ineligible", "repeat"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
-NOTHING = -1
-"""Level of a request that may not even be given the cheapest level."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,8 @@ class Requests:
 class Answers:
     """What the n requests of one call are given, in their order; arrays (n,).
 
-    incentive in minor units; level an index into the side's levels, or :data:`NOTHING`;
-    propensity the probability with which the policy chooses that level.
+    incentive in minor units; level an index into the side's levels, or ``NOTHING``;
+    propensity the probability of that answer, given the price, the exploration and the remaining budget.
     """
 
     incentive: NDArray[np.int64]

@@ -67,7 +67,7 @@ def recover(store: Store, campaign: Campaign, log: ServedLog) -> tuple[int, int]
 def _submit(store: Store, row: Decision | OutcomeRow, ttl: int) -> Iterator[Future[Any]]:
     if isinstance(row, Decision):
         # What was answered is recorded, whether or not the money is there: no ceiling.
-        yield store.authorise([Entry(row, row, row.decided_at + ttl)], None, row.decided_at)
+        yield store.authorise([Entry(row, row, (), row.decided_at + ttl)], None, row.decided_at)
         return
     if row.late:
         # Expired before; if it is open even so, somebody had given it back.

@@ -15,6 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.errors import InvalidInput
 
+NOTHING = -1
+"""Level of a request that is given nothing, not even a level without incentive."""
+
 EXPLORE = b"explore"
 """Keeps the numbers that explore apart from those that break ties."""
 
@@ -162,6 +165,52 @@ def decide(
         place = np.minimum((draw[at] * choices).astype(np.intp), choices - 1)
         level[at] = (np.cumsum(mask[:, at], axis=0) > place).argmax(axis=0)
     return Decision(level, policy.propensity(level), tied & ~explored, explored, policy)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """Answer to one request whose budget may be nearly exhausted.
+
+    level          index of the level given, or :data:`NOTHING`
+    propensity     probability of this answer, given the remaining budget
+    probabilities  (J,), probability of each level; what is missing from 1 is the probability of :data:`NOTHING`
+    """
+
+    level: int
+    propensity: float
+    probabilities: tuple[float, ...]
+
+
+def fit_budget(level: int, probabilities: Sequence[float], reserved: Sequence[int], left: float) -> Fitted:
+    """Replace a level that the remaining budget cannot cover, and correct the probabilities of all levels.
+
+    Args:
+        level: index that :func:`decide` chose.
+        probabilities: (J,), the probability of each level under the policy.
+        reserved: (J,), the most that each level can cost, ascending, minor units.
+        left: remaining budget, minor units.
+
+    A level that does not fit is replaced by the level of no incentive, or by nothing where every level costs. All
+    levels that do not fit end at that one answer, so its probability is their total mass and its own.
+
+    Example:
+        >>> fit_budget(2, (0.2, 0.5, 0.3), (0, 50, 130), left=60)
+        Fitted(level=0, propensity=0.5, probabilities=(0.5, 0.5, 0.0))
+
+    O(J).
+    """
+    kept, missing = [], 0.0
+    for share, most in zip(probabilities, reserved, strict=True):
+        fits = most <= max(left, 0)
+        kept.append(share if fits else 0.0)
+        # In this order, so that every store of the ledger computes the same sum.
+        missing = missing if fits else missing + share
+    free = reserved[0] == 0
+    if free:
+        kept[0] = min(kept[0] + missing, 1.0)
+    if reserved[level] <= max(left, 0):
+        return Fitted(level, kept[level], tuple(kept))
+    return Fitted(0, kept[0], tuple(kept)) if free else Fitted(NOTHING, min(missing, 1.0), tuple(kept))
 
 
 def best_levels(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from shadowprice.allocation import Problem, Resource, solve
-from shadowprice.decision import TIE_TOLERANCE, Decision, decide, uniform
+from shadowprice.decision import NOTHING, TIE_TOLERANCE, Decision, Fitted, decide, fit_budget, uniform
 from shadowprice.errors import InvalidInput
 
 
@@ -263,3 +263,38 @@ def test_the_numbers_of_two_purposes_are_independent() -> None:
 def test_a_share_that_is_no_probability_is_refused() -> None:
     with pytest.raises(InvalidInput, match="exploration"):
         decide([[0.1]], [[0.0]], [0.0], 0.0, ["a"], exploration=1.5)
+
+
+@pytest.mark.parametrize("exploration", [0.0, 0.3])
+@pytest.mark.parametrize("left", [-5, 0, 40, 60, 130])
+@pytest.mark.parametrize("levels", [(0, 50, 130), (20, 60, 100)])
+def test_the_propensity_under_a_nearly_exhausted_budget_is_the_frequency_over_request_ids(
+    levels: tuple[int, ...], left: int, exploration: float
+) -> None:
+    # The two dearer levels tie, so that the answer depends on the tie, on exploration, and on what fits.
+    value, cost = np.array([0.1, 1.0, 1.7]), np.array([0.0, 3.0, 10.0])
+    ids = [f"request-{i}" for i in range(20_000)]
+    found = decide(
+        np.tile(value[:, None], len(ids)),
+        np.tile(cost[:, None], len(ids)),
+        [0.1],
+        0.35,
+        ids,
+        exploration=exploration,
+    )
+    shares = found.policy.propensities().T.tolist()
+    given = [fit_budget(int(found.level[i]), shares[i], levels, left) for i in range(len(ids))]
+    answers = np.array([each.level for each in given])
+    for answer in np.unique(answers):
+        logged = {round(each.propensity, 12) for each in given if each.level == answer}
+        assert len(logged) == 1, "one policy and one budget give an answer one probability"
+        assert stats.binomtest(int((answers == answer).sum()), len(ids), min(logged.pop(), 1.0)).pvalue > 1e-4
+        assert answer == NOTHING or levels[answer] <= max(left, 0)
+    whole = {NOTHING: 1 - sum(given[0].probabilities), **dict(enumerate(given[0].probabilities))}
+    assert sum(whole.values()) == pytest.approx(1)
+    assert all(whole[each.level] == pytest.approx(each.propensity) for each in given[:200])
+
+
+def test_a_budget_that_covers_every_level_changes_nothing() -> None:
+    assert fit_budget(1, (0.2, 0.5, 0.3), (0, 50, 130), 130) == Fitted(1, 0.5, (0.2, 0.5, 0.3))
+    assert fit_budget(0, (0.2, 0.8), (0, 50), 49) == Fitted(0, 1.0, (1.0, 0.0))

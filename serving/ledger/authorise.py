@@ -1,4 +1,4 @@
-"""Authorising: what a call may ask to be promised, and what each request is told if the money is gone."""
+"""Check the decisions of a call and prepare them for the ledger, with the answer where the budget is exhausted."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from itertools import repeat
 
 from serving.ledger.messages import Authorizations, Items, Unprocessable
 from serving.ledger.store import Decision, Entry, microseconds
-from serving.protocol import NOTHING
 from shadowprice.campaign import Campaign, Side
+from shadowprice.decision import NOTHING
 from shadowprice.errors import NotFound
 
 Levels = Mapping[Side, Sequence[int]]
@@ -32,7 +32,8 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
     _check(items, levels)
     at = microseconds(decided_at)
     expires_at = microseconds(decided_at + timedelta(hours=campaign.authorisation_ttl_hours))
-    gone = {side: _nothing(incentives) for side, incentives in levels.items()}
+    spare_level = {side: 0 if incentives[0] == 0 else NOTHING for side, incentives in levels.items()}
+    reserved = {side: terms.reserved for side, terms in campaign.sides.items()}
     units = {side: terms.most_units for side, terms in campaign.sides.items()}
     made = []
     # By position, column by column: a call of a hundred is a hundred times this line.
@@ -47,26 +48,22 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
         items.propensity,
         items.reason,
         items.response_unpaid or repeat(0.0),
-        map(tuple, items.propensities) if items.propensities else repeat(()),
+        map(tuple, items.propensities),
         items.features_at or repeat(None),
         strict=False,  # what is absent has no length
     ):
         known = batch.model_version, batch.price_version, None if seen is None else round(seen * 1e6), at, units[side]
-        free, certain = gone[side]
-        granted = Decision(name, account, side, level, incentive, response, cost, propensity, vector, reason, *known)
-        refused = Decision(name, account, side, free, 0, unpaid, 0.0, 1.0, certain, "budget_exhausted", *known)
-        made.append(Entry(granted, refused, expires_at))
+        wanted = Decision(name, account, side, level, incentive, response, cost, propensity, vector, reason, *known)
+        spare = Decision(
+            name, account, side, spare_level[side], 0, unpaid, 0.0, 0.0, vector, "budget_exhausted", *known
+        )
+        made.append(Entry(wanted, spare, reserved[side], expires_at))
     return made
 
 
 def ceiling(campaign: Campaign, hard_stop: bool) -> int | None:
     """What may be promised and spent at most; None without the hard stop and for a mean, which has no amount."""
     return int(campaign.budget.limit) if hard_stop and campaign.budget.form == "total" else None
-
-
-def _nothing(incentives: Sequence[int]) -> tuple[int, tuple[float, ...]]:
-    """Level and propensities of who is refused."""
-    return (0, (1.0, *(0.0 for _ in incentives[1:]))) if incentives[0] == 0 else (NOTHING, ())
 
 
 def _check(items: Items, levels: Levels) -> None:
@@ -78,8 +75,6 @@ def _check(items: Items, levels: Levels) -> None:
             raise Unprocessable(f"must be below {len(offered)}", field=f"items.level[{row}]")
         if incentive != offered[level]:
             raise Unprocessable(f"level {level} is {offered[level]} minor units", field=f"items.incentive[{row}]")
-    if items.propensities is None:
-        return
     for row, (side, level, propensity, vector) in enumerate(
         zip(items.side, items.level, items.propensity, items.propensities, strict=True)
     ):

@@ -52,7 +52,7 @@ class Items(Message):
     incentive        minor units at that level
     response         expected response, and expected_cost the money it is expected to cost
     response_unpaid  expected response if the money is refused; 0 where absent
-    propensities     probability of each level of the side, for the log; not kept where absent
+    propensities     probability of each level of the side; a nearly exhausted budget adds up those that do not fit
     features_at      when the features were computed, seconds since 1970 (UTC); null where there were none
     """
 
@@ -65,8 +65,8 @@ class Items(Message):
     expected_cost: Column[Finite]
     propensity: Column[Annotated[float, Field(gt=0, le=1)]]
     reason: Column[Reason]
+    propensities: Column[Annotated[list[Probability], Field(max_length=10_000)]]
     response_unpaid: Column[Finite] | None = None
-    propensities: Column[Annotated[list[Probability], Field(max_length=10_000)]] | None = None
     features_at: Column[Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] | None] | None = None
 
     @model_validator(mode="after")

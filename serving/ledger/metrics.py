@@ -11,8 +11,9 @@ from prometheus_client.registry import Collector
 
 from serving.ledger.store import CAUSES
 from serving.ledger.totals import Totals
-from serving.protocol import NOTHING, REASONS
+from serving.protocol import REASONS
 from shadowprice.campaign import Campaign, Side
+from shadowprice.decision import NOTHING
 
 
 class LedgerCollector(Collector):

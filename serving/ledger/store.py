@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple, Protocol
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
 from shadowprice.campaign import Side
+from shadowprice.decision import fit_budget
 
 Cause = Literal["expired", "returned"]
 CAUSES: tuple[Cause, ...] = ("expired", "returned")
@@ -33,7 +34,8 @@ SWEEP = 1000
 class Decision(NamedTuple):
     """What a request is told, and what the log keeps of how it came about; money in minor units.
 
-    propensity    probability with which the policy gave this level, propensities that of each level
+    propensity    probability of this answer when it was given; propensities (J,) of each level, where what is
+                  missing from 1 is the probability of nothing
     features_at   when the features were computed, microseconds since 1970 (UTC); None where there were none
     most_units    incentives that may be paid for it at most; 1 where it was recorded before there were more
     """
@@ -61,14 +63,26 @@ class Decision(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A decision to record: ``granted`` if the money is there, ``refused`` if not.
+    """A decision to record, and how a nearly exhausted budget changes it.
 
-    expires_at  when the promise is released if nothing is heard of it, microseconds since 1970 (UTC)
+    wanted      the decision where the budget covers every level
+    spare       the decision where it does not cover the wanted level; its propensities are those of ``wanted``
+    reserved    (J,), the most that each level of the side can cost, ascending; unused without a ceiling
+    expires_at  when the promise is released if no outcome is reported, microseconds since 1970 (UTC)
     """
 
-    granted: Decision
-    refused: Decision
+    wanted: Decision
+    spare: Decision
+    reserved: tuple[int, ...]
     expires_at: int
+
+    def at(self, left: int | None) -> Decision:
+        """Return the decision to record when ``left`` minor units remain; None where nothing limits them."""
+        if left is None or self.reserved[-1] <= left:
+            return self.wanted
+        found = fit_budget(self.wanted.level, self.wanted.propensities, self.reserved, left)
+        kept = self.wanted if self.wanted.reserved <= max(left, 0) else self.spare
+        return kept._replace(propensity=found.propensity, propensities=found.probabilities)
 
 
 class Recorded(NamedTuple):
@@ -134,8 +148,8 @@ class Store(Protocol):
     def authorise(self, entries: Sequence[Entry], ceiling: int | None, at: int) -> Future[list[Recorded]]:
         """Record decisions in order, all or none; a request id that is known keeps its first decision.
 
-        With a ``ceiling`` what is reserved for open promises plus what is spent never exceeds it: a decision
-        whose ``reserved`` does not fit is refused. Promises that expired by ``at`` are released first, at most
+        With a ``ceiling`` what is reserved for open promises plus what is spent never exceeds it: the decision
+        recorded is :meth:`Entry.at` of what is left. Promises that expired by ``at`` are released first, at most
         :data:`SWEEP` of them.
 
         Raises (by the future):

@@ -60,6 +60,7 @@ def test_spend_and_traffic_of_the_running_ledger_are_what_the_solve_sees(workspa
             "response": 0.5,
             "expected_cost": 10.0,
             "propensity": 1.0,
+            "propensities": [0.0, 1.0],
             "reason": "optimal",
         }
         items = {name: [value] * 30 for name, value in item.items()} | {"request_id": [f"r{k}" for k in range(30)]}

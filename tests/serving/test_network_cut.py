@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 import threading
 import time
 from contextlib import ExitStack
@@ -73,11 +72,9 @@ class Callers:
                 self.successes.append(time.monotonic())
 
 
-def test_a_cable_that_is_pulled_loses_doubles_and_overspends_nothing(tmp_path, missing):
-    if shutil.which("redis-server") is None:
-        missing("redis-server is not installed")
-    if shutil.which("ip") is None:
-        missing("ip is missing; apt-get install iproute2")
+def test_a_cable_that_is_pulled_loses_doubles_and_overspends_nothing(tmp_path, tool):
+    for name in ("redis-server", "ip"):
+        tool(name)
     with ExitStack() as running:
         try:
             beside = running.enter_context(host())

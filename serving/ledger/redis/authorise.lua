@@ -1,12 +1,43 @@
--- ARGV: ceiling or '', at, most to expire; then per entry request_id, account_id, side, expires_at,
--- incentive, what is reserved for it, level, reason and the decision when granted, level and the decision when refused.
--- Returns per entry 1 (granted), 0 (refused) or what was kept before; or {'conflict', index}.
-local FIELDS = 11
+-- ARGV: ceiling or '', at, most to expire, the most that each level of a customer and of a merchant can cost (joined
+-- by ','); then per entry request_id, account_id, side, expires_at, incentive, what is reserved for it, level, reason,
+-- propensity, probability of each level (joined by ','), the decision's JSON up to its propensity and after its
+-- probabilities; level and both parts of the JSON of the decision where the wanted level does not fit.
+-- Returns per entry what was left for it, -1 without a ceiling, or what was kept before; or {'conflict', index}.
+local FIELDS = 15
+local FIRST = 6
 local ceiling, at = ARGV[1], ARGV[2]
-local count = (#ARGV - 3) / FIELDS
+local count = (#ARGV - FIRST + 1) / FIELDS
+
+local function numbers(text)
+    local found = {}
+    for each in string.gmatch(text, '[^,]+') do
+        found[#found + 1] = tonumber(each)
+    end
+    return found
+end
+local RESERVED = {customer = numbers(ARGV[4]), merchant = numbers(ARGV[5])}
+
+-- shadowprice.decision.fit_budget: the probabilities of all levels, as text, and of what is given instead.
+local function fit_budget(probabilities, reserved, left)
+    local kept, missing = {}, 0
+    for share in string.gmatch(probabilities, '[^,]+') do
+        local level = #kept + 1
+        if reserved[level] <= left then
+            kept[level] = share
+        else
+            kept[level] = '0.0'
+            missing = missing + tonumber(share)
+        end
+    end
+    if reserved[1] == 0 then
+        kept[1] = string.format('%.17g', math.min(tonumber(kept[1]) + missing, 1))
+        return kept, kept[1]
+    end
+    return kept, string.format('%.17g', math.min(missing, 1))
+end
 local before, owner = {}, {}
 for index = 0, count - 1 do
-    local first = 4 + index * FIELDS
+    local first = FIRST + index * FIELDS
     local request_id = ARGV[first]
     local mine = ARGV[first + 2] .. '\n' .. ARGV[first + 1]
     local kept = redis.call('HGET', DECISION, request_id)
@@ -31,21 +62,30 @@ if ceiling ~= '' then
 end
 local answers = {}
 for index = 0, count - 1 do
-    local first = 4 + index * FIELDS
+    local first = FIRST + index * FIELDS
     local request_id, account_id, side, expires_at, incentive, reserved = unpack(ARGV, first, first + 5)
     local kept = before[index] or redis.call('HGET', DECISION, request_id)
     if kept then
         answers[index + 1] = kept
     else
-        local fits = left == nil or tonumber(reserved) <= math.max(left, 0)
-        local level, reason, decision = ARGV[first + 6], ARGV[first + 7], ARGV[first + 8]
-        if not fits then
-            incentive, reserved, reason = '0', '0', 'budget_exhausted'
-            level, decision = ARGV[first + 9], ARGV[first + 10]
-        end
+        local level, reason, propensity, probabilities, head, tail = unpack(ARGV, first + 6, first + 11)
+        local most = RESERVED[side]
+        answers[index + 1] = -1
         if left ~= nil then
+            local remaining = math.max(left, 0)
+            answers[index + 1] = remaining
+            if most[#most] > remaining then
+                local kept, spare = fit_budget(probabilities, most, remaining)
+                probabilities = table.concat(kept, ',')
+                propensity = kept[tonumber(level) + 1]
+                if tonumber(reserved) > remaining then
+                    incentive, reserved, reason, propensity = '0', '0', 'budget_exhausted', spare
+                    level, head, tail = unpack(ARGV, first + 12, first + 14)
+                end
+            end
             left = left - tonumber(reserved)
         end
+        local decision = head .. propensity .. ',[' .. probabilities .. ']' .. tail
         redis.call('HSET', DECISION, request_id, side .. '\n' .. reserved .. '\n' .. account_id .. '\n' .. decision)
         redis.call('RPUSH', DECIDED, request_id)
         redis.call('ZADD', ASKED[side], at, request_id)
@@ -55,7 +95,6 @@ for index = 0, count - 1 do
         if reserved ~= '0' then
             redis.call('ZADD', PROMISE, expires_at, request_id)
         end
-        answers[index + 1] = fits and 1 or 0
     end
 end
 return answers

@@ -17,10 +17,12 @@ from serving.ledger.refusals import captured, other_content, other_outcome, othe
 from serving.ledger.store import CAUSES, SWEEP, Counted, Decision, Entry, Outcome, OutcomeRow, Recorded, time_of
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import HOUR, Asked, Hour, Traffic
-from shadowprice.campaign import Campaign
+from shadowprice.campaign import SIDES, Campaign
 from shadowprice.errors import Unavailable
 
 Result = TypeVar("Result")
+PROPENSITY = Decision._fields.index("propensity")
+"""Place of the propensity in a decision; the probabilities of all levels follow."""
 
 
 class RedisStore:
@@ -49,29 +51,33 @@ class RedisStore:
     def authorise(self, entries: Sequence[Entry], ceiling: int | None, at: int) -> Future[list[Recorded]]:
         """As :class:`~serving.ledger.store.Store` says; so are the others."""
         arguments: list[str | int | bytes] = ["" if ceiling is None else ceiling, at, SWEEP]
+        reserved = {entry.wanted.side: entry.reserved for entry in entries}
+        arguments += [",".join(map(str, reserved.get(side, ()))) for side in SIDES]
         for entry in entries:
-            granted, refused = entry.granted, entry.refused
+            wanted, spare = entry.wanted, entry.spare
             arguments += [
-                granted.request_id,
-                granted.account_id,
-                granted.side,
+                wanted.request_id,
+                wanted.account_id,
+                wanted.side,
                 entry.expires_at,
-                granted.incentive,
-                granted.reserved,
-                granted.level,
-                granted.reason,
-                orjson.dumps(list(granted)),
-                refused.level,
-                orjson.dumps(list(refused)),
+                wanted.incentive,
+                wanted.reserved,
+                wanted.level,
+                wanted.reason,
+                repr(float(wanted.propensity)),
+                ",".join(repr(float(share)) for share in wanted.propensities),
+                *_around_probabilities(wanted),
+                spare.level,
+                *_around_probabilities(spare),
             ]
 
         def read(answer: list[Any]) -> list[Recorded]:
             if answer[0] == b"conflict":
-                raise other_owner(entries[answer[1]].granted, answer[1])
+                raise other_owner(entries[answer[1]].wanted, answer[1])
             return [
                 Recorded(_decision(kept), repeat=True)
                 if isinstance(kept, bytes)
-                else Recorded(entry.granted if kept else entry.refused, repeat=False)
+                else Recorded(entry.at(None if kept < 0 else kept), repeat=False)
                 for entry, kept in zip(entries, answer, strict=True)
             ]
 
@@ -211,9 +217,16 @@ class RedisStore:
             raise Unavailable(f"the ledger's Redis does not answer: {error}") from error
 
 
+def _around_probabilities(decision: Decision) -> tuple[bytes, bytes]:
+    """JSON of a decision before its propensity and after its probabilities, which the script computes."""
+    before, after = decision[:PROPENSITY], decision[PROPENSITY + 2 :]
+    return orjson.dumps(list(before))[:-1] + b",", b"," + orjson.dumps(list(after))[1:]
+
+
 def _decision(kept: bytes) -> Decision:
     row: list[Any] = orjson.loads(kept.split(b"\n", 3)[3])
-    row[8] = tuple(row[8])
+    row[PROPENSITY] = float(row[PROPENSITY])
+    row[PROPENSITY + 1] = tuple(map(float, row[PROPENSITY + 1]))
     return Decision(*row)
 
 

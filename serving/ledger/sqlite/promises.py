@@ -25,16 +25,15 @@ class Authorise:
     def __call__(self, database: sqlite3.Connection) -> list[Recorded]:
         """What stands for each entry, in order."""
         Expire(self.at)(database)
-        known = find(database, [entry.granted.request_id for entry in self.entries])
+        known = find(database, [entry.wanted.request_id for entry in self.entries])
         left = None if self.ceiling is None else self.ceiling - _committed(database)
         answers: list[Recorded] = []
         new: list[tuple[Decision, int]] = []
         for index, entry in enumerate(self.entries):
-            wanted = entry.granted
+            wanted = entry.wanted
             before = known.get(wanted.request_id)
             if before is None:
-                fits = left is None or wanted.reserved <= max(left, 0)
-                decision = wanted if fits else entry.refused
+                decision = entry.at(left)
                 if left is not None:
                     left -= decision.reserved
                 new.append((decision, entry.expires_at))

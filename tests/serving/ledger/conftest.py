@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NoReturn
 
 import pytest
 
@@ -56,7 +54,9 @@ def item(request_id, side="customer", level=1, account_id="a", **changes) -> Sim
         "reason": "tie",
         "response_unpaid": 0.125,
     }
-    return SimpleNamespace(**(values | {"propensities": None, "features_at": None} | changes))
+    shares = [0.0] * len(LEVELS[side])
+    shares[level] = shares[(level + 1) % len(shares)] = 0.5
+    return SimpleNamespace(**(values | {"propensities": shares, "features_at": None} | changes))
 
 
 def event(
@@ -93,8 +93,6 @@ class Books:
 
     def authorise(self, *items, hard_stop=True, campaign=None, **changes):
         columns = {name: [getattr(item, name) for item in items] for name in Items.model_fields}
-        if None in columns["propensities"]:
-            del columns["propensities"]
         batch = Authorizations(
             **{"campaign": self.campaign.name, "model_version": "m", "price_version": 1, "items": Items(**columns)}
             | changes
@@ -123,12 +121,9 @@ class Books:
 
 
 @pytest.fixture(scope="session")
-def durable_redis(
-    tmp_path_factory: pytest.TempPathFactory, missing: Callable[[str], NoReturn]
-) -> Iterator[RedisServer]:
+def durable_redis(tmp_path_factory: pytest.TempPathFactory, tool: Callable[[str], str]) -> Iterator[RedisServer]:
     """A Redis whose file is synced before every answer."""
-    if shutil.which("redis-server") is None:
-        missing("redis-server is not installed")
+    tool("redis-server")
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     server.start()
     yield server

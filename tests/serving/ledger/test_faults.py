@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 from benchmarks.faults import stage
 from benchmarks.faults.inject import inject
 
@@ -39,9 +37,8 @@ def test_nothing_is_lost_doubled_or_overspent_whatever_happens_to_a_ledger_in_sq
     check(inject(tmp_path, "sqlite", len(NETWORK)), NETWORK)
 
 
-def test_nor_in_redis_whatever_happens_to_that(tmp_path, missing):
-    if shutil.which("redis-server") is None:
-        missing("redis-server is not installed")
+def test_nor_in_redis_whatever_happens_to_that(tmp_path, tool):
+    tool("redis-server")
     check(inject(tmp_path, "redis", len(NETWORK | STORE)), NETWORK | STORE)
 
 

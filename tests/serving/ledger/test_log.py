@@ -178,5 +178,5 @@ def test_what_was_given_nothing_is_not_an_exposure(open_books, kit, tmp_path):
     writer.write()
     log = read_log(writer.folder)
     assert log.decisions["level"].tolist() == [-1, 0]
-    assert log.decisions["propensities"].map(list).tolist() == [[], [1.0, 0.0, 0.0]]
+    assert log.decisions["propensities"].map(list).tolist() == [[0.0, 0.0], [1.0, 0.0, 0.0]]
     assert exposure_and_outcome(log, books.campaign)[0]["request_id"].tolist() == ["c"]

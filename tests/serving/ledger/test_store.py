@@ -7,12 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 
 from serving.ledger.store import microseconds
+from serving.protocol import REASONS
 from shadowprice.campaign import Terms
+from shadowprice.decision import decide
 from shadowprice.errors import Conflict, NotFound, ShadowpriceError
 
 HOUR = timedelta(hours=1)
@@ -101,6 +105,66 @@ def test_promises_never_exceed_the_budget_and_a_settled_one_frees_what_it_did_no
     assert told(books.authorise(kit.item("c", level=2))) == [(0, 0, "budget_exhausted", True)]
     assert books.settle(kit.event("a", 0)) == (1, 0)
     assert told(books.authorise(kit.item("d", level=2))) == [(2, 130, "tie", False)]
+
+
+@pytest.mark.parametrize(("side", "left"), [("customer", 60), ("customer", 130), ("merchant", 30), ("merchant", 10)])
+def test_the_logged_propensity_near_the_end_of_the_budget_is_the_frequency_of_the_answer(open_books, kit, side, left):
+    books, names = open_books(limit=left), [f"r{number}" for number in range(120)]
+    levels = kit.levels[side]
+    value = np.array([0.5, 1.0, 1.0])[-len(levels) :]
+    served = decide(
+        np.tile(value[:, None], len(names)), np.zeros((len(levels), len(names))), [0.0], 0.4, names, exploration=0.5
+    )
+    shares = served.policy.propensities().T.tolist()
+    recorded = []
+    for row, name in enumerate(names):
+        wanted = kit.item(
+            name,
+            side=side,
+            level=int(served.level[row]),
+            propensity=float(served.propensity[row]),
+            propensities=shares[row],
+        )
+        recorded += books.authorise(wanted)
+        if recorded[-1].decision.reserved:
+            books.release(name)  # so that every request has the same budget left
+    kept = books.store.find(names)
+    answers = np.array([each.decision.level for each in recorded])
+    assert books.store.totals().decisions.keys() <= {
+        (side, level, reason) for level in (-1, 0, 1, 2) for reason in REASONS
+    }
+    for level in np.unique(answers):
+        logged = {each.decision.propensity for each in recorded if each.decision.level == level}
+        assert len(logged) == 1
+        assert binomtest(int((answers == level).sum()), len(names), min(logged.pop(), 1.0)).pvalue > 1e-3
+    for each in recorded:
+        assert kept[each.decision.request_id] == each.decision
+        assert each.decision.incentive <= left
+        assert sum(each.decision.propensities) == pytest.approx(
+            1 - each.decision.propensity if each.decision.level == -1 else 1 - missing(recorded)
+        )
+    (again,) = books.authorise(kit.item(names[0], side=side, level=0))
+    assert (again.decision, again.repeat) == (recorded[0].decision, True)
+
+
+def missing(recorded):
+    """Probability of being given nothing at all."""
+    return next((each.decision.propensity for each in recorded if each.decision.level == -1), 0.0)
+
+
+def test_requests_of_one_call_see_the_budget_that_the_ones_before_leave(open_books, kit):
+    shares = [0.25, 0.25, 0.5]
+    books = open_books(limit=180)
+    found = books.authorise(
+        *(
+            kit.item(name, level=level, propensity=shares[level], propensities=shares)
+            for name, level in (("a", 2), ("b", 0), ("c", 1), ("d", 0), ("e", 2))
+        )
+    )
+    told = [(each.decision.level, each.decision.propensity, each.decision.propensities) for each in found]
+    cut, gone = (0.75, 0.25, 0.0), (1.0, 0.0, 0.0)
+    assert told == [(2, 0.5, tuple(shares)), (0, 0.75, cut), (1, 0.25, cut), (0, 1.0, gone), (0, 1.0, gone)]
+    assert [each.decision.reason for each in found] == [*["tie"] * 4, "budget_exhausted"]
 
 
 def test_without_the_hard_stop_and_for_a_mean_the_budget_does_not_bind(open_books, kit):
