@@ -15,7 +15,7 @@ Incentives of the trial are randomised and their propensities logged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
+from shadowprice.datasets.world_graph import GraphOptions, WorldGraph, draw_graph
+from shadowprice.errors import InvalidInput
 from shadowprice.tables import validate_tables
 
 CUSTOMER_LEVELS = (20, 40, 60, 80, 100, 120, 150, 200)
@@ -46,50 +48,57 @@ HOURLY_SHAPE = np.array([5, 3, 2, 2, 2, 3, 6, 10, 14, 17, 20, 24, 26, 24, 21, 20
 
 TRIAL_START = datetime(2026, 3, 2, tzinfo=UTC)
 TRIAL_DAYS = 2
-HISTORY_DAYS = 60
-TRAITS = 2
-FEATURES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorldOptions:
-    """What can be varied.
+class WorldOptions(GraphOptions):
+    """Options of the generator, with those of its graph.
 
-    customers, merchants   accounts on each side
-    both                   of these, accounts that are on both sides
-    ties                   mean number of merchants a customer trades with
-    trials                 trial requests per account
+    trials                 trial requests per account and side
     rho                    strength of influence along edges, 0 for none
-    noise                  standard deviation of the noise in the features
     spillover              whether the incentives of an account's partners move its own response
     own_change_point       whether customers differ in the incentive at which they move
     budget_per_request     minor units per expected request of the campaign day
-    day_requests           expected requests of the campaign day
+    day_requests           expected requests of the campaign day, both sides together
+
+    Raises:
+        InvalidInput: an option outside its range.
     """
 
-    customers: int = 6000
-    merchants: int = 1500
-    both: int = 150
-    ties: float = 7.0
     trials: int = 8
     rho: float = 1.0
-    noise: float = 0.8
     spillover: bool = False
     own_change_point: bool = False
     budget_per_request: float = 24.0
     day_requests: int = 30_000
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_whole(trials=1, day_requests=1)
+        self.check_real("rho", "budget_per_request")
+
+    def respond(self, strength: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(J, N): true redemption probability of customers with the given trait strengths (N, 2)."""
+        return (own_change_point_response if self.own_change_point else customer_response)(strength)
+
+
+def generator(seed: int) -> np.random.Generator:
+    """Random numbers of the world at a seed: the graph is drawn first, then the trial."""
+    return np.random.default_rng(np.random.SeedSequence([seed, 0x5AD0]))
+
 
 def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Dataset:
     """Generate the world. ``options`` are the fields of :class:`WorldOptions`."""
+    unknown = sorted(set(options) - {field.name for field in fields(WorldOptions)})
+    if unknown:
+        raise InvalidInput(f"has no option {', '.join(unknown)}", field="options of data set 'world'")
     chosen = WorldOptions(**options)  # type: ignore[arg-type]
-    random = np.random.default_rng(np.random.SeedSequence([seed, 0x5AD0]))
-    graph = _graph(chosen, random)
+    random = generator(seed)
+    graph = draw_graph(chosen, random)
     customers, merchants = graph.customers, graph.merchants
 
-    strength = _influence(graph, chosen.rho)
-    respond = own_change_point_response if chosen.own_change_point else customer_response
-    truth_customer = respond(strength[customers])
+    strength = graph.influence(chosen.rho)
+    truth_customer = chosen.respond(strength[customers])
     truth_merchant = merchant_response(strength[merchants])
     profile = HOURLY_SHAPE / HOURLY_SHAPE.sum()
 
@@ -136,13 +145,14 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
                 "cost_basis_customer": "on_response",
                 "cost_basis_merchant": "on_grant",
                 "weight_merchant": 1.0,
+                "expected_requests": chosen.day_requests,
             }
         ]
     )
     tables = validate_tables(
         {
-            "account": graph.account_table(),
-            "edge": graph.edge_table(random),
+            "account": graph.account_table(TRIAL_START),
+            "edge": graph.edge_table(TRIAL_START, random),
             "offer": offer,
             "exposure": exposure,
             "outcome": outcome,
@@ -201,96 +211,6 @@ def merchant_response(strength: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class _Graph:
-    """Accounts, traits, features and ties. Node order: customers, then merchants that are not customers."""
-
-    ids: NDArray[np.str_]
-    customers: NDArray[np.intp]
-    merchants: NDArray[np.intp]
-    traits: NDArray[np.float64]
-    features: dict[str, NDArray[np.float64]]
-    tie: NDArray[np.intp]  # (2, E): customer node, merchant node
-    payments: NDArray[np.intp]  # (E,)
-    log_amount: NDArray[np.float64]  # (E,)
-
-    def account_table(self) -> pd.DataFrame:
-        frames = []
-        for side, nodes in (("customer", self.customers), ("merchant", self.merchants)):
-            frame = pd.DataFrame(self.features[side], columns=[f"x_{side[0]}{k}" for k in range(FEATURES)])
-            frame.insert(0, "account_id", self.ids[nodes])
-            frame.insert(1, "side", side)
-            frame.insert(2, "snapshot_ts", pd.Timestamp(TRIAL_START))
-            frames.append(frame)
-        return pd.concat(frames, ignore_index=True)
-
-    def edge_table(self, random: np.random.Generator) -> pd.DataFrame:
-        index = np.repeat(np.arange(self.payments.size), self.payments)
-        ago = random.random(index.size) * HISTORY_DAYS * 86_400 + 3600
-        amount = self.log_amount[index] + 0.2 * random.normal(size=index.size)
-        return pd.DataFrame(
-            {
-                "src": self.ids[self.tie[0, index]],
-                "dst": self.ids[self.tie[1, index]],
-                "relation": "paid_at",
-                "weight": 1.0,
-                "ts": pd.Timestamp(TRIAL_START) - pd.to_timedelta(ago.round(), unit="s"),
-                "x_log_amount": amount,
-            }
-        )
-
-
-def _graph(options: WorldOptions, random: np.random.Generator) -> _Graph:
-    customers = np.arange(options.customers)
-    alone = options.merchants - options.both
-    merchants = np.concatenate(
-        [random.choice(options.customers, options.both, replace=False), options.customers + np.arange(alone)]
-    )
-    nodes = options.customers + alone
-    ids = np.array([f"a{node:07d}" for node in range(nodes)])
-    traits = random.normal(size=(nodes, TRAITS))
-    features = {}
-    for side, members in (("customer", customers), ("merchant", merchants)):
-        loading = random.normal(size=(TRAITS, FEATURES)) / np.sqrt(TRAITS)
-        shown = traits[members] @ loading
-        features[side] = shown + options.noise * random.normal(size=shown.shape)
-    degree = 1 + random.poisson(options.ties - 1, size=options.customers)
-    popularity = random.lognormal(0.0, 0.7, size=options.merchants)
-    chosen = random.choice(options.merchants, size=int(degree.sum()), p=popularity / popularity.sum())
-    tie = np.unique(np.stack([np.repeat(customers, degree), merchants[chosen]]), axis=1)
-    tie = tie[:, tie[0] != tie[1]]
-    return _Graph(
-        ids=ids,
-        customers=customers,
-        merchants=merchants,
-        traits=traits,
-        features=features,
-        tie=tie,
-        payments=np.asarray(random.geometric(0.5, size=tie.shape[1]), dtype=np.intp),
-        log_amount=np.asarray(random.normal(size=tie.shape[1])),
-    )
-
-
-def _influence(graph: _Graph, rho: float) -> NDArray[np.float64]:
-    """(nodes, 2): own traits plus ρ × what the ties bring, two hops deep, each hop at unit variance."""
-    weight = np.sqrt(graph.payments) * np.exp(0.5 * graph.log_amount)
-    mass = np.zeros(graph.traits.shape[0])
-    np.add.at(mass, graph.tie[0], weight)
-    np.add.at(mass, graph.tie[1], weight)
-    share = weight / np.sqrt(mass[graph.tie[0]] * mass[graph.tie[1]])
-
-    def spread(source: NDArray[np.float64]) -> NDArray[np.float64]:
-        received = np.zeros_like(source)
-        np.add.at(received, graph.tie[0], share[:, None] * source[graph.tie[1]])
-        np.add.at(received, graph.tie[1], share[:, None] * source[graph.tie[0]])
-        deviation = received.std(axis=0)
-        return np.asarray(received / np.where(deviation > 0, deviation, 1.0))
-
-    near = spread(graph.traits)
-    far = spread(near)
-    return np.asarray((graph.traits + rho * near + 0.7 * rho * far) / np.sqrt(1 + 1.49 * rho**2))
-
-
-@dataclass(frozen=True)
 class _Trial:
     frame: pd.DataFrame
     row: NDArray[np.intp]
@@ -333,7 +253,7 @@ def _spill(
     mean: NDArray[np.float64],
     customers: _Trial,
     merchants: _Trial,
-    graph: _Graph,
+    graph: WorldGraph,
     customer_nodes: NDArray[np.intp],
     merchant_nodes: NDArray[np.intp],
 ) -> NDArray[np.float64]:

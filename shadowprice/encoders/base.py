@@ -128,8 +128,13 @@ class EdgeGate(nn.Module):
         nn.init.zeros_(last.bias)
         self.net = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), last) if inputs else None
 
+    def score(self, features: Tensor) -> Tensor:
+        """Scores (E,): the logit of half the gate; 0 where nothing is known."""
+        if self.net is None:
+            return torch.zeros(features.shape[0])
+        found: Tensor = self.net(features).squeeze(-1)
+        return found
+
     def forward(self, features: Tensor) -> Tensor:
         """Gates (E,)."""
-        if self.net is None:
-            return torch.ones(features.shape[0])
-        return 2.0 * torch.sigmoid(self.net(features)).squeeze(-1)
+        return 2.0 * torch.sigmoid(self.score(features))

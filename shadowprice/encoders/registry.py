@@ -15,6 +15,7 @@ ENCODERS = {
     "gcn2": "shadowprice.encoders.gcn2:Gcn2Encoder",
     "gat2": "shadowprice.encoders.gat2:Gat2Encoder",
     "sage": "shadowprice.encoders.sage:SageEncoder",
+    "sgc2": "shadowprice.encoders.sgc2:Sgc2Encoder",
     "graphconv": "shadowprice.encoders.graphconv:GraphConvEncoder",
 }
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from shadowprice.campaign import Side
 from shadowprice.encoders.registry import ENCODERS
@@ -12,17 +13,68 @@ from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint import JointSpec
 from shadowprice.responses.layers import LAYERS
 from shadowprice.responses.registry import OF_DELIVERIES, OF_ROWS, OF_SESSIONS, model_class
+from shadowprice.responses.repaired import NONE, RepairSteps
 
 OWN: Mapping[Side, str] = {"customer": "hazard", "merchant": "linear"}
 """S0's response layer of each side."""
 JOINT = "joint_"
+GRAPH_ENCODER = "sgc2"
+"""Encoder of S0's joint network where none is named (decision record 27)."""
 
 
 @dataclass(frozen=True)
 class Separate:
-    """A response model of its own for each side, by registered name."""
+    """A response model of its own for each side, by registered name; each takes the options that it knows."""
 
     models: Mapping[Side, str]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+VALIDATION, ROLLING = "validation", "rolling"
+
+
+@dataclass(frozen=True)
+class Training:
+    """Recipe of a model and what follows it.
+
+    recipe        one of :func:`recipe_names`
+    curve_repair  steps, see :class:`~shadowprice.responses.repaired.RepairSteps`
+    calibration   ``validation``: on the validation split; ``rolling``: by what past weeks agree on, see
+                  :func:`~shadowprice.learning.calibrate.calibrate_by_weeks`
+    """
+
+    recipe: str = "joint_gnn"
+    curve_repair: str = NONE
+    calibration: str = VALIDATION
+
+    def check(self) -> None:
+        """Refuse names that are unknown or do not go together; empty ones are filled in later."""
+        if self.recipe:
+            check_recipe(self.recipe)
+        steps = RepairSteps.named(self.curve_repair or NONE)
+        if self.calibration not in ("", VALIDATION, ROLLING):
+            raise InvalidInput(f"must be {VALIDATION} or {ROLLING}, got {self.calibration!r}", field="calibration")
+        if self.calibration == ROLLING and steps.calibration != "none":
+            raise InvalidInput(
+                f"{steps.calibration!r} needs rows that the model has not seen; use calibration={VALIDATION!r} with it",
+                field="curve_repair",
+            )
+
+
+DEFAULTS: Mapping[str, Training] = {"o2o": Training("gbdt_free", "effect+monotone", ROLLING)}
+"""Data set → how it is trained where the caller names no recipe; others are trained by ``Training()``."""
+
+
+def choose_training(dataset: str, recipe: str = "", curve_repair: str = "", calibration: str = "") -> Training:
+    """Fill in what the caller left empty.
+
+    Without a recipe, the data set's own way of training; with one, no repair and calibration on the validation split.
+
+    >>> choose_training("o2o").recipe, choose_training("o2o", "joint_gnn").curve_repair
+    ('gbdt_free', 'none')
+    """
+    own = Training(recipe) if recipe else DEFAULTS.get(dataset, Training())
+    return Training(own.recipe, curve_repair or own.curve_repair, calibration or own.calibration)
 
 
 def _spec(data: TrainingSet, encoder: str, *, customer: str = OWN["customer"], interactions: bool = False) -> JointSpec:
@@ -40,7 +92,7 @@ def _spec(data: TrainingSet, encoder: str, *, customer: str = OWN["customer"], i
 
 def joint_gnn(data: TrainingSet) -> JointSpec:
     """S0: graph encoder, piecewise hazard for customers, linear head for merchants, one joint loss."""
-    return _spec(data, "gcn2")
+    return _spec(data, GRAPH_ENCODER)
 
 
 def dnn_h(data: TrainingSet) -> JointSpec:
@@ -53,7 +105,20 @@ def dnn(data: TrainingSet) -> JointSpec:
     return _spec(data, "none")
 
 
-RECIPES: dict[str, Callable[[TrainingSet], JointSpec | Separate]] = {"joint_gnn": joint_gnn, "dnn_h": dnn_h, "dnn": dnn}
+def gbdt_free(data: TrainingSet) -> Separate:
+    """Trees that read the amount as one more feature.
+
+    They rank as well as trees can. Their curves may fall, so they need the repair step ``effect``.
+    """
+    return Separate(dict.fromkeys(data.rows, "gbdt"), {"level": "free"})
+
+
+RECIPES: dict[str, Callable[[TrainingSet], JointSpec | Separate]] = {
+    "joint_gnn": joint_gnn,
+    "dnn_h": dnn_h,
+    "dnn": dnn,
+    "gbdt_free": gbdt_free,
+}
 
 
 def recipe_names() -> list[str]:
@@ -80,8 +145,8 @@ def recipe(name: str, data: TrainingSet) -> JointSpec | Separate:
     """The configuration called ``name`` for a training set.
 
     A recipe's name stands for itself; joint_<encoder> for S0's joint network on that graph encoder; a response layer's
-    for the same on ``gcn2`` with that layer for customers and the linear one for merchants; a response model's for that
-    model on every side it can learn, and S0's own layer on a graph network for the other side.
+    for the same on :data:`GRAPH_ENCODER` with that layer for customers and the linear one for merchants; a response
+    model's for that model on every side it can learn, and S0's own layer on a graph network for the other side.
 
     Raises:
         NotFound, InvalidInput: as :func:`check_recipe`.
@@ -92,6 +157,6 @@ def recipe(name: str, data: TrainingSet) -> JointSpec | Separate:
     if name.startswith(JOINT) and name.removeprefix(JOINT) in ENCODERS:
         return _spec(data, name.removeprefix(JOINT))
     if name in LAYERS:
-        return _spec(data, "gcn2", customer=name)
+        return _spec(data, GRAPH_ENCODER, customer=name)
     sides = model_class(name).sides
     return Separate({side: name if side in sides else OWN[side] for side in data.rows})

@@ -11,6 +11,8 @@ import pytest
 from shadowprice.datasets import Dataset, load
 from shadowprice.datasets.o2o import JULY_FILE, LABELLED_FILE
 from shadowprice.errors import InvalidTable, NotFound
+from shadowprice.evaluation.slope import within_slope
+from shadowprice.learning.identification import slope_within_cells
 from shadowprice.tables import campaign_from_tables, labelled
 
 YUAN = (1, 5, 10, 20, 30, 50)
@@ -208,3 +210,25 @@ def test_a_file_of_another_shape_is_refused(tmp_path: Path, raw: pd.DataFrame) -
     raw.head(50).assign(outcome="perhaps").to_parquet(tmp_path / LABELLED_FILE)
     with pytest.raises(InvalidTable, match=r"outcome: must be one of .* first: 0, 1, 2, 3, 4"):
         load("o2o", data=str(tmp_path))
+
+
+def test_before_18_may_the_effect_of_the_value_is_not_identified_where_pooled_rows_are_sure_of_the_whole(
+    dataset: Dataset,
+) -> None:
+    rows = labelled(dataset.tables, "customer")
+    rows["snapshot_at"] = (rows["decided_at"] - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)
+    levels = [100 * yuan for yuan in YUAN]
+    early = rows[rows["decided_at"] < "2016-05-18"]
+    confounders = dataset.confounders["customer"]
+    slope = slope_within_cells(early, levels, confounders)
+    assert slope is not None
+    assert not slope.identified
+    assert slope.low < 0 < slope.high
+    whole = slope_within_cells(rows, levels, confounders)
+    assert whole is not None
+    assert not whole.identified
+    cells = [rows[name].astype(str).to_numpy() for name in confounders]
+    pooled = within_slope(
+        rows["response"], np.array(levels)[rows["level"]], cells, cluster=rows["account_id"].to_numpy(dtype=str)
+    )
+    assert pooled.low > 0, "the same rows, pooled over weeks with errors by account"

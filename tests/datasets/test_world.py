@@ -10,6 +10,7 @@ from shadowprice.datasets.world import (
     merchant_response,
     own_change_point_response,
 )
+from shadowprice.errors import InvalidInput
 from shadowprice.tables import labelled
 from shadowprice.testing import assert_monotone
 
@@ -134,3 +135,38 @@ def test_nothing_in_the_tables_is_later_than_it_may_be() -> None:
     assert tables.edge["ts"].max() < tables.exposure["decided_at"].min()
     assert tables.outcome["observed_at"].max() < starts
     assert (tables.account["snapshot_ts"] <= tables.exposure["decided_at"].min()).all()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("customers", 0),
+        ("customers", "many"),
+        ("trials", float("nan")),
+        ("ties", None),
+        ("merchants", 2.5),
+        ("both", 401),
+        ("both", -1),
+        ("trials", 0),
+        ("ties", 0.5),
+        ("ties", 401),
+        ("rho", -1.0),
+        ("noise", float("nan")),
+        ("budget_per_request", -1.0),
+        ("day_requests", 0),
+    ],
+)
+def test_an_option_that_cannot_be_met_is_refused_by_name(option: str, value: object) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        load("world", **{**SMALL, option: value})
+    assert caught.value.field == f"options.{option}"
+
+
+def test_an_unknown_option_is_refused_by_name() -> None:
+    with pytest.raises(InvalidInput, match="colour"):
+        load("world", colour="blue")
+
+
+def test_a_whole_number_of_accounts_may_be_written_as_a_decimal() -> None:
+    first, again = (load("world", customers=count, merchants=60, both=5, trials=2) for count in (200, 200.0))
+    pd.testing.assert_frame_equal(first.tables.exposure, again.tables.exposure)

@@ -97,6 +97,22 @@ def test_without_gates_its_convolution_is_that_of_torch_geometric() -> None:
         np.testing.assert_allclose(made(given).numpy(), expected.numpy(), atol=1e-5)
 
 
+def test_simplified_convolution_is_the_dense_formula() -> None:
+    given, made = graph(), encoder("sgc2")
+    with torch.no_grad():
+        found = made(given).numpy()
+        own = np.zeros((given.nodes, made.read.in_features // 3))
+        for k, side in enumerate(("customer", "merchant")):
+            own += made.project[side](given.features[side]).numpy().astype(float) * given.is_side[k].numpy()[:, None]
+        gate = np.exp(np.clip(made.gate.net(given.edge_features).numpy()[:, 0].astype(float), -5, 5))
+    own /= given.is_side.sum(dim=0).numpy()[:, None]
+    ties = 1 + dense(given).sum(axis=1)
+    normal = dense(given, gate) / np.sqrt(ties[:, None] * ties[None])
+    weight, bias = of(made.read)
+    expected = np.hstack([own, normal @ own, normal @ normal @ own]) @ weight.T + bias
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
 def test_sage_is_the_dense_formula() -> None:
     given, made = graph(), encoder("sage")
     with torch.no_grad():

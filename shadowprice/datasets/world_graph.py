@@ -1,0 +1,178 @@
+"""Graph of the generated data set ``world``: accounts with hidden traits, features and payments between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from shadowprice.errors import InvalidInput
+
+HISTORY_DAYS = 60
+TRAITS = 2
+FEATURES = 8
+FAR = 0.7
+"""Influence over two hops relative to that over one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphOptions:
+    """Options that the graph is drawn by.
+
+    customers, merchants   accounts on each side
+    both                   of these, accounts that are on both sides
+    ties                   mean number of merchants a customer trades with; a merchant drawn twice counts once
+    noise                  standard deviation of the noise in the features
+
+    Raises:
+        InvalidInput: an option outside its range.
+    """
+
+    customers: int = 6000
+    merchants: int = 1500
+    both: int = 150
+    ties: float = 7.0
+    noise: float = 0.8
+
+    def __post_init__(self) -> None:
+        self.check_whole(customers=1, merchants=1, both=0)
+        self.check_real("ties", "noise")
+        if self.both > min(self.customers, self.merchants):
+            raise InvalidInput("must not exceed customers or merchants", field="options.both")
+        if not 1 <= self.ties <= self.merchants:
+            raise InvalidInput(
+                f"must lie between 1 and the number of merchants, got {self.ties!r}", field="options.ties"
+            )
+
+    def check_whole(self, **least: int) -> None:
+        """Make the named options integers, or raise for those that are not whole or too small."""
+        for name, smallest in least.items():
+            value = getattr(self, name)
+            # A pipeline's parameters are JSON, where a whole number may come as 5.0.
+            if not _is_number(value) or value % 1 != 0 or value < smallest:
+                raise InvalidInput(f"must be a whole number ≥ {smallest}, got {value!r}", field=f"options.{name}")
+            object.__setattr__(self, name, int(value))
+
+    def check_real(self, *names: str) -> None:
+        """Raise for named options that are negative or not finite."""
+        for name in names:
+            value = getattr(self, name)
+            if not (_is_number(value) and np.isfinite(value) and value >= 0):
+                raise InvalidInput(f"must be a finite number ≥ 0, got {value!r}", field=f"options.{name}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class WorldGraph:
+    """Accounts, traits, features and ties. Node order: customers, then merchants that are not customers.
+
+    ids         str (N,)
+    customers   nodes of the customers
+    merchants   nodes of the merchants; some are customers too
+    traits      float64 (N, 2), standard normal, hidden
+    loading     side → (2, 8): features are traits @ loading plus noise
+    features    side → (accounts of the side, 8)
+    tie         (2, E): customer node, merchant node
+    payments    (E,), number of payments along each tie
+    log_amount  (E,), mean log amount of a payment
+    """
+
+    ids: NDArray[np.str_]
+    customers: NDArray[np.intp]
+    merchants: NDArray[np.intp]
+    traits: NDArray[np.float64]
+    loading: dict[str, NDArray[np.float64]]
+    features: dict[str, NDArray[np.float64]]
+    tie: NDArray[np.intp]
+    payments: NDArray[np.intp]
+    log_amount: NDArray[np.float64]
+
+    def influence(self, rho: float) -> NDArray[np.float64]:
+        """(N, 2): own traits plus ρ × the influence of the ties, two hops deep, each hop at unit variance."""
+        share = self.shares()
+
+        def spread(source: NDArray[np.float64]) -> NDArray[np.float64]:
+            received = np.zeros_like(source)
+            np.add.at(received, self.tie[0], share[:, None] * source[self.tie[1]])
+            np.add.at(received, self.tie[1], share[:, None] * source[self.tie[0]])
+            deviation = received.std(axis=0)
+            return np.asarray(received / np.where(deviation > 0, deviation, 1.0))
+
+        near = spread(self.traits)
+        far = spread(near)
+        return np.asarray((self.traits + rho * near + FAR * rho * far) / np.sqrt(1 + (1 + FAR**2) * rho**2))
+
+    def shares(self) -> NDArray[np.float64]:
+        """(E,): strength of each tie, diluted by the ties of both ends."""
+        weight = np.sqrt(self.payments) * np.exp(0.5 * self.log_amount)
+        mass = np.zeros(self.traits.shape[0])
+        np.add.at(mass, self.tie[0], weight)
+        np.add.at(mass, self.tie[1], weight)
+        return np.asarray(weight / np.sqrt(mass[self.tie[0]] * mass[self.tie[1]]))
+
+    def account_table(self, at: datetime) -> pd.DataFrame:
+        """The account table of a snapshot at an instant."""
+        frames = []
+        for side, nodes in (("customer", self.customers), ("merchant", self.merchants)):
+            frame = pd.DataFrame(self.features[side], columns=[f"x_{side[0]}{k}" for k in range(FEATURES)])
+            frame.insert(0, "account_id", self.ids[nodes])
+            frame.insert(1, "side", side)
+            frame.insert(2, "snapshot_ts", pd.Timestamp(at))
+            frames.append(frame)
+        return pd.concat(frames, ignore_index=True)
+
+    def edge_table(self, at: datetime, random: np.random.Generator) -> pd.DataFrame:
+        """The edge table: one row per payment before an instant."""
+        index = np.repeat(np.arange(self.payments.size), self.payments)
+        ago = random.random(index.size) * HISTORY_DAYS * 86_400 + 3600
+        amount = self.log_amount[index] + 0.2 * random.normal(size=index.size)
+        return pd.DataFrame(
+            {
+                "src": self.ids[self.tie[0, index]],
+                "dst": self.ids[self.tie[1, index]],
+                "relation": "paid_at",
+                "weight": 1.0,
+                "ts": pd.Timestamp(at) - pd.to_timedelta(ago.round(), unit="s"),
+                "x_log_amount": amount,
+            }
+        )
+
+
+def draw_graph(options: GraphOptions, random: np.random.Generator) -> WorldGraph:
+    """Draw accounts, traits, features and ties; ties do not depend on traits."""
+    customers = np.arange(options.customers)
+    alone = options.merchants - options.both
+    merchants = np.concatenate(
+        [random.choice(options.customers, options.both, replace=False), options.customers + np.arange(alone)]
+    )
+    nodes = options.customers + alone
+    ids = np.array([f"a{node:07d}" for node in range(nodes)])
+    traits = random.normal(size=(nodes, TRAITS))
+    loadings, features = {}, {}
+    for side, members in (("customer", customers), ("merchant", merchants)):
+        loading = random.normal(size=(TRAITS, FEATURES)) / np.sqrt(TRAITS)
+        shown = traits[members] @ loading
+        loadings[side] = loading
+        features[side] = shown + options.noise * random.normal(size=shown.shape)
+    degree = 1 + random.poisson(options.ties - 1, size=options.customers)
+    popularity = random.lognormal(0.0, 0.7, size=options.merchants)
+    chosen = random.choice(options.merchants, size=int(degree.sum()), p=popularity / popularity.sum())
+    tie = np.unique(np.stack([np.repeat(customers, degree), merchants[chosen]]), axis=1)
+    tie = tie[:, tie[0] != tie[1]]
+    return WorldGraph(
+        ids=ids,
+        customers=customers,
+        merchants=merchants,
+        traits=traits,
+        loading=loadings,
+        features=features,
+        tie=tie,
+        payments=np.asarray(random.geometric(0.5, size=tie.shape[1]), dtype=np.intp),
+        log_amount=np.asarray(random.normal(size=tie.shape[1])),
+    )

@@ -1,0 +1,64 @@
+"""Two hops of simplified graph convolution (Wu et al. 2019), every hop read (SIGN: Frasca et al. 2020).
+
+    H[0] = project(X),   H[l+1] = Â H[l],   Â_uv = gate_uv / sqrt(d_u d_v),   Z = Σ_l H[l] U[l] + c
+
+with d the number of ties, the node itself counted, and gate_uv the exponential of a small network of the edge's
+features: a strong tie may count many times a weak one. Between the hops there is no activation and the hops are narrow,
+so that few numbers have to be learned from few rows an account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from shadowprice.campaign import SIDES, Side
+from shadowprice.encoders.base import WIDTH, EdgeGate, GraphEncoder, GraphTensors
+
+HIDDEN, HOP_WIDTH, HOPS = 64, 16, 2
+LARGEST_SCORE = 5.0
+"""Log gates are cut here, so that an edge with extreme features does not drown all others."""
+
+
+class Sgc2Encoder(GraphEncoder):
+    """Project to few numbers, propagate twice, read what arrived at each hop. O(edges · 16)."""
+
+    def __init__(self, inputs: Mapping[Side, int], edge_inputs: int = 0, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.project = nn.ModuleDict(
+            {
+                side: nn.Sequential(
+                    nn.Linear(max(inputs.get(side, 0), 1), HIDDEN),
+                    nn.ReLU(),
+                    nn.Dropout(dropout),
+                    nn.Linear(HIDDEN, HOP_WIDTH),
+                )
+                for side in SIDES
+            }
+        )
+        self.gate = EdgeGate(edge_inputs)
+        self.read = nn.Linear((HOPS + 1) * HOP_WIDTH, WIDTH)
+
+    def forward(self, graph: GraphTensors) -> Tensor:
+        """Embeddings (N, WIDTH)."""
+        source, target = graph.edge_index
+        root = graph.degree.rsqrt()
+        gate = torch.exp(torch.clamp(self.gate.score(graph.edge_features), -LARGEST_SCORE, LARGEST_SCORE))
+        weight = (gate * graph.scale * root[source] * root[target])[:, None]
+        hops = [self._own(graph)]
+        for _ in range(HOPS):
+            hops.append(torch.zeros_like(hops[0]).index_add_(0, target, weight * hops[-1][source]))
+        embedding: Tensor = self.read(torch.cat(hops, dim=1))
+        return embedding
+
+    def _own(self, graph: GraphTensors) -> Tensor:
+        """(N, HOP_WIDTH): projected features, the mean of both sides where an account is on both."""
+        own = torch.zeros(graph.nodes, HOP_WIDTH)
+        for position, side in enumerate(SIDES):
+            rows = torch.nonzero(graph.is_side[position] > 0).flatten()
+            features = graph.features[side][rows]
+            values = features if features.shape[1] else torch.ones(rows.numel(), 1)
+            own = own.index_add(0, rows, self.project[side](values))
+        return own / graph.is_side.sum(dim=0).clamp(min=1.0)[:, None]
