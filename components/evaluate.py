@@ -17,6 +17,7 @@ def evaluate(
     evaluation: Output[Artifact],
     workspace: str = "",
     beat_incumbent: bool = True,
+    beat_uniform: bool = True,
 ) -> bool:
     """Metrics with intervals, calibration before and after, response and hazard by level, change points, the gate.
 
@@ -29,7 +30,9 @@ def evaluate(
         summary: the gate's verdict and the metrics with their intervals.
         evaluation: everything, for the report of the run.
         workspace: folder that outlives the run; the model in use is in it.
-        beat_incumbent: whether that model must be beaten in value at equal spend.
+        beat_incumbent: whether that model must be beaten in value at the campaign's budget.
+        beat_uniform: whether uniform dosing must be beaten there where that model is not compared with; if not, the
+            comparison is only reported.
 
     Returns:
         Whether the gate is passed.
@@ -47,4 +50,5 @@ def evaluate(
         summary=Path(summary.path),
         log=metrics.log_metric,
         incumbent=Path(workspace) / "model" if workspace and beat_incumbent else None,
+        beat_uniform=beat_uniform,
     )

@@ -15,13 +15,30 @@ from shadowprice.errors import ShadowpriceError
 from shadowprice.files import write_whole
 
 
-def train(training: str, model: str, recipe: str, epochs: int, seed: int, workers: int, curve_repair: str) -> None:
+def train(
+    training: str,
+    model: str,
+    recipe: str,
+    epochs: int,
+    seed: int,
+    workers: int,
+    curve_repair: str,
+    calibration: str,
+) -> None:
     """Fit a recipe to the training set in a folder and write its bundle to another."""
     from shadowprice.learning.fit import fit_bundle
     from shadowprice.responses.training import TrainingConfig
 
     config = TrainingConfig(epochs=epochs, seed=seed)
-    fit_bundle(Path(training), Path(model), recipe, config, workers=workers, curve_repair=curve_repair)
+    fit_bundle(
+        Path(training),
+        Path(model),
+        recipe,
+        config,
+        workers=workers,
+        curve_repair=curve_repair,
+        calibration=calibration,
+    )
 
 
 def solve(state: str, price: str, workspace: str, solver: str) -> None:

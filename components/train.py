@@ -16,6 +16,7 @@ def train(
     seed: int,
     workers: int,
     curve_repair: str,
+    calibration: str = "",
     workspace: str = "",
     ray_job: str = "",
 ) -> None:
@@ -25,11 +26,12 @@ def train(
         training: from the featurize step.
         model: the bundle.
         metrics: validation loss and epochs.
-        recipe: joint_gnn, dnn_h, dnn, or the name of a response layer or response model.
+        recipe: joint_gnn, dnn_h, dnn, or the name of a response layer or response model; empty for the data set's own.
         epochs: at most.
         seed: of initialisation and dropout.
         workers: Ray workers; 0 trains in the component's own process.
-        curve_repair: none, or of effect, pooled, by_level, monotone joined by '+'.
+        curve_repair: none, or of effect, pooled, by_level, monotone joined by '+'; empty for the data set's own.
+        calibration: validation or rolling; empty for the data set's own.
         workspace: folder that a Ray job's pods mount too.
         ray_job: ConfigMap with the RayJob to run the training in; empty trains in this container.
     """
@@ -48,6 +50,7 @@ def train(
             "seed": seed,
             "workers": workers,
             "curve_repair": curve_repair,
+            "calibration": calibration,
         },
         reads=["training"],
         writes=["model"],

@@ -18,7 +18,7 @@ from shadowprice.datasets.package import load_dataset
 from shadowprice.files import write_whole
 from shadowprice.learning.outcome_model import truth_of
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.pacing.compare import Setting, run_policies
+from shadowprice.pacing.compare import Setting, attainable, run_policies
 from shadowprice.pacing.day import Day, draw_day
 from shadowprice.pacing.exploration import explored
 from shadowprice.pacing.history import Traffic
@@ -89,7 +89,8 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
         )
     with timed("compare"):
         runs = {"service": played, **run_policies(setting)}
-        shocked = run_policies(replace(setting, day=day({NOON: 2.0})))
+        noon_doubles = replace(setting, day=day({NOON: 2.0}))
+        shocked = run_policies(noon_doubles)
 
     prices, damaged = solver.prices.history(campaign.name)
     for reason in damaged:
@@ -101,6 +102,8 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
         evaluation=_evaluation(training_run),
         runs=runs,
         shocked=shocked,
+        attainable=attainable(setting),
+        attainable_shocked=attainable(noon_doubles),
         exploration=explored(campaign, setting.model, played),
         prices=prices,
         damaged=damaged,
@@ -122,6 +125,12 @@ def why_not(folder: Path) -> tuple[str, ...]:
     """The rules of the gate that the model of a run breaks."""
     gate = _evaluation(_training_run(folder)).gate
     return gate.reasons if gate else ()
+
+
+def warnings(folder: Path) -> tuple[str, ...]:
+    """The rules of the gate that the model of a run does not meet and that were not required."""
+    gate = _evaluation(_training_run(folder)).gate
+    return gate.warnings if gate else ()
 
 
 def _training_run(folder: Path) -> Path:

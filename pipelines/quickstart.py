@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pipelines.campaign_day import play, why_not
+from pipelines.campaign_day import play, warnings, why_not
 from pipelines.local import compile_all, run
 from shadowprice.errors import ShadowpriceError
 from shadowprice.learning.propensity import check_weighting
-from shadowprice.learning.recipes import check_recipe
-from shadowprice.responses.repaired import RepairSteps
+from shadowprice.learning.recipes import Training
+from shadowprice.reports.run import gain_sentence
 
 
 def quickstart(
@@ -29,11 +29,13 @@ def quickstart(
     *,
     options: dict[str, Any],
     seed: int = 0,
-    recipe: str = "joint_gnn",
+    recipe: str = "",
     epochs: int = 400,
     workers: int = 1,
-    curve_repair: str = "none",
+    curve_repair: str = "",
+    calibration: str = "",
     weighting: str = "none",
+    beat_uniform: bool = False,
 ) -> Path:
     """Run everything and return the run's folder; ``<runs>/latest`` points to it when all went well.
 
@@ -43,15 +45,18 @@ def quickstart(
         runs: where runs are kept.
         options: what the data set takes besides, such as a split by time.
         seed: of everything random.
-        recipe: what to train.
+        recipe: what to train; empty for the data set's own.
         epochs: at most.
         workers: Ray workers of the training step; 0 trains without Ray.
-        curve_repair: what is done to the curves after training, such as ``effect+monotone``.
+        curve_repair: what is done to the curves after training, such as ``effect+monotone``; empty for the data set's
+            own, or none where a recipe is named.
+        calibration: ``validation`` or ``rolling``; empty likewise.
         weighting: none, known or fitted: how rows are weighted where incentives were not assigned at random.
+        beat_uniform: whether the model must be shown to beat uniform dosing at the campaign's budget. Off, because the
+            day is simulated and few data sets have the rows to show it; the comparison is reported.
     """
     check_weighting(weighting)
-    check_recipe(recipe)
-    RepairSteps.named(curve_repair)
+    Training(recipe, curve_repair, calibration).check()
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{dataset}"
     folder = (runs / name).resolve()
     folder.mkdir(parents=True)
@@ -67,12 +72,16 @@ def quickstart(
         "seed": seed,
         "workers": workers,
         "curve_repair": curve_repair,
+        "calibration": calibration,
         "weighting": weighting,
+        "beat_uniform": beat_uniform,
     }
     compile_all(folder / "pipeline")
     seconds = run("train", folder / "pipeline", arguments)
     if not (folder / "model").exists():
         raise ShadowpriceError(f"the model did not pass the gate and is not served: {'; '.join(why_not(folder))}")
+    for warning in warnings(folder):
+        print(f"  warning: {warning}; the day is simulated all the same", flush=True)
     seconds |= run("resolve", folder / "pipeline", {"workspace": str(folder)})
     play(folder, seconds, started, seed=seed)
     link = runs / ".latest"
@@ -90,15 +99,24 @@ def main() -> int:
     parser.add_argument("--options", default={}, type=json.loads, help="of the data set, as JSON")
     parser.add_argument("--runs", default="runs", type=Path, help="where runs are kept")
     parser.add_argument("--seed", default=0, type=int)
-    parser.add_argument("--recipe", default="joint_gnn", help="or the name of a response layer or response model")
+    parser.add_argument(
+        "--recipe", default="", help="or a response layer or response model; the data set's own if empty"
+    )
     parser.add_argument("--epochs", default=400, type=int, help="at most; training stops early")
     parser.add_argument("--workers", default=1, type=int, help="Ray workers; 0 trains without Ray")
-    parser.add_argument("--curve-repair", default="none", help="such as effect+monotone")
+    parser.add_argument("--curve-repair", default="", help="such as effect+monotone")
+    parser.add_argument("--calibration", default="", help="validation or rolling")
     parser.add_argument(
         "--weighting",
         default="none",
         choices=["none", "known", "fitted"],
         help="propensities whose inverse weights rows",
+    )
+    parser.add_argument(
+        "--beat-uniform",
+        default=False,
+        action=argparse.BooleanOptionalAction,
+        help="refuse a model that is not shown to beat uniform dosing at the campaign's budget",
     )
     given = vars(parser.parse_args())
     try:
@@ -112,7 +130,7 @@ def main() -> int:
     pacing = json.loads((folder / "summary.json").read_text())["pacing"]
     print(
         f"done: spent {pacing['spend']} of {pacing['allowance']:.0f} minor units in {pacing['hours']} hours, "
-        f"{pacing['value'] / pacing['value_hindsight']:.1%} of the hindsight optimum (simulated outcomes)\n"
+        f"{gain_sentence(pacing)} (simulated outcomes)\n"
         f"report: {folder}/report.html"
     )
     return 0

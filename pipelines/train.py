@@ -16,13 +16,15 @@ def train_pipeline(
     dataset: str = "world",
     data: str = "",
     options: dict = {},  # noqa: B006 - kfp reads the default from the signature
-    recipe: str = "joint_gnn",
+    recipe: str = "",
     epochs: int = 400,
     seed: int = 0,
     workers: int = 1,
-    curve_repair: str = "none",
+    curve_repair: str = "",
+    calibration: str = "",
     weighting: str = "none",
     beat_incumbent: bool = True,
+    beat_uniform: bool = True,
     ray_job: str = "",
 ) -> None:
     """Train a model and serve it if it passes the gate.
@@ -32,14 +34,17 @@ def train_pipeline(
         dataset: world, tables, o2o, thornton or promotion.
         data: folder of the files, for data sets that read files.
         options: what the data set takes besides.
-        recipe: joint_gnn, dnn_h, dnn, or the name of a response layer or response model.
+        recipe: joint_gnn, dnn_h, dnn, or the name of a response layer or response model; empty for the data set's own.
         epochs: passes over the rows, at most.
         seed: of the data where generated, initialisation and dropout.
         workers: Ray workers; 0 trains in the component's own process.
         curve_repair: what is done to the curves after training: none, or of effect, pooled, by_level, monotone
-            joined by '+'.
+            joined by '+'; empty for the data set's own, or none where a recipe is named.
+        calibration: validation, or rolling: by what past weeks agree on; empty likewise.
         weighting: none, known or fitted: how rows are weighted where incentives were not assigned at random.
-        beat_incumbent: whether a model that is in use in the workspace must be beaten in value at equal spend.
+        beat_incumbent: whether a model in use in the workspace must be beaten in value at the campaign's budget.
+        beat_uniform: whether uniform dosing must be beaten there where no model in use is compared with; if not, the
+            comparison is only reported.
         ray_job: ConfigMap with the RayJob that the training runs in; empty trains in the step's own container.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
@@ -56,6 +61,7 @@ def train_pipeline(
         seed=seed,
         workers=workers,
         curve_repair=curve_repair,
+        calibration=calibration,
         workspace=workspace,
         ray_job=ray_job,
     )
@@ -63,7 +69,12 @@ def train_pipeline(
     model = trained.outputs["model"]
     # The model in use changes behind its path.
     verdict = evaluate(
-        model=model, training=training, tables=tables, workspace=workspace, beat_incumbent=beat_incumbent
+        model=model,
+        training=training,
+        tables=tables,
+        workspace=workspace,
+        beat_incumbent=beat_incumbent,
+        beat_uniform=beat_uniform,
     ).set_caching_options(False)
     placed(verdict, cpu="1", memory="16Gi", minutes=60)
     with dsl.If(verdict.outputs["Output"] == True, name="gate-passed"):  # noqa: E712 - a pipeline condition

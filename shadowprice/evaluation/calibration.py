@@ -61,6 +61,7 @@ def calibration_table(
     size: int | None = None,
     weight: ArrayLike | None = None,
     cluster: ArrayLike | None = None,
+    partner: ArrayLike | None = None,
     level: float = 0.95,
 ) -> CalibrationTable:
     """Compare prediction and response within groups of rows.
@@ -69,7 +70,8 @@ def calibration_table(
         y: (N,) responses; p: (N,) predictions.
         groups: (N,) whole numbers ≥ 0: an incentive level's index, or :func:`equal_bins` of ``p``.
         size: number of groups G, when some of the last may be empty.
-        weight: (N,), default ones; cluster: (N,) account of each row, for the intervals.
+        weight: (N,), default ones.
+        cluster, partner: (N,) account and partner of each row, for the intervals.
         level: of the intervals, see :func:`shadowprice.evaluation.means.mean`.
 
     O(N log N).
@@ -78,14 +80,14 @@ def calibration_table(
     of = _group_index(groups, columns["y"].size)
     weights = as_weights(weight, of.size)
     count = max(size or 0, int(of.max()) + 1)
-    accounts = None if cluster is None else np.asarray(cluster)
+    accounts, partners = (None if ids is None else np.asarray(ids) for ids in (cluster, partner))
     predicted, observed, low, high = np.full((4, count), np.nan)
     for g in range(count):
         inside = (of == g) & (weights > 0)
         if not inside.any():
             continue
-        own = None if accounts is None else accounts[inside]
-        seen = mean(columns["y"][inside], weights[inside], own, level)
+        own, other = (None if ids is None else ids[inside] for ids in (accounts, partners))
+        seen = mean(columns["y"][inside], weights[inside], own, level, partner=other)
         predicted[g] = np.average(columns["p"][inside], weights=weights[inside])
         observed[g], low[g], high[g] = seen.value, seen.low, seen.high
     error = ece(columns["y"], columns["p"], groups=of, weight=weights)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.intervals import Estimate, Interval, resamples
+from shadowprice.evaluation.intervals import Estimate, Interval, bands
 from shadowprice.evaluation.metric import Array, as_rows, ratio
 from shadowprice.evaluation.off_policy import importance, shrunk
 from shadowprice.evaluation.per_level import check_index
@@ -30,6 +30,7 @@ class Trial:
     value, cost      (N,) what it brought and what it cost, minor units
     propensity       (N,) probability of that level when it was given
     account          (N,); whole accounts are drawn for the bands
+    partner          (N,) partner of each row, where rows of different accounts with one partner are dependent too
     expected_value   (J, N) an outcome model's value of each level, by a model that has not seen the row; without
                      it only ``hajek`` can be used
     expected_cost    (J, N) the same of the cost
@@ -40,6 +41,7 @@ class Trial:
     cost: ArrayLike
     propensity: ArrayLike
     account: ArrayLike | None = None
+    partner: ArrayLike | None = None
     expected_value: ArrayLike | None = None
     expected_cost: ArrayLike | None = None
 
@@ -98,19 +100,15 @@ def frontier(
         value: (J, N) what each level is expected to bring each row; cost: (J, N) what to cost.
         prices: of money, to decide at; by default 40 that spread the decisions evenly.
         estimator: ``hajek``, ``dr``, ``switch`` or ``shrunk``, see :mod:`~shadowprice.evaluation.off_policy`.
-        interval: of the bands; its cluster is the trial's account unless it has one.
+        interval: of the bands; its cluster and partner are the trial's unless it has a cluster.
 
     The decisions are those of :func:`shadowprice.decision.decide`. O(L · N · (J + replications)).
     """
-    path = _Path(trial, value, cost, prices, estimator)
-    ones = np.ones((1, path.rows))
-    at = path.at(ones)
-    draws = [path.at(counts) for counts in resamples(path.rows, _interval(trial, interval))]
-    bands = [np.concatenate([draw[which] for draw in draws]) for which in range(2)]
-    tail = (1 - (interval or Interval()).level) / 2
-    (value_low, value_high), (cost_low, cost_high) = (np.nanquantile(band, [tail, 1 - tail], axis=0) for band in bands)
+    path, asked = decided(trial, value, cost, prices, estimator)
+    at = path.at(np.ones((1, path.rows)))
+    lows, highs = bands(lambda counts: np.stack(path.at(counts), axis=1), path.rows, _interval(trial, interval))
     return Frontier(
-        path.prices, at[0][0], value_low, value_high, at[1][0], cost_low, cost_high, path.effective_rows
+        asked, at[0][0], lows[0], highs[0], at[1][0], lows[1], highs[1], path.effective_rows
     )  # fmt: skip
 
 
@@ -134,36 +132,27 @@ def at_equal_spend(
     In every bootstrap sample both frontiers are read at ``spend`` by linear interpolation, so the
     difference carries the uncertainty of the spend as well as of the value.
     """
-    paths = [_Path(trial, *curves, None, estimator) for curves in (candidate, incumbent)]
+    paths = [decided(trial, *curves, None, estimator)[0] for curves in (candidate, incumbent)]
     rows = paths[0].rows
     at = float(np.mean(as_rows({"cost": trial.cost})["cost"])) if spend is None else float(spend)
     chosen = _interval(trial, interval)
 
-    def values(weight: Array) -> list[Array]:
-        return [_read(*path.at(weight), at) for path in paths]
+    def values(weight: Array) -> Array:
+        """Candidate, incumbent and their difference, (B, 3)."""
+        own, other = (read_at(*path.at(weight), at) for path in paths)
+        return np.stack([own, other, own - other], axis=1)
 
-    point = [float(each[0]) for each in values(np.ones((1, rows)))]
-    draws = [values(counts) for counts in resamples(rows, chosen)]
-    samples = [np.concatenate([draw[which] for draw in draws]) for which in range(2)]
-
-    def estimate(value: float, sample: Array) -> Estimate:
-        tail = (1 - chosen.level) / 2
-        low, high = np.nanquantile(sample, [tail, 1 - tail])
-        return Estimate(value, float(low), float(high), chosen.level)
-
+    point, limits = values(np.ones((1, rows)))[0], bands(values, rows, chosen)
+    own, other, difference = (
+        Estimate(float(value), float(low), float(high), chosen.level)
+        for value, low, high in zip(point, *limits, strict=True)
+    )
     effective, reached = [], True
     for path in paths:
         cost = path.at(np.ones((1, rows)))[1][0]
         effective.append(float(path.effective_rows[np.argmin(np.abs(cost - at))]))
         reached &= bool(np.min(cost) <= at <= np.max(cost))
-    return EqualSpend(
-        at,
-        estimate(point[0], samples[0]),
-        estimate(point[1], samples[1]),
-        estimate(point[0] - point[1], samples[0] - samples[1]),
-        min(effective),
-        reached,
-    )
+    return EqualSpend(at, own, other, difference, min(effective), reached)
 
 
 def price_grid(value: Array, cost: Array, count: int = 40) -> Array:
@@ -171,40 +160,45 @@ def price_grid(value: Array, cost: Array, count: int = 40) -> Array:
 
     Quantiles of the value per unit of cost that the steps from level to level bring.
     """
+    return spread(step_worth(value, cost), count)
+
+
+def step_worth(value: Array, cost: Array) -> Array:
+    """Value per unit of cost of each step to the next level that costs more and is worth more."""
     gained, paid = np.diff(value, axis=0), np.diff(cost, axis=0)
     worth = gained[paid > 0] / paid[paid > 0]
-    worth = worth[worth > 0]
+    return np.asarray(worth[worth > 0])
+
+
+def spread(worth: Array, count: int = 40) -> Array:
+    """Prices (L,), descending to 0, at equally spaced quantiles of ``worth``; only 0 where it is empty."""
     if worth.size == 0:
         return np.zeros(1)
     steps = np.quantile(worth, np.linspace(0, 1, count - 1))
     return np.asarray(np.unique(np.r_[0.0, steps, 1.001 * steps[-1]])[::-1])
 
 
-class _Path:
-    """A policy's estimated (value, cost) at every price, for any weights of the rows."""
+class LoggedPolicies:
+    """Estimated value and cost of several deterministic policies, for any weights of the trial's rows.
 
-    def __init__(
-        self, trial: Trial, value: ArrayLike, cost: ArrayLike, prices: ArrayLike | None, estimator: Estimator
-    ) -> None:
+    Args:
+        trial: the logged rows.
+        chosen: (L, N), the level that each of L policies gives each row.
+        levels: J.
+        estimator: see :mod:`~shadowprice.evaluation.off_policy`.
+
+    ``rows`` is N, ``effective_rows`` (L,) what the weights of each policy are worth.
+    """
+
+    def __init__(self, trial: Trial, chosen: NDArray[np.integer], levels: int, estimator: Estimator) -> None:
         if estimator not in get_args(Estimator):
             raise InvalidInput(f"must be one of {get_args(Estimator)}, got {estimator!r}", field="estimator")
         logged = as_rows({name: getattr(trial, name) for name in ("value", "cost", "propensity")})
-        curves = [np.asarray(each, dtype=np.float64) for each in (value, cost)]
         self.rows = logged["value"].size
-        for name, each in zip(("value", "cost"), curves, strict=True):
-            if each.ndim != 2 or each.shape != (curves[0].shape[0], self.rows):
-                raise InvalidInput(f"must have shape (levels, {self.rows}), got {each.shape}", field=name)
-        given = check_index(trial.level, curves[0].shape[0])
-        self.prices = (
-            price_grid(curves[0], curves[1]) if prices is None else np.sort(np.asarray(prices, dtype=np.float64))[::-1]
-        )
+        given = check_index(trial.level, levels)
         ids = np.arange(self.rows)
-        # (L, N): the level that the policy gives each row at each price.
-        chosen = np.stack([decide(curves[0], curves[1], [price], 0.5, ids).level for price in self.prices]).astype(
-            np.intp
-        )
         w = np.where(chosen == given, importance(np.ones(self.rows), logged["propensity"]), 0.0)
-        self.effective_rows = np.nan_to_num(ratio(w.sum(axis=1) ** 2, (w**2).sum(axis=1)), nan=0.0)
+        self.effective_rows: Array = np.nan_to_num(ratio(w.sum(axis=1) ** 2, (w**2).sum(axis=1)), nan=0.0)
         if estimator == "hajek":
             self._terms = [(w * logged[name]).T for name in ("value", "cost")]
             self._shares: Array | None = np.ascontiguousarray(w.T)
@@ -220,14 +214,32 @@ class _Path:
             self._terms.append((expected + w * (logged[name] - model[given, ids])).T)
 
     def at(self, weight: Array) -> tuple[Array, Array]:
-        """Value and cost per row (B, L) at weights (B, N); NaN where no row tells."""
+        """Value and cost per row (B, L) at weights (B, N); NaN where no row has weight."""
         share = weight.sum(axis=1, keepdims=True) if self._shares is None else weight @ self._shares
-        share = np.broadcast_to(share, (len(weight), self.prices.size))
+        share = np.broadcast_to(share, (len(weight), self.effective_rows.size))
         value, cost = (ratio(weight @ terms, share) for terms in self._terms)
         return value, cost
 
 
-def _read(value: Array, cost: Array, spend: float) -> Array:
+def decided(
+    trial: Trial, value: ArrayLike, cost: ArrayLike, prices: ArrayLike | None, estimator: Estimator
+) -> tuple[LoggedPolicies, Array]:
+    """Policies that decide by the curves (J, N) at each price, and the prices (L,), descending.
+
+    Without ``prices`` 40 are chosen by :func:`price_grid`.
+    """
+    curves = [np.asarray(each, dtype=np.float64) for each in (value, cost)]
+    rows = np.size(np.asarray(trial.value))
+    for name, each in zip(("value", "cost"), curves, strict=True):
+        if each.ndim != 2 or each.shape != (curves[0].shape[0], rows):
+            raise InvalidInput(f"must have shape (levels, {rows}), got {each.shape}", field=name)
+    asked = price_grid(curves[0], curves[1]) if prices is None else np.sort(np.asarray(prices, dtype=np.float64))[::-1]
+    ids = np.arange(rows)
+    chosen = np.stack([decide(curves[0], curves[1], [price], 0.5, ids).level for price in asked]).astype(np.intp)
+    return LoggedPolicies(trial, chosen, curves[0].shape[0], estimator), asked
+
+
+def read_at(value: Array, cost: Array, spend: float) -> Array:
     """Value (B,) at ``spend`` along the paths (B, L), clamped at their ends."""
     out = np.full(len(value), np.nan)
     for b in range(len(value)):
@@ -242,4 +254,4 @@ def _interval(trial: Trial, interval: Interval | None) -> Interval:
     given = interval or Interval()
     if given.cluster is not None or trial.account is None:
         return given
-    return Interval(level=given.level, replications=given.replications, cluster=trial.account, seed=given.seed)
+    return replace(given, cluster=trial.account, partner=trial.partner)

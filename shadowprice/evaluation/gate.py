@@ -3,51 +3,67 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.every_look import EqualPrice
-from shadowprice.evaluation.frontier import EqualSpend
 from shadowprice.evaluation.intervals import Estimate
+from shadowprice.evaluation.joint import AtBudget
 
 Found = float | Estimate
-Compared = EqualSpend | EqualPrice
+Compared = AtBudget | EqualPrice
+Rival = Literal["the incumbent", "uniform dosing"]
 
-REQUIRED: Mapping[str, tuple[str, ...]] = {"customer": ("auc", "ece", "rpr"), "merchant": ("mse", "rpr")}
+REQUIRED: Mapping[str, tuple[str, ...]] = {
+    "customer": ("auc", "ece", "base_rate", "rpr"),
+    "merchant": ("mse", "ece", "base_rate", "rpr"),
+}
 """Metrics without which a side cannot be judged."""
+CAMPAIGN = "campaign"
+"""What a rule is applied to that concerns all sides together."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """What a model must keep.
 
-    auc_floor     the lower bound of the AUC must lie above it: 0.5 is a coin
-    ece_ceiling   calibration error per side, in units of the response; the response multiplies money
-    value_margin  share of the incumbent's value at equal spend that the candidate's lower bound may fall short
-                  by: 0 promotes only what is shown to be better
-    effective_rows  rows that the weights of both policies must be worth, or their values are not compared
+    auc_floor     the lower bound of the AUC must lie above it: 0.5 is a coin. It finds a broken model, and does not
+                  make a good one
+    ece_share     most that the calibration error may be, as a share of the mean response: the response multiplies
+                  money, so expected costs are wrong by that share
+    value_margin  share of the rival's value at the budget that the candidate's lower bound may fall short by: 0
+                  promotes only what is shown to be better
+    effective_rows  rows of each side that the weights of a policy must be worth, or values are not compared
     """
 
     auc_floor: float = 0.5
-    ece_ceiling: Mapping[str, float] = field(default_factory=lambda: {"customer": 0.05, "merchant": 0.15})
+    ece_share: float = 0.25
     value_margin: float = 0.0
-    effective_rows: float = 100.0
+    effective_rows: float = 30.0
 
 
 @dataclass(frozen=True)
 class Check:
-    """One rule applied to one side: what it asks, what was found, whether it holds."""
+    """One rule applied to one side, or to the campaign: what it asks, what was found, whether it holds.
+
+    required  whether the gate stays shut where the rule does not hold
+    """
 
     side: str
     rule: str
     found: str
     passed: bool
+    required: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.side}: {self.rule}, found {self.found}"
 
 
 @dataclass(frozen=True)
 class GateResult:
-    """Whether every rule holds, and each rule with what was found."""
+    """Whether every required rule holds, and each rule with what was found."""
 
     passed: bool
     checks: tuple[Check, ...]
@@ -55,12 +71,18 @@ class GateResult:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why the model did not pass, one sentence per broken rule; empty when it passed."""
-        return tuple(f"{each.side}: {each.rule}, found {each.found}" for each in self.checks if not each.passed)
+        return tuple(str(each) for each in self.checks if not each.passed and each.required)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Rules that do not hold and were not required, one sentence each."""
+        return tuple(str(each) for each in self.checks if not each.passed and not each.required)
 
     def __str__(self) -> str:
         """Markdown: the verdict and a table of the rules."""
         verdict = "**Gate: passed.**" if self.passed else "**Gate: not passed.**"
-        rows = [f"| {'✓' if c.passed else '✗'} | {c.side} | {c.rule} | {c.found} |" for c in self.checks]
+        marks = ["✓" if each.passed else "✗" if each.required else "✗ (not required)" for each in self.checks]
+        rows = [f"| {mark} | {c.side} | {c.rule} | {c.found} |" for mark, c in zip(marks, self.checks, strict=True)]
         return "\n".join([verdict, "", "| | side | rule | found |", "|---|---|---|---|", *rows])
 
 
@@ -68,24 +90,30 @@ def gate(
     candidate: Mapping[str, Mapping[str, Found]],
     baseline: Mapping[str, Mapping[str, Found]] | None = None,
     limits: Limits | None = None,
-    against: Mapping[str, Compared | str] | None = None,
+    value: Compared | str | None = None,
+    rival: Rival = "the incumbent",
+    required: bool = True,
+    extra: Sequence[Check] = (),
 ) -> GateResult:
     """Judge a model by its metrics.
 
     Args:
-        candidate: side → metric name → value or Estimate. A customer needs ``auc``, ``ece`` and
-            ``rpr``, a merchant ``mse`` and ``rpr``.
+        candidate: side → metric name → value or Estimate. Both sides need ``ece``, ``base_rate`` and ``rpr``, a
+            customer ``auc`` and a merchant ``mse`` besides.
         baseline: the same of the model it would replace, or of a plain one; per side the
             candidate's ``mse`` may not lie wholly above the baseline's.
         limits: see :class:`Limits`.
-        against: side → the candidate's value against the incumbent's at equal spend, or net of money at one price
-            where the gate is asked again as rows come in, or why it could not be compared; none where there is no
-            incumbent.
+        value: the candidate's value against the rival's at the campaign's budget, all sides together; or net of
+            money at one price where the gate is asked again as rows come in; or why it could not be compared.
+            Without it only the metrics are judged.
+        rival: what ``value`` is compared with.
+        required: whether the model must be shown to beat the rival; if not, the comparison is only reported.
+        extra: checks that were made elsewhere; they count like the others.
 
-    Rules, per side: every metric is a finite number; AUC above the floor by its lower bound (by
-    its value when it has no interval); calibration error under the ceiling; no reversed pair in
-    any curve; squared error not worse than the baseline's; where there is an incumbent,
-    the lower bound of the difference in value above zero, less the margin, from enough effective rows.
+    Rules, per side: every metric is a finite number; AUC above the floor by its lower bound (by its value when it has
+    no interval); calibration error, by its lower bound, at most a share of the mean response; no reversed pair in any
+    curve; squared error not worse than the baseline's. Of the campaign: the lower bound of the difference in value
+    above zero, less the margin, from enough effective rows.
 
     Raises:
         InvalidInput: a side is missing, unknown, or lacks a required metric.
@@ -99,9 +127,10 @@ def gate(
         if missing:
             raise InvalidInput(f"lacks {', '.join(missing)}; evaluate the model with them", field=f"candidate.{side}")
         checks += _side(side, found, (baseline or {}).get(side, {}), allowed)
-        if against is not None and side in against:
-            checks.append(_beats(side, against[side], allowed))
-    return GateResult(all(check.passed for check in checks), tuple(checks))
+    if value is not None:
+        checks.append(replace(_beats(value, rival, allowed), required=required))
+    checks += extra
+    return GateResult(all(check.passed or not check.required for check in checks), tuple(checks))
 
 
 def _side(side: str, found: Mapping[str, Found], baseline: Mapping[str, Found], limits: Limits) -> list[Check]:
@@ -111,10 +140,10 @@ def _side(side: str, found: Mapping[str, Found], baseline: Mapping[str, Found], 
         low = found["auc"].low if isinstance(found["auc"], Estimate) else found["auc"]
         rule = f"AUC above {limits.auc_floor:g} by its lower bound"
         checks.append(Check(side, rule, _show(found["auc"]), low > limits.auc_floor))
-    if "ece" in found:
-        ceiling = limits.ece_ceiling[side]
-        rule = f"calibration error at most {ceiling:g}"
-        checks.append(Check(side, rule, _show(found["ece"]), _value(found["ece"]) <= ceiling))
+    error, rate = found["ece"], _value(found["base_rate"])
+    least = error.low if isinstance(error, Estimate) else error
+    rule = f"calibration error at most {limits.ece_share:.0%} of the mean response {rate:.4g}, by its lower bound"
+    checks.append(Check(side, rule, _show(error), least <= limits.ece_share * rate))
     rule = "no curve falls where the incentive rises (RPR = 0)"
     checks.append(Check(side, rule, _show(found["rpr"]), _value(found["rpr"]) == 0))
     if "mse" in baseline and "mse" in found:
@@ -124,25 +153,33 @@ def _side(side: str, found: Mapping[str, Found], baseline: Mapping[str, Found], 
     return checks
 
 
-def _beats(side: str, found: Compared | str, limits: Limits) -> Check:
-    rule = "value at equal spend above the incumbent's by its lower bound"
+def _beats(found: Compared | str, rival: Rival, limits: Limits) -> Check:
+    rule = f"value at the campaign's budget above that of {rival} by its lower bound"
     if isinstance(found, EqualPrice):
-        rule = "value net of money above the incumbent's by a lower bound that holds at every look"
+        rule = f"value net of money above that of {rival} by a lower bound that holds at every look"
     if limits.value_margin:
         rule += f", less {limits.value_margin:.2%}"
     if isinstance(found, str):
-        return Check(side, rule, found, False)
+        return Check(CAMPAIGN, rule, found, False)
     if isinstance(found, EqualPrice):
-        unit, incumbent, where = "an account", found.incumbent, f"at a price of {found.price:.4g}"
+        unit, other, where, rows = (
+            "an account",
+            found.incumbent,
+            f"at a price of {found.price:.4g}",
+            found.effective_rows,
+        )
     else:
-        unit, incumbent, where = "a request", found.incumbent.value, f"at {found.spend:.4g} minor units"
-    told = (
-        f"{_show(found.difference)} {unit}, incumbent {incumbent:.4g}, {where}, "
-        f"{found.effective_rows:.0f} effective rows"
-    )
-    if found.effective_rows < limits.effective_rows:
-        return Check(side, rule, f"{told}: fewer than {limits.effective_rows:g}, log more exploration", False)
-    return Check(side, rule, told, found.difference.low > -limits.value_margin * abs(incumbent))
+        unit, other, rows = "in all", found.rival.value, min(found.effective_rows.values())
+        where = f"with {found.budget:.4g} minor units at a price of {found.price:.4g}"
+        if found.least_cost > found.budget:
+            text = (
+                f"the cheapest levels cost {found.least_cost:.4g} of {found.budget:.4g} minor units: raise the budget"
+            )
+            return Check(CAMPAIGN, rule, text, False)
+    told = f"{_show(found.difference)} {unit}, {rival} {other:.4g}, {where}, {rows:.0f} effective rows"
+    if rows < limits.effective_rows:
+        return Check(CAMPAIGN, rule, f"{told}: fewer than {limits.effective_rows:g}, log more exploration", False)
+    return Check(CAMPAIGN, rule, told, found.difference.low > -limits.value_margin * abs(other))
 
 
 def _required(side: str) -> tuple[str, ...]:

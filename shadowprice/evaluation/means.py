@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from shadowprice.evaluation.groups import codes
+from shadowprice.evaluation.clusters import combined, partitions
 from shadowprice.evaluation.intervals import Estimate
 from shadowprice.evaluation.metric import Array, as_rows, as_weights
 
@@ -21,34 +21,40 @@ def wilson(share: float, rows: float, level: float = 0.95) -> Estimate:
 
 
 def mean(
-    y: ArrayLike, weight: ArrayLike | None = None, cluster: ArrayLike | None = None, level: float = 0.95
+    y: ArrayLike,
+    weight: ArrayLike | None = None,
+    cluster: ArrayLike | None = None,
+    level: float = 0.95,
+    *,
+    partner: ArrayLike | None = None,
 ) -> Estimate:
     """Weighted mean of responses (N,) with its interval.
 
     Responses in {0, 1} get the Wilson interval at the effective number of rows: what weights leave
-    (Kish 1965), or what accounts (``cluster``, (N,)) that repeat leave by their design effect,
-    whichever is less. Other responses get a t interval with the variance between accounts; it is
-    NaN for a single account. O(N log N).
+    (Kish 1965), or what accounts (``cluster``, (N,)) and partners (``partner``, (N,)) that repeat leave by their
+    design effect, whichever is less. Other responses get a t interval with the variance between clusters and one
+    degree of freedom less than the fewer of accounts and partners; it is NaN for a single account or partner.
+    Two ways of clusters add up as in :func:`~shadowprice.evaluation.clusters.combined`. O(N log N).
     """
     values = as_rows({"y": y})["y"]
     weights = as_weights(weight, values.size)
     weights = weights / weights.sum()
     value = float(weights @ values)
-    excess, share = weights * (values - value), weights
-    if cluster is not None:
-        of, _ = codes(cluster, field="cluster")
-        excess, share = np.bincount(of, excess), np.bincount(of, weights)
-    variance = float(excess @ excess)
+    found = partitions(values.size, cluster, partner, fields=("cluster", "partner"))
+    excess = [each.sums(weights * (values - value)) for each in found]
+    shares = [each.sums(weights) for each in found]
     if np.isin(values, (0.0, 1.0)).all():
-        return wilson(value, _effective_rows(value, variance, weights, share), level)
-    groups = int(np.count_nonzero(share))
-    if groups < 2:
+        variance = float(combined([np.asarray(each @ each) for each in excess]))
+        return wilson(value, _effective_rows(value, variance, weights, shares), level)
+    groups = [int(np.count_nonzero(share)) for share in shares]
+    if min(groups) < 2:
         return Estimate(value, np.nan, np.nan, level)
-    half = float(stats.t.ppf((1 + level) / 2, groups - 1)) * np.sqrt(variance * groups / (groups - 1))
+    variance = float(combined([np.asarray(g / (g - 1) * (e @ e)) for g, e in zip(groups, excess, strict=True)]))
+    half = float(stats.t.ppf((1 + level) / 2, min(groups) - 1)) * np.sqrt(variance)
     return Estimate(value, float(value - half), float(value + half), level)
 
 
-def _effective_rows(value: float, variance: float, weights: Array, share: Array) -> float:
+def _effective_rows(value: float, variance: float, weights: Array, shares: list[Array]) -> float:
     if variance == 0:
-        return float(1 / (share @ share))
+        return min(float(1 / (share @ share)) for share in shares)
     return min(float(1 / (weights @ weights)), value * (1 - value) / variance)

@@ -18,6 +18,7 @@ def paired_difference(
     p2: ArrayLike,
     *,
     cluster: ArrayLike | None = None,
+    partner: ArrayLike | None = None,
     weight: ArrayLike | None = None,
     level: float = 0.95,
     replications: int = 1000,
@@ -25,11 +26,11 @@ def paired_difference(
 ) -> Estimate:
     """``metric(y, p1) − metric(y, p2)`` with an interval from samples that both models share.
 
-    ``y``, ``p1``, ``p2``, ``weight`` and ``cluster`` (account of each row) are (N,). Drawing the same
-    accounts for both removes what the sample does to both alike.
+    ``y``, ``p1``, ``p2``, ``weight``, ``cluster`` (account of each row) and ``partner`` are (N,). Drawing the
+    same accounts for both removes what the sample does to both alike.
     """
     first, second = metric.statistic(y, p1), metric.statistic(y, p2)
-    interval = Interval(level=level, replications=replications, cluster=cluster, seed=seed)
+    interval = Interval(level=level, replications=replications, cluster=cluster, partner=partner, seed=seed)
 
     def difference(weights: Array) -> Array:
         return first(weights) - second(weights)

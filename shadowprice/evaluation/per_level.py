@@ -44,6 +44,7 @@ def response_by_level(
     truth: ArrayLike | None = None,
     weight: ArrayLike | None = None,
     cluster: ArrayLike | None = None,
+    partner: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> ResponseByLevel:
     """Group rows by the level they were given.
@@ -52,7 +53,7 @@ def response_by_level(
         y: (N,) responses; p: (N,) predictions at the level given.
         level: (N,) index into ``levels``; levels: (J,) minor units, ascending.
         truth: (N,) true expected response at the level given, where it is known.
-        weight: (N,), for instance 1 / propensity; cluster: (N,) account of each row.
+        weight: (N,), for instance 1 / propensity; cluster, partner: (N,) account and partner of each row.
         confidence: of the intervals around the observed means.
 
     Raises:
@@ -60,7 +61,9 @@ def response_by_level(
     """
     amounts = check_levels(levels)
     index = check_index(level, amounts.size)
-    table = calibration_table(y, p, index, size=amounts.size, weight=weight, cluster=cluster, level=confidence)
+    table = calibration_table(
+        y, p, index, size=amounts.size, weight=weight, cluster=cluster, partner=partner, level=confidence
+    )
     true_mean = None
     if truth is not None:
         weights = np.ones(index.size) if weight is None else np.asarray(weight, dtype=np.float64)

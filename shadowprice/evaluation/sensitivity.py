@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -91,8 +91,7 @@ def uplift_by_sensitivity(
     most, least = gain(groups - 1), gain(0)
 
     weights = as_weights(weight, rows)
-    how = interval or Interval(replications=400)
-    how = Interval(level=how.level, replications=how.replications, cluster=of, seed=how.seed)
+    how = replace(interval or Interval(replications=400), cluster=of)
     return UpliftByGroup(
         accounts=np.bincount(group, minlength=groups).astype(np.int64),
         sensitivity=np.array([own[group == number].mean() for number in range(groups)]),

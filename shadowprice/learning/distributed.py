@@ -17,6 +17,7 @@ from tqdm import tqdm
 from shadowprice.errors import MissingExtra
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.local_ray import start_ray
 from shadowprice.responses.joint import JointModel
 from shadowprice.responses.training import FitResult, TrainingConfig
 
@@ -55,7 +56,7 @@ def train_with_ray(
             path.unlink()
     started = not ray.is_initialized()
     if started:
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        start_ray(ray, include_dashboard=False)
     progress = out / PROGRESS
     progress.unlink(missing_ok=True)
     try:

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from shadowprice.allocation import Problem, Resource, solve
-from shadowprice.campaign import Side, Terms
+from shadowprice.campaign import Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, ShadowpriceError
 from shadowprice.evaluation import metrics
 from shadowprice.evaluation.calibration import CalibrationTable, calibration_table, equal_bins
 from shadowprice.evaluation.change_points import ChangePoints, find_change_points
-from shadowprice.evaluation.every_look import at_equal_price
-from shadowprice.evaluation.frontier import Trial, at_equal_spend
-from shadowprice.evaluation.gate import Compared, GateResult, Limits, gate
+from shadowprice.evaluation.gate import Check, Compared, GateResult, Limits, gate
 from shadowprice.evaluation.intervals import Estimate, Interval
 from shadowprice.evaluation.likelihood import account_offset
+from shadowprice.evaluation.means import mean
 from shadowprice.evaluation.per_level import ResponseByLevel, response_by_level
 from shadowprice.evaluation.slope import Slope, within_slope
+from shadowprice.evaluation.windows import weeks
 from shadowprice.learning.calibrate import uncalibrated
+from shadowprice.learning.identification import identification, slope_within_cells
+from shadowprice.learning.partners import row_partners
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.learning.value_comparison import Looks, check_looks, compare_value, compare_value_at_every_look
 from shadowprice.responses.sided import SidedModel
-
-Looks = Literal["once", "every"]
-Policy = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Value and cost (J, N) of the curves that are decided by."""
+from shadowprice.responses.weights import given_weights
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class SideEvaluation:
     """How a model does on the test rows of one side.
 
     rows, accounts  size of the test split
-    metrics         name → estimate with a 95 % interval, bootstrapped by account
+    metrics         name → estimate with a 95 % interval, bootstrapped by account and partner
     by_level        response by incentive level: observed, predicted, true where known
     curve           mean curve over the test rows, (J,)
     true_curve      mean true curve over the test rows, (J,), where known
@@ -73,8 +73,8 @@ class Evaluation:
 
     sides: Mapping[Side, SideEvaluation]
     gate: GateResult
-    against: Mapping[str, Compared | str] = field(default_factory=dict)
-    """The model's value against the incumbent's, or why they could not be compared."""
+    value: Compared | str | None = None
+    """The model's value against the incumbent's or uniform dosing, or why they could not be compared."""
 
     def flat(self) -> dict[str, float]:
         """Metrics as ``side_name`` → value, for a table of runs."""
@@ -91,10 +91,14 @@ def evaluate(
     replications: int = 400,
     limits: Limits | None = None,
     incumbent: SidedModel | None = None,
-    terms: Mapping[Side, Terms] | None = None,
+    campaign: Campaign | None = None,
+    requests: Mapping[Side, float] | None = None,
+    value_required: bool = True,
     looks: Looks = "once",
 ) -> Evaluation:
     """Evaluate on the test split.
+
+    Where the rows have balancing weights, every metric and the value of every policy is judged with them.
 
     Args:
         model: the trained model.
@@ -104,17 +108,24 @@ def evaluate(
         confounders: side → columns whose crossing holds the reasons for the incentive's value fixed.
         replications: of the bootstrap.
         limits: what the gate asks for.
-        incumbent: the model in use, which the candidate must beat.
-        terms: of the campaign, by which values and costs are counted; needed with an incumbent. Merchants paid on
-            response get the metric ``paid_units``, the share of the units they brought that these terms pay for.
-            Below 1 the expected cost of the curves, incentive × units, is by so much above what is really paid.
-        looks: ``once`` compares at equal spend, with an interval that is meant to be looked at once; ``every``
-            compares the same two models net of money at one price, found on the validation split, with an interval
-            that holds however often they are compared while the test split grows in order of time. Customers only.
+        incumbent: the model in use, which the candidate must beat; without one it must beat uniform dosing.
+        campaign: whose budget the model is to spend; needed with an incumbent. Without it only the metrics are judged.
+            Merchants paid on response get the metric ``paid_units``, the share of the units they brought that these
+            terms pay for. Below 1 the expected cost of the curves, incentive × units, is by so much above what is
+            really paid.
+        requests: side → requests expected in the campaign's window; as many as test rows by default.
+        value_required: whether the gate requires the model to beat its rival; if not, the comparison is only reported.
+        looks: ``once`` compares at the campaign's budget, with an interval that is meant to be looked at once;
+            ``every`` compares with the incumbent net of money at one price, found on the validation split, with an
+            interval that holds however often they are compared while the test split grows in order of time. Customers
+            only.
 
     Raises:
-        InvalidInput: a side has no test row.
+        InvalidInput: a side has no test row, or an incumbent comes without a campaign.
     """
+    check_looks(looks)
+    if incumbent is not None and campaign is None:
+        raise InvalidInput("is needed to compare with an incumbent", field="campaign")
     test = data.part("test")
     for side, frame in test.items():
         if frame.empty:
@@ -122,12 +133,16 @@ def evaluate(
     curves = model.curves(data.snapshots, test)
     before = uncalibrated(model, corrections).curves(data.snapshots, test) if corrections else {}
     sides: dict[Side, SideEvaluation] = {}
+    checks: list[Check] = []
     for side, frame in test.items():
         known = None if truth is None else true_curves(truth, side, frame["account_id"], len(data.levels[side]))
-        slope = _data_slope(data, side, (confounders or {}).get(side, []))
-        sides[side] = _side(
-            side, frame, curves[side], before.get(side), known, slope, replications, (terms or {}).get(side)
-        )
+        reasons = (confounders or {}).get(side, [])
+        slope = _data_slope(data, side, reasons)
+        terms = None if campaign is None else campaign.terms(side)
+        partner = row_partners(frame, side, data.snapshots)
+        sides[side] = _side(side, frame, partner, curves[side], before.get(side), known, slope, replications, terms)
+        if reasons:
+            checks.append(identification(side, data.rows[side], data.levels[side], slope, sides[side].curve_slope))
         if side == "customer":
             labelled = model.curves(data.snapshots, {side: data.rows[side]})[side]
             points = _change_points(data.rows[side], labelled)
@@ -135,97 +150,39 @@ def evaluate(
                 sides[side], hazard=_mean_hazard(labelled.response, labelled.levels), change_points=points
             )
     found: dict[str, Mapping[str, Estimate]] = {side: each.metrics for side, each in sides.items()}
+    if campaign is None:
+        return Evaluation(sides, gate(found, limits=limits, extra=checks))
+    asked = requests or {side: float(len(frame)) for side, frame in test.items()}
     if incumbent is None:
-        return Evaluation(sides, gate(found, limits=limits))
-    baseline, against = _against(model, incumbent, data, test, curves, terms or {}, replications, looks)
-    return Evaluation(sides, gate(found, baseline, limits, against), against)
+        shown = compare_value(data, curves, None, campaign, asked, replications)
+        return Evaluation(sides, gate(found, None, limits, shown, "uniform dosing", value_required, checks), shown)
+    theirs = _incumbents(incumbent, data, test, curves)
+    if isinstance(theirs, str):
+        return Evaluation(sides, gate(found, None, limits, theirs, required=value_required, extra=checks), theirs)
+    if looks == "every":
+        shown = compare_value_at_every_look(model, data, curves, theirs, campaign, asked)
+    else:
+        shown = compare_value(data, curves, theirs, campaign, asked, replications)
+    baseline: dict[str, dict[str, float]] = {side: {"mse": _mse(frame, theirs[side])} for side, frame in test.items()}
+    return Evaluation(sides, gate(found, baseline, limits, shown, required=value_required, extra=checks), shown)
 
 
-def _against(
-    model: SidedModel,
-    incumbent: SidedModel,
-    data: TrainingSet,
-    test: Mapping[Side, pd.DataFrame],
-    curves: Mapping[Side, Curves],
-    terms: Mapping[Side, Terms],
-    replications: int,
-    looks: Looks,
-) -> tuple[dict[str, dict[str, float]], dict[str, Compared | str]]:
-    """The incumbent's squared error, and the candidate's value against its own, side by side."""
-    if looks not in get_args(Looks):
-        raise InvalidInput(f"must be one of {get_args(Looks)}, got {looks!r}", field="looks")
+def _incumbents(
+    incumbent: SidedModel, data: TrainingSet, test: Mapping[Side, pd.DataFrame], curves: Mapping[Side, Curves]
+) -> dict[Side, Curves] | str:
+    """The incumbent's curves on the test rows, or why there are none to compare."""
     try:
         theirs = incumbent.curves(data.snapshots, test)
     except ShadowpriceError as error:
-        return {}, dict.fromkeys(map(str, test), f"the incumbent cannot read these rows: {error}")
-    baseline: dict[str, dict[str, float]] = {}
-    against: dict[str, Compared | str] = {}
-    for side, frame in test.items():
-        own = curves[side]
-        if side not in theirs or not np.array_equal(theirs[side].levels, own.levels):
-            against[side] = "the incumbent has other levels"
-            continue
-        level, y = frame["level"].to_numpy(dtype=np.int64), frame["response"].to_numpy(dtype=np.float64)
-        baseline[side] = {"mse": metrics.mse(y, theirs[side].response[level, np.arange(y.size)])}
-        if side not in terms or "propensity" not in frame or frame["propensity"].isna().any():
-            against[side] = "not every test row has a propensity, so no policy's value can be told from them"
-            continue
-        of = terms[side]
-        # The candidate has not seen these rows, so its curves may serve as the outcome model of both.
-        trial = replace(
-            _trial(frame, of, own.levels), expected_value=of.value(own.response), expected_cost=of.cost(own.response)
-        )
-        policies = [(of.value(each.response), of.cost(each.response)) for each in (own, theirs[side])]
-        if looks == "every":
-            against[side] = _at_every_look(side, model, data, of, trial, policies)
-            continue
-        interval = Interval(replications=replications)
-        against[side] = at_equal_spend(trial, policies[0], policies[1], estimator="dr", interval=interval)
-    return baseline, against
+        return f"the incumbent cannot read these rows: {error}"
+    if any(side not in theirs or not np.array_equal(theirs[side].levels, own.levels) for side, own in curves.items()):
+        return "the incumbent has other levels"
+    return theirs
 
 
-def _trial(frame: pd.DataFrame, terms: Terms, levels: NDArray[np.int64]) -> Trial:
-    """Labelled rows as a trial, in the campaign's values and money."""
+def _mse(frame: pd.DataFrame, curves: Curves) -> float:
     level, y = frame["level"].to_numpy(dtype=np.int64), frame["response"].to_numpy(dtype=np.float64)
-    return Trial(
-        level=level,
-        value=terms.weight * y,
-        cost=levels[level] * terms.paid_units(y),
-        propensity=frame["propensity"],
-        account=frame["account_id"].to_numpy(dtype=str),
-    )
-
-
-def _at_every_look(
-    side: Side, model: SidedModel, data: TrainingSet, terms: Terms, trial: Trial, policies: Sequence[Policy]
-) -> Compared | str:
-    """Both policies at the price at which the candidate would spend, on the validation split, what its trial spent.
-
-    Price and bounds come from rows before the test split, so that they are fixed when the first of its rows is seen.
-    """
-    if side != "customer":
-        return "a response without a bound that is known beforehand cannot be compared at every look"
-    earlier = data.rows[side]
-    before = earlier[earlier["split"] == "validation"].reset_index(drop=True)
-    drawn = earlier.loc[earlier["split"] != "test", "propensity"]
-    if before.empty or drawn.isna().any():
-        return "there are no earlier rows with propensities to take the price of money from"
-    curves = model.curves(data.snapshots, {side: before})[side]
-    spent = float(np.asarray(_trial(before, terms, curves.levels).cost, dtype=np.float64).mean())
-    value, cost = terms.value(curves.response), terms.cost(curves.response)
-    solved = solve(Problem(value.astype(np.float32), [Resource.per_account("spent", cost, spent)]))
-    try:
-        return at_equal_price(
-            trial,
-            policies[0],
-            policies[1],
-            price=float(solved.prices[0]),
-            largest_value=terms.weight,
-            largest_cost=float(max(terms.levels)),
-            least_propensity=float(drawn.min()),
-        )
-    except InvalidInput as error:
-        return f"the test rows are not as the earlier ones: {error}"
+    return float(metrics.mse(y, curves.response[level, np.arange(y.size)], weight=given_weights(frame)))
 
 
 def true_curves(truth: pd.DataFrame, side: Side, accounts: pd.Series, levels: int) -> NDArray[np.float64]:
@@ -237,6 +194,7 @@ def true_curves(truth: pd.DataFrame, side: Side, accounts: pd.Series, levels: in
 def _side(
     side: Side,
     frame: pd.DataFrame,
+    partner: NDArray[np.str_] | None,
     curves: Curves,
     before: Curves | None,
     known: NDArray[np.float64] | None,
@@ -248,17 +206,21 @@ def _side(
     y = frame["response"].to_numpy(dtype=np.float64)
     rows = np.arange(level.size)
     p = curves.response[level, rows].astype(np.float64)
+    other = None if before is None else before.response[level, rows].astype(np.float64)
     account = frame["account_id"].to_numpy(dtype=str)
-    interval = Interval(replications=replications, cluster=account)
+    weight = given_weights(frame)
+    interval = Interval(replications=replications, cluster=account, partner=partner)
+    table = partial(calibration_table, weight=weight, cluster=account, partner=partner)
     found: dict[str, Estimate] = {
-        "mae": metrics.mae(y, p, interval=interval),
-        "mse": metrics.mse(y, p, interval=interval),
-        "ece": metrics.ece(y, p, groups=level, interval=interval),
+        "mae": metrics.mae(y, p, weight=weight, interval=interval),
+        "mse": metrics.mse(y, p, weight=weight, interval=interval),
+        "ece": metrics.ece(y, p, groups=level, weight=weight, interval=interval),
+        "base_rate": mean(y, weight, account, interval.level, partner=partner),
     }
     if side == "customer":
         safe = np.clip(p, 1e-6, 1 - 1e-6)
-        found["auc"] = metrics.auc(y, p, interval=interval)
-        found["logloss"] = metrics.logloss(y, safe, interval=interval)
+        found["auc"] = metrics.auc(y, p, weight=weight, interval=interval)
+        found["logloss"] = metrics.logloss(y, safe, weight=weight, interval=interval)
     if side == "merchant" and terms is not None and terms.cost_basis == "on_response":
         paid = float(terms.paid_units(y).sum() / y.sum()) if y.sum() > 0 else 1.0
         found["paid_units"] = Estimate(paid, paid, paid)
@@ -269,15 +231,22 @@ def _side(
         accounts=int(np.unique(account).size),
         metrics=found,
         by_level=response_by_level(
-            y, p, level, curves.levels, truth=None if known is None else known[level, rows], cluster=account
+            y,
+            p,
+            level,
+            curves.levels,
+            truth=None if known is None else known[level, rows],
+            weight=weight,
+            cluster=account,
+            partner=partner,
         ),
         curve=curves.response.mean(axis=1, dtype=np.float64),
         true_curve=None if known is None else known.mean(axis=1),
         hazard=None,
         true_hazard=None if known is None or side != "customer" else _mean_hazard(known, curves.levels),
         change_points=None,
-        reliability=_reliability(y, p, account),
-        uncorrected=None if before is None else _reliability(y, before.response[level, rows].astype(float), account),
+        reliability=table(y, p, equal_bins(p)),
+        uncorrected=None if other is None else table(y, other, equal_bins(other)),
         data_slope=slope,
         curve_slope=float(metrics.curve_slope(curves.response, levels=curves.levels))
         if len(curves.levels) > 1
@@ -285,16 +254,15 @@ def _side(
     )
 
 
-def _data_slope(data: TrainingSet, side: Side, confounders: list[str]) -> Slope | None:
-    """Slope of response in value over all labelled rows, the confounders and the graph's period held fixed."""
-    rows = data.rows[side]
-    period = np.searchsorted(
-        [snapshot.at.timestamp() for snapshot in data.snapshots], rows["snapshot_at"], side="right"
-    )
-    amounts = np.asarray(data.levels[side], dtype=np.float64)[rows["level"]]
-    cells: list[ArrayLike] = [period, *(rows[column].astype(str).to_numpy() for column in confounders)]
+def _data_slope(data: TrainingSet, side: Side, confounders: Sequence[str]) -> Slope | None:
+    """Slope of response in value over all labelled rows, within weeks; over weeks where confounders are named."""
+    rows, levels = data.rows[side], data.levels[side]
+    if confounders:
+        return slope_within_cells(rows, levels, confounders)
+    amounts = np.asarray(levels, dtype=np.float64)[rows["level"]]
+    account, partner = rows["account_id"].to_numpy(dtype=str), row_partners(rows, side, data.snapshots)
     try:
-        return within_slope(rows["response"], amounts, cells, cluster=rows["account_id"].to_numpy(dtype=str))
+        return within_slope(rows["response"], amounts, [weeks(rows["snapshot_at"])], cluster=account, partner=partner)
     except InvalidInput:
         return None
 
@@ -305,10 +273,6 @@ def _mean_hazard(response: NDArray[np.floating[Any]], levels: NDArray[np.int64])
     steps = np.diff(-np.log1p(-probability), axis=0, prepend=0.0).mean(axis=1)
     widths = np.diff(levels, prepend=0).astype(np.float64)
     return np.asarray(np.divide(steps, widths, out=np.zeros_like(steps), where=widths > 0))
-
-
-def _reliability(y: NDArray[np.float64], p: NDArray[np.float64], account: NDArray[np.str_]) -> CalibrationTable:
-    return calibration_table(y, p, equal_bins(p), cluster=account)
 
 
 def _change_points(frame: pd.DataFrame, curves: Curves) -> ChangePoints:

@@ -1,20 +1,21 @@
-"""The training step: fit a recipe, calibrate it, write its bundle."""
+"""The training step: fit a recipe, calibrate it, repair its curves, write its bundle."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
+from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import write_bundle
-from shadowprice.learning.calibrate import calibrate
+from shadowprice.learning.calibrate import calibrate, calibrate_by_weeks, past_weeks
 from shadowprice.learning.distributed import train_with_ray
-from shadowprice.learning.recipes import Separate
+from shadowprice.learning.recipes import VALIDATION, Separate, Training, choose_training
 from shadowprice.learning.recipes import recipe as recipe_of
 from shadowprice.learning.repair import DEFAULT, repair
-from shadowprice.learning.train import train
+from shadowprice.learning.train import fit_separate, held_out_loss, train
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.responses.repaired import RepairSteps
+from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.training import FitResult, TrainingConfig
 
@@ -26,30 +27,39 @@ def fit_bundle(
     config: TrainingConfig,
     *,
     workers: int = 1,
-    curve_repair: str = DEFAULT,
+    curve_repair: str = "",
+    calibration: str = "",
 ) -> tuple[str, FitResult]:
     """Train, calibrate, repair and export; returns the model's version and what training did.
 
     Args:
         training: folder of a saved :class:`TrainingSet`.
         out: where the bundle goes; a checkpoint in it is resumed.
-        recipe: one of :func:`~shadowprice.learning.recipes.recipe_names`.
+        recipe: one of :func:`~shadowprice.learning.recipes.recipe_names`; empty for the data set's own, as
+            :func:`~shadowprice.learning.recipes.choose_training` says.
         config: of the training loop.
         workers: Ray workers; 0 trains in this process, and so do separate models, which have a loop of their own.
         curve_repair: what is done to the curves, see :func:`~shadowprice.learning.repair.repair`.
+        calibration: ``validation`` or ``rolling``, see :mod:`shadowprice.learning.calibrate`.
     """
-    RepairSteps.named(curve_repair)
+    Training(recipe, curve_repair, calibration).check()
     if workers < 0:
         raise InvalidInput("must be 0 (this process) or a number of Ray workers", field="workers")
     data = TrainingSet.load(training)
+    chosen = choose_training(data.dataset, recipe, curve_repair, calibration)
+    recipe, curve_repair, calibration = chosen.recipe, chosen.curve_repair, chosen.calibration
     config = replace(config, stamp=f"{recipe} {data.digest()}")
     model: SidedModel
     if workers and not isinstance(recipe_of(recipe, data), Separate):
-        model, result = train_with_ray(training, recipe, config, out, workers=workers)
+        if calibration != VALIDATION:
+            raise _no_rolling(recipe)
+        joint, result = train_with_ray(training, recipe, config, out, workers=workers)
+        corrections = calibrate(joint, data)
+        model = repair(joint, data, curve_repair)
     else:
-        model, result = train(data, recipe, config, checkpoint=out / "checkpoint")
-    corrections = calibrate(model, data)
-    model = repair(model, data, curve_repair)
+        model, result, corrections = fit_model(
+            data, recipe, config, curve_repair=curve_repair, calibration=calibration, checkpoint=out / "checkpoint"
+        )
     version = write_bundle(
         model,
         data,
@@ -59,3 +69,58 @@ def fit_bundle(
         metrics={"validation_loss": result.validation_loss, "epochs": result.epochs, "best_epoch": result.best_epoch},
     )
     return version, result
+
+
+def fit_model(
+    data: TrainingSet,
+    recipe: str,
+    config: TrainingConfig,
+    *,
+    curve_repair: str = DEFAULT,
+    calibration: str = VALIDATION,
+    checkpoint: Path | None = None,
+) -> tuple[SidedModel, FitResult, dict[Side, float]]:
+    """Train in this process, calibrate and repair; returns the model, what training did, and the corrections.
+
+    With ``rolling`` the model is trained on train and validation together, and the validation loss is the mean over
+    the past weeks that calibration predicts. Arguments are those of :func:`fit_bundle`.
+    """
+    Training(recipe, curve_repair, calibration).check()
+    if calibration == VALIDATION:
+        model, result = train(data, recipe, config, checkpoint=checkpoint)
+        corrections = calibrate(model, data)
+        return repair(model, data, curve_repair), result, corrections
+    spec = recipe_of(recipe, data)
+    if not isinstance(spec, Separate):
+        raise _no_rolling(recipe)
+    if not past_weeks(data):
+        raise InvalidInput(
+            "needs more than two weeks of labelled rows before the test; use 'validation'", field="calibration"
+        )
+    losses = []
+
+    def of_week(then: TrainingSet) -> SeparateModels:
+        found = fit_separate(whole(then), spec, config)
+        losses.append(held_out_loss(found, then, "test"))
+        return found
+
+    separate = fit_separate(whole(data), spec, config)
+    corrections = calibrate_by_weeks(separate, data, of_week)
+    loss = sum(losses) / len(losses)
+    return repair(separate, data, curve_repair), FitResult(0, 0, loss, []), corrections
+
+
+def whole(data: TrainingSet) -> TrainingSet:
+    """Return the training set with its validation rows among those to train on."""
+    rows = {
+        side: frame.assign(split=frame["split"].replace("validation", "train")) for side, frame in data.rows.items()
+    }
+    return replace(data, rows=rows)
+
+
+def _no_rolling(recipe: str) -> InvalidInput:
+    return InvalidInput(
+        f"'rolling' trains on the validation rows too, by which {recipe!r} stops; use 'validation', or a response "
+        "model such as gbdt",
+        field="calibration",
+    )

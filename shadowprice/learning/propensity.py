@@ -51,6 +51,24 @@ def weigh(frame: pd.DataFrame, levels: int, how: Weighting, *, seed: int = 0) ->
     return inverse_propensity(level, frame["propensity"].to_numpy(dtype=np.float64), levels)
 
 
+def judged_propensity(frame: pd.DataFrame) -> Array | None:
+    """Propensities (n,) by which other policies are judged from these rows, or None where some are unknown.
+
+    Rows with balancing weights are judged with these: the share of the level over its weight, which is the propensity
+    that the weight was made of, up to the cut of large weights. Other rows have the logged propensity.
+
+    Args:
+        frame: all labelled rows that were weighted together: level, ``balancing_weight`` or ``propensity``.
+    """
+    if "balancing_weight" in frame and frame["balancing_weight"].notna().all():
+        level = frame["level"].to_numpy(dtype=np.int64)
+        share = np.bincount(level) / level.size
+        return np.asarray(np.minimum(share[level] / frame["balancing_weight"].to_numpy(dtype=np.float64), 1.0))
+    if "propensity" in frame and frame["propensity"].notna().all():
+        return frame["propensity"].to_numpy(dtype=np.float64)
+    return None
+
+
 @dataclass(frozen=True, eq=False)
 class MultinomialLogistic:
     """p(level | features) = softmax(features·W + b): coefficient (P, J), intercept (J,)."""

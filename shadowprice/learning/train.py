@@ -70,7 +70,9 @@ def train(
             )
     spec = recipe(name, data)
     if isinstance(spec, Separate):
-        return _train_separate(data, spec, config)
+        separate = fit_separate(data, spec, config)
+        seen = replace(data, snapshots=data.seen_by("train", "validation"))
+        return separate, FitResult(0, 0, held_out_loss(separate, seen, "validation"), [])
     model = JointModel.prepare(spec, data.seen_by("train"), splits["train"], config.seed)
     whole = model.data(data.seen_by("train", "validation"), splits["train"], splits["validation"])
     config = sized(config, whole.graph.nodes)
@@ -102,16 +104,27 @@ def train(
     return model, result
 
 
-def _train_separate(data: TrainingSet, spec: Separate, config: TrainingConfig) -> tuple[SidedModel, FitResult]:
+def fit_separate(data: TrainingSet, spec: Separate, config: TrainingConfig) -> SeparateModels:
+    """One response model per side, fitted on the ``train`` split; each holds out of it what it needs."""
     snapshots = data.seen_by("train", "validation")
     model = SeparateModels.prepare(
-        spec.models, data.levels, seed=config.seed, graph=snapshots, training=sized(config, snapshots[-1].nodes)
+        spec.models,
+        data.levels,
+        seed=config.seed,
+        graph=snapshots,
+        training=sized(config, snapshots[-1].nodes),
+        **spec.options,
     )
     model.fit(snapshots, data.part("train"))
-    held_out = data.part("validation")
+    return model
+
+
+def held_out_loss(model: SidedModel, data: TrainingSet, split: str) -> float:
+    """Loss of the rows of one split, added over sides: log loss of customers, squared error of merchants."""
+    held_out = data.part(split)
     loss = 0.0
-    for side, curves in model.curves(snapshots, held_out).items():
+    for side, curves in model.curves(data.snapshots, held_out).items():
         y = held_out[side]["response"].to_numpy(dtype=np.float64)
         p = curves.response[held_out[side]["level"].to_numpy(dtype=np.int64), np.arange(y.size)].astype(np.float64)
         loss += float(metrics.logloss(y, np.clip(p, 1e-6, 1 - 1e-6)) if side == "customer" else metrics.mse(y, p))
-    return model, FitResult(0, 0, loss, [])
+    return loss

@@ -33,6 +33,7 @@ class TrainingSet:
     context    side → columns that describe the request rather than the account
     confounders  side → columns of the request whose cells hold the reasons for the level given fixed, the most
                general first; none where levels were randomised
+    dataset    name of the data set it was made from, empty where unknown
     """
 
     rows: Mapping[Side, pd.DataFrame]
@@ -41,6 +42,7 @@ class TrainingSet:
     levels: Mapping[Side, tuple[int, ...]]
     context: Mapping[Side, tuple[str, ...]]
     confounders: Mapping[Side, tuple[str, ...]] = field(default_factory=dict)
+    dataset: str = ""
 
     def part(self, split: str) -> dict[Side, pd.DataFrame]:
         """Rows of one split of every side."""
@@ -84,6 +86,7 @@ class TrainingSet:
             "levels": {side: list(levels) for side, levels in self.levels.items()},
             "context": {side: list(columns) for side, columns in self.context.items()},
             "confounders": {side: list(columns) for side, columns in self.confounders.items()},
+            "dataset": self.dataset,
         }
         write_whole(folder / "training_set.json", json.dumps(meta, indent=1))
 
@@ -106,6 +109,7 @@ class TrainingSet:
             levels={side: tuple(levels) for side, levels in meta["levels"].items()},
             context={side: tuple(columns) for side, columns in meta["context"].items()},
             confounders={side: tuple(columns) for side, columns in meta["confounders"].items()},
+            dataset=meta.get("dataset", ""),
         )
 
 

@@ -1,14 +1,20 @@
 """One-parameter corrections of the overall level of a response, on held-out rows.
 
 They repair a level that drifted since training and cannot bend a curve or break its monotonicity.
-Nothing is corrected, and 0 returned, unless :func:`differs` says that there is an error: what a few
-hundred accounts show by chance would only be carried into the budget.
+Nothing is corrected, and 0 returned, unless :func:`differs` finds an error: what a few
+hundred accounts show by chance would only be carried into the budget. :func:`agreed` corrects only by
+what several weeks agree on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from shadowprice.evaluation.random_effects import random_effects
 
 Array = NDArray[np.float64]
 
@@ -39,18 +45,65 @@ def hazard_factor(
     """
     w = _weights(weight, response)
     hazard = np.maximum(np.asarray(cumulative, dtype=np.float64), 1e-12)
-    hits = (np.asarray(response) > 0.5) & (w > 0)
-    misses = (np.asarray(response) <= 0.5) & (w > 0)
-    with np.errstate(over="ignore"):
-        score = w * np.where(hits, hazard / np.expm1(hazard), -hazard)
-        if not hits.any() or not misses.any() or not differs(score, account):
-            return 0.0
-        low, high = 1e-3, 1e3
-        for _ in range(80):
-            middle = float(np.sqrt(low * high))
-            slope = w[hits] @ (hazard[hits] / np.expm1(middle * hazard[hits])) - w[misses] @ hazard[misses]
-            low, high = (middle, high) if slope > 0 else (low, middle)
-    return 0.5 * float(np.log(low * high))
+    hits = np.asarray(response) > 0.5
+    if not differs(w * _hazard_score(hazard, hits), account):
+        return 0.0
+    return _hazard_root(hazard, hits, w)
+
+
+@dataclass(frozen=True, eq=False)
+class Offset:
+    """Correction of one window that fits it best, and the contribution (n,) of each row to its error."""
+
+    value: float
+    influence: Array
+
+
+def hazard_offset(cumulative: ArrayLike, response: ArrayLike, weight: ArrayLike | None = None) -> Offset:
+    """log c as in :func:`hazard_factor`, whether or not it differs from 0; 0 where all rows responded alike."""
+    w = _weights(weight, response)
+    hazard = np.maximum(np.asarray(cumulative, dtype=np.float64), 1e-12)
+    hits = np.asarray(response) > 0.5
+    root = _hazard_root(hazard, hits, w)
+    scaled = hazard * np.exp(root)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rise = np.expm1(scaled)
+        curvature = np.where(hits, scaled * (scaled * (rise + 1) - rise) / rise**2, scaled)
+    # Beyond any hazard that is met, a hit carries no information.
+    information = float(w @ np.nan_to_num(curvature, nan=0.0, posinf=0.0))
+    return Offset(root, w * _hazard_score(scaled, hits) / information)
+
+
+def mean_offset(predicted: ArrayLike, response: ArrayLike, weight: ArrayLike | None = None) -> Offset:
+    """Mean error of the predictions of rows (n,)."""
+    w = _weights(weight, response)
+    error = np.asarray(response, dtype=np.float64) - np.asarray(predicted, dtype=np.float64)
+    value = float(w @ error / w.sum())
+    return Offset(value, w * (error - value) / w.sum())
+
+
+def agreed(offsets: Sequence[Offset], groups: Sequence[ArrayLike]) -> float:
+    """Correction that windows agree on: the end nearer to 0 of the interval of their mean, 0 where it holds 0.
+
+    Args:
+        offsets: one per window, of predictions by a model that has not seen the window.
+        groups: names (n,) of the group of each row, whose rows share an error; a group may be in several windows.
+
+    Windows that disagree, and errors that few groups carry, widen the interval (see
+    :func:`~shadowprice.evaluation.random_effects.random_effects`). One window cannot agree with itself: 0.
+    """
+    if len(offsets) < 2:
+        return 0.0
+    names, of = np.unique(np.concatenate([np.asarray(each, dtype=str) for each in groups]), return_inverse=True)
+    ends = np.cumsum([each.influence.size for each in offsets])[:-1]
+    influence = np.stack(
+        [
+            np.bincount(code, each.influence, minlength=names.size)
+            for code, each in zip(np.split(of, ends), offsets, strict=True)
+        ]
+    )
+    mean = random_effects([each.value for each in offsets], influence)
+    return max(mean.low, 0.0) + min(mean.high, 0.0)
 
 
 def logit_shift(logit: ArrayLike, response: ArrayLike, account: ArrayLike, weight: ArrayLike | None = None) -> float:
@@ -79,3 +132,23 @@ def mean_shift(predicted: ArrayLike, response: ArrayLike, account: ArrayLike, we
 
 def _weights(weight: ArrayLike | None, response: ArrayLike) -> Array:
     return np.ones(np.size(response)) if weight is None else np.asarray(weight, dtype=np.float64)
+
+
+def _hazard_score(hazard: Array, hits: NDArray[np.bool_]) -> Array:
+    """Derivative of each row's log-likelihood in log c at c = 1."""
+    with np.errstate(over="ignore"):
+        return np.where(hits, hazard / np.expm1(hazard), -hazard)
+
+
+def _hazard_root(hazard: Array, hits: NDArray[np.bool_], w: Array) -> float:
+    """log c of the likeliest factor c in [1e-3, 1e3]; 0 where all weighted rows responded alike."""
+    hits, misses = hits & (w > 0), ~hits & (w > 0)
+    if not hits.any() or not misses.any():
+        return 0.0
+    low, high = 1e-3, 1e3
+    with np.errstate(over="ignore"):
+        for _ in range(80):
+            middle = float(np.sqrt(low * high))
+            slope = w[hits] @ (hazard[hits] / np.expm1(middle * hazard[hits])) - w[misses] @ hazard[misses]
+            low, high = (middle, high) if slope > 0 else (low, middle)
+    return 0.5 * float(np.log(low * high))

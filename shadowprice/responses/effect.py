@@ -1,4 +1,4 @@
-"""The effect of the incentive told apart from the reasons for giving it: steps within cells, for any model.
+"""The effect of the incentive apart from the reasons for giving it: steps within cells, for any model.
 
 Where the level went with the merchant, the threshold and other things that also drive the response,
 a model that reads the level as a feature learns who was given much, not what much does. Here the
@@ -45,7 +45,7 @@ class UsualLevels:
         out = np.tile(np.array(self.tables[0][""])[:, None], len(frame))
         for depth in range(1, len(self.columns) + 1):
             table = self.tables[depth]
-            codes, names = pd.factorize(_cells(frame, self.columns[:depth]))
+            codes, names = pd.factorize(cell_names(frame, self.columns[:depth]))
             known = np.array([name in table for name in names], dtype=bool)
             shares = np.array([table.get(name, self.tables[0][""]) for name in names]).reshape(len(names), -1)
             rows = known[codes]
@@ -63,7 +63,7 @@ class UsualLevels:
         tables: list[Mapping[str, Sequence[float]]] = [{"": share.tolist()}]
         around = np.tile(share, (given.size, 1))
         for depth in range(1, len(columns) + 1):
-            codes, names = pd.factorize(_cells(frame, columns[:depth]), sort=True)
+            codes, names = pd.factorize(cell_names(frame, columns[:depth]), sort=True)
             counts = np.zeros((len(names), levels))
             np.add.at(counts, (codes, given), 1.0)
             first = np.unique(codes, return_index=True)[1]
@@ -84,27 +84,31 @@ class UsualLevels:
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """A rising effect of the level, added to every curve around what is usual: logit f'_j = logit f_j + δ_j − Σ π·δ.
+    """A rising effect of the level around the model's prediction at the usual level.
 
     height          δ (J,), non-decreasing from 0: logits for probabilities, the response itself for ratios
-    standard_error  (J,) of each step δ_j − δ_{j−1}, clustered by account; 0 where there is none
+    standard_error  (J,) of each step δ_j − δ_{j−1}, clustered; 0 where there is none
     probability     whether the response is a probability
 
-    Where a request is given what is usual in its cell the curve stays where the model has it, so ranking
-    and calibration are kept; between levels it gains what the data show with the cell held fixed.
+    logit f'_j = a + δ_j − Σ π·δ with the anchor a = Σ π_i·logit f_i, the model's prediction at the levels π that are
+    usual in the cell. The model's own slope is replaced: within a cell it reads the reasons for the level too. Where
+    one level is always given, f' at that level is the model's prediction. ``height`` 0 gives flat curves.
     """
 
     height: Array
     standard_error: Array
     probability: bool = True
 
+    @classmethod
+    def none(cls, levels: int, *, probability: bool = True) -> Self:
+        """No effect: curves of ``levels`` levels become flat at the anchor."""
+        return cls(np.zeros(levels), np.zeros(levels), probability)
+
     def apply(self, curves: Curves, usual: ArrayLike) -> Curves:
         """Curves with the effect, given the shares (J, N) of the levels that are usual for each row."""
-        if not self.height.any():
-            return curves
-        shift = self.height[:, None] - self.height @ np.asarray(usual, dtype=np.float64)
-        response = curves.response.astype(np.float64)
-        moved = _expit(_logit(response) + shift) if self.probability else np.maximum(response + shift, 0.0)
+        shares = np.asarray(usual, dtype=np.float64)
+        moved = anchor(curves, shares, self.probability) + self.height[:, None] - self.height @ shares
+        moved = _expit(moved) if self.probability else np.maximum(moved, 0.0)
         return Curves(curves.levels, moved.astype(np.float32))
 
     @classmethod
@@ -115,23 +119,23 @@ class Effect:
         y: ArrayLike,
         usual: ArrayLike,
         *,
-        account: ArrayLike | None = None,
+        cluster: ArrayLike | None = None,
         weight: ArrayLike | None = None,
         probability: bool = True,
     ) -> Self:
-        """Fit steps θ_k ≥ 0 between levels on held-out rows, by the moments Σ z_k · (y − f') = 0.
+        """Fit steps θ_k ≥ 0 between levels, by the moments Σ z_k · (y − f') = 0.
 
         Args:
-            curves: the model's, of the n rows, which it has not been fitted on.
+            curves: the model's, of the n rows.
             level: (n,) index of the level given; y: (n,) response; usual: (J, n) usual shares of the levels.
-            account: (n,) names each row's account, for the standard errors.
+            cluster: (n,) group whose rows share an error, such as the cell; each row by itself when None.
             weight: (n,).
             probability: whether ``y`` is 0 or 1.
 
         z_k = 1[level ≥ k] − P(level ≥ k | cell). The moments are orthogonal: what the model has wrong
         about a cell multiplies z, which has mean 0 in it (Robinson 1988; Chernozhukov et al. 2018; the R-learner
         of Nie and Wager 2021 with one effect per level). They are the score of a (logistic) regression
-        with the model as offset, concave, maximised over θ ≥ 0. Steps within two standard errors of 0
+        with the anchor as offset, concave, maximised over θ ≥ 0. Steps within two standard errors of 0
         are dropped, the least certain first. O(J²·n) per Newton step.
         """
         size = curves.levels.size
@@ -140,9 +144,8 @@ class Effect:
         share = np.ones(rows.size) if weight is None else np.asarray(weight, dtype=np.float64)
         above = np.cumsum(np.asarray(usual, dtype=np.float64)[::-1], axis=0)[::-1]
         z = (index[None] >= np.arange(1, size)[:, None]) - above[1:]
-        base = curves.response[index, rows].astype(np.float64)
-        offset = _logit(base) if probability else base
-        of = rows if account is None else np.unique(np.asarray(account), return_inverse=True)[1]
+        offset = anchor(curves, np.asarray(usual, dtype=np.float64), probability)
+        of = rows if cluster is None else np.unique(np.asarray(cluster), return_inverse=True)[1]
         candidates = np.flatnonzero((np.abs(z) @ share) > 1e-6 * share.sum())
         step, error = np.zeros(size), np.zeros(size)
         while candidates.size:
@@ -166,6 +169,12 @@ class Effect:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Rebuild what :meth:`to_dict` gave."""
         return cls(np.array(data["height"]), np.array(data["standard_error"]), bool(data["probability"]))
+
+
+def anchor(curves: Curves, usual: Array, probability: bool) -> Array:
+    """Mean (N,) of each curve over its usual levels (J, N): logits for a probability, else the response."""
+    response = curves.response.astype(np.float64)
+    return np.asarray((usual * (_logit(response) if probability else response)).sum(axis=0))
 
 
 def _rising(
@@ -213,7 +222,8 @@ def _rising(
     return theta, errors
 
 
-def _cells(frame: pd.DataFrame, columns: Sequence[str]) -> NDArray[np.object_]:
+def cell_names(frame: pd.DataFrame, columns: Sequence[str]) -> NDArray[np.object_]:
+    """Name (n,) of the cell of each row: its entries in ``columns``, joined."""
     parts = []
     for name in columns:
         column = frame[name]

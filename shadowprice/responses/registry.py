@@ -47,6 +47,7 @@ OF_SESSIONS = {
     "din": "shadowprice.responses.din:DinModel",
     "dmbgn": "shadowprice.responses.dmbgn:DmbgnModel",
     "dmbgn_avg_pooling": "shadowprice.responses.dmbgn:DmbgnAveragePoolingModel",
+    "dmbgn_mean_history": "shadowprice.responses.dmbgn:DmbgnMeanHistoryModel",
     "dmbgn_pretrained": "shadowprice.responses.dmbgn:DmbgnPretrainedModel",
     "dmbgn_before_only": "shadowprice.responses.dmbgn:DmbgnBeforeOnlyModel",
 }

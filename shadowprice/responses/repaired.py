@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,9 +16,11 @@ from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.encoders.base import WIDTH
 from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.slope import NOT_IDENTIFIED, Slope, windowed_slope
+from shadowprice.evaluation.windows import weeks
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
-from shadowprice.responses.effect import Effect, UsualLevels
+from shadowprice.responses.effect import Effect, UsualLevels, cell_names
 from shadowprice.responses.heads import Head, StoredHead
 from shadowprice.responses.repair import Calibration, Repair
 from shadowprice.responses.sided import REPAIRED, SidedModel, load_sided
@@ -32,7 +34,8 @@ NONE = "none"
 class RepairSteps:
     """Which steps a repair has, by name; they are applied in this order.
 
-    effect       the effect of the level that held-out rows show within cells, see :mod:`~shadowprice.responses.effect`
+    effect       the effect of the level that labelled rows show within cells, see :mod:`~shadowprice.responses.effect`;
+                 flat curves where the rows do not identify it
     calibration  isotonic, one map or one per level
     project      on rising curves
     """
@@ -60,11 +63,16 @@ class RepairSteps:
 
 @dataclass(frozen=True, eq=False)
 class SideRepair:
-    """The repair of one side: the effect around the usual level, then calibration and projection."""
+    """The repair of one side: the effect around the usual level, then calibration and projection.
+
+    slope  of response in amount within cells, over windows of the rows it was fitted on; None where no cell has two
+           amounts
+    """
 
     usual: UsualLevels | None = None
     effect: Effect | None = None
     repair: Repair = field(default_factory=Repair)
+    slope: Slope | None = None
 
     def apply(self, curves: Curves, frame: pd.DataFrame) -> Curves:
         """The repaired curves of the rows of ``frame``."""
@@ -94,16 +102,23 @@ class SideRepair:
 
         Calibration and projection read the held-out rows alone. The effect reads the others too: few rows
         differ from what is usual in their cell, and what the model has memorised of a row takes from its
-        effect, not towards another one.
+        effect, not towards another one. The effect is 0 unless the interval of the slope over windows and cells lies
+        above 0. Windows count in it as they do in that slope, not by their rows.
         """
-        usual, effect = None, None
+        usual, effect, slope = None, None, None
+        before = curves_of(held_out)
         if steps.effect:
             rows = pd.concat([seen, held_out], ignore_index=True)
-            before = curves_of(rows)
-            level, y, account = _columns(rows)
+            level, y, _ = _columns(rows)
             usual = UsualLevels.fit(rows, level, before.levels.size, confounders)
-            effect = Effect.fit(before, level, y, usual(rows), account=account, probability=side == "customer")
-        moved = cls(usual, effect).apply(curves_of(held_out), held_out)
+            slope, cell, weight = _within_cells(rows, before.levels[level], y, confounders)
+            probability = side == "customer"
+            effect = Effect.none(before.levels.size, probability=probability)
+            if slope is not None and slope.identified:
+                effect = Effect.fit(
+                    curves_of(rows), level, y, usual(rows), cluster=cell, weight=weight, probability=probability
+                )
+        moved = cls(usual, effect).apply(before, held_out)
         level, y, account = _columns(held_out)
         repair = Repair.fit(
             moved,
@@ -114,11 +129,11 @@ class SideRepair:
             account=account,
             ceiling=1.0 if side == "customer" else np.inf,
         )
-        return cls(usual, effect, repair)
+        return cls(usual, effect, repair, slope)
 
     def describe(self) -> dict[str, Any]:
         """What was done, as JSON types, without tables."""
-        effect = {} if self.effect is None else {"effect": self.effect.to_dict()}
+        effect = {} if self.effect is None else {"effect": {**self.effect.to_dict(), **_told(self.slope)}}
         return {**effect, **self.repair.notes, "maps": len(self.repair.maps), "monotone": self.repair.project}
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,6 +142,7 @@ class SideRepair:
             "usual": None if self.usual is None else self.usual.to_dict(),
             "effect": None if self.effect is None else self.effect.to_dict(),
             "repair": self.repair.to_dict(),
+            "slope": None if self.slope is None else asdict(self.slope),
         }
 
     @classmethod
@@ -136,7 +152,32 @@ class SideRepair:
             None if data["usual"] is None else UsualLevels.from_dict(data["usual"]),
             None if data["effect"] is None else Effect.from_dict(data["effect"]),
             Repair.from_dict(data["repair"]),
+            None if data["slope"] is None else Slope(**data["slope"]),
         )
+
+
+def _within_cells(
+    rows: pd.DataFrame, amount: NDArray[np.int64], y: NDArray[np.float64], confounders: Sequence[str]
+) -> tuple[Slope | None, NDArray[np.object_], NDArray[np.float64]]:
+    """Slope over weeks, the group whose rows share an error, and the weight (n,) of each row in the slope.
+
+    Without confounders all rows are one cell, and accounts are the groups.
+    """
+    group = cell_names(rows, confounders) if confounders else rows["account_id"].to_numpy(dtype=object)
+    cell = group if confounders else np.zeros(len(rows), dtype=np.int64)
+    window = weeks(rows["snapshot_at"]) if "snapshot_at" in rows else np.zeros(len(rows), dtype=np.int64)
+    try:
+        slope, weight = windowed_slope(y, amount, [cell], window, cluster=group)
+    except InvalidInput:
+        # No cell has two amounts: nothing to learn an effect from.
+        return None, group, np.zeros(len(rows))
+    return slope, group, weight
+
+
+def _told(slope: Slope | None) -> dict[str, Any]:
+    if slope is None or not slope.identified:
+        return {"identified": False, "note": NOT_IDENTIFIED}
+    return {"identified": True, "slope": slope.value, "low": slope.low, "high": slope.high}
 
 
 def _columns(frame: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.str_]]:

@@ -6,10 +6,17 @@ import pytest
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import Estimate
 from shadowprice.evaluation.gate import Limits, gate
+from shadowprice.evaluation.joint import AtBudget
 
 GOOD = {
-    "customer": {"auc": Estimate(0.82, 0.80, 0.84), "ece": 0.01, "rpr": 0.0, "mse": Estimate(0.10, 0.09, 0.11)},
-    "merchant": {"mse": 0.2, "rpr": 0.0},
+    "customer": {
+        "auc": Estimate(0.82, 0.80, 0.84),
+        "ece": 0.01,
+        "base_rate": Estimate(0.2, 0.19, 0.21),
+        "rpr": 0.0,
+        "mse": Estimate(0.10, 0.09, 0.11),
+    },
+    "merchant": {"mse": 0.2, "ece": 0.05, "base_rate": 0.8, "rpr": 0.0},
 }
 
 
@@ -29,8 +36,10 @@ def test_a_sound_model_passes_with_no_reasons():
     [
         (changed("customer", auc=Estimate(0.52, 0.49, 0.55)), "AUC"),
         (changed("customer", auc=0.5), "AUC"),
-        (changed("customer", ece=0.06), "calibration"),
-        (changed("merchant", ece=0.16), "calibration"),
+        (changed("customer", ece=0.051), "calibration"),
+        (changed("customer", ece=Estimate(0.06, 0.051, 0.08)), "calibration"),
+        (changed("customer", ece=0.02, base_rate=0.01), "calibration"),
+        (changed("merchant", ece=0.21), "calibration"),
         (changed("customer", rpr=1e-9), "falls"),
         (changed("merchant", mse=np.nan), "finite"),
         (changed("customer", auc=np.nan), "AUC"),
@@ -50,9 +59,14 @@ def test_a_squared_error_wholly_above_the_baselines_stops_the_model_and_an_overl
     assert result.reasons == ("customer: squared error not above the baseline's 0.085, found 0.1 [0.09, 0.11]",)
 
 
+def test_a_calibration_error_within_its_noise_does_not_stop_a_rare_response():
+    # Ten levels of 500 rows at 1 %: the error of the truth itself is about 0.35 % of a response.
+    assert gate(changed("customer", ece=Estimate(0.0035, 0.0004, 0.004), base_rate=0.01)).passed
+
+
 def test_limits_move_the_rules():
     assert not gate(GOOD, limits=Limits(auc_floor=0.81)).passed
-    assert not gate(GOOD, limits=Limits(ece_ceiling={"customer": 0.005, "merchant": 1})).passed
+    assert not gate(GOOD, limits=Limits(ece_share=0.04)).passed
 
 
 def test_the_markdown_is_one_table_row_per_check():
@@ -66,3 +80,34 @@ def test_the_markdown_is_one_table_row_per_check():
 def test_a_candidate_that_cannot_be_judged_is_refused(candidate):
     with pytest.raises(InvalidInput, match="candidate"):
         gate(candidate)
+
+
+@pytest.mark.parametrize(("low", "rows", "passed"), [(1.0, 500.0, True), (-1.0, 500.0, False), (1.0, 20.0, False)])
+def test_the_value_is_judged_once_for_the_campaign_by_its_lower_bound(low, rows, passed):
+    found = AtBudget(
+        1000.0,
+        0.01,
+        Estimate(60, 50, 70),
+        Estimate(50, 45, 55),
+        Estimate(10, low, 20),
+        {"customer": 500, "merchant": rows},
+        0,
+    )
+    result = gate(GOOD, value=found, rival="uniform dosing")
+    assert result.passed == passed
+    (check,) = [each for each in result.checks if each.side == "campaign"]
+    assert "uniform dosing" in check.rule
+    if rows < 30:
+        assert "log more exploration" in check.found
+
+
+def test_a_value_that_could_not_be_compared_stops_the_model():
+    assert gate(GOOD, value="no propensities").reasons[0].endswith("found no propensities")
+
+
+def test_a_value_that_is_not_required_is_reported_and_does_not_stop_the_model():
+    result = gate(GOOD, value="no propensities", rival="uniform dosing", required=False)
+    assert result.passed
+    assert result.reasons == ()
+    assert "no propensities" in result.warnings[0]
+    assert "✗ (not required)" in str(result)

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import statsmodels.api as sm
 from scipy import stats
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import Interval, metrics
+from shadowprice.evaluation.clusters import Clusters
 from shadowprice.evaluation.intervals import resamples
 
 
@@ -36,8 +38,8 @@ def test_intervals_by_account_cover_the_truth_where_intervals_by_row_do_not():
 
 
 def test_a_resample_draws_whole_accounts_and_as_many_as_there_are():
-    account = np.array(["a", "b", "b", "c", "a", "d"])
-    counts = np.concatenate(list(resamples(6, Interval(replications=500, cluster=account, seed=3))))
+    account = Clusters(np.array([0, 1, 1, 2, 0, 3]), 4)
+    counts = np.concatenate(list(resamples(account, Interval(replications=500, seed=3))))
     assert counts.shape == (500, 6)
     assert np.array_equal(counts[:, 0], counts[:, 4])
     assert np.array_equal(counts[:, 1], counts[:, 2])
@@ -59,8 +61,70 @@ def test_undefined_replicates_are_left_out_of_an_interval():
 
 def test_the_chunks_of_a_large_bootstrap_are_no_larger_than_the_memory_they_may_use(monkeypatch):
     monkeypatch.setattr("shadowprice.evaluation.intervals.CELLS_AT_ONCE", 1000)
-    shapes = [counts.shape for counts in resamples(300, Interval(replications=10))]
+    shapes = [counts.shape for counts in resamples(Clusters(np.arange(300), 300), Interval(replications=10))]
     assert shapes == [(3, 300)] * 3 + [(1, 300)]
+
+
+def shared_partners(seed: int, accounts: int = 500, partners: int = 60) -> tuple[np.ndarray, ...]:
+    """Two rows per account, each with a partner drawn at random; effects of both and noise, with mean 0."""
+    rng = np.random.default_rng(seed)
+    account = np.repeat(np.arange(accounts), 2)
+    partner = rng.integers(0, partners, account.size)
+    y = rng.normal(0, 1, accounts)[account] + rng.normal(0, 0.5, partners)[partner] + rng.normal(0, 1, account.size)
+    return y, account, partner
+
+
+def test_two_way_intervals_cover_the_truth_where_rows_of_one_partner_are_dependent_and_one_way_intervals_do_not():
+    covered = {"one": 0, "two": 0}
+    for seed in range(400):
+        y, account, partner = shared_partners(seed)
+        same = (y, np.ones(y.size), np.ones(y.size))
+        for name, second in (("one", None), ("two", partner)):
+            how = Interval(replications=250, cluster=account, partner=second, seed=seed)
+            found = metrics.ips_value(*same, interval=how)
+            covered[name] += found.low <= 0 <= found.high
+    assert covered["one"] < 0.85 * 400
+    assert 0.93 * 400 <= covered["two"] <= 0.97 * 400, covered
+
+
+def test_the_two_way_bootstrap_has_the_width_of_statsmodels_two_way_clustered_errors():
+    y, account, partner = shared_partners(1, accounts=3000, partners=300)
+    groups = np.column_stack([account, partner])
+    reference = sm.OLS(y, np.ones(y.size)).fit(cov_type="cluster", cov_kwds={"groups": groups})
+    how = Interval(replications=3000, cluster=account, partner=partner)
+    found = metrics.ips_value(y, np.ones(y.size), np.ones(y.size), interval=how)
+    assert found.high - found.low == pytest.approx(2 * 1.96 * float(reference.bse[0]), rel=0.06)
+
+
+def test_partners_that_share_nothing_hardly_widen_an_interval():
+    rng = np.random.default_rng(0)
+    account, partner = np.repeat(np.arange(500), 2), rng.integers(0, 60, 1000)
+    ratio = []
+    for seed in range(40):
+        y = np.random.default_rng(seed).normal(size=1000)
+        one, two = (
+            metrics.mae(y, np.zeros(1000), interval=Interval(replications=400, cluster=account, partner=second))
+            for second in (None, partner)
+        )
+        ratio.append((two.high - two.low) / (one.high - one.low))
+    # A product of both draws' counts would triple the variance: a ratio of 1.7.
+    assert 1.0 <= np.mean(ratio) < 1.15
+
+
+def test_where_accounts_lie_within_partners_the_partners_alone_are_drawn():
+    rng = np.random.default_rng(2)
+    account = np.repeat(np.arange(90), 3)
+    y, p = rng.normal(size=270), rng.normal(size=270)
+    nested = metrics.mse(y, p, interval=Interval(cluster=account, partner=account // 5))
+    assert nested == metrics.mse(y, p, interval=Interval(cluster=account // 5))
+    own = metrics.mse(y, p, interval=Interval(cluster=account, partner=np.arange(270)))
+    assert own == metrics.mse(y, p, interval=Interval(cluster=account))
+
+
+def test_one_partner_for_all_or_a_missing_one_is_refused():
+    for partner in (["m", "m", "m"], ["m", None, "n"], ["m", "n"]):
+        with pytest.raises(InvalidInput, match=r"interval\.partner"):
+            metrics.mse([1, 2, 3], [1, 2, 4], interval=Interval(partner=np.array(partner)))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -179,6 +181,23 @@ def test_a_policy_that_knows_the_accounts_beats_one_that_does_not_at_equal_spend
     assert back.difference.value == pytest.approx(-found.difference.value)
     same = at_equal_spend(trial(world), informed, informed, interval=Interval(replications=50))
     assert (same.difference.low, same.difference.value, same.difference.high) == (0, 0, 0)
+
+
+def test_a_comparison_of_policies_is_less_certain_where_partners_share_shocks() -> None:
+    world = World(1500, 7)
+    rng = np.random.default_rng(8)
+    partner = rng.integers(0, 40, world.x.size)
+    rows = trial(world)
+    shared = replace(rows, value=world.y + rng.normal(0, 0.8, (40, J))[partner, world.level])
+    policies = costed(world.truth), costed(world.truth[::-1])
+    how = Interval(replications=300)
+    one = at_equal_spend(shared, *policies, spend=1.0, interval=how).difference
+    two = at_equal_spend(replace(shared, partner=partner), *policies, spend=1.0, interval=how).difference
+    assert one.value == two.value
+    assert two.high - two.low > 1.3 * (one.high - one.low)
+    bands = frontier(replace(shared, partner=partner), *policies[0], prices=[0.1], interval=how)
+    narrow = frontier(shared, *policies[0], prices=[0.1], interval=how)
+    assert bands.value_high[0] - bands.value_low[0] > 1.3 * (narrow.value_high[0] - narrow.value_low[0])
 
 
 def test_a_spend_beyond_both_ends_is_clamped_and_said() -> None:

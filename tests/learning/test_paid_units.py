@@ -1,10 +1,12 @@
 """What an evaluation says of merchants who bring more units than the campaign's terms pay for."""
 
+from datetime import UTC, datetime
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from shadowprice.campaign import Terms
+from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.graphs.snapshot import build_snapshot
 from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.training_set import TrainingSet
@@ -41,15 +43,19 @@ def test_the_share_of_the_units_that_is_paid_is_told_where_units_are_paid(data: 
     model = SeparateModels.prepare({"merchant": "linear"}, {"merchant": LEVELS})
     model.fit(data.snapshots, data.part("train"))
 
-    def found(terms: dict[str, Terms] | None) -> dict[str, float]:
-        metrics = evaluate(model, data, replications=2, terms=terms).sides["merchant"].metrics  # type: ignore[arg-type]
+    def found(terms: Terms | None) -> dict[str, float]:
+        campaign = None
+        if terms is not None:
+            starts = datetime(2026, 1, 1, tzinfo=UTC)
+            campaign = Campaign(name="c", sides={"merchant": terms}, budget=Budget(limit=10_000), starts_at=starts)
+        metrics = evaluate(model, data, replications=2, campaign=campaign).sides["merchant"].metrics
         return {name: each.value for name, each in metrics.items()}
 
     units = data.rows["merchant"].query("split == 'test'")["response"]
     for most in (1, 2):
-        shown = found({"merchant": Terms(levels=LEVELS, most_units=most)})["paid_units"]
+        shown = found(Terms(levels=LEVELS, most_units=most))["paid_units"]
         assert shown == pytest.approx(units.clip(upper=most).sum() / units.sum())
         assert 0.5 < shown < 1
-    assert found({"merchant": Terms(levels=LEVELS, most_units=100)})["paid_units"] == 1
-    assert "paid_units" not in found({"merchant": Terms(levels=LEVELS, cost_basis="on_grant")})
+    assert found(Terms(levels=LEVELS, most_units=100))["paid_units"] == 1
+    assert "paid_units" not in found(Terms(levels=LEVELS, cost_basis="on_grant"))
     assert "paid_units" not in found(None)

@@ -76,6 +76,17 @@ def test_the_value_is_near_the_hindsight_optimum_with_the_true_curves(world) -> 
     assert pacing["value"] >= 0.98 * pacing["value_hindsight"]
 
 
+def test_the_value_is_reported_above_the_lowest_level_and_above_the_best_flat_mixture(world) -> None:
+    pacing = world[1]["pacing"]
+    lowest = pacing["value_lowest"]
+    assert pacing["incremental_value"] == pytest.approx(pacing["value"] - lowest)
+    assert pacing["incremental_value_flat"] == pytest.approx(pacing["value_flat"] - lowest)
+    assert pacing["incremental_value_hindsight"] == pytest.approx(pacing["value_hindsight"] - lowest)
+    assert 0 < lowest < pacing["value_flat"] < pacing["value_hindsight"]
+    gain = (pacing["value"] - pacing["value_flat"]) / (pacing["value_hindsight"] - pacing["value_flat"])
+    assert pacing["attainable_share"] == pytest.approx(gain)
+
+
 def test_a_static_price_does_visibly_worse_when_noon_doubles(world) -> None:
     shock = world[1]["shock"]
     assert shock["value_static"] < 0.96 * shock["value"]
@@ -173,7 +184,7 @@ def test_thornton_goes_through_and_says_that_outcomes_are_simulated(quickstart) 
 def own_tables(quickstart, tmp_path_factory: pytest.TempPathFactory):
     """A run on a user's own tables."""
     folder = tmp_path_factory.mktemp("own")
-    write_tables(load("world", customers=1200, merchants=300, both=30).tables, folder / "tables")
+    write_tables(load("world", customers=1200, merchants=300, both=30, day_requests=6000).tables, folder / "tables")
     return quickstart("--dataset", "tables", "--data", str(folder / "tables"), "--workers", "0", "--epochs", "80")
 
 

@@ -46,6 +46,8 @@ LEVELS = (20, 50, 100)
 LABELS = ["level", "response", "clicked", "amount", "propensity"]
 ROWS, FEW = 1500, 200
 CITIES = ("a", "b", "c")
+ASKED = pd.Timestamp("2026-01-02", tz="UTC")
+"""Time of every request, after all events."""
 
 
 def rows(count: int, seed: int, side: Side) -> pd.DataFrame:
@@ -70,6 +72,7 @@ def rows(count: int, seed: int, side: Side) -> pd.DataFrame:
             "clicked": (bought | (random.random(count) < 0.5)).astype(np.float64),
             "amount": brought,
             "propensity": 1 / len(LEVELS),
+            "snapshot_at": ASKED.timestamp(),
             "x_trait": x,
             "x_noise": noise,
             "c_city": random.choice(CITIES, count),
@@ -169,7 +172,7 @@ OPTIONS: dict[str, Callable[[Side], dict[str, Any]]] = {
     **dict.fromkeys(("end_to_end", "dfcl_policy", "dfcl_entropy", "dfcl_difference"), lambda side: short(20)),
     "bi_dfcl": lambda side: short(4),
     **dict.fromkeys(
-        ("din", "dmbgn", "dmbgn_avg_pooling", "dmbgn_pretrained", "dmbgn_before_only"),
+        ("din", "dmbgn", "dmbgn_avg_pooling", "dmbgn_mean_history", "dmbgn_pretrained", "dmbgn_before_only"),
         lambda side: {
             "sessions": sessions(),
             "training": TrainingConfig(epochs=20, learning_rate=5e-3, batch_rows=256),

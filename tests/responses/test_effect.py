@@ -58,7 +58,7 @@ def fitted(
         frame["level"].to_numpy(),
         frame["response"].to_numpy(),
         usual(frame),
-        account=frame["account_id"].to_numpy(dtype=str),
+        cluster=frame["account_id"].to_numpy(dtype=str),
     )
     return usual, effect
 

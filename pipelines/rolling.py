@@ -1,0 +1,108 @@
+"""A recipe judged by rolling origin on a data set of the user's own.
+
+python -m pipelines.rolling --dataset tables --data FOLDER --first 2026-03-01 --last 2026-03-29
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from feature_repo.featurize import featurize
+from shadowprice.datasets import load, names
+from shadowprice.datasets.package import save_dataset
+from shadowprice.errors import ShadowpriceError
+from shadowprice.evaluation.windows import WEEK
+from shadowprice.learning.fit import fit_model
+from shadowprice.learning.recipes import choose_training
+from shadowprice.learning.rolling import Cut, as_markdown, origins, roll
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.training import TrainingConfig
+
+
+def rolling(
+    dataset: str,
+    data: str,
+    *,
+    first: datetime,
+    last: datetime,
+    every_days: float = WEEK,
+    judge_days: float = WEEK,
+    label_delay_days: float = 0.0,
+    recipe: str = "",
+    curve_repair: str = "",
+    calibration: str = "",
+    epochs: int = 400,
+    seed: int = 0,
+) -> list[Cut]:
+    """Load a data set, build its features, and judge a recipe as of every cut.
+
+    Args:
+        dataset: name of the data set; data: folder of its files, empty for those that are generated.
+        first, last: dates of the first and the last cut.
+        every_days: days between cuts; judge_days: days judged after each.
+        label_delay_days: days until a label is known; 0 takes every label before a cut as known.
+        recipe, curve_repair, calibration: as of the training pipeline; empty for the data set's own.
+        epochs: at most; seed: of everything random.
+    """
+    cuts = origins(first, last, every_days=every_days, judge_days=judge_days)
+    chosen = choose_training(dataset, recipe, curve_repair, calibration)
+    chosen.check()
+    with tempfile.TemporaryDirectory(prefix="rolling-") as name:
+        folder = Path(name)
+        save_dataset(load(dataset, data or None, seed), folder / "data")
+        featurize(folder / "data", folder / "workspace", folder / "training")
+        training = TrainingSet.load(folder / "training")
+    return roll(
+        training,
+        cuts,
+        lambda then: fit_model(
+            then,
+            chosen.recipe,
+            TrainingConfig(epochs=epochs, seed=seed),
+            curve_repair=chosen.curve_repair,
+            calibration=chosen.calibration,
+        )[0],
+        label_delay_days=label_delay_days,
+    )
+
+
+def main() -> int:
+    """Command line; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m pipelines.rolling", description="Judge a recipe by rolling origin."
+    )
+    parser.add_argument("--dataset", default="tables", choices=names())
+    parser.add_argument("--data", default="", help="folder of the files, for data sets that read files")
+    parser.add_argument("--first", required=True, type=_date, help="first cut, such as 2026-03-01")
+    parser.add_argument("--last", required=True, type=_date, help="last cut")
+    parser.add_argument("--every-days", default=float(WEEK), type=float, help="days between cuts")
+    parser.add_argument("--judge-days", default=float(WEEK), type=float, help="days judged after each cut")
+    parser.add_argument("--label-delay-days", default=0.0, type=float, help="days until a label is known")
+    parser.add_argument("--recipe", default="", help="the data set's own if empty")
+    parser.add_argument("--curve-repair", default="")
+    parser.add_argument("--calibration", default="", help="validation or rolling")
+    parser.add_argument("--epochs", default=400, type=int, help="at most")
+    parser.add_argument("--seed", default=0, type=int)
+    given: dict[str, Any] = vars(parser.parse_args())
+    try:
+        print(as_markdown(rolling(given.pop("dataset"), given.pop("data"), **given)))
+    except ShadowpriceError as error:
+        print(f"rolling failed: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _date(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: write a date such as 2026-03-01") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

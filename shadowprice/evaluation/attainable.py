@@ -1,0 +1,38 @@
+"""Share of what personalisation can earn: the gain over the best policy that treats all accounts of a side alike.
+
+The share of the optimum flatters: most of a campaign's value comes whatever an account is given. Between the best flat
+policy and the optimum lies all that a model of accounts can add.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attainable:
+    """True mean values between which a policy of one day is judged.
+
+    lowest  every request gets the lowest level of its side, whatever that costs
+    flat    best mixture of levels, the same for all accounts of a side, within the budget; NaN where the lowest
+            levels already cost more than the budget
+    best    best policy with the true curves, within the budget
+    """
+
+    lowest: float
+    flat: float
+    best: float
+
+    def incremental(self, value: float) -> float:
+        """Value above that of the lowest level for every request."""
+        return value - self.lowest
+
+    def share(self, value: float) -> float:
+        """Share of the attainable gain: (value − flat) / (best − flat).
+
+        1 is the optimum, 0 the best flat policy, below 0 worse than flat. NaN where nothing can be gained.
+
+        >>> Attainable(lowest=50.0, flat=90.0, best=100.0).share(96.0)
+        0.6
+        """
+        return (value - self.flat) / (self.best - self.flat) if self.best > self.flat else float("nan")

@@ -1,0 +1,191 @@
+"""Rolling origin: a recipe trained as of several cut dates, each time judged on the days that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import numpy as np
+import pandas as pd
+
+from shadowprice.campaign import Side
+from shadowprice.curves import Curves
+from shadowprice.errors import InvalidInput
+from shadowprice.evaluation import metrics
+from shadowprice.evaluation.slope import Slope
+from shadowprice.evaluation.windows import DAY, WEEK
+from shadowprice.learning.identification import slope_within_cells
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.sided import SidedModel
+
+
+@dataclass(frozen=True)
+class Origin:
+    """One cut: train on requests decided before ``at``, judge those from ``at`` to before ``until``."""
+
+    at: datetime
+    until: datetime
+
+    def __post_init__(self) -> None:
+        for name in ("at", "until"):
+            if getattr(self, name).tzinfo is None:
+                raise InvalidInput("needs a time zone; times here are UTC", field=f"origin.{name}")
+        if self.until <= self.at:
+            raise InvalidInput("must be after the cut", field="origin.until")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Predictions of one side at one cut, against the responses of the days after it.
+
+    rows            requests judged
+    predicted       mean prediction at the level given; observed: mean response
+    auc, logloss    of a probability; NaN for the merchants' ratio and where all responded alike
+    mse             squared error
+    data_slope      slope of response in amount within cells before the cut, over weeks; None where no cell has two
+                    amounts or the data set names no confounders
+    curve_slope     mean slope of the curves, response per minor unit
+    reversed_pairs  share of pairs of levels at which a curve falls
+    """
+
+    rows: int
+    predicted: float
+    observed: float
+    auc: float
+    logloss: float
+    mse: float
+    data_slope: Slope | None
+    curve_slope: float
+    reversed_pairs: float
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the slope of the curves lies in the interval of the data's; None without one."""
+        slope = self.data_slope
+        return None if slope is None else slope.allows(self.curve_slope)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The judgement of one cut, by side."""
+
+    origin: Origin
+    sides: Mapping[Side, Judged]
+
+
+def origins(first: datetime, last: datetime, *, every_days: float = WEEK, judge_days: float = WEEK) -> list[Origin]:
+    """Cuts from ``first`` to ``last``, both included, each judged on the ``judge_days`` days after it.
+
+    >>> [each.at.day for each in origins(datetime(2016, 5, 1, tzinfo=UTC), datetime(2016, 5, 15, tzinfo=UTC))]
+    [1, 8, 15]
+    """
+    if every_days <= 0 or judge_days <= 0:
+        raise InvalidInput("must be positive numbers of days", field="every_days, judge_days")
+    if last < first:
+        raise InvalidInput("must not be before the first cut", field="last")
+    steps = int((last - first) / timedelta(days=every_days)) + 1
+    cuts = [first + timedelta(days=every_days * step) for step in range(steps)]
+    return [Origin(at, at + timedelta(days=judge_days)) for at in cuts]
+
+
+def as_of(
+    data: TrainingSet, origin: Origin, *, hold_out_days: float = WEEK, label_delay_days: float = 0.0
+) -> TrainingSet:
+    """The training set as it was at the cut: train and validation before it, the days after it as test.
+
+    Args:
+        data: rows of any split; their own split is not read.
+        origin: the cut.
+        hold_out_days: length of validation, the last days before the cut.
+        label_delay_days: days until a label is known. Rows whose label was not known at the cut are left out; 0
+            takes every row before the cut, as published figures on delayed labels do.
+
+    Raises:
+        InvalidInput: a side has no row to train on, to validate by or to judge.
+    """
+    at, until = origin.at.timestamp(), origin.until.timestamp()
+    known = at - label_delay_days * DAY
+    rows: dict[Side, pd.DataFrame] = {}
+    for side, frame in data.rows.items():
+        decided = frame["snapshot_at"].to_numpy(dtype=np.float64)
+        part = np.where(decided < known - hold_out_days * DAY, "train", np.where(decided < known, "validation", ""))
+        part = np.where((decided >= at) & (decided < until), "test", part)
+        missing = [name for name in ("train", "validation", "test") if not (part == name).any()]
+        if missing:
+            raise InvalidInput(
+                f"side {side!r} has no {missing[0]} row for the cut at {origin.at:%Y-%m-%d}; choose another date",
+                field="origin.at",
+            )
+        rows[side] = frame.assign(split=part)[part != ""].reset_index(drop=True)
+    # A later snapshot holds what happened after the cut.
+    seen = [snapshot for k, snapshot in enumerate(data.snapshots) if k == 0 or snapshot.at < origin.until]
+    return replace(data, rows=rows, snapshots=seen)
+
+
+def roll(
+    data: TrainingSet,
+    cuts: Sequence[Origin],
+    fit: Callable[[TrainingSet], SidedModel],
+    *,
+    hold_out_days: float = WEEK,
+    label_delay_days: float = 0.0,
+) -> list[Cut]:
+    """Train with ``fit`` as of every cut and judge what follows; see :func:`as_of` for the other arguments."""
+    found = []
+    for origin in cuts:
+        then = as_of(data, origin, hold_out_days=hold_out_days, label_delay_days=label_delay_days)
+        found.append(Cut(origin, judge(fit(then), then)))
+    return found
+
+
+def as_markdown(cuts: Sequence[Cut]) -> str:
+    """One line per cut and side."""
+    head = ["trained to", "judged to", "side", "rows", "predicted", "observed", "AUC", "log loss", "squared error"]
+    head += ["curve slope", "slope of the log", "reversed pairs"]
+    lines = [head, ["---"] * len(head)]
+    for cut in cuts:
+        for side, each in cut.sides.items():
+            slope = each.data_slope
+            told = "–" if slope is None else f"{slope.value:.3g} [{slope.low:.3g}, {slope.high:.3g}]"
+            if slope is not None and not slope.identified:
+                told += " not identified"
+            figures = (each.predicted, each.observed, each.auc, each.logloss, each.mse, each.curve_slope)
+            lines.append(
+                [f"{cut.origin.at:%Y-%m-%d}", f"{cut.origin.until:%Y-%m-%d}", side, str(each.rows)]
+                + [f"{figure:.4g}" for figure in figures]
+                + [told, f"{each.reversed_pairs:.3g}"]
+            )
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def judge(model: SidedModel, data: TrainingSet) -> dict[Side, Judged]:
+    """Judge the predictions of the test rows of every side that the model predicts."""
+    test = data.part("test")
+    curves = model.curves(data.snapshots, test)
+    return {side: _judged(side, curves[side], frame, data) for side, frame in test.items()}
+
+
+def slope_before(data: TrainingSet, side: Side) -> Slope | None:
+    """Slope within cells of the rows that may be learned from; None without confounders or two amounts in a cell."""
+    confounders = data.confounders.get(side, ())
+    rows = data.rows[side]
+    return slope_within_cells(rows[rows["split"] != "test"], data.levels[side], confounders) if confounders else None
+
+
+def _judged(side: Side, curves: Curves, frame: pd.DataFrame, data: TrainingSet) -> Judged:
+    level, y = frame["level"].to_numpy(dtype=np.int64), frame["response"].to_numpy(dtype=np.float64)
+    p = curves.response[level, np.arange(y.size)].astype(np.float64)
+    ranked = side == "customer" and 0 < y.mean() < 1
+    several = curves.levels.size > 1
+    return Judged(
+        rows=y.size,
+        predicted=float(p.mean()),
+        observed=float(y.mean()),
+        auc=metrics.auc(y, p) if ranked else np.nan,
+        logloss=metrics.logloss(y, np.clip(p, 1e-6, 1 - 1e-6)) if ranked else np.nan,
+        mse=metrics.mse(y, p),
+        data_slope=slope_before(data, side),
+        curve_slope=metrics.curve_slope(curves.response, levels=curves.levels) if several else 0.0,
+        reversed_pairs=metrics.rpr(curves.response) if several else 0.0,
+    )

@@ -1,0 +1,168 @@
+"""A candidate's value against its rival's at the campaign's budget, from the test rows of all sides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from shadowprice.campaign import Campaign, Side
+from shadowprice.curves import Curves
+from shadowprice.errors import InvalidInput, NotCertified
+from shadowprice.evaluation.every_look import at_equal_price
+from shadowprice.evaluation.frontier import Trial
+from shadowprice.evaluation.gate import Compared
+from shadowprice.evaluation.intervals import Interval
+from shadowprice.evaluation.joint import at_budget
+from shadowprice.learning.partners import row_partners
+from shadowprice.learning.propensity import judged_propensity
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.pacing.window import solve_window
+from shadowprice.responses.sided import SidedModel
+
+Looks = Literal["once", "every"]
+
+
+def compare_value(
+    data: TrainingSet,
+    curves: Mapping[Side, Curves],
+    incumbent: Mapping[Side, Curves] | None,
+    campaign: Campaign,
+    requests: Mapping[Side, float],
+    replications: int,
+) -> Compared | str:
+    """Compare the candidate with the incumbent, or with uniform dosing, on the test split.
+
+    Args:
+        data: the training set.
+        curves: of the candidate on the test rows; incumbent: likewise, None where there is none.
+        campaign: whose terms, budget and exploration are to be served.
+        requests: side → requests expected in the campaign's window.
+        replications: of the bootstrap.
+
+    Returns:
+        The comparison, or why there is none.
+    """
+    trials = _trials(data, campaign, curves)
+    if isinstance(trials, str):
+        return trials
+    policies = [
+        {side: _policy(campaign, side, each) for side, each in those.items()}
+        for those in (curves, incumbent)
+        if those is not None
+    ]
+    return at_budget(
+        trials,
+        policies[0],
+        policies[1] if incumbent is not None else None,
+        requests={side: float(requests.get(side, 0.0)) for side in trials},
+        budget=_limit(campaign, requests),
+        exploration=campaign.exploration,
+        interval=Interval(replications=replications),
+    )
+
+
+def compare_value_at_every_look(
+    model: SidedModel,
+    data: TrainingSet,
+    curves: Mapping[Side, Curves],
+    incumbent: Mapping[Side, Curves],
+    campaign: Campaign,
+    requests: Mapping[Side, float],
+) -> Compared | str:
+    """Compare both net of money at the price that the candidate would be served at, solved on the validation split.
+
+    Price and bounds come from rows before the test split, so that they are fixed when the first of its rows is read.
+    """
+    if set(curves) != {"customer"} or campaign.budget.form == "per_response":
+        return "a response or an allowance without a bound that is known beforehand cannot be compared at every look"
+    trials = _trials(data, campaign, curves)
+    if isinstance(trials, str):
+        return trials
+    rows, terms = data.rows["customer"], campaign.terms("customer")
+    before = rows[rows["split"] == "validation"].reset_index(drop=True)
+    drawn = judged_propensity(rows)
+    if before.empty or drawn is None:
+        return "there are no earlier rows with propensities to take the price of money from"
+    budget = campaign.budget
+    try:
+        solved = solve_window(
+            campaign,
+            model.curves(data.snapshots, {"customer": before}),
+            {"customer": float(requests["customer"])},
+            budget.limit if budget.form == "total" else 0.0,
+        )
+        return at_equal_price(
+            trials["customer"],
+            _policy(campaign, "customer", curves["customer"]),
+            _policy(campaign, "customer", incumbent["customer"]),
+            price=float(solved.allocation.prices[0]),
+            largest_value=terms.weight,
+            largest_cost=float(max(terms.levels)),
+            least_propensity=float(drawn[rows["split"].to_numpy() != "test"].min()),
+        )
+    except NotCertified as error:
+        return f"the campaign has no price: {error}"
+    except InvalidInput as error:
+        return f"the test rows are not as the earlier ones: {error}"
+
+
+def check_looks(looks: str) -> None:
+    """Raise :class:`InvalidInput` unless ``looks`` is one of :data:`Looks`."""
+    if looks not in get_args(Looks):
+        raise InvalidInput(f"must be one of {get_args(Looks)}, got {looks!r}", field="looks")
+
+
+def _limit(campaign: Campaign, requests: Mapping[Side, float]) -> float:
+    """Net minor units that all expected requests may cost."""
+    budget = campaign.budget
+    if budget.form == "total":
+        return float(budget.limit)
+    return budget.limit * float(sum(requests.values())) if budget.form == "per_account" else 0.0
+
+
+def _policy(campaign: Campaign, side: Side, curves: Curves) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return campaign.terms(side).value(curves.response), campaign.net_cost(side, curves.response)
+
+
+def _trials(data: TrainingSet, campaign: Campaign, curves: Mapping[Side, Curves]) -> dict[Side, Trial] | str:
+    """Test rows of every side as trials in the campaign's value and net money, or why they are none."""
+    found: dict[Side, Trial] = {}
+    for side, own in curves.items():
+        rows = data.rows[side]
+        test = rows["split"].to_numpy() == "test"
+        chance = judged_propensity(rows)
+        if chance is None:
+            return (
+                f"not every row of side {side!r} has a propensity or a balancing weight, so no policy's value can be "
+                "estimated from them; log propensities, or weight the rows ('fitted')"
+            )
+        # The candidate has not seen these rows, so its curves may serve as the outcome model of every policy.
+        value, cost = _policy(campaign, side, own)
+        trial = _trial(rows[test], chance[test], campaign, side)
+        found[side] = replace(
+            trial,
+            partner=row_partners(rows[test], side, data.snapshots),
+            expected_value=value,
+            expected_cost=cost,
+        )
+    return found
+
+
+def _trial(frame: pd.DataFrame, chance: NDArray[np.float64], campaign: Campaign, side: Side) -> Trial:
+    terms = campaign.terms(side)
+    level, y = frame["level"].to_numpy(dtype=np.int64), frame["response"].to_numpy(dtype=np.float64)
+    cost = np.asarray(terms.incentives, dtype=np.float64)[level] * terms.paid_units(y)
+    if campaign.budget.form == "per_response":
+        cost = cost - campaign.budget.limit * terms.measure(y)
+    return Trial(
+        level=level,
+        value=terms.value(y),
+        cost=cost,
+        propensity=chance,
+        account=frame["account_id"].to_numpy(dtype=str),
+    )
