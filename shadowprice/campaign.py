@@ -163,7 +163,8 @@ class Campaign:
     authorisation_ttl_hours how long money stays reserved for an incentive of which nothing is heard.
     exploration is the share ε of requests whose level is drawn uniformly, so that every level keeps
     being tried with a known propensity. pacer names how the budget is paced
-    (``shadowprice.pacing.pacers``).
+    (``shadowprice.pacing.pacers``). expected_requests is how many requests of all sides together the window is
+    expected to have; None: as many as in the past.
     """
 
     name: str
@@ -177,6 +178,7 @@ class Campaign:
     exploration: float = 0.0
     authorisation_ttl_hours: float = 72.0
     pacer: str = "closing"
+    expected_requests: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -202,6 +204,12 @@ class Campaign:
         for name in ("gap_limit", "violation_limit", "price_ttl_hours", "authorisation_ttl_hours"):
             if not (np.isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise InvalidInput("must be a positive number", field=f"campaign.{name}")
+        expected = self.expected_requests
+        if expected is not None and (isinstance(expected, bool) or not isinstance(expected, int) or expected < 1):
+            raise InvalidInput(
+                f"must be a whole number of requests, at least 1, or None, got {expected!r}",
+                field="campaign.expected_requests",
+            )
         if not 0 <= self.exploration < 1:
             raise InvalidInput("must lie in [0, 1)", field="campaign.exploration")
 
@@ -266,7 +274,7 @@ class Campaign:
             "authorisation_ttl_hours": self.authorisation_ttl_hours,
             "pacer": self.pacer,
             "labels": dict(self.labels),
-        }
+        } | ({} if self.expected_requests is None else {"expected_requests": self.expected_requests})
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Campaign:
@@ -293,6 +301,7 @@ class Campaign:
                 exploration=float(data.get("exploration", 0.0)),
                 authorisation_ttl_hours=float(data.get("authorisation_ttl_hours", 72.0)),
                 pacer=str(data.get("pacer", "closing")),
+                expected_requests=data.get("expected_requests"),
                 labels=dict(data.get("labels", {})),
             )
         except KeyError as missing:

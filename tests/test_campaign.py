@@ -95,6 +95,8 @@ def test_a_campaign_survives_json() -> None:
     several = campaign(sides={"merchant": Terms(levels=(10, 30), most_units=4)})
     assert several.to_dict()["sides"]["merchant"]["most_units"] == 4
     assert Campaign.from_dict(json.loads(json.dumps(several.to_dict()))) == several
+    stated = campaign(expected_requests=30_000)
+    assert Campaign.from_dict(json.loads(json.dumps(stated.to_dict()))) == stated
     # A file of before says nothing of it: one unit, as one was reserved.
     assert "most_units" not in plan.to_dict()["sides"]["merchant"]
     assert campaign().terms("merchant").most_units == 1
@@ -119,6 +121,8 @@ def test_a_campaign_survives_json() -> None:
             "campaign.sides.customer.most_units",
             lambda: campaign(sides={"customer": Terms(levels=(1,), most_units=2)}),
         ),
+        ("campaign.expected_requests", lambda: campaign(expected_requests=0)),
+        ("campaign.expected_requests", lambda: campaign(expected_requests=1.5)),
         ("budget.name", lambda: Budget(name="", limit=1)),
         ("budget.form", lambda: Budget(form="weekly", limit=1)),  # type: ignore[arg-type]
         ("budget.limit", lambda: Budget(limit=-1)),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
+from shadowprice.evaluation.attainable import Attainable
 from shadowprice.pacing.day import Day
 from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.outcomes import OutcomeModel, Outcomes, Population
@@ -113,6 +114,29 @@ def optimum(setting: Setting) -> float:
     return solve_window(campaign, curves, ahead, budget.limit if budget.form == "total" else 0.0).primal
 
 
+def attainable(setting: Setting) -> Attainable:
+    """Values between which the policies of the day are judged: lowest levels, best flat mixture, :func:`optimum`.
+
+    The flat mixture is the linear programme's solution for one account per side with the mean true curve of the day's
+    requests. O(requests · levels).
+    """
+    day, campaign = setting.day, replace(setting.campaign, exploration=0.0)
+    means: dict[Side, Curves] = {}
+    ahead: dict[Side, float] = {}
+    lowest = 0.0
+    for side, terms in campaign.sides.items():
+        mine = day.side == side
+        if mine.any():
+            curves = setting.outcomes.curves(side, day.account_id[mine], day.at[mine])
+            mean = curves.response.mean(axis=1, keepdims=True, dtype=np.float64)
+            means[side], ahead[side] = Curves(curves.levels, mean), float(curves.accounts)
+            lowest += ahead[side] * float(terms.value(mean)[0, 0])
+    budget = campaign.budget
+    solved = solve_window(campaign, means, ahead, budget.limit if budget.form == "total" else 0.0)
+    feasible = solved.allocation.status == "optimal"
+    return Attainable(lowest=lowest, flat=solved.primal if feasible else np.nan, best=optimum(setting))
+
+
 def best_fixed_price(setting: Setting, *, rounds: int = 14) -> Outcomes:
     """What the best single price of a total budget leads to, with the model's curves and the day's own luck.
 
@@ -160,7 +184,7 @@ def score(campaign: Campaign, runs: Mapping[str, Replay]) -> pd.DataFrame:
         drawn = weighted(campaign, outcomes, outcomes.response)
         mean = weighted(campaign, outcomes, outcomes.expected_response)
         allowance, spend = _allowance(campaign, outcomes), float(outcomes.cost.sum())
-        inside = np.cumsum(outcomes.cost) <= allowance * (1 + 1e-12)
+        inside = _inside(campaign, outcomes)
         rows.append(
             {
                 "policy": name,
@@ -177,6 +201,15 @@ def score(campaign: Campaign, runs: Mapping[str, Replay]) -> pd.DataFrame:
     frame = pd.DataFrame(rows).set_index("policy")
     optimum = float(frame["expected_value"]["hindsight"])
     return frame.assign(share_of_hindsight=frame["expected_value_within_budget"] / optimum)
+
+
+def value_within_budget(campaign: Campaign, outcomes: Outcomes) -> float:
+    """Return the expected value of a day, counted request by request only while the allowance lasts."""
+    return float(weighted(campaign, outcomes, outcomes.expected_response)[_inside(campaign, outcomes)].sum())
+
+
+def _inside(campaign: Campaign, outcomes: Outcomes) -> NDArray[np.bool_]:
+    return np.asarray(np.cumsum(outcomes.cost) <= _allowance(campaign, outcomes) * (1 + 1e-12))
 
 
 def _allowance(campaign: Campaign, outcomes: Outcomes) -> float:

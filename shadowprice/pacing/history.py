@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +76,9 @@ def fit_traffic(campaign: Campaign, exposure: pd.DataFrame, served: Mapping[Side
     allocated, they are the traffic to expect. Only the last ``TRAFFIC_DAYS`` days of each side count.
     A side whose requests all carry the same time of day has no hours in its data: its day is taken
     as even. Accounts that can be served but never asked are left out.
+
+    Where the campaign states its ``expected_requests``, the past gives the shares of sides, hours and accounts,
+    and the campaign gives the total of its window.
     """
     profiles: dict[Side, Profile] = {}
     accounts: dict[Side, Accounts] = {}
@@ -95,4 +98,8 @@ def fit_traffic(campaign: Campaign, exposure: pd.DataFrame, served: Mapping[Side
             profiles[side] = Profile.fit(at.to_numpy(dtype="datetime64[ns]"), days)
         activity = own["account_id"].value_counts()
         accounts[side] = Accounts(activity.index.to_numpy(dtype=str), np.asarray(activity, dtype=np.float64))
+    if campaign.expected_requests is not None and profiles:
+        past = sum(float(profile.expected(campaign).sum()) for profile in profiles.values())
+        growth = campaign.expected_requests / past
+        profiles = {side: replace(profile, level=growth * profile.level) for side, profile in profiles.items()}
     return Traffic(profiles, accounts)

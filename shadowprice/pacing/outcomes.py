@@ -12,12 +12,9 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
-from shadowprice.decision import uniform
+from shadowprice.decision import NOTHING, uniform
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.pacing.day import Day
-
-NOTHING = -1
-"""Level of a request that is given nothing: no incentive, no cost, and no response counted."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,8 @@ class Outcomes:
     """What n answered requests led to; arrays (n,) in order of arrival.
 
     request_id, account_id, side, at   as in :class:`Day`
-    level              int32, index of the level given, or :data:`NOTHING`
+    level              int32, index of the level given, or :data:`~shadowprice.decision.NOTHING`: no incentive, no
+                       cost, and no response counted
     incentive          int64, minor units offered
     response           float64, redeemed 0/1 of a customer, share ratio of a merchant
     cost               int64, minor units paid
@@ -127,7 +125,7 @@ class OutcomeModel:
         return found
 
     def draw(self, batch: Day, level: NDArray[np.integer]) -> Outcomes:
-        """Outcomes of a batch given ``level`` (n,), indices into each side's levels or :data:`NOTHING`.
+        """Outcomes of a batch given ``level`` (n,), indices into each side's levels or ``NOTHING``.
 
         Raises:
             InvalidInput: a level that the side does not have.

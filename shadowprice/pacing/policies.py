@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
-from shadowprice.decision import decide
+from shadowprice.decision import NOTHING, Decision, decide, fit_budget
 from shadowprice.errors import NotFound, Unavailable
 from shadowprice.pacing.day import Accounts, Day
 from shadowprice.pacing.forecast import Forecast
-from shadowprice.pacing.outcomes import NOTHING, Outcomes, Population
+from shadowprice.pacing.outcomes import Outcomes, Population
 from shadowprice.pacing.pacers import Pacer, Standing, due
 from shadowprice.pacing.replay import Answers
 from shadowprice.pacing.resolve import Resolution
@@ -76,8 +76,8 @@ class Books:
 class PricedPolicy:
     """Answers batches by :func:`decide` at the price in force, on the model's curves.
 
-    hard_stop  for a total budget: an incentive is given only while the most that it can cost is still there,
-               else the cheapest level if that fits, else nothing. Without it the budget is a plan.
+    hard_stop  for a total budget: each answer is cut to the remaining budget, as the ledger does it
+               (:func:`shadowprice.decision.fit_budget`). Without it the budget is a plan.
     """
 
     campaign: Campaign
@@ -97,6 +97,7 @@ class PricedPolicy:
         level = np.full(len(batch), NOTHING, dtype=np.int32)
         reason = np.full(len(batch), "optimal", dtype="U16")
         propensity = np.ones(len(batch))
+        decided: dict[Side, Decision] = {}
         for side in self.campaign.sides:
             rows = np.flatnonzero(batch.side == side)
             if not rows.size:
@@ -110,29 +111,37 @@ class PricedPolicy:
                 batch.request_id[rows].tolist(),
                 exploration=self.campaign.exploration,
             )
+            decided[side] = decision
             level[rows] = decision.level
             propensity[rows] = decision.propensity
             reason[rows] = np.where(decision.explored, "explored", np.where(decision.tied, "tie", "optimal"))
         if self.hard_stop and self.campaign.budget.form == "total":
-            self._stop(batch, level, reason)
+            self._stop(batch, decided, level, reason, propensity)
         self.books.authorise(batch, level)
         return Answers(level, reason, propensity)
 
-    def _stop(self, batch: Day, level: NDArray[np.int32], reason: NDArray[np.str_]) -> None:
+    def _stop(
+        self,
+        batch: Day,
+        decided: Mapping[Side, Decision],
+        level: NDArray[np.int32],
+        reason: NDArray[np.str_],
+        propensity: NDArray[np.float64],
+    ) -> None:
         left = self.campaign.budget.limit - self.books.spent - sum(self.books.outstanding.values())
-        levels = {side: self.campaign.terms(side).reserved for side in self.campaign.sides}
-        wanted = np.zeros(len(batch), dtype=np.int64)
-        for side, amounts in levels.items():
-            mine = batch.side == side
-            wanted[mine] = np.asarray(amounts, dtype=np.int64)[level[mine]]
-        if wanted.sum() <= left:
+        reserved = {side: self.campaign.terms(side).reserved for side in decided}
+        wanted = sum(int(np.asarray(most)[decided[side].level].sum()) for side, most in reserved.items())
+        if wanted + max(most[-1] for most in reserved.values()) <= left:
             return
+        shares = {side: iter(decision.policy.propensities().T.tolist()) for side, decision in decided.items()}
         for row, side in enumerate(batch.side.tolist()):
-            if wanted[row] > left:
-                level[row] = 0 if levels[side][0] <= left else NOTHING
+            most = reserved[side]
+            found = fit_budget(int(level[row]), next(shares[side]), most, left)
+            if most[level[row]] > max(left, 0):
                 reason[row] = "budget_exhausted"
-            if level[row] != NOTHING:
-                left -= levels[side][level[row]]
+            level[row], propensity[row] = found.level, found.propensity
+            if found.level != NOTHING:
+                left -= most[found.level]
 
 
 @dataclass

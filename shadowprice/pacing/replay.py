@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from shadowprice.campaign import Campaign, Side
-from shadowprice.decision import uniform
+from shadowprice.decision import NOTHING, uniform
 from shadowprice.errors import Conflict, InvalidInput, NotCertified, PriceRejected, Unavailable
 from shadowprice.pacing.day import Day
-from shadowprice.pacing.outcomes import NOTHING, OutcomeModel, Outcomes
+from shadowprice.pacing.outcomes import OutcomeModel, Outcomes
 from shadowprice.pacing.resolve import Resolution
 
 
@@ -26,7 +26,7 @@ class Answers:
 
     level   int32 (n,), index into the levels of the request's side, or ``NOTHING``
     reason  str (n,), as in the inference contract
-    propensity  float64 (n,), probability with which the policy chooses that level
+    propensity  float64 (n,), probability of that answer, given the remaining budget
     """
 
     level: NDArray[np.int32]

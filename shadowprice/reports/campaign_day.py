@@ -13,6 +13,7 @@ import numpy as np
 from shadowprice.campaign import Campaign
 from shadowprice.datasets.registry import Dataset
 from shadowprice.errors import PriceRejected
+from shadowprice.evaluation.attainable import Attainable
 from shadowprice.evaluation.intervals import Estimate
 from shadowprice.learning.outcome_model import truth_note
 from shadowprice.learning.training_set import TrainingSet
@@ -33,6 +34,7 @@ class CampaignDay:
     evaluation     the report's part that the evaluate step wrote
     runs           policy → the day; needs ``service``, ``hourly``, ``static``, ``hindsight``, ``hindsight_model``
     shocked        the same in process, with twice the requests at noon
+    attainable, attainable_shocked  values between which the policies of either day are judged
     exploration    what uniform draws cost and bought
     prices         every price of the day that can be read, oldest first
     damaged        what is wrong with the files of those that cannot
@@ -49,6 +51,8 @@ class CampaignDay:
     evaluation: ReportData
     runs: Mapping[str, Replay]
     shocked: Mapping[str, Replay]
+    attainable: Attainable
+    attainable_shocked: Attainable
     exploration: ExplorationReport
     prices: Sequence[PriceRecord]
     damaged: Sequence[str]
@@ -110,6 +114,7 @@ class CampaignDay:
                     f"outcomes {outcomes}.",
                     self.campaign,
                     {name: run for name, run in self.runs.items() if name != "hourly"},
+                    self.attainable,
                     self.runs["service"].slots["planned"].to_numpy(dtype=np.float64),
                 ),
                 shown.scenario(
@@ -117,6 +122,7 @@ class CampaignDay:
                     f"Arrivals doubled from 12 to 13 h, unknown to any forecast; in process; outcomes {outcomes}.",
                     self.campaign,
                     self.shocked,
+                    self.attainable_shocked,
                 ),
             ),
             solves=shown.solves(self.prices, self.solve_seconds),
@@ -139,7 +145,9 @@ class CampaignDay:
     def summary(self) -> dict[str, Any]:
         """summary.json, in JSON types."""
         newest = self.prices[-1]
-        shock = shown.pacing_summary(self.campaign, {**self.shocked, "service": self.shocked["hourly"]})
+        shock = shown.pacing_summary(
+            self.campaign, {**self.shocked, "service": self.shocked["hourly"]}, self.attainable_shocked
+        )
         return {
             "dataset": self.dataset.name,
             "rows": self.rows,
@@ -151,11 +159,19 @@ class CampaignDay:
             },
             "solve": shown.solve_summary(newest, self.solve_seconds.get(newest.version, float("nan"))),
             "serve": self.serving,
-            "pacing": shown.pacing_summary(self.campaign, self.runs),
+            "pacing": shown.pacing_summary(self.campaign, self.runs, self.attainable),
             "exploration": shown.exploration_summary(self.exploration),
             "shock": {
                 name: shock[name]
-                for name in ("spend", "overspend", "value", "value_static", "value_hindsight", "overspend_static")
+                for name in (
+                    "spend",
+                    "overspend",
+                    "value",
+                    "value_static",
+                    "value_hindsight",
+                    "attainable_share",
+                    "overspend_static",
+                )
             },
             "simulated": True,
             "outcomes": truth_note(self.dataset),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Budget, Side
 from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.attainable import Attainable
 from shadowprice.evaluation.calibration import CalibrationTable
 from shadowprice.evaluation.change_points import ChangePoints
 from shadowprice.evaluation.gate import GateResult
@@ -88,7 +89,7 @@ class Policy:
 
     role   ``resolved`` (price solved again every hour), ``static`` (price of the start kept),
            ``hindsight`` (best possible had the whole day been known)
-    value  what it brought, in units of weighted response
+    value  weighted response that it contributed
     spend  float64 (H,), minor units paid in each hour
     price  float64 (H,), λ in use in each hour, response per minor unit; NaN where there was none
     used   what the budget limits, in minor units: by default the sum of ``spend``; for an average
@@ -118,6 +119,7 @@ class Scenario:
     planned_spend      float64 (H,), minor units that each hour's solve foresaw for its hour
     policies           the one the campaign ran comes first
     simulated          whether outcomes were drawn from a model or a generator
+    attainable         values between which the policies are judged, where the mean response of every level is known
     """
 
     name: str
@@ -127,6 +129,7 @@ class Scenario:
     policies: tuple[Policy, ...]
     planned_spend: NDArray[np.float64] | None = None
     simulated: bool = True
+    attainable: Attainable | None = None
 
     def __post_init__(self) -> None:
         hours = np.shape(self.arrivals)
@@ -164,6 +167,12 @@ class Scenario:
         if best is None or best.value <= 0 or self.overspent(policy):
             return np.nan
         return policy.value / best.value
+
+    def of_gain(self, policy: Policy) -> float:
+        """The policy's share of the attainable gain; NaN where that is not known, or when the policy overspent."""
+        if self.attainable is None or self.overspent(policy):
+            return np.nan
+        return self.attainable.share(policy.value)
 
 
 @dataclass(frozen=True, kw_only=True)

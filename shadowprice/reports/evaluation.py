@@ -12,6 +12,7 @@ from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
 from shadowprice.learning.evaluate import Evaluation, SideEvaluation, evaluate
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.pacing.history import fit_traffic
 from shadowprice.reports.data import Currency, ReportData, SideReport
 from shadowprice.reports.report import write_report
 from shadowprice.reports.storage import to_json
@@ -30,6 +31,7 @@ def evaluate_bundle(
     summary: Path,
     log: Callable[[str, float], None],
     incumbent: Path | None = None,
+    beat_uniform: bool = True,
 ) -> bool:
     """Evaluate the bundle in ``model`` and write what is found.
 
@@ -37,8 +39,10 @@ def evaluate_bundle(
         model: the bundle; training: the training set; data: the prepared data set.
         out: JSON of the report's part; page: the same as HTML; summary: as Markdown.
         log: called with every metric's name and value.
-        incumbent: bundle of the model in use, which must be beaten at equal spend; None, or a folder
+        incumbent: bundle of the model in use, which must be beaten at the campaign's budget; None, or a folder
             without a bundle, where there is none.
+        beat_uniform: whether a model without an incumbent must beat uniform dosing at the campaign's budget; if not,
+            that comparison is only reported.
 
     Returns:
         Whether the gate is passed.
@@ -47,14 +51,19 @@ def evaluate_bundle(
     meta = read_meta(model)
     inuse = incumbent if incumbent is not None and (incumbent / "model.json").exists() else None
     campaign = campaign_from_tables(dataset.tables)
+    rows = TrainingSet.load(training)
+    served = {side: frame["account_id"] for side, frame in rows.serving.items()}
+    expected = fit_traffic(campaign, dataset.tables.exposure, served).forecast(campaign).expected
     found = evaluate(
         load_sided(model),
-        TrainingSet.load(training),
+        rows,
         truth=dataset.truth,
         corrections=meta["corrections"],
         confounders=dataset.confounders,
         incumbent=None if inuse is None else load_sided(inuse),
-        terms=campaign.sides,
+        campaign=campaign,
+        value_required=beat_uniform or inuse is not None,
+        requests={side: float(each.sum()) for side, each in expected.items()},
     )
     part = ReportData(
         title=f"Evaluation of {meta['model_version']}",

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shadowprice.evaluation.slope import NOT_IDENTIFIED
 from shadowprice.reports.data import Currency, Policy, ReportData, Scenario, SideReport, Solve
 from shadowprice.reports.wording import MISSING, incentives, listed, money, number, percent
 
+FLAT = "the best flat mixture of levels"
 LIMITS = {"total": "Budget used", "per_account": "Paid per request", "per_response": "Paid per response"}
 
 
@@ -25,7 +27,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Headline:
-    """What was spent and what it brought, in a sentence and in tiles."""
+    """Spend and value of a run, in a sentence and in tiles."""
 
     sentence: str
     tiles: tuple[Tile, ...]
@@ -38,7 +40,7 @@ def headline(data: ReportData) -> Headline | None:
         return None
     run = data.scenarios[0]
     ours = run.policies[0]
-    static, best = run.policy("static"), run.policy("hindsight")
+    static = run.policy("static")
     limit, used = run.budget.limit, run.used(ours)
     tiles = [
         Tile(
@@ -47,14 +49,17 @@ def headline(data: ReportData) -> Headline | None:
             f"{percent(used / limit if limit > 0 else np.nan)} of {money(limit, data.currency)}",
             used / limit if limit > 0 else None,
         ),
-        Tile("Brought", number(ours.value), _cost_of_one(ours, data)),
+        Tile("Contributed", number(ours.value), _cost_of_one(ours, data)),
     ]
-    sentence = f"{_spent(run, ours, data.currency)} and brought {number(ours.value)} {data.value_unit}"
-    if best is not None and np.isfinite(run.of_best(ours)):
-        share = run.of_best(ours)
-        tiles.append(Tile("Of the best possible", percent(share), f"hindsight: {number(best.value)}", share))
-        sentence += f", {percent(share)} of what was possible in hindsight"
+    sentence = f"{_spent(run, ours, data.currency)} and contributed {number(ours.value)} {data.value_unit}"
+    if run.attainable is not None:
+        sentence += f", {_above(run.attainable.incremental(ours.value))} the lowest incentive for every request"
     sentence += "."
+    if run.attainable is not None and np.isfinite(run.of_gain(ours)):
+        share = run.of_gain(ours)
+        between = f"best flat mixture: {number(run.attainable.flat)}, optimum: {number(run.attainable.best)}"
+        tiles.append(Tile("Of the attainable gain", percent(share), between, share))
+        sentence += f" It earned {percent(share)} of the gain that personal incentives can add to {FLAT}."
     if static is not None and static is not ours:
         told, tile = _static(run, ours, static)
         sentence += f" {told}"
@@ -75,6 +80,13 @@ def against(scenario: Scenario, policy: Policy) -> str:
 def budget_heading(scenario: Scenario) -> str:
     """Heading of the column that holds what the budget limits."""
     return LIMITS[scenario.budget.form]
+
+
+def effect_sentence(side: SideReport) -> str:
+    """Say where the data do not identify the effect of the incentive; empty where they do or none was estimated."""
+    if side.slope is None or side.slope.identified:
+        return ""
+    return f"{NOT_IDENTIFIED.capitalize()}: the interval of the slope does not lie above 0. The gate names a trial."
 
 
 def change_sentence(side: SideReport, currency: Currency) -> str:
@@ -118,6 +130,10 @@ def _spent(run: Scenario, ours: Policy, currency: Currency) -> str:
     return f"The campaign paid {money(ours.total, currency)}, {used} per {what} against a limit of {limit},"
 
 
+def _above(value: float) -> str:
+    return f"{number(abs(value))} {'fewer' if value < 0 else 'more'} than"
+
+
 def _cost_of_one(ours: Policy, data: ReportData) -> str:
     if ours.value <= 0:
         return data.value_unit
@@ -133,9 +149,9 @@ def _static(run: Scenario, ours: Policy, static: Policy) -> tuple[str, Tile]:
         return f"{kept.capitalize()} would have overspent by {over}.", tile
     aside = f"static: {number(static.value)}"
     if static.value <= 0:
-        return f"{kept.capitalize()} would have brought nothing.", Tile(name, MISSING, aside)
+        return f"{kept.capitalize()} would have contributed nothing.", Tile(name, MISSING, aside)
     gain = ours.value / static.value - 1
-    told = f"That is {percent(abs(gain))} {'less' if gain < 0 else 'more'} than {kept} would have brought."
+    told = f"The value is {percent(abs(gain))} {'lower' if gain < 0 else 'higher'} than with {kept}."
     return told, Tile(name, f"{'+' if gain > 0 else ''}{percent(gain)}", aside)
 
 

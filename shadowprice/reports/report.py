@@ -110,6 +110,7 @@ def _environment(data: ReportData) -> Environment:
         "against": headline.against,
         "budget_heading": headline.budget_heading,
         "change_sentence": lambda side: headline.change_sentence(side, data.currency),
+        "effect_sentence": headline.effect_sentence,
         "solve_sentence": headline.solve_sentence(data.solves),
         "metric_names": metric_names,
         "per_major": per_major,

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign
+from shadowprice.evaluation.attainable import Attainable
 from shadowprice.pacing.compare import score
 from shadowprice.pacing.exploration import ExplorationReport
 from shadowprice.pacing.replay import Replay
@@ -30,6 +31,7 @@ def scenario(
     description: str,
     campaign: Campaign,
     runs: Mapping[str, Replay],
+    attainable: Attainable,
     planned: NDArray[np.float64] | None = None,
 ) -> Scenario:
     """One day under several policies. ``runs`` needs ``hindsight``; values are true means within the budget."""
@@ -58,17 +60,21 @@ def scenario(
         planned_spend=planned,
         policies=tuple(policies),
         simulated=True,
+        attainable=attainable,
     )
 
 
-def pacing_summary(campaign: Campaign, runs: Mapping[str, Replay]) -> dict[str, Any]:
+def pacing_summary(campaign: Campaign, runs: Mapping[str, Replay], attainable: Attainable) -> dict[str, Any]:
     """The ``pacing`` part of summary.json, from a comparison that holds ``service``, ``static`` and ``hindsight``.
 
-    Values are expected: the true mean of what the decisions bring, counted while the budget lasts.
+    Values are true means of the decisions, counted while the budget lasts. Incremental values are those above the
+    lowest level for every request; a share that is not defined is None.
     """
     slots = runs["service"].slots
     scores = {str(name): row for name, row in score(campaign, runs).to_dict("index").items()}
-    service, static, hindsight = (scores[name] for name in ("service", "static", "hindsight"))
+    service, static = scores["service"], scores["static"]
+    value = float(service["expected_value_within_budget"])
+    share = attainable.share(value)
     return {
         "budget": campaign.budget.limit,
         "allowance": float(service["allowance"]),
@@ -76,14 +82,28 @@ def pacing_summary(campaign: Campaign, runs: Mapping[str, Replay]) -> dict[str, 
         "overspend": int(service["overspend"]),
         "hours": len(slots),
         "price_updates": int(slots["updates"].sum()),
-        "value": float(service["expected_value_within_budget"]),
+        "value": value,
         "value_drawn": float(service["value"]),
-        "value_hindsight": float(hindsight["expected_value"]),
+        "value_hindsight": attainable.best,
+        "value_flat": attainable.flat if np.isfinite(attainable.flat) else None,
+        "value_lowest": attainable.lowest,
+        "incremental_value": attainable.incremental(value),
+        "incremental_value_hindsight": attainable.incremental(attainable.best),
+        "incremental_value_flat": attainable.incremental(attainable.flat) if np.isfinite(attainable.flat) else None,
+        "attainable_share": share if np.isfinite(share) else None,
         "value_hindsight_model": float(scores["hindsight_model"]["expected_value_within_budget"]),
         "value_static": float(static["expected_value_within_budget"]),
         "overspend_static": int(static["overspend"]),
         "largest_hourly_forecast_error": float(np.nanmax(np.abs(slots["spend"] - slots["planned"]))),
     }
+
+
+def gain_sentence(pacing: Mapping[str, Any]) -> str:
+    """Value of a run in words, from the ``pacing`` part of its summary."""
+    sentence = f"{pacing['incremental_value']:.0f} responses above the lowest incentive for every request"
+    if pacing["attainable_share"] is not None:
+        sentence += f", {pacing['attainable_share']:.1%} of the gain attainable over the best flat mixture of levels"
+    return sentence
 
 
 def exploration_summary(found: ExplorationReport) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Pictures of a campaign window: arrivals, price and spend by hour, and what each policy brought."""
+"""Pictures of a campaign window: arrivals, price and spend by hour, and the value of each policy."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def hours(scenario: Scenario, currency: Currency, unit: str, key: str) -> str:
 
 
 def values(scenarios: tuple[Scenario, ...], unit: str) -> str:
-    """What each policy brought in each scenario, as bars (SVG); what overspent is pale and says so."""
+    """Value of each policy in each scenario, as bars (SVG); what overspent is pale and says so."""
     rows = [(scenario, policy) for scenario in scenarios for policy in scenario.policies]
     firsts = [scenario.policies[0] for scenario in scenarios[1:]]
     y = -np.cumsum([1.0 + 0.7 * any(policy is first for first in firsts) for _, policy in rows])
@@ -66,8 +66,8 @@ def values(scenarios: tuple[Scenario, ...], unit: str) -> str:
             told = number(policy.value)
             if pale:
                 told += f" · overspent by {percent(scenario.excess(policy))}"
-            elif policy.role != "hindsight" and np.isfinite(scenario.of_best(policy)):
-                told += f" · {percent(scenario.of_best(policy))} of hindsight"
+            elif policy.role != "hindsight" and np.isfinite(scenario.of_gain(policy)):
+                told += f" · {percent(scenario.of_gain(policy))} of the attainable gain"
             _beside(axes, told, (policy.value, place), (5, 0), va="center", color=BUDGET if pale else INK)
         axes.set_yticks(y, [f"{clipped(scenario.name, 24)}: {clipped(policy.name, 32)}" for scenario, policy in rows])
         axes.set(xlim=(0, 1.3 * top), ylim=(y[-1] - 0.6, y[0] + 0.6), xlabel=f"Value, {clipped(unit)}")
@@ -75,7 +75,7 @@ def values(scenarios: tuple[Scenario, ...], unit: str) -> str:
         axes.grid(visible=True, axis="x", color=GRID)
         axes.tick_params(axis="y", labelcolor=INK)
         ticks(axes, "x", number)
-        return to_svg(drawn, "values", "What each policy brought in each scenario")
+        return to_svg(drawn, "values", "Value of each policy in each scenario")
 
 
 def _price(axes: Axes, scenario: Scenario, edges: Hours) -> None:

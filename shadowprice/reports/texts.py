@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from shadowprice.evaluation.gate import GateResult
 from shadowprice.evaluation.intervals import Estimate
 from shadowprice.reports.data import Currency, Scenario, SideReport, Solve
-from shadowprice.reports.headline import LIMITS, against, change_sentence, solve_sentence
+from shadowprice.reports.headline import LIMITS, against, change_sentence, effect_sentence, solve_sentence
 from shadowprice.reports.wording import duration, estimate, incentives, money, number, percent
 
 
@@ -30,6 +30,8 @@ def evaluation_markdown(
             parts.append(_table(["model", *names], rows))
         if side.hazard is not None:
             parts.append(change_sentence(side, unit))
+        if told := effect_sentence(side):
+            parts.append(told)
         if side.levels is not None:
             parts.append(_levels(side, unit))
     return "\n\n".join(parts) + "\n"
@@ -74,13 +76,14 @@ def solve_markdown(solves: Sequence[Solve], currency: Currency | None = None) ->
 
 
 def spending_markdown(scenario: Scenario, value_unit: str = "responses", currency: Currency | None = None) -> str:
-    """Markdown of what each policy of a scenario brought and paid."""
+    """Markdown of value and spend of each policy of a scenario."""
     unit = currency or Currency()
     outcomes = "simulated" if scenario.simulated else "observed"
     head = [
         "policy",
         f"value, {value_unit}",
         "of hindsight",
+        "of the attainable gain",
         LIMITS[scenario.budget.form],
         "against the limit",
         "outcomes",
@@ -90,6 +93,7 @@ def spending_markdown(scenario: Scenario, value_unit: str = "responses", currenc
             policy.name,
             number(policy.value),
             percent(scenario.of_best(policy)),
+            percent(scenario.of_gain(policy)),
             money(scenario.used(policy), unit),
             against(scenario, policy),
             outcomes,

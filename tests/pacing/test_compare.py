@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from shadowprice.curves import Curves
-from shadowprice.pacing.compare import Setting, run_policies, score
+from shadowprice.pacing.compare import Setting, attainable, run_policies, score
 from shadowprice.pacing.outcomes import Population
 from shadowprice.pacing.replay import Replay
 
@@ -150,3 +150,68 @@ def test_value_counts_only_while_the_money_lasts(make_setting: Callable[..., Set
     assert static["value_within_budget"] == pytest.approx(total)
     assert static["value"] > static["value_within_budget"]
     assert static["overspend"] == outcomes.cost.sum() - setting.campaign.budget.limit
+
+
+@pytest.mark.parametrize("form", ["total", "per_account", "per_response"])
+def test_the_best_flat_mixture_is_the_linear_programme_over_both_sides_levels(
+    make_setting: Callable[..., Setting], form: str
+) -> None:
+    setting = make_setting(2, requests=3000, form=form)
+    campaign, day = setting.campaign, setting.day
+    value, net, side_of = [], [], []
+    for k, (side, terms) in enumerate(campaign.sides.items()):
+        response = setting.outcomes.truth[side].of(day.account_id[day.side == side]).response.sum(axis=1, dtype=float)
+        counted = np.full(response.size, float((day.side == side).sum()))
+        on_response = terms.cost_basis == "on_response"
+        cost = np.array(terms.levels) * (response if on_response else counted)
+        measure = response if on_response and form == "per_response" else counted
+        value.append(terms.weight * response)
+        net.append(cost if form == "total" else cost - campaign.budget.limit * measure)
+        side_of.append(np.full(response.size, k))
+    sides = np.concatenate(side_of)
+    best = optimize.linprog(
+        -np.concatenate(value),
+        A_ub=np.concatenate(net)[None],
+        b_ub=[campaign.budget.limit if form == "total" else 0.0],
+        A_eq=[sides == k for k in range(len(value))],
+        b_eq=np.ones(len(value)),
+    )
+    found = attainable(setting)
+    assert found.flat == pytest.approx(-best.fun, rel=1e-6)
+    assert found.lowest == pytest.approx(sum(each[0] for each in value), rel=1e-6)
+    assert found.lowest < found.flat < found.best
+
+
+def test_a_model_that_knows_no_account_earns_none_of_the_attainable_gain(make_setting: Callable[..., Setting]) -> None:
+    setting = make_setting(3, requests=12_000)
+    alike = {
+        side: Population(
+            people.account_id,
+            Curves(
+                people.curves.levels,
+                np.repeat(
+                    people.of(setting.day.account_id[setting.day.side == side]).response.mean(axis=1, keepdims=True),
+                    people.curves.accounts,
+                    axis=1,
+                ),
+            ),
+        )
+        for side, people in setting.outcomes.truth.items()
+    }
+    judged = attainable(setting)
+    shares = {}
+    for name, model in (("alike", alike), ("true", setting.outcomes.truth)):
+        table = score(setting.campaign, run_policies(replace(setting, model=model)))
+        shares[name] = judged.share(table.loc["hindsight_model", "expected_value"])
+        # The share of the whole optimum is high for both.
+        assert table.loc["hindsight_model", "share_of_hindsight"] > 0.8
+    assert shares["alike"] == pytest.approx(0.0, abs=0.03)
+    assert shares["true"] == pytest.approx(1.0, abs=0.01)
+
+
+def test_lowest_levels_above_the_budget_leave_no_flat_mixture(make_setting: Callable[..., Setting]) -> None:
+    setting = make_setting(4, requests=500)
+    budget = replace(setting.campaign.budget, limit=1)
+    judged = attainable(replace(setting, campaign=replace(setting.campaign, budget=budget)))
+    assert np.isnan(judged.flat)
+    assert np.isnan(judged.share(10.0))

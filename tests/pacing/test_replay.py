@@ -8,12 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from serving.ledger.store import Decision as LedgerDecision
+from serving.ledger.store import Entry
 from shadowprice.campaign import Budget, Terms
+from shadowprice.decision import NOTHING, decide
 from shadowprice.errors import InvalidInput, NotCertified, NotFound, Unavailable
 from shadowprice.pacing.compare import Setting, run_pacer
 from shadowprice.pacing.day import Day
 from shadowprice.pacing.forecast import Forecast
-from shadowprice.pacing.outcomes import NOTHING, OutcomeModel, Outcomes
+from shadowprice.pacing.outcomes import OutcomeModel, Outcomes
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.policies import Books, PricedPolicy, Pricing
 from shadowprice.pacing.replay import Answers, Replay, Reprice, replay
@@ -269,8 +272,48 @@ def test_the_hard_stop_holds_within_one_batch_whatever_is_redeemed(make_setting:
     assert 4800 < promised <= 5000
     cut = answers.reason == "budget_exhausted"
     assert cut.any()
-    # What was cut got the cheapest level where that one fits or is free, and nothing otherwise.
+    # What was cut got the level of no incentive, and nothing where every level costs.
     assert set(answers.level[cut].tolist()) == {0, NOTHING}
+
+
+def test_the_hard_stop_answers_and_logs_what_the_ledger_does(make_setting: MakeSetting) -> None:
+    setting = make_setting(requests=600)
+    setting = replace(setting, campaign=replace(setting.campaign, exploration=0.3))
+    system = System(setting, hard_stop=True)
+    system.pricer(0.0, {"customer": np.zeros(0, dtype=int), "merchant": np.zeros(0, dtype=int)})
+    campaign, day = setting.campaign, setting.day
+    system.books.spent = int(campaign.budget.limit) - 3000
+    answers = system.policy(day)
+    # The ledger is given what the policy would answer without a limit, and what is left of its budget.
+    free = System(setting)
+    free.policy.price = system.policy.price
+    wanted = free.policy(day)
+    left, cut = 3000, 0
+    for row in range(len(day)):
+        side = day.side[row]
+        terms = campaign.terms(side)
+        response = setting.model[side].of(day.account_id[row : row + 1]).response
+        policy = decide(
+            terms.value(response),
+            campaign.net_cost(side, response),
+            list(system.policy.price.prices.values()),
+            system.policy.price.tie_share,
+            [str(day.request_id[row])],
+            exploration=0.3,
+        ).policy
+        level = int(wanted.level[row])
+        decision = LedgerDecision(
+            str(day.request_id[row]), "a", side, level, terms.levels[level], 0.0, 0.0, float(wanted.propensity[row]),
+            tuple(policy.propensities()[:, 0].tolist()), "optimal", "m", 1, None, 0,
+        )  # fmt: skip
+        spare = decision._replace(level=0 if terms.levels[0] == 0 else NOTHING, incentive=0)
+        recorded = Entry(decision, spare, terms.reserved, 0).at(left)
+        left -= recorded.reserved
+        assert (recorded.level, recorded.propensity) == (answers.level[row], pytest.approx(answers.propensity[row]))
+        cut += recorded.level != level
+    assert cut > 100
+    # An answer that was not cut is more probable too where dearer levels would have ended at it.
+    assert np.any((answers.reason != "budget_exhausted") & (answers.propensity > wanted.propensity + 0.1))
 
 
 def test_the_progress_bar_counts_requests_and_names_the_campaign(

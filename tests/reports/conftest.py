@@ -7,6 +7,7 @@ import pytest
 
 from shadowprice.campaign import Budget
 from shadowprice.evaluation import Estimate
+from shadowprice.evaluation.attainable import Attainable
 from shadowprice.evaluation.calibration import calibration_table, equal_bins
 from shadowprice.evaluation.change_points import find_change_points
 from shadowprice.evaluation.gate import gate
@@ -84,6 +85,7 @@ def scenario(name: str, description: str, arrivals: np.ndarray, static_over: flo
         budget=Budget(limit=budget),
         arrivals=arrivals,
         planned_spend=plan,
+        attainable=Attainable(lowest=6120.0, flat=10_300.0, best=10_495.0),
         policies=(
             Policy(role="resolved", name="solved again every hour", value=10_412.4, spend=spend, price=price),
             Policy(
@@ -118,8 +120,8 @@ def build_example() -> ReportData:
     sides = (customers(), merchants())
     verdict = gate(
         {
-            "customer": sides[0].metrics["joint graph network"],
-            "merchant": {**sides[1].metrics["joint graph network"], "rpr": 0.0},
+            "customer": {**sides[0].metrics["joint graph network"], "base_rate": 0.2},
+            "merchant": {**sides[1].metrics["joint graph network"], "ece": 0.02, "base_rate": 1.1, "rpr": 0.0},
         }
     )
     solves = tuple(

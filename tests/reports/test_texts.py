@@ -6,6 +6,7 @@ import pytest
 
 from shadowprice.evaluation import Estimate
 from shadowprice.reports.data import SideReport
+from shadowprice.reports.report import write_report
 from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics, solve_markdown, spending_markdown
 
 
@@ -20,6 +21,20 @@ def test_the_evaluations_markdown_holds_gate_metrics_levels_and_change_points(ex
     assert "| joint graph network | 0.8312 [0.8251, 0.8373] |" in text
     assert "80 cents" in text
     assert len(tables(text)) == 5
+
+
+def test_report_and_markdown_state_that_the_data_do_not_identify_the_effect(example, tmp_path):
+    side = example.sides[0]
+    open_slope = dataclasses.replace(side.slope, low=-1e-5)
+    unclear = dataclasses.replace(side, slope=open_slope)
+    sentence = "The effect of the incentive is not identified by this log"
+    assert sentence in evaluation_markdown([unclear])
+    assert sentence not in evaluation_markdown([dataclasses.replace(side, slope=None)])
+    assert sentence not in evaluation_markdown(
+        [dataclasses.replace(side, slope=dataclasses.replace(open_slope, low=1e-5))]
+    )
+    write_report(dataclasses.replace(example, sides=(unclear,)), tmp_path / "report.html")
+    assert sentence in (tmp_path / "report.html").read_text()
 
 
 def test_every_table_of_every_markdown_has_as_many_cells_in_each_line(example):

@@ -19,6 +19,7 @@ from shadowprice.allocation.sharded import Request, Team
 from shadowprice.allocation.sources.base import Sharded, Source
 from shadowprice.allocation.tiled import Layout
 from shadowprice.errors import InvalidInput, MissingExtra, ShadowpriceError, Unavailable
+from shadowprice.local_ray import start_ray
 
 
 class RayExecutor:
@@ -117,13 +118,8 @@ class RayExecutor:
                 "include_dashboard": False,
                 "num_cpus": max(os.cpu_count() or 1, int(self.workers * self.cpus + 1)),
             }
-        try:
-            self._started = True
-            self._ray.init(log_to_driver=False, logging_level="ERROR", **given)
-        except BaseException:
-            self._started = False
-            self._ray.shutdown()
-            raise
+        start_ray(self._ray, **given)
+        self._started = True
 
 
 class _Actors:

@@ -1,0 +1,74 @@
+"""Traffic fitted on the past, and the number of requests that a campaign states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shadowprice.campaign import Campaign, Side
+from shadowprice.datasets import load
+from shadowprice.pacing.day import Day, draw_day
+from shadowprice.pacing.history import Traffic, fit_traffic
+from shadowprice.tables import Tables, campaign_from_tables
+
+SMALL = {"customers": 600, "merchants": 150, "both": 15}
+
+
+def served(tables: Tables, campaign: Campaign) -> Mapping[Side, pd.Series]:
+    account = tables.account
+    return {side: account.loc[account["side"] == side, "account_id"] for side in campaign.sides}
+
+
+def replayed(**options: object) -> tuple[Campaign, Traffic, Day]:
+    """The campaign day of a generated world, as the replay draws it."""
+    tables = load("world", seed=0, **{**SMALL, **options}).tables
+    campaign = campaign_from_tables(tables)
+    traffic = fit_traffic(campaign, tables.exposure, served(tables, campaign))
+    return campaign, traffic, draw_day(traffic.forecast(campaign).expected, traffic.accounts, seed=0)
+
+
+@pytest.mark.parametrize("trials", [8, 32])
+def test_the_replayed_day_has_the_requests_that_its_budget_is_for(trials: int) -> None:
+    campaign, _, day = replayed(trials=trials, day_requests=5000, budget_per_request=20.0)
+    # a Poisson count of mean 5,000 leaves 5 standard deviations once in two million days
+    assert abs(len(day) - 5000) < 5 * np.sqrt(5000)
+    assert campaign.budget.limit == 20 * 5000
+
+
+def test_a_stated_number_of_requests_leaves_the_shares_of_sides_hours_and_accounts() -> None:
+    tables = load("world", seed=0, **SMALL).tables
+    campaign = campaign_from_tables(tables)
+    past = Campaign.from_dict({**campaign.to_dict(), "expected_requests": None})
+    stated, plain = (fit_traffic(each, tables.exposure, served(tables, each)) for each in (campaign, past))
+    assert sum(map(np.sum, plain.forecast(past).expected.values())) == pytest.approx(750 * 8 / 2)
+    for side in campaign.sides:
+        np.testing.assert_array_equal(stated.profiles[side].shares, plain.profiles[side].shares)
+        np.testing.assert_array_equal(stated.accounts[side].activity, plain.accounts[side].activity)
+        assert stated.profiles[side].level == pytest.approx(plain.profiles[side].level * 30_000 / 3000)
+
+
+def test_the_stated_number_is_that_of_the_window_however_long_it_is() -> None:
+    tables = load("world", seed=0, **SMALL).tables
+    day = campaign_from_tables(tables)
+    for hours in (5, 60):
+        campaign = Campaign.from_dict({**day.to_dict(), "hours": hours, "expected_requests": 900})
+        expected = fit_traffic(campaign, tables.exposure, served(tables, campaign)).forecast(campaign).expected
+        assert sum(map(np.sum, expected.values())) == pytest.approx(900)
+
+
+def test_the_day_of_the_default_world_is_that_of_its_trial() -> None:
+    """The default states as many requests as a day of its trial has, so nothing changes."""
+    tables = load("world", seed=0).tables
+    campaign = campaign_from_tables(tables)
+    past = Campaign.from_dict({**campaign.to_dict(), "expected_requests": None})
+    stated, plain = (
+        draw_day(traffic.forecast(each).expected, traffic.accounts, seed=0)
+        for each in (campaign, past)
+        for traffic in [fit_traffic(each, tables.exposure, served(tables, each))]
+    )
+    np.testing.assert_array_equal(stated.request_id, plain.request_id)
+    np.testing.assert_array_equal(stated.account_id, plain.account_id)
+    np.testing.assert_array_equal(stated.at, plain.at)

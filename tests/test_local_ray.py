@@ -1,0 +1,46 @@
+"""Starting Ray where its processes are slow: a stand-in for Ray fails as Ray does, so that no minute is spent on it."""
+
+import pytest
+
+from shadowprice.errors import Unavailable
+from shadowprice.local_ray import ATTEMPTS, start_ray
+
+SLOW = "The current node timed out during startup. This could happen because the GCS has become overloaded."
+
+
+class FailingRay:
+    def __init__(self, *errors: BaseException) -> None:
+        self.errors, self.calls, self.running = list(errors), [], False
+
+    def init(self, **options: object) -> None:
+        assert not self.running, "a failed start must be ended before the next"
+        self.calls.append(options)
+        self.running = True
+        if self.errors:
+            raise self.errors.pop(0)
+
+    def shutdown(self) -> None:
+        self.running = False
+
+
+def test_a_start_that_timed_out_is_tried_again() -> None:
+    ray = FailingRay(Exception(SLOW), Exception(SLOW))
+    start_ray(ray, num_cpus=2)
+    assert ray.running
+    assert [call["num_cpus"] for call in ray.calls] == [2, 2, 2]
+
+
+def test_other_failures_and_interrupts_are_raised_at_once_and_leave_nothing_running() -> None:
+    for error in (ValueError("no such option"), KeyboardInterrupt()):
+        ray = FailingRay(error)
+        with pytest.raises(type(error)):
+            start_ray(ray)
+        assert not ray.running
+        assert len(ray.calls) == 1
+
+
+def test_a_machine_on_which_ray_never_starts_is_reported() -> None:
+    ray = FailingRay(*[Exception(SLOW)] * ATTEMPTS)
+    with pytest.raises(Unavailable, match="4 attempts; is the machine overloaded"):
+        start_ray(ray)
+    assert not ray.running
