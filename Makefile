@@ -11,8 +11,9 @@ DATASET ?= world
 DATA ?=
 OPTIONS ?= {}
 SEED ?= 0
-RECIPE ?= joint_gnn
-CURVE_REPAIR ?= none
+RECIPE ?=
+CURVE_REPAIR ?=
+CALIBRATION ?=
 WEIGHTING ?= none
 PORT ?= 8080
 RUN ?= runs/latest
@@ -42,9 +43,9 @@ $(STAMP): pyproject.toml constraints.txt $(wildcard shadowprice/*/kernel/*.[ch])
 install: $(STAMP) ## One .venv with everything that tests and benchmarks need
 
 .PHONY: quickstart
-quickstart: install ## The whole main job on one machine [DATASET=world|tables|o2o|thornton|promotion] [DATA=path] [OPTIONS=json] [RECIPE=name] [CURVE_REPAIR=effect+monotone] [WEIGHTING=none|known|fitted]
+quickstart: install ## The whole main job on one machine [DATASET=world|tables|o2o|thornton|promotion] [DATA=path] [OPTIONS=json] [RECIPE=name] [CURVE_REPAIR=effect+monotone] [CALIBRATION=validation|rolling] [WEIGHTING=none|known|fitted]
 	$(BIN)/python -W ignore -m pipelines.quickstart --dataset $(DATASET) --data '$(DATA)' --options '$(OPTIONS)' --seed $(SEED) \
-		--recipe $(RECIPE) --curve-repair $(CURVE_REPAIR) --weighting $(WEIGHTING)
+		--recipe '$(RECIPE)' --curve-repair '$(CURVE_REPAIR)' --calibration '$(CALIBRATION)' --weighting $(WEIGHTING)
 
 .PHONY: serve
 serve: install ## The services of the last run (predictor on PORT=8080, ledger on the next port) [RUN=runs/latest]

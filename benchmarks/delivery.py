@@ -59,6 +59,7 @@ def fitted() -> FundModel:
         levels=range(FUNDS),
         graph=[drawn.graph()],
         behaviours=drawn.behaviours(),
+        offers=drawn.offers,
         training=TrainingConfig(learning_rate=5e-3, epochs=3, batch_rows=1024),
     )
     assert isinstance(model, FundModel)
@@ -108,7 +109,8 @@ def measured(users: int) -> dict[str, Any]:
             tolerance = account.set_index("account_id")["risk_tolerance"].astype(float)
             served = DeliveryModel(model, campaign.terms(SIDE).segments, tolerance)
             served.model.graph = [snapshot]
-            stored = served.embed([snapshot], {SIDE: account[["account_id"]]})
+            asked = account[["account_id"]].assign(snapshot_at=snapshot.at.timestamp())
+            stored = served.embed([snapshot], {SIDE: asked})
             value = served.heads(stored)[SIDE].response(stored[SIDE])
         with clock.part("plan"):
             ids = account["account_id"].to_numpy(dtype=str)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import shutil
@@ -36,6 +37,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.parent.name != "pipelines")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def leaks_show_where_they_arise() -> Iterator[None]:
+    """Collect garbage after each file, so that an open file or socket fails the tests that left it."""
+    yield
+    gc.collect()
+
+
 @pytest.fixture(scope="session")
 def missing() -> Callable[[str], NoReturn]:
     """What to call when something a test needs is not here: the test is skipped, and fails in CI, which installs it."""
@@ -46,6 +54,20 @@ def missing() -> Callable[[str], NoReturn]:
         pytest.skip(reason)
 
     return stop
+
+
+PACKAGES = {"promtool": "prometheus", "redis-server": "redis-server", "prometheus": "prometheus", "ip": "iproute2"}
+"""Debian package of each command whose name differs or that tests ask for most."""
+
+
+@pytest.fixture(scope="session")
+def tool(missing: Callable[[str], NoReturn]) -> Callable[[str], str]:
+    """Return a function that finds a command of the system, or skips the test and names the package to install."""
+
+    def find(name: str) -> str:
+        return shutil.which(name) or missing(f"{name} is missing; apt-get install {PACKAGES.get(name, name)}")
+
+    return find
 
 
 @pytest.fixture
@@ -95,15 +117,13 @@ def eventually() -> Callable[..., None]:
 
 @pytest.fixture(scope="session")
 def run_prometheus(
-    missing: Callable[[str], NoReturn], free_port: Callable[[], int], eventually: Callable[..., None]
+    tool: Callable[[str], str], free_port: Callable[[], int], eventually: Callable[..., None]
 ) -> Callable[..., AbstractContextManager[Prometheus]]:
     """A context with a Prometheus in a folder that scrapes its ``target`` four times a second.
 
     Takes rules, and other ports to scrape, where given.
     """
-    binary = shutil.which("prometheus")
-    if binary is None:
-        missing("no prometheus binary (Debian: apt-get install prometheus)")
+    binary = tool("prometheus")
 
     @contextmanager
     def run(folder: Path, rules: Path | None = None, others: Sequence[int] = ()) -> Iterator[Prometheus]:

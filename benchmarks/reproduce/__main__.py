@@ -19,14 +19,12 @@ from pathlib import Path
 from benchmarks.reproduce.cache import Cache
 from benchmarks.reproduce.index import write_index
 from benchmarks.reproduce.registry import TABLES
-from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import ROOT, Table
+from benchmarks.reproduce.table import QUICK_SEEDS, ROOT, Table
 from benchmarks.reproduce.took import Took
-from benchmarks.reproduce.write import write
+from benchmarks.reproduce.write import rewrite, write
 
 CACHE = ROOT / "benchmarks" / "results" / "reproduce"
 RESULTS = ROOT / "docs" / "results"
-QUICK_SEEDS = 2
 
 
 def main() -> int:
@@ -36,12 +34,20 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help=f"small sizes and {QUICK_SEEDS} seeds, minutes in all")
     parser.add_argument("--seeds", type=int, help="instead of each table's own number")
     parser.add_argument("--keep", action="store_true", help="take finished results even where their code has changed")
+    parser.add_argument(
+        "--rewrite", action="store_true", help="write the pages again from their figures; measure nothing"
+    )
     given = parser.parse_args()
     unknown = [name for name in given.names if name not in TABLES]
     if unknown:
         parser.error(f"no table is named {', '.join(unknown)}; there are {', '.join(TABLES)}")
     chosen = {name: TABLES[name] for name in given.names or TABLES}
     results = CACHE / "quick" if given.quick else RESULTS
+    if given.rewrite:
+        for name in chosen:
+            rewrite(results, name)
+        write_index(results, TABLES)
+        return 0
     failed = reproduce(chosen, Cache(CACHE), results, quick=given.quick, seeds=given.seeds, stale=given.keep)
     if results.is_dir():
         write_index(results, TABLES)
@@ -76,14 +82,14 @@ def reproduce(
         if reason := table.missing():
             print(f"  skipped: {reason}\n", flush=True)
             continue
-        wanted = range(seeds or (min(QUICK_SEEDS, table.seeds) if quick else table.seeds))
+        wanted = table.seed_numbers(quick, seeds)
         missing = [seed for seed in wanted if cache.read(name, seed, quick, stale) is None]
         if missing and not _measure(name, module, missing, cache, quick):
             failed.append(name)
             continue
         # Code that was edited while it was measured counts as changed next time, not now.
         found = [result for seed in wanted if (result := cache.read(name, seed, quick, stale=True))]
-        summary = Summary([each["rows"] for each in found], table.fewer_is_better)
+        summary = table.summary([each["rows"] for each in found])
         figures = {key: svg for each in found for key, svg in each.get("figures", {}).items()}
         print(write(results, name, table, summary, Took.together(found), quick, figures))
         wall, processor = (now - then for now, then in zip(_spent(), before, strict=True))

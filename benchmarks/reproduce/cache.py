@@ -18,7 +18,19 @@ from benchmarks.reproduce.took import Took
 PROJECT = ("shadowprice", "benchmarks", "feature_repo")
 FRAMEWORK = {
     f"benchmarks.reproduce.{part}"
-    for part in ("cache", "index", "registry", "steps", "summary", "table", "took", "worker", "write")
+    for part in (
+        "cache",
+        "index",
+        "papers",
+        "primary",
+        "registry",
+        "steps",
+        "summary",
+        "table",
+        "took",
+        "worker",
+        "write",
+    )
 }
 """Modules that change no figure."""
 

@@ -1,48 +1,62 @@
-"""The front page of the results: what was measured, when, and how long it took."""
+"""Write the front page of the results: each page's primary verdict, and the status of each paper's tables."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.reproduce.papers import by_paper
+from benchmarks.reproduce.summary import show
+from shadowprice.evaluation.intervals import Estimate
 from shadowprice.files import write_whole
 
 INDEX = "README.md"
 
 
 def write_index(folder: Path, names: Iterable[str]) -> None:
-    """Write ``README.md`` from the pages' JSON, those of ``names`` that are there, in that order."""
+    """Write ``README.md`` from the JSON of those pages of ``names`` that are there, in that order."""
+    names = list(names)
     pages = {name: json.loads(path.read_text()) for name in names if (path := folder / f"{name}.json").is_file()}
     quick = any(page["quick"] for page in pages.values())
     lines = [
         "# Results" + (" of quick mode: not to be quoted" if quick else ""),
         "",
-        "What `make reproduce` measured. Each page says on what data, and what is simulated. Seconds are "
-        "those of all its seeds, one after the other: on the wall of a machine that did other things too, and of the "
-        "processor where they were taken.",
+        "`make reproduce` measures these pages. Each page names its data and says what is simulated. The verdict is "
+        "that of the page's primary comparison, which was named before it was measured.",
         "",
-        "| page | measures | answers | seeds | seconds | of processor | measured on |",
-        "|---|---|---|---|---|---|---|",
+        "| page | primary comparison | verdict | difference [95 %] | seeds | measured on |",
+        "|---|---|---|---|---|---|",
         *(_row(name, page) for name, page in pages.items()),
         "",
-        f"{len(pages)} pages, {sum(page['seconds'] for page in pages.values()) / 60:.0f} minutes in all. "
-        "`make reproduce QUICK=1` measures every table at small sizes, not to be quoted, and prints its seconds.",
+        *_missing([name for name in names if name not in pages]),
+        "## By paper",
+        "",
+        "A table or figure counts as reproduced when the primary comparison of its page is significant in the paper's "
+        "favour, and the page uses the paper's own data or generator; on other data it is reproduced in kind.",
+        "",
+        *by_paper(pages),
+        "",
+        f"{len(pages)} pages, {sum(page['seconds'] for page in pages.values()) / 60:.0f} minutes in all, on machines "
+        "that also did other work. `make reproduce QUICK=1` measures every table at small sizes, not to be quoted.",
         "",
     ]
     write_whole(folder / INDEX, "\n".join(lines))
 
 
+def _missing(names: list[str]) -> list[str]:
+    """Return a paragraph that lists the tables whose code has changed since they were measured, or were never."""
+    return [f"Not measured on today's code: {', '.join(names)}.", ""] if names else []
+
+
 def _row(name: str, page: dict[str, Any]) -> str:
-    processor = page.get("processor")
-    cells = [
-        f"[{name}]({name}.md)",
-        page["title"],
-        page["source"],
-        str(page["seeds"]),
-        f"{page['seconds']:.0f}",
-        "" if processor is None else f"{processor:.0f}",
-        page.get("measured", ""),
-    ]
+    compared, verdict, difference = "", "", ""
+    if primary := page.get("primary"):
+        compared = f"{primary['row']} against {primary['other']} on {primary['column']}"
+        verdict = primary["verdict"]
+        bounds = [math.nan if primary[key] is None else primary[key] for key in ("mean", "low", "high")]
+        difference = show(Estimate(*bounds), sign=True)
+    cells = [f"[{name}]({name}.md)", compared, verdict, difference, str(page["seeds"]), page.get("measured", "")]
     return "| " + " | ".join(cells) + " |"

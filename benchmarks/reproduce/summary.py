@@ -1,16 +1,25 @@
-"""A table over its seeds: means with intervals, differences paired by seed."""
+"""A table over its seeds: means with intervals, differences paired by seed, verdicts adjusted by Holm's method."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
+from benchmarks.reproduce.primary import LEVEL
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.intervals import Estimate
 from shadowprice.evaluation.pairs import paired_over_seeds
+
+Comparison = tuple[str, str, str]
+"""Column, row, other row."""
+
+NOT_DIFFERENT, NOT_TESTED = "not significantly different", "not tested"
 
 
 @dataclass(frozen=True)
@@ -19,10 +28,14 @@ class Summary:
 
     values           one :data:`~benchmarks.reproduce.table.Rows` per seed
     fewer_is_better  columns in which less is better
+    primary          the comparison that was named before it was measured; its p-value stands as it is
+    compare          all others; their p-values are adjusted together by Holm's method
     """
 
     values: Sequence[Mapping[str, Mapping[str, float]]]
     fewer_is_better: Sequence[str] = ()
+    primary: Comparison | None = None
+    compare: tuple[Comparison, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -70,29 +83,67 @@ class Summary:
             return Estimate(float(np.mean(np.subtract(a, b))), math.nan, math.nan)
         return paired_over_seeds(a, b)
 
+    def p_value(self, column: str, row: str, other: str) -> float:
+        """P-value of a difference: two-sided paired t-test, adjusted by Holm's method unless it is the primary one.
+
+        NaN at one seed.
+
+        Raises:
+            InvalidInput: the table does not name this comparison.
+        """
+        pair = (column, row, other)
+        if pair == self.primary or (self.primary is None and pair not in self.compare):
+            return self._alone(pair)
+        if pair not in self._adjusted:
+            raise InvalidInput(f"{row} against {other} on {column} is not named; add it", field="compare")
+        return self._adjusted[pair]
+
     def verdict(self, column: str, row: str, other: str) -> str:
-        """``better``, ``worse``, or ``not told apart`` when the interval of the difference holds 0."""
+        """Return ``better``, ``worse``, ``equal``, ``not significantly different``, or ``not tested`` at one seed."""
+        p = self.p_value(column, row, other)
+        if math.isnan(p):
+            return NOT_TESTED
         found = self.difference(column, row, other)
         if found.low == found.high == 0:
             return "equal"
-        if not (found.low > 0 or found.high < 0):
-            return "not told apart"
-        return "worse" if (found.low > 0) == (column in self.fewer_is_better) else "better"
+        if p >= LEVEL:
+            return NOT_DIFFERENT
+        return "worse" if (found.value > 0) == (column in self.fewer_is_better) else "better"
 
     def sentence(self, column: str, row: str, other: str) -> str:
-        """One comparison in words, for readings."""
-        found = self.difference(column, row, other)
-        verdict = {
+        """Return one comparison in words, for readings."""
+        verdict = self.verdict(column, row, other)
+        words = {
             "better": f"{row} is better than {other}",
             "worse": f"{row} is worse than {other}",
             "equal": f"{row} equals {other}",
-            "not told apart": f"{row} and {other} are not told apart",
-        }[self.verdict(column, row, other)]
-        return f"{verdict} on {column} ({show(found, sign=True)})"
+            NOT_DIFFERENT: f"{row} and {other} are {NOT_DIFFERENT}",
+            NOT_TESTED: f"{row} and {other} were measured at one seed",
+        }[verdict]
+        return f"{words} on {column} ({show(self.difference(column, row, other), sign=True)})"
+
+    @cached_property
+    def _adjusted(self) -> dict[Comparison, float]:
+        """P-values of the other comparisons, adjusted together; those that cannot be tested stay NaN."""
+        alone = {pair: self._alone(pair) for pair in self.compare}
+        tested = [pair for pair, p in alone.items() if not math.isnan(p)]
+        if tested:
+            adjusted = multipletests([alone[pair] for pair in tested], method="holm")[1]
+            alone.update(zip(tested, map(float, adjusted), strict=True))
+        return alone
+
+    def _alone(self, pair: Comparison) -> float:
+        column, row, other = pair
+        difference = np.subtract(self.at_seeds(row, column), self.at_seeds(other, column))
+        if difference.size < 2 or not np.isfinite(difference).all():
+            return math.nan
+        if np.ptp(difference) == 0:
+            return 1.0 if difference[0] == 0 else 0.0
+        return float(stats.ttest_1samp(difference, 0.0).pvalue)
 
 
 def show(found: Estimate, sign: bool = False) -> str:
-    """Four significant digits with the interval, which is left out where it is not known or of no width."""
+    """Return four significant digits and the interval, left out where it is not known or of no width."""
     plus = "+" if sign else ""
     # What rounding leaves of a zero.
     found = Estimate(*(0.0 if abs(each) < 1e-12 else each for each in (found.value, found.low, found.high)))

@@ -1,4 +1,4 @@
-"""What a table is: an experiment at a seed, what the paper printed, and how the outcome reads."""
+"""A table of results: an experiment at a seed, the paper's figures, and a sentence about the outcome."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.reproduce.primary import Primary
 from benchmarks.reproduce.summary import Summary
+from shadowprice.errors import InvalidInput
+
+__all__ = ["Primary", "Rows", "Table", "data_folder", "needs_file"]
 
 Rows = Mapping[str, Mapping[str, float]]
 """Row (a method, a level, …) → column (a metric) → value at one seed."""
 
+QUICK_SEEDS = 2
+LEGACY_SEEDS = 5
 ROOT = Path(__file__).resolve().parents[2]
 DATA_VARIABLE = "SHADOWPRICE_DATA"
 
@@ -27,9 +33,11 @@ class Table:
                asks for a size that takes seconds. It must show no progress bar of its own.
     reading    the outcome in a sentence or two: computed from the summary, so that it cannot outlive the figures
     published  the paper's figures in the same rows and columns, those that it prints
-    compare    (column, row, other row): differences to show, paired by seed
+    primary    the one comparison that the page is about, named before it is measured; it sets the number of seeds
+    compare    all other comparisons to show, paired by seed; their p-values are adjusted together by Holm's method
     fewer_is_better  columns in which less is better; the comparisons read by it
-    seeds      how many in full mode
+    seeds      number of seeds where the primary comparison does not set it: on fixed data, seeds are no replications
+    first_seed first seed of full mode; settings are chosen on the seeds below it
     figures    drawings of the first seed, made after ``run`` in the same process: (seed, quick) → name → SVG; they are
                kept with the seed's figures, written beside the page and shown on it
     missing    why it cannot be measured here (data that a user must supply), or None
@@ -41,20 +49,43 @@ class Table:
     run: Callable[[int, bool], Rows]
     reading: Callable[[Summary], str]
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    primary: Primary | None = None
     compare: Sequence[tuple[str, str, str]] = ()
     fewer_is_better: Sequence[str] = ()
-    seeds: int = 5
+    seeds: int | None = None
+    first_seed: int = 100
     figures: Callable[[int, bool], Mapping[str, str]] | None = None
     missing: Callable[[], str | None] = lambda: None
 
+    def __post_init__(self) -> None:
+        if self.primary is not None and self.primary.comparison in self.compare:
+            raise InvalidInput("the primary comparison is not one of the others; leave it out", field="compare")
+
+    def seed_numbers(self, quick: bool = False, seeds: int | None = None) -> range:
+        """Return the seeds to measure: two from 0 in quick mode, else as many as are needed from ``first_seed``.
+
+        Args:
+            quick: small sizes, on the seeds that settings may be chosen on.
+            seeds: a number of seeds instead of the table's own.
+        """
+        own = self.seeds or (self.primary.seeds if self.primary else LEGACY_SEEDS)
+        if quick:
+            return range(seeds or min(QUICK_SEEDS, own))
+        return range(self.first_seed, self.first_seed + (seeds or own))
+
+    def summary(self, by_seed: Sequence[Rows]) -> Summary:
+        """Sum up one :data:`Rows` per seed, with this table's comparisons."""
+        primary = None if self.primary is None else self.primary.comparison
+        return Summary(by_seed, self.fewer_is_better, primary, tuple(self.compare))
+
 
 def data_folder() -> Path:
-    """Where data that do not come with the project lie: ``SHADOWPRICE_DATA``, or ``shared/data`` beside it."""
+    """Return the folder of data kept outside the project: ``SHADOWPRICE_DATA``, or ``shared/data`` beside it."""
     return Path(os.environ.get(DATA_VARIABLE, ROOT.parent / "shared" / "data"))
 
 
 def needs_file(*parts: str) -> Callable[[], str | None]:
-    """A ``missing`` that asks for one file in the data folder."""
+    """Return a ``missing`` that asks for one file in the data folder."""
 
     def missing() -> str | None:
         path = data_folder().joinpath(*parts)

@@ -25,10 +25,11 @@ def main() -> None:
     given = parser.parse_args()
     table: Table = import_module(given.module).TABLE
     cache = Cache(given.cache, digests())
+    first = table.seed_numbers(given.quick)[0]
     for seed in tqdm(given.seeds, desc=f"  {given.name}", unit="seed"):
         watch = Stopwatch()
         rows = table.run(seed, given.quick)
-        figures = table.figures(seed, given.quick) if table.figures and seed == 0 else {}
+        figures = table.figures(seed, given.quick) if table.figures and seed == first else {}
         cache.write(given.name, seed, given.quick, rows, watch.took(), given.module, figures)
 
 

@@ -1,25 +1,30 @@
-"""A measured table as a page of Markdown and as JSON."""
+"""Write a measured table as a page of Markdown and as JSON."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from benchmarks.reproduce.registry import TABLES
 from benchmarks.reproduce.summary import Summary, show
 from benchmarks.reproduce.table import Table
 from benchmarks.reproduce.took import Took
+from shadowprice.evaluation.intervals import Estimate
 from shadowprice.files import write_whole
 
 
 def markdown(table: Table, summary: Summary, took: Took, quick: bool, figures: Sequence[str] = ()) -> str:
-    """The page: ours beside the published figures, the paired differences, how it reads, and files of figures."""
+    """Return the page: verdict, our figures beside the published ones, paired differences, reading, and drawings."""
     on = f", on {took.measured}" if took.measured else ""
     size = "**Quick mode: small sizes, few seeds; not to be quoted.** " if quick else ""
     lines = [
         f"# {table.title}",
         "",
+        *_verdict(table, summary),
         f"Answers: {table.source}.",
         f"Measured on: {table.data}.",
         f"{size}{summary.seeds} seed{'s' * (summary.seeds != 1)}, {took} in all{on}; "
@@ -28,14 +33,37 @@ def markdown(table: Table, summary: Summary, took: Took, quick: bool, figures: S
         *_grid(table, summary),
     ]
     if table.compare:
-        lines += ["", "| difference, paired by seed | on | mean [95 %] | |", "|---|---|---|---|"]
-        for column, row, other in table.compare:
-            found = show(summary.difference(column, row, other), sign=True)
-            lines.append(f"| {row} − {other} | {column} | {found} | {summary.verdict(column, row, other)} |")
+        lines += [
+            "",
+            "| difference, paired by seed | on | mean [95 %] | p, by Holm | |",
+            "|---|---|---|---|---|",
+            *(_row(summary, pair) for pair in table.compare),
+        ]
     lines += ["", f"**Reading.** {table.reading(summary)}", ""]
     for file in figures:
         lines += [f"![{Path(file).stem.replace('_', ' ')}]({file})", ""]
     return "\n".join(lines)
+
+
+def _verdict(table: Table, summary: Summary) -> list[str]:
+    """Return the paragraph that opens the page: the primary comparison, and how many seeds it was given."""
+    if (primary := table.primary) is None:
+        return []
+    return [
+        f"**Verdict.** {summary.sentence(*primary.comparison)}. This comparison was named before it was measured: "
+        f"{primary.seeds} seeds find a difference of {primary.effect:g} with a probability of {primary.power:.0%} or "
+        f"more, at a standard deviation over seeds of {primary.spread:g}. Other comparisons are adjusted by Holm's "
+        "method.",
+        "",
+    ]
+
+
+def _row(summary: Summary, pair: tuple[str, str, str]) -> str:
+    column, row, other = pair
+    p = summary.p_value(*pair)
+    shown = "" if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
+    found = show(summary.difference(*pair), sign=True)
+    return f"| {row} − {other} | {column} | {found} | {shown} | {summary.verdict(*pair)} |"
 
 
 def _grid(table: Table, summary: Summary) -> list[str]:
@@ -84,8 +112,16 @@ def write(
         "by_seed": list(summary.values),
         "published": table.published,
         "differences": [
-            {"column": c, "row": a, "other": b, **_plain(summary.difference(c, a, b))} for c, a, b in table.compare
+            {
+                "column": c,
+                "row": a,
+                "other": b,
+                **_plain(summary.difference(c, a, b)),
+                "p": _number(summary.p_value(c, a, b)),
+            }
+            for c, a, b in table.compare
         ],
+        **({} if table.primary is None else {"primary": _primary(table.primary.comparison, summary)}),
         "reading": table.reading(summary),
         **({"figures": list(drawn)} if drawn else {}),
     }
@@ -97,8 +133,40 @@ def write(
     return text
 
 
-def _plain(found: Any) -> dict[str, float | None]:
-    def number(value: float) -> float | None:
-        return value if value == value else None
+def rewrite(folder: Path, name: str) -> bool:
+    """Write a page again from the figures beside it, with today's words; return whether there were any.
 
-    return {"mean": number(found.value), "low": number(found.low), "high": number(found.high)}
+    Raises:
+        InvalidInput: the table now names rows or columns that were not measured; measure it again.
+    """
+    path = folder / f"{name}.json"
+    if not path.is_file():
+        return False
+    record: dict[str, Any] = json.loads(path.read_text())
+    table: Table = import_module(TABLES[name]).TABLE
+    took = Took(record["seconds"], record.get("processor"), record.get("measured", ""))
+    prefix = f"{name}_"
+    drawn = {Path(file).stem.removeprefix(prefix): (folder / file).read_text() for file in record.get("figures", [])}
+    write(folder, name, table, table.summary(record["by_seed"]), took, record["quick"], drawn)
+    return True
+
+
+def _primary(pair: tuple[str, str, str], summary: Summary) -> dict[str, Any]:
+    column, row, other = pair
+    return {
+        "column": column,
+        "row": row,
+        "other": other,
+        **_plain(summary.difference(*pair)),
+        "p": _number(summary.p_value(*pair)),
+        "verdict": summary.verdict(*pair),
+        "sentence": summary.sentence(*pair),
+    }
+
+
+def _plain(found: Estimate) -> dict[str, float | None]:
+    return {"mean": _number(found.value), "low": _number(found.low), "high": _number(found.high)}
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value

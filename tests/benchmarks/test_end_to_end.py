@@ -15,7 +15,7 @@ def shares(nuisance: float, seeds: int, rows: int) -> dict[str, np.ndarray]:
     found: dict[str, list[float]] = {TWO_STAGE: [], END_TO_END: []}
     for seed in range(seeds):
         world = World(seed, nuisance=nuisance)
-        learnt, judged = world.trial(rows, 1), world.trial(5000, 2)
+        learnt, judged = world.trial(rows, 1), world.trial(4000, 2)
         low, high = uniform_value(judged), value_at_spend(judged.value, judged.cost, judged)
         for name, values in found.items():
             values.append((fitted_value(name, seed, learnt, judged) - low) / (high - low))
@@ -24,7 +24,7 @@ def shares(nuisance: float, seeds: int, rows: int) -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def misspecified() -> dict[str, np.ndarray]:
-    return shares(20.0, seeds=6, rows=6000)
+    return shares(20.0, seeds=6, rows=3000)
 
 
 def test_end_to_end_beats_two_stages_where_the_network_spends_itself_on_a_nuisance(misspecified) -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from benchmarks.reproduce import steps
 from benchmarks.reproduce.__main__ import RESULTS, reproduce
 from benchmarks.reproduce.cache import Cache, digest
 from benchmarks.reproduce.index import INDEX, write_index
+from benchmarks.reproduce.papers import EXHIBITS, Exhibit
+from benchmarks.reproduce.primary import Primary
 from benchmarks.reproduce.registry import TABLES
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import DATA_VARIABLE
@@ -45,6 +48,9 @@ TABLE = Table(
 """
 
 
+SEEDS = range(100, 103)
+
+
 @pytest.fixture
 def module(tmp_path, monkeypatch, request) -> Path:
     path = tmp_path / f"efficiency_{request.node.name.replace('[', '_').rstrip(']')}.py"
@@ -70,29 +76,28 @@ def test_a_table_is_measured_written_kept_and_measured_again_when_its_code_chang
     assert "| trimmed |  | 1.06 |" in page
     assert "median is worse than mean on variance" in page
 
-    parts = [json.loads(cache.path("efficiency", seed, False).read_text()) for seed in range(3)]
+    parts = [json.loads(cache.path("efficiency", seed, False).read_text()) for seed in SEEDS]
     for key in ("seconds", "processor"):
         assert record[key] == pytest.approx(sum(part[key] for part in parts), abs=0.06)
     assert record["measured"] == max(part["measured"] for part in parts)
     assert record["measured"] in page
     write_index(out, ["absent", "efficiency"])
-    row = (out / "README.md").read_text().split("|---|---|---|---|---|---|---|")[1].strip().splitlines()
-    assert row[0].startswith("| [efficiency](efficiency.md) | Efficiency | theory | 3 |")
-    assert len([line for line in row if line.startswith("|")]) == 1
+    row = (out / "README.md").read_text().split("|---|---|---|---|---|---|")[1].strip().splitlines()
+    assert row[0].startswith("| [efficiency](efficiency.md) |  |  |  | 3 |")
 
-    written = cache.path("efficiency", 1, False)
+    written = cache.path("efficiency", 101, False)
     code = json.loads(written.read_text())["code"]
     assert {"shadowprice/curves.py", "shadowprice/errors.py"} <= set(code)
     assert not any("responses" in file for file in code), "only what was loaded counts"
-    times = {seed: cache.path("efficiency", seed, False).stat().st_mtime_ns for seed in range(3)}
-    cache.path("efficiency", 0, False).unlink()
+    times = {seed: cache.path("efficiency", seed, False).stat().st_mtime_ns for seed in SEEDS}
+    cache.path("efficiency", 100, False).unlink()
     assert reproduce(tables, cache, out) == []
-    again = {seed: cache.path("efficiency", seed, False).stat().st_mtime_ns for seed in range(3)}
-    assert [seed for seed in range(3) if again[seed] != times[seed]] == [0], "only the missing seed is measured"
+    again = {seed: cache.path("efficiency", seed, False).stat().st_mtime_ns for seed in SEEDS}
+    assert [seed for seed in SEEDS if again[seed] != times[seed]] == [100], "only the missing seed is measured"
 
     module.write_text(MODULE.replace("SAMPLES = 2000", "SAMPLES = 2001"))
-    assert cache.read("efficiency", 2, False) is None
-    assert cache.read("efficiency", 2, False, stale=True) is not None
+    assert cache.read("efficiency", 102, False) is None
+    assert cache.read("efficiency", 102, False, stale=True) is not None
 
 
 def test_figures_of_the_first_seed_are_kept_with_it_and_shown_on_the_page(module, tmp_path) -> None:
@@ -101,11 +106,11 @@ def test_figures_of_the_first_seed_are_kept_with_it_and_shown_on_the_page(module
     cache, out = Cache(tmp_path / "cache"), tmp_path / "results"
     for again in range(2):
         assert reproduce({"efficiency": module.stem}, cache, out) == []
-        assert (out / "efficiency_spread.svg").read_text() == "<svg>0 False</svg>", again
+        assert (out / "efficiency_spread.svg").read_text() == "<svg>100 False</svg>", again
         assert "![efficiency spread](efficiency_spread.svg)" in (out / "efficiency.md").read_text()
         assert json.loads((out / "efficiency.json").read_text())["figures"] == ["efficiency_spread.svg"]
         (out / "efficiency_spread.svg").unlink()
-    assert json.loads(cache.path("efficiency", 1, False).read_text())["figures"] == {}
+    assert json.loads(cache.path("efficiency", 101, False).read_text())["figures"] == {}
 
 
 def test_a_failing_table_is_named_and_leaves_the_last_page(module, tmp_path, capfd) -> None:
@@ -139,14 +144,105 @@ def test_comments_and_docstrings_are_not_code(tmp_path) -> None:
     ("values", "expected"),
     [
         ([(1.0, 2.0), (1.1, 2.0), (0.9, 2.1)], "better"),
-        ([(1.0, 1.1), (1.1, 1.0), (0.9, 0.9)], "not told apart"),
+        ([(1.0, 1.1), (1.1, 1.0), (0.9, 0.9)], "not significantly different"),
         ([(1.0, 1.0), (2.0, 2.0)], "equal"),
-        ([(2.0, 1.0)], "not told apart"),
+        ([(2.0, 1.0)], "not tested"),
+        ([(1.0, 2.0), (2.0, 3.0)], "better"),
     ],
 )
-def test_verdicts_follow_the_paired_interval(values, expected) -> None:
-    summary = Summary([{"a": {"loss": a}, "b": {"loss": b}} for a, b in values], ["loss"])
-    assert summary.verdict("loss", "a", "b") == expected
+def test_the_primary_verdict_follows_the_paired_interval(values, expected) -> None:
+    pair = ("loss", "a", "b")
+    summary = Summary([{"a": {"loss": a}, "b": {"loss": b}} for a, b in values], ["loss"], pair)
+    assert summary.verdict(*pair) == expected
+
+
+def noisy(columns: int, seeds: int = 12, effect: float = 0.0) -> list[dict[str, dict[str, float]]]:
+    random = np.random.default_rng(7)
+    return [
+        {"a": dict(enumerated(random.normal(effect, 1.0, columns))), "b": dict(enumerated(random.normal(size=columns)))}
+        for _ in range(seeds)
+    ]
+
+
+def enumerated(values: np.ndarray) -> list[tuple[str, float]]:
+    return [(str(k), float(value)) for k, value in enumerate(values)]
+
+
+def test_other_comparisons_are_adjusted_by_holm_and_the_primary_one_is_not() -> None:
+    values, others = noisy(8, effect=0.9), tuple((str(k), "a", "b") for k in range(1, 8))
+    summary = Summary(values, (), ("0", "a", "b"), others)
+    alone = [
+        stats.ttest_rel([rows["a"][str(k)] for rows in values], [rows["b"][str(k)] for rows in values]).pvalue
+        for k in range(8)
+    ]
+    assert summary.p_value("0", "a", "b") == pytest.approx(alone[0])
+    # Holm (1979) written out: the k-th smallest of m times (m - k), never below the one before.
+    order = np.argsort(alone[1:])
+    expected = np.minimum(np.maximum.accumulate(np.array(alone[1:])[order] * np.arange(7, 0, -1)), 1.0)
+    found = np.array([summary.p_value(*pair) for pair in others])
+    assert found[order] == pytest.approx(expected)
+    significant = [pair for pair in others if summary.verdict(*pair) == "better"]
+    assert 0 < len(significant) < sum(p < 0.05 for p in alone[1:]), "some stand alone and fall among the others"
+
+
+def test_a_comparison_that_the_table_does_not_name_has_no_verdict() -> None:
+    summary = Summary(noisy(2), (), ("0", "a", "b"))
+    with pytest.raises(InvalidInput, match="a against b on 1 is not named"):
+        summary.verdict("1", "a", "b")
+
+
+def test_the_primary_comparison_gets_the_seeds_that_its_power_needs() -> None:
+    primary = Primary("AUC", "a", "b", effect=0.5, spread=1.0)
+    random = np.random.default_rng(3)
+
+    def found(seeds: int) -> float:
+        return float(np.mean(stats.ttest_1samp(random.normal(0.5, 1.0, (20_000, seeds)), 0.0, axis=1).pvalue < 0.05))
+
+    assert found(primary.seeds) >= 0.9 - 0.01 > found(primary.seeds - 3)
+    assert Primary("AUC", "a", "b", effect=9.0, spread=1.0).seeds == 10
+    assert primary.seeds > 10
+    with pytest.raises(InvalidInput, match=r"primary\.effect"):
+        Primary("AUC", "a", "b", effect=0.0, spread=1.0)
+
+
+def test_a_table_is_measured_on_seeds_that_nothing_was_chosen_on(module) -> None:
+    table = import_module(module.stem).TABLE
+    assert min(table.seed_numbers()) == 100
+    assert list(table.seed_numbers(quick=True)) == [0, 1]
+    assert len(table.seed_numbers(seeds=4)) == 4
+
+
+def test_the_page_opens_with_the_primary_verdict_and_the_index_shows_no_other(module, tmp_path) -> None:
+    primary = 'primary=Primary("variance", "median", "mean", effect=0.5, spread=0.05)'
+    text = MODULE.replace("seeds=3", primary).replace("import Table", "import Primary, Table")
+    module.write_text(
+        text.replace('("variance", "median", "mean")], few', "], few").replace("compare=[]", "compare=[]")
+    )
+    cache, out = Cache(tmp_path / "cache"), tmp_path / "results"
+    assert reproduce({"efficiency": module.stem}, cache, out) == []
+    page = (out / "efficiency.md").read_text().splitlines()
+    assert page[2].startswith("**Verdict.** median is worse than mean on variance (+0.")
+    assert "10 seeds find a difference of 0.5" in page[2]
+    write_index(out, ["efficiency"])
+    assert "| [efficiency](efficiency.md) | median against mean on variance | worse | +0." in (out / INDEX).read_text()
+
+
+def test_an_exhibit_is_reproduced_only_when_its_primary_comparison_is_significant() -> None:
+    exhibit = Exhibit("S9", "table 1", "claim", "page", "simulated", own_data=True)
+
+    def page(verdict: str) -> dict[str, dict[str, dict[str, str]]]:
+        return {"page": {"primary": {"verdict": verdict, "sentence": "the sentence"}}}
+
+    assert exhibit.status(page("better"))[0] == "reproduced"
+    assert replace(exhibit, own_data=False).status(page("better"))[0] == "reproduced in kind"
+    assert exhibit.status(page("not significantly different")) == ("not reproduced", "the sentence")
+    assert exhibit.status({})[0] == "not reproduced"
+
+
+def test_every_exhibit_of_the_index_names_a_registered_page() -> None:
+    pages = [each.page for each in EXHIBITS if each.page]
+    assert set(pages) <= set(TABLES)
+    assert all(each.reason or each.own_data for each in EXHIBITS)
 
 
 def test_seeds_with_other_rows_are_refused() -> None:
@@ -162,7 +258,7 @@ def test_every_registered_table_says_what_it_answers_and_on_which_data(name) -> 
     assert table.data
     assert callable(table.run)
     assert callable(table.reading)
-    assert table.seeds >= 1
+    assert len(table.seed_numbers()) >= 1
 
 
 def test_every_written_page_is_of_a_registered_table_in_full_mode() -> None:
@@ -178,7 +274,7 @@ def test_every_written_page_says_what_today_s_code_says_of_its_figures(name) -> 
     """A text that was edited without writing the page again would tell readers something else than the code."""
     path = RESULTS / f"{name}.json"
     record, table = json.loads(path.read_text()), import_module(TABLES[name]).TABLE
-    summary, figures = Summary(record["by_seed"], table.fewer_is_better), record.get("figures", [])
+    summary, figures = table.summary(record["by_seed"]), record.get("figures", [])
     again = markdown(table, summary, Took(record["seconds"]), False, figures)
     assert all((RESULTS / file).read_text().lstrip().startswith("<?xml") for file in figures)
 

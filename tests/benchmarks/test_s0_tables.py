@@ -4,12 +4,16 @@ import numpy as np
 import pytest
 
 from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.tables.s0_comparison import OURS, against, at_equal_cost
-from benchmarks.reproduce.tables.s0_trials import proportional_error
+from benchmarks.reproduce.tables.s0_change_points import proportional_error
+from benchmarks.reproduce.tables.s0_comparison import OURS, PAYMENTS, SHARE, against, decisions, relative
 from shadowprice.allocation import Problem, Resource, on_response, solve
 from shadowprice.datasets.world import CUSTOMER_LEVELS, customer_response, own_change_point_response
 
 LEVELS = np.array(CUSTOMER_LEVELS)
+
+
+def at_equal_cost(believed: np.ndarray, true: np.ndarray, levels: np.ndarray, budget: float) -> float:
+    return decisions(believed, true, levels, budget)[PAYMENTS]
 
 
 def truth(accounts: int, seed: int = 0) -> np.ndarray:
@@ -52,11 +56,26 @@ def test_methods_of_one_verdict_are_named_together() -> None:
         }
         for n, e in ((0.0, 0.1), (5.0, -0.1), (2.0, 0.05))
     ]
-    found = Summary(values, ["error"])
-    assert against(found, "error", ["a", "b", "c"]) == "on error better than a, b; not told apart from c"
+    found = Summary(values, ["error"], compare=tuple(("error", OURS, other) for other in "abc"))
+    assert against(found, "error", ["a", "b", "c"]) == "on error better than a, b; not significantly different from c"
 
 
 def test_proportional_curves_follow_customers_who_move_alike_and_not_those_who_do_not() -> None:
     strength = np.random.default_rng(0).normal(size=(400, 2))
     alike, apart = (proportional_error(truth(strength)) for truth in (customer_response, own_change_point_response))
     assert apart > 2 * alike
+
+
+def test_the_attainable_gain_is_all_with_the_truth_and_none_where_everybody_is_alike() -> None:
+    curves = truth(2000)
+    alike = np.repeat(curves.mean(axis=1, keepdims=True), 2000, axis=1)
+    assert decisions(curves, curves, LEVELS, 20.0)[SHARE] == pytest.approx(100.0)
+    assert decisions(alike, curves, LEVELS, 20.0)[SHARE] == pytest.approx(0.0, abs=2.0)
+
+
+def test_payments_are_shown_relative_to_one_row() -> None:
+    found = {"a": {PAYMENTS: 2.0}, "b": {PAYMENTS: 2.1}, "c": {"error": 1.0}}
+    assert relative(found, "a") == "payments at equal cost, % over a"
+    assert found["a"] == {"payments at equal cost, % over a": 0.0}
+    assert found["b"]["payments at equal cost, % over a"] == pytest.approx(5.0)
+    assert found["c"] == {"error": 1.0}

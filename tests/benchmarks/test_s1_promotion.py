@@ -1,15 +1,17 @@
-"""The measure of S1's tables: what the true curves bring bounds every model, at exactly the budget."""
+"""Measures of S1's tables: the response of the true curves bounds every model, at exactly the budget."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import linprog
 
-from benchmarks.reproduce.tables.s1_attainable import attainable
-from benchmarks.reproduce.tables.s1_promotion import BUDGET, judge, spend
+from benchmarks.reproduce.tables.s1_figure3 import DISTANCE, RISE
+from benchmarks.reproduce.tables.s1_figure3 import TABLE as FIGURE3
+from benchmarks.reproduce.tables.s1_posterior import posterior_mean
+from benchmarks.reproduce.tables.s1_promotion import BUDGET, FLAT, LEAST, flat_mixture, judge, spend
 from benchmarks.reproduce.tables.s1_table2 import TABLE as TABLE2
 from benchmarks.reproduce.tables.s1_table3 import TABLE as TABLE3
-from shadowprice.datasets.promotion import PromotionOptions, bump_curves, draw
+from shadowprice.datasets.promotion import PromotionOptions, draw, draw_curves
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +43,12 @@ def test_the_policy_of_the_true_curves_is_the_linear_programmes_optimum_and_boun
         assert judge(wrong, rows(drawn), truth, drawn.levels)["future response"] <= best["future response"] + 1e-9
 
 
+def test_the_flat_mixture_is_the_optimum_over_the_shares_of_the_levels(drawn) -> None:
+    mean, levels = drawn.response.mean(axis=1), np.asarray(drawn.levels, dtype=float)
+    optimum = linprog(-mean, A_ub=levels[None], b_ub=[BUDGET], A_eq=np.ones((1, mean.size)), b_eq=[1.0])
+    assert flat_mixture(drawn.response, drawn.levels) == pytest.approx(-optimum.fun, rel=1e-6)
+
+
 def test_whole_types_that_tie_still_spend_exactly_the_budget(drawn) -> None:
     """Eight curves and 300 accounts: without the tie share a type flips at once and the budget is missed."""
     found = judge(drawn.response, rows(drawn), drawn.response, drawn.levels)
@@ -65,17 +73,18 @@ def test_published_figures_stand_beside_rows_and_columns_that_are_measured(table
         assert all(set(cells) <= set(found[row]) for row, cells in table.published.items())
         assert {name for comparison in table.compare for name in comparison[1:]} <= set(found)
         top = found["true curves"]["future response"]
+        assert found[LEAST]["future response"] < found[FLAT]["future response"] < top
         assert all(cells["future response"] <= top + 1e-9 for cells in found.values())
     assert all(0 <= cells["RPR"] <= 1 for cells in table.published.values())
 
 
-def test_the_best_attainable_curves_are_the_means_of_drawn_ones_weighted_by_their_likelihood() -> None:
-    """Chains against plain importance sampling, which few rows a combination still allow."""
+def test_the_posterior_mean_is_that_of_drawn_curves_weighted_by_their_likelihood() -> None:
+    """Chains against plain importance sampling, which works while a combination has few rows."""
     levels = (0, 20, 50, 100)
     drawn = draw(PromotionOptions(features=(2, 2), rows=240, levels=levels), seed=5)
     asked = drawn.frame.drop_duplicates(["c_1", "c_2"])
-    found = attainable(drawn.frame, asked, levels)
-    prior = bump_curves(200_000, np.random.default_rng(1))[list(levels)]
+    found = posterior_mean(drawn.frame, asked, levels)
+    prior = draw_curves(200_000, np.random.default_rng(1))[list(levels)]
     for n, (_, kind) in enumerate(asked.iterrows()):
         rows = drawn.frame[(drawn.frame["c_1"] == kind["c_1"]) & (drawn.frame["c_2"] == kind["c_2"])]
         p = prior[rows["level"].to_numpy()]
@@ -83,3 +92,13 @@ def test_the_best_attainable_curves_are_the_means_of_drawn_ones_weighted_by_thei
         weight = np.exp(likely - likely.max())
         assert weight.sum() ** 2 / (weight**2).sum() > 300
         np.testing.assert_allclose(found[:, n], prior @ weight / weight.sum(), atol=0.012)
+
+
+def test_the_figure_of_the_biased_assignment_has_every_fit_and_inverse_propensities_mend_the_additive_one() -> None:
+    found = FIGURE3.run(0, True)
+    assert {name for comparison in FIGURE3.compare for name in comparison[1:]} <= set(found)
+    assert FIGURE3.primary is not None
+    assert {FIGURE3.primary.row, FIGURE3.primary.other} <= set(found)
+    assert all(found[row][DISTANCE] == 0 for row in found if row.startswith("random"))
+    # Without IPS the additive form explains part of the assignment by a curve that hardly rises.
+    assert found["biased: additive, one phase"][RISE] < found["biased, IPS: additive, one phase"][RISE] - 0.02

@@ -2,12 +2,11 @@
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 import yaml
@@ -26,11 +25,9 @@ NAME = re.compile(r"\bshadowprice_[a-z0-9_]+|campaign:shadowprice_[a-z0-9_:]+")
 
 
 @pytest.fixture(scope="module")
-def promtool(tmp_path_factory: pytest.TempPathFactory, missing: Callable[[str], NoReturn]) -> tuple[str, Path]:
+def promtool(tmp_path_factory: pytest.TempPathFactory, tool: Callable[[str], str]) -> tuple[str, Path]:
     """promtool and the rules in a file."""
-    command = shutil.which("promtool")
-    if command is None:
-        missing("no promtool; install prometheus")
+    command = tool("promtool")
     path = tmp_path_factory.mktemp("rules") / "rules.yaml"
     path.write_text(yaml.safe_dump(RULES["spec"]))
     return command, path

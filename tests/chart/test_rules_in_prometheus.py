@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import subprocess
 import urllib.parse
 import urllib.request
@@ -13,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import yaml
@@ -140,11 +139,10 @@ def test_two_ledgers_on_one_redis_count_once(
     tmp_path: Path,
     run_prometheus: Callable[..., AbstractContextManager[Any]],
     eventually: Callable[..., None],
-    missing: Callable[[str], NoReturn],
+    tool: Callable[[str], str],
 ) -> None:
     """Both export the campaign's books; what is recorded from them, and the spend that is priced, are those once."""
-    if shutil.which("redis-server") is None:
-        missing("redis-server is not installed")
+    tool("redis-server")
     levels, asked = CAMPAIGN.sides["customer"].levels, 6
     (tmp_path / "campaign.json").write_text(json.dumps(CAMPAIGN.to_dict()))
     with ExitStack() as running:
@@ -197,9 +195,9 @@ def test_two_ledgers_on_one_redis_count_once(
             assert (found.responses["customer"], found.outstanding["customer"]) == (4.0, promised)
 
 
-def test_rates_of_two_ledgers_that_share_their_books_are_not_added(tmp_path: Path) -> None:
+def test_rates_of_two_ledgers_that_share_their_books_are_not_added(tmp_path: Path, tool: Callable[[str], str]) -> None:
     """The same counter from two instances rises by one a second: that is the rate, with each one's own repeats."""
-    path = rules(tmp_path)
+    promtool, path = tool("promtool"), rules(tmp_path)
     name = "shadowprice_decisions_total"
     labels = f'campaign="{CAMPAIGN.name}",side="customer",level="1"'
     shown = [
@@ -220,6 +218,6 @@ def test_rates_of_two_ledgers_that_share_their_books_are_not_added(tmp_path: Pat
         ],
     }
     (tmp_path / "tests.yaml").write_text(yaml.safe_dump(tests))
-    command = ["promtool", "test", "rules", str(tmp_path / "tests.yaml")]
+    command = [promtool, "test", "rules", str(tmp_path / "tests.yaml")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -24,10 +24,11 @@ from shadowprice.price import PriceRecord
 
 ASKED = "SHADOWPRICE_TEST_IMAGES"
 TRAINING = {
-    "options": {"customers": 1500, "merchants": 400, "both": 40, "budget_per_request": 12.0},
+    "options": {"customers": 1500, "merchants": 400, "both": 40, "budget_per_request": 47.0, "day_requests": 7600},
     "recipe": "dnn",
     "epochs": 40,
     "workers": 0,
+    "beat_uniform": False,
 }
 """A small run of the training pipeline, for a campaign whose budget binds."""
 LAYERS = """

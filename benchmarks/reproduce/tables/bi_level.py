@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from benchmarks.reproduce.summary import Summary
-from benchmarks.reproduce.table import Rows, Table
-from benchmarks.reproduce.tables.end_to_end import FINE_TUNING, TRAINING, uniform_value, value_at_spend
+from benchmarks.reproduce.table import Primary, Rows, Table
+from benchmarks.reproduce.tables.end_to_end import uniform_value, value_at_spend
 from shadowprice.datasets.misspecified import World
 from shadowprice.responses import make
 from shadowprice.responses.training import TrainingConfig
@@ -28,6 +28,8 @@ REGIMES: dict[str, tuple[float, float, int, tuple[str, ...]]] = {
     FIRST: (3.0, FIRST_TRIAL, FIRST_HIDDEN, (BOTH, DRAGON, END_TO_END, BI_LEVEL)),
 }
 """Column → nuisance, multiple of the trial's rows, width, methods."""
+TRAINING = TrainingConfig(learning_rate=2e-2, epochs=200, patience=25, decay=0.99, weight_decay=0.0)
+FINE_TUNING = TrainingConfig(learning_rate=2e-2, epochs=100, patience=40, decay=0.99, weight_decay=0.0)
 ROUNDS = TrainingConfig(learning_rate=2e-2, epochs=30, patience=15)
 
 METHODS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -62,14 +64,11 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(found: Summary) -> str:
-    """What came out."""
-    sentences = [found.sentence(CONFOUNDED, BI_LEVEL, other) for other in (TRIAL, LOGGED, BOTH, END_TO_END)]
-    sentences += [found.sentence(NUISANCE, BI_LEVEL, other) for other in (BOTH, END_TO_END)]
-    sentences += [found.sentence(FIRST, BI_LEVEL, other) for other in (BOTH, DRAGON, END_TO_END)]
-    return (
-        "; ".join(sentences) + ". The last column is the regime that was tried first; the others were chosen after it, "
-        "on seeds that are among these, so they flatter."
-    )
+    """Return the comparisons with the other methods, regime by regime."""
+    sentences = [found.sentence(CONFOUNDED, BI_LEVEL, other) for other in (TRIAL, LOGGED, DRAGON, END_TO_END)]
+    noisy = [found.sentence(NUISANCE, BI_LEVEL, other) for other in (BOTH, END_TO_END)]
+    first = [found.sentence(FIRST, BI_LEVEL, other) for other in (BOTH, DRAGON, END_TO_END)]
+    return f"{'; '.join(sentences)}. {'; '.join(noisy)}. In the regime that was tried first, {'; '.join(first)}."
 
 
 TABLE = Table(
@@ -79,11 +78,15 @@ TABLE = Table(
     data=f"simulated: a trial of {SIZES[False][0]} rows and {SIZES[False][1]} rows that a targeting policy chose, "
     "confounded by a cause that no feature shows, without and with a main effect three times the levels'; true value "
     f"per account at equal true spend, mean of five budgets; network width {HIDDEN}; in the last column "
-    f"{FIRST_TRIAL * SIZES[False][0]:.0f} trial rows and width {FIRST_HIDDEN}",
+    f"{FIRST_TRIAL * SIZES[False][0]:.0f} trial rows and width {FIRST_HIDDEN}. The last column was tried first; the "
+    "other regimes and the settings were chosen after it on seeds 0–9, and the seeds reported are from 100",
     run=run,
     reading=reading,
-    compare=(
-        *((column, BI_LEVEL, other) for column, regime in REGIMES.items() for other in regime[3] if other != BI_LEVEL),
+    primary=Primary(CONFOUNDED, BI_LEVEL, BOTH, effect=0.015, spread=0.012),
+    compare=tuple(
+        (column, BI_LEVEL, other)
+        for column, regime in REGIMES.items()
+        for other in regime[3]
+        if other != BI_LEVEL and (column, other) != (CONFOUNDED, BOTH)
     ),
-    seeds=10,
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.equal_cost import Choices, attainable, value_at_cost
 from benchmarks.reproduce.summary import Summary
 from benchmarks.training_set import training_set
 from shadowprice.allocation import Problem, Resource, on_response, solve
@@ -17,22 +19,40 @@ from shadowprice.learning.train import train
 from shadowprice.responses.training import TrainingConfig
 
 OURS = "hazard on graph (ours)"
-SIZE: dict[str, Any] = {"customers": 3000, "merchants": 750, "both": 75}
+SIZE: dict[str, Any] = {"customers": 2000, "merchants": 500, "both": 50}
 QUICK_SIZE: dict[str, Any] = {"customers": 600, "merchants": 200, "both": 20, "trials": 4}
 ERROR = "curve error"
-PAYMENTS = "payments"
+PAYMENTS, SHARE = "payments", "attainable gain, %"
 BUDGET = 30
 """Minor units per account of the test split."""
 
 
+def size(quick: bool) -> dict[str, Any]:
+    """Options of the world that say how many accounts it has."""
+    return QUICK_SIZE if quick else SIZE
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """The customers that no method was trained on.
+
+    account_id  str (N,)
+    truth       float64 (J, N), their true curves
+    """
+
+    account_id: NDArray[np.str_]
+    truth: NDArray[np.float64]
+
+
 def measure(
-    methods: Mapping[str, str], seed: int, quick: bool, **options: Any
-) -> tuple[dict[str, dict[str, float]], NDArray[np.float64]]:
+    methods: Mapping[str, str], seed: int, quick: bool, *, budget: float = BUDGET, **options: Any
+) -> tuple[dict[str, dict[str, float]], HeldOut]:
     """Every method (row → recipe) on one world: errors on held-out accounts, true responses bought at one cost.
 
-    Returns the rows and the true curves (J, N) of the held-out customers. ``options`` are those of the world.
+    Returns the rows and the held-out customers. ``budget`` is in minor units per account;
+    ``options`` are those of the world.
     """
-    dataset, data = training_set("world", seed, **{**(QUICK_SIZE if quick else SIZE), **options})
+    dataset, data = training_set("world", seed, **{**size(quick), **options})
     assert dataset.truth is not None
     config = TrainingConfig(seed=seed, epochs=40 if quick else 400)
     test = data.part("test")
@@ -52,41 +72,46 @@ def measure(
             row[f"MAE_{side[0]}"], row[f"MSE_{side[0]}"] = float(metrics.mae(y, p)), float(metrics.mse(y, p))
         own = model.curves(data.snapshots, {"customer": accounts})["customer"].response
         row[ERROR] = float(np.sqrt(((own - truth) ** 2).mean()))
-        row[PAYMENTS] = at_equal_cost(own, truth, levels, BUDGET)
-        limit = Resource.total("budget", on_response(levels), float(BUDGET * own.shape[1]))
+        row |= decisions(own, truth, levels, budget)
+        limit = Resource.total("budget", on_response(levels), float(budget * own.shape[1]))
         chosen = solve(Problem(own, [limit])).level
         spent = float((truth[chosen, np.arange(chosen.size)] * levels[chosen]).mean())
-        row["overspend, %"] = 100 * abs(spent / BUDGET - 1)
+        row["overspend, %"] = 100 * abs(spent / budget - 1)
         found[method] = row
-    return found, truth
+    return found, HeldOut(accounts["account_id"].to_numpy(dtype=np.str_), truth)
 
 
 def quiet(_epoch: dict[str, float]) -> None:
     """The worker shows the progress."""
 
 
-def at_equal_cost(
-    response: NDArray[np.floating[Any]], truth: NDArray[np.float64], levels: NDArray[np.int64], budget: float
-) -> float:
-    """Mean true response when everyone gets argmax f − λ·r·f at the λ whose *true* mean cost is ``budget``.
+def by_response(believed: NDArray[np.floating[Any]], truth: NDArray[np.float64], levels: NDArray[np.int64]) -> Choices:
+    """The decisions on curves (J, N) whose incentives are paid on response."""
+    paid = levels[:, None]
+    return Choices(believed, paid * believed, truth, paid * truth)
 
-    Pacing holds the spend whatever a model believes, so this is what its choice of accounts is worth. Between the two
-    prices around the budget the response is interpolated. ``response``, ``truth`` (J, N).
+
+def decisions(
+    believed: NDArray[np.floating[Any]], truth: NDArray[np.float64], levels: NDArray[np.int64], budget: float
+) -> dict[str, float]:
+    """Return the payments per account at the price whose true cost per account is ``budget``, and their share.
+
+    The share is that of the gain which the true curves earn over the best flat mixture of levels.
     """
-    every = np.arange(truth.shape[1])
+    total = budget * truth.shape[1]
+    chosen = [by_response(believed, truth, levels)]
+    bought = value_at_cost(chosen, total)
+    return {PAYMENTS: bought / truth.shape[1], SHARE: 100 * attainable(chosen, total).share(bought)}
 
-    def at(price: float) -> tuple[float, float]:
-        chosen = np.argmax(response * (1.0 - price * levels[:, None]), axis=0)
-        bought = truth[chosen, every]
-        return float((bought * levels[chosen]).mean()), float(bought.mean())
 
-    low, high = 0.0, 1.0 / float(levels[levels > 0].min())
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if at(middle)[0] > budget else (low, middle)
-    (dear, much), (cheap, little) = at(low), at(high)
-    share = (budget - cheap) / (dear - cheap) if dear > cheap else 0.0
-    return little + float(np.clip(share, 0.0, 1.0)) * (much - little)
+def relative(found: dict[str, dict[str, float]], base: str) -> str:
+    """Replace payments by their difference, %, from those of one row, and return the name of the column."""
+    name = f"payments at equal cost, % over {base}"
+    reference = found[base][PAYMENTS]
+    for row in found.values():
+        if PAYMENTS in row:
+            row[name] = 100 * (row.pop(PAYMENTS) / reference - 1)
+    return name
 
 
 def against(found: Summary, column: str, others: Sequence[str]) -> str:
@@ -95,5 +120,8 @@ def against(found: Summary, column: str, others: Sequence[str]) -> str:
     for other in others:
         groups.setdefault(found.verdict(column, OURS, other), []).append(other)
     words = {"better": "better than", "worse": "worse than", "equal": "equal to"}
-    parts = [f"{words.get(verdict, 'not told apart from')} {', '.join(them)}" for verdict, them in groups.items()]
+    parts = [
+        f"{words.get(verdict, 'not significantly different from')} {', '.join(them)}"
+        for verdict, them in groups.items()
+    ]
     return f"on {column} {'; '.join(parts)}"

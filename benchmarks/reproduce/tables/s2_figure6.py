@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 
+from benchmarks.reproduce.primary import Primary
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Rows, Table
 from benchmarks.reproduce.tables.s2_funds import FIRST
@@ -42,7 +43,7 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(summary: Summary) -> str:
-    """What is left for a heuristic to be good for."""
+    """Value and time of the heuristic at the largest size."""
     row = f"heuristic, {SIZES[-1]:,} users"
     share, ratio = summary.cell(row, "objective over exact").value, summary.cell(row, "time over exact").value
     printed = summary.cell(f"heuristic as printed, {SIZES[-1]:,} users", "seats wrong").value
@@ -55,9 +56,16 @@ def reading(summary: Summary) -> str:
 
 TABLE = Table(
     title="Heuristic and manual allocation against the exact plan",
-    source="the comparison of the heuristic with integer programming in S2 (EOCA): 98.75 %, 416 times as fast",
+    source="S2 (EOCA), figure 6: the heuristic reaches 98.75 % of the integer programme and is 416 times as fast",
     data="simulated: true values of the generated data set `funds`, 8 funds with risk levels; processor time",
     run=run,
     reading=reading,
+    primary=Primary(
+        "objective over exact",
+        f"heuristic, {SIZES[-1]:,} users",
+        f"manual, {SIZES[-1]:,} users",
+        effect=0.02,
+        spread=0.01,
+    ),
     published={f"heuristic, {SIZES[-1]:,} users": {"objective over exact": 0.9875, "time over exact": 1 / 416}},
 )

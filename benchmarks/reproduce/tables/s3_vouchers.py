@@ -7,49 +7,65 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from shadowprice.datasets.vouchers import VoucherData, generate
+from shadowprice.datasets.vouchers import DAYS, Region, VoucherData, generate
 from shadowprice.evaluation import metrics
 from shadowprice.graphs.leaks import check_known, check_split
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.responses import make
 from shadowprice.responses.base import ResponseModel
 from shadowprice.responses.sessions import SessionModel
+from shadowprice.tables.schema import PHASES
 
-SESSIONS = 5000
+SESSIONS: dict[Region, int] = {"A": 30_000, "B": 33_000, "C": 36_000}
+"""In the order of S3's regions (3.4, 14 and 24 million): a third of them, more than 10,000, are the test."""
 QUICK_SESSIONS = 1500
-FIRST = 100
-"""Data of seed 0: others than those that options were chosen on."""
+TEST_DAYS = 21
 STRENGTH = 4.0
 """Of the match of voucher and items, and of the habit."""
+CROSSED = "crossed counts"
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "LR": ("lr", {}),
     "GBDT": ("gbdt", {"level": "free"}),
     "DNN": ("dnn_offer", {}),
     "WDL": ("wdl", {}),
+    f"LR, {CROSSED}": ("lr", {}),
+    f"GBDT, {CROSSED}": ("gbdt", {"level": "free"}),
     "DIN": ("din", {}),
     "AvgPooling": ("dmbgn_avg_pooling", {}),
     "Pretrained": ("dmbgn_pretrained", {}),
     "DMBGN": ("dmbgn", {}),
     "pre-collection only": ("dmbgn_before_only", {}),
-    "graphs anew in 40 % of steps": ("dmbgn", {"fine_tuning": 0.4}),
 }
 """Row → registered model and options. GBDT sees of a voucher its discount alone, the others its id too."""
-DATA = (
-    f"simulated: {SESSIONS:,} voucher sessions after S3's region A in proportion (8 vouchers of 4 categories that no "
-    "column shows; redemption depends on the match of voucher and items, on lasting taste, and on how active a person "
-    "is; 48 days to learn from, 12 to be judged by)"
-)
+
+
+def describe(*regions: Region) -> str:
+    """Return what a table on these regions is measured on."""
+    sizes = ", ".join(f"{SESSIONS[region]:,} of region {region}" for region in regions)
+    return (
+        f"simulated: voucher sessions after S3's regions ({sizes}; share of sessions with history as in S3; "
+        "8 vouchers, in B 4, of 4 categories that no column shows; redemption depends on the match of voucher and "
+        "items, on taste, and on how active a person is; "
+        f"{DAYS - TEST_DAYS} days to learn from, {TEST_DAYS} to be judged by: more than 10,000 test sessions a region)"
+    )
 
 
 def draw(
-    seed: int, quick: bool, history: str = "kept", *, match: float = STRENGTH, habit: float = STRENGTH
+    seed: int,
+    quick: bool,
+    region: Region = "A",
+    *,
+    history: str = "kept",
+    match: float = STRENGTH,
+    habit: float = STRENGTH,
 ) -> tuple[VoucherData, SessionLog, pd.DataFrame, pd.DataFrame]:
     """Data, log, and the requests to learn from and to be judged by; refused where anything leaks."""
-    sessions = QUICK_SESSIONS if quick else SESSIONS
-    data = generate(seed=FIRST + seed, sessions=sessions, history=history, match=match, habit=habit)
+    sessions = QUICK_SESSIONS if quick else SESSIONS[region]
+    strength = {"match": match, "habit": habit}
+    data = generate(seed=seed, region=region, sessions=sessions, test_days=TEST_DAYS, history=history, **strength)
     log, part = SessionLog.build(data.tables), data.part()
     check_split(log, part)
-    check_known(log, part == "train", data.test_from, data.label_days)
+    check_known(log, part == "train", data.test_from)
     return data, log, log.requests(part == "train"), log.requests(part == "test")
 
 
@@ -57,14 +73,40 @@ def fit(row: str, log: SessionLog, train: pd.DataFrame, seed: int) -> ResponseMo
     """The model of a row of the table."""
     name, options = MODELS[row]
     sessions = {"sessions": log} if name == "din" or name.startswith("dmbgn") else {}
-    return make(name, levels=log.levels, seed=seed, **options, **sessions).fit(train)
+    return make(name, levels=log.levels, seed=seed, **options, **sessions).fit(shown(row, log, train))
 
 
-def respond(model: ResponseModel, frame: pd.DataFrame) -> np.ndarray:
-    """(N,): the response of each row at its own voucher."""
+def respond(row: str, log: SessionLog, model: ResponseModel, frame: pd.DataFrame) -> np.ndarray:
+    """(N,): the response of each row of ``frame`` at its own voucher."""
     if isinstance(model, SessionModel):
         return model.at(frame)
-    return np.asarray(model.curve(frame).response[frame["level"].to_numpy(), np.arange(len(frame))])
+    return np.asarray(model.curve(shown(row, log, frame)).response[frame["level"].to_numpy(), np.arange(len(frame))])
+
+
+def shown(row: str, log: SessionLog, frame: pd.DataFrame) -> pd.DataFrame:
+    """``frame`` with the columns that only a row of the table reads."""
+    return crossed(log, frame) if row.endswith(CROSSED) else frame
+
+
+def crossed(log: SessionLog, frame: pd.DataFrame) -> pd.DataFrame:
+    """``frame`` and, for every category and voucher, the session's items of the category if the voucher is its own.
+
+    Counted before the collection, once as a number and once as a share of the session's items: what a flat model reads
+    of the cart. A voucher stands for its category, which no column shows.
+    """
+    behaviour = log.tables.behaviour
+    before = behaviour[behaviour["phase"] == PHASES[0]]
+    table = pd.crosstab(before["session_id"], before["category"])
+    count = table.reindex(frame["session_id"], fill_value=0).to_numpy(dtype=np.float64)
+    share = count / np.maximum(count.sum(axis=1, keepdims=True), 1)
+    own = frame["level"].to_numpy()[:, None] == np.arange(len(log.offered))
+    columns = {
+        f"x_{kind}_{category}_{offer}": np.where(own[:, place], values[:, number], 0.0)
+        for kind, values in (("count", count), ("share", share))
+        for number, category in enumerate(table.columns)
+        for place, offer in enumerate(log.offered)
+    }
+    return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
 
 
 def judge(frame: pd.DataFrame, response: np.ndarray) -> dict[str, float]:
