@@ -80,6 +80,11 @@ def information(graph: WorldGraph, options: WorldOptions) -> dict[str, Belief]:
     return {name: found[name] for name in (OWN, MEANS, NEAR, FULL, TRUTH)}
 
 
+def full_information(graph: WorldGraph, options: WorldOptions) -> Belief:
+    """Return the law of every account's trait strengths given every feature and tie."""
+    return _belief([sum(parts) for parts in _operators(graph, options.rho)], None, *own_traits(graph, options.noise))
+
+
 def own_traits(graph: WorldGraph, noise: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return mean (N, 2) and covariance (N, 2, 2) of each account's traits, given its own features on every side."""
     size = graph.traits.shape[0]

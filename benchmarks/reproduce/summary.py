@@ -92,7 +92,7 @@ class Summary:
             InvalidInput: the table does not name this comparison.
         """
         pair = (column, row, other)
-        if pair == self.primary or (self.primary is None and pair not in self.compare):
+        if pair == self.primary:
             return self._alone(pair)
         if pair not in self._adjusted:
             raise InvalidInput(f"{row} against {other} on {column} is not named; add it", field="compare")

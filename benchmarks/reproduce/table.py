@@ -17,7 +17,6 @@ Rows = Mapping[str, Mapping[str, float]]
 """Row (a method, a level, …) → column (a metric) → value at one seed."""
 
 QUICK_SEEDS = 2
-LEGACY_SEEDS = 5
 ROOT = Path(__file__).resolve().parents[2]
 DATA_VARIABLE = "SHADOWPRICE_DATA"
 
@@ -48,8 +47,8 @@ class Table:
     data: str
     run: Callable[[int, bool], Rows]
     reading: Callable[[Summary], str]
+    primary: Primary
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    primary: Primary | None = None
     compare: Sequence[tuple[str, str, str]] = ()
     fewer_is_better: Sequence[str] = ()
     seeds: int | None = None
@@ -58,7 +57,7 @@ class Table:
     missing: Callable[[], str | None] = lambda: None
 
     def __post_init__(self) -> None:
-        if self.primary is not None and self.primary.comparison in self.compare:
+        if self.primary.comparison in self.compare:
             raise InvalidInput("the primary comparison is not one of the others; leave it out", field="compare")
 
     def seed_numbers(self, quick: bool = False, seeds: int | None = None) -> range:
@@ -68,15 +67,14 @@ class Table:
             quick: small sizes, on the seeds that settings may be chosen on.
             seeds: a number of seeds instead of the table's own.
         """
-        own = self.seeds or (self.primary.seeds if self.primary else LEGACY_SEEDS)
+        own = self.seeds or self.primary.seeds
         if quick:
             return range(seeds or min(QUICK_SEEDS, own))
         return range(self.first_seed, self.first_seed + (seeds or own))
 
     def summary(self, by_seed: Sequence[Rows]) -> Summary:
         """Sum up one :data:`Rows` per seed, with this table's comparisons."""
-        primary = None if self.primary is None else self.primary.comparison
-        return Summary(by_seed, self.fewer_is_better, primary, tuple(self.compare))
+        return Summary(by_seed, self.fewer_is_better, self.primary.comparison, tuple(self.compare))
 
 
 def data_folder() -> Path:

@@ -47,8 +47,7 @@ def markdown(table: Table, summary: Summary, took: Took, quick: bool, figures: S
 
 def _verdict(table: Table, summary: Summary) -> list[str]:
     """Return the paragraph that opens the page: the primary comparison, and how many seeds it was given."""
-    if (primary := table.primary) is None:
-        return []
+    primary = table.primary
     return [
         f"**Verdict.** {summary.sentence(*primary.comparison)}. This comparison was named before it was measured: "
         f"{primary.seeds} seeds find a difference of {primary.effect:g} with a probability of {primary.power:.0%} or "
@@ -121,7 +120,7 @@ def write(
             }
             for c, a, b in table.compare
         ],
-        **({} if table.primary is None else {"primary": _primary(table.primary.comparison, summary)}),
+        "primary": _primary(table.primary.comparison, summary),
         "reading": table.reading(summary),
         **({"figures": list(drawn)} if drawn else {}),
     }

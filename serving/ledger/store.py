@@ -1,10 +1,10 @@
-"""What keeps the ledger's books: the operations that must be atomic and durable, and nothing else.
+"""The ledger's store: the operations that must be atomic and durable, and nothing else.
 
 What may be asked for is checked before (:mod:`serving.ledger.authorise`, :mod:`serving.ledger.settle`);
 a store only decides what depends on what it holds. There are two, held to the same tests:
 :mod:`serving.ledger.sqlite` and :mod:`serving.ledger.redis` (decision record 0012).
 
-The life of a promise, by its request id:
+The states of an authorization, by its request id:
 
     authorise ──► open ──► captured        an outcome came; its cost is spent, the rest is free again
                     │
@@ -58,7 +58,7 @@ class Decision(NamedTuple):
 
     @property
     def reserved(self) -> int:
-        """Minor units held back while the promise is open: the most that it can cost."""
+        """Minor units held back while the authorization is open: the most that it can cost."""
         return self.incentive * self.most_units
 
 
@@ -68,7 +68,7 @@ class Entry(NamedTuple):
     wanted      the decision where the budget covers every level
     spare       the decision where it does not cover the wanted level; its propensities are those of ``wanted``
     reserved    (J,), the most that each level of the side can cost, ascending; unused without a ceiling
-    expires_at  when the promise is released if no outcome is reported, microseconds since 1970 (UTC)
+    expires_at  when the authorization is released if no outcome is reported, microseconds since 1970 (UTC)
     """
 
     wanted: Decision
@@ -148,30 +148,30 @@ class Store(Protocol):
     def authorise(self, entries: Sequence[Entry], ceiling: int | None, at: int) -> Future[list[Recorded]]:
         """Record decisions in order, all or none; a request id that is known keeps its first decision.
 
-        With a ``ceiling`` what is reserved for open promises plus what is spent never exceeds it: the decision
-        recorded is :meth:`Entry.at` of what is left. Promises that expired by ``at`` are released first, at most
-        :data:`SWEEP` of them.
+        With a ``ceiling`` what is reserved for open authorizations plus what is spent never exceeds it: the decision
+        recorded is :meth:`Entry.at` of what is left. Authorizations that expired by ``at`` are released first, at
+        most :data:`SWEEP` of them.
 
         Raises (by the future):
             Conflict: a request id stands for another account or side.
         """
 
     def settle(self, outcomes: Sequence[Outcome], at: int) -> Future[Counted]:
-        """Capture outcomes, all or none: book the cost, close the promise. Late ones are booked too.
+        """Capture outcomes, all or none: book the cost, close the authorization. Late ones are booked too.
 
         Raises (by the future):
             Conflict: an event id, or a request, that was reported before with another content.
         """
 
     def release(self, request_ids: Sequence[str], at: int) -> Future[Counted]:
-        """Release promises that were not made use of, all or none; what is not open any more is repeated.
+        """Release authorizations that were not made use of, all or none; what is not open any more is repeated.
 
         Raises (by the future):
             Conflict: one is captured.
         """
 
     def expire(self, at: int) -> Future[int]:
-        """Release up to :data:`SWEEP` promises that expired by ``at``; returns how many."""
+        """Release up to :data:`SWEEP` authorizations that expired by ``at``; returns how many."""
 
     def find(self, request_ids: Sequence[str]) -> dict[str, Decision]:
         """Decisions of the requests that are known."""

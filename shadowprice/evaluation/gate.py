@@ -20,9 +20,9 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "customer": ("auc", "ece", "base_rate", "rpr"),
     "merchant": ("mse", "ece", "base_rate", "rpr"),
 }
-"""Metrics without which a side cannot be judged."""
+"""Side → metrics that it cannot be judged without."""
 CAMPAIGN = "campaign"
-"""What a rule is applied to that concerns all sides together."""
+"""Subject of the rules that concern all sides together."""
 
 
 @dataclass(frozen=True, kw_only=True)

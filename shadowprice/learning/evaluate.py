@@ -105,7 +105,9 @@ def evaluate(
         data: its training set.
         truth: account_id, side, level, response: the true expected response, where known.
         corrections: what calibration added to each side, to show the model without it too.
-        confounders: side → columns whose crossing holds the reasons for the incentive's value fixed.
+        confounders: side → columns whose crossing holds the reasons for the incentive's value fixed. Where they are
+            named and the log does not identify the effect, a first model need not beat uniform dosing: curves that
+            claim no effect cannot.
         replications: of the bootstrap.
         limits: what the gate asks for.
         incumbent: the model in use, which the candidate must beat; without one it must beat uniform dosing.
@@ -134,6 +136,7 @@ def evaluate(
     before = uncalibrated(model, corrections).curves(data.snapshots, test) if corrections else {}
     sides: dict[Side, SideEvaluation] = {}
     checks: list[Check] = []
+    identified = True
     for side, frame in test.items():
         known = None if truth is None else true_curves(truth, side, frame["account_id"], len(data.levels[side]))
         reasons = (confounders or {}).get(side, [])
@@ -143,6 +146,7 @@ def evaluate(
         sides[side] = _side(side, frame, partner, curves[side], before.get(side), known, slope, replications, terms)
         if reasons:
             checks.append(identification(side, data.rows[side], data.levels[side], slope, sides[side].curve_slope))
+            identified &= slope is not None and slope.identified
         if side == "customer":
             labelled = model.curves(data.snapshots, {side: data.rows[side]})[side]
             points = _change_points(data.rows[side], labelled)
@@ -155,7 +159,8 @@ def evaluate(
     asked = requests or {side: float(len(frame)) for side, frame in test.items()}
     if incumbent is None:
         shown = compare_value(data, curves, None, campaign, asked, replications)
-        return Evaluation(sides, gate(found, None, limits, shown, "uniform dosing", value_required, checks), shown)
+        wanted = value_required and identified
+        return Evaluation(sides, gate(found, None, limits, shown, "uniform dosing", wanted, checks), shown)
     theirs = _incumbents(incumbent, data, test, curves)
     if isinstance(theirs, str):
         return Evaluation(sides, gate(found, None, limits, theirs, required=value_required, extra=checks), theirs)

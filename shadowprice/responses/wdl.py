@@ -25,7 +25,7 @@ HIDDEN = (128, 64)
 """S3's MLP."""
 EMBEDDING = 16
 DROPOUT = 0.5
-"""Of the MLP, as in the code of S3's authors."""
+"""Share of the MLP's units that are dropped, as in the code of S3's authors."""
 DEFAULT = TrainingConfig(learning_rate=5e-3, decay=0.93, epochs=30, patience=4, weight_decay=0.1, batch_rows=256)
 
 

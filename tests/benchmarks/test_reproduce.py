@@ -26,7 +26,7 @@ from shadowprice.errors import InvalidInput
 
 MODULE = """
 import numpy as np
-from benchmarks.reproduce.table import Table
+from benchmarks.reproduce.table import Primary, Table
 from shadowprice.curves import check_levels
 
 SAMPLES = 2000
@@ -40,9 +40,10 @@ def run(seed, quick):
     }
 
 TABLE = Table(
-    title="Efficiency", source="theory", data="normal draws", run=run, seeds=3,
+    title="Efficiency", source="theory", data="normal draws", run=run,
+    seeds=3,
     published={"median": {"variance": 1.5708}, "trimmed": {"variance": 1.06}},
-    compare=[("variance", "median", "mean")], fewer_is_better=["variance"],
+    primary=Primary("variance", "median", "mean", effect=0.5, spread=0.05), fewer_is_better=["variance"],
     reading=lambda found: found.sentence("variance", "median", "mean") + ".",
 )
 """
@@ -70,7 +71,7 @@ def test_a_table_is_measured_written_kept_and_measured_again_when_its_code_chang
     assert record["rows"]["median"]["variance"]["mean"] == pytest.approx(math.pi / 2, rel=0.1)
     seeds = [rows["median"]["variance"] - rows["mean"]["variance"] for rows in record["by_seed"]]
     expected = stats.t.interval(0.95, 2, np.mean(seeds), stats.sem(seeds))
-    assert (record["differences"][0]["low"], record["differences"][0]["high"]) == pytest.approx(expected)
+    assert (record["primary"]["low"], record["primary"]["high"]) == pytest.approx(expected)
     page = (out / "efficiency.md").read_text()
     assert "| variance ↓ | published |" in page
     assert "| trimmed |  | 1.06 |" in page
@@ -83,7 +84,7 @@ def test_a_table_is_measured_written_kept_and_measured_again_when_its_code_chang
     assert record["measured"] in page
     write_index(out, ["absent", "efficiency"])
     row = (out / "README.md").read_text().split("|---|---|---|---|---|---|")[1].strip().splitlines()
-    assert row[0].startswith("| [efficiency](efficiency.md) |  |  |  | 3 |")
+    assert row[0].startswith("| [efficiency](efficiency.md) | median against mean on variance | worse | +0.")
 
     written = cache.path("efficiency", 101, False)
     code = json.loads(written.read_text())["code"]
@@ -102,7 +103,7 @@ def test_a_table_is_measured_written_kept_and_measured_again_when_its_code_chang
 
 def test_figures_of_the_first_seed_are_kept_with_it_and_shown_on_the_page(module, tmp_path) -> None:
     drawing = "lambda seed, quick: {'spread': f'<svg>{seed} {quick}</svg>'}"
-    module.write_text(MODULE.replace("run=run, seeds=3", f"run=run, seeds=2, figures={drawing}"))
+    module.write_text(MODULE.replace("seeds=3", f"seeds=2, figures={drawing}"))
     cache, out = Cache(tmp_path / "cache"), tmp_path / "results"
     for again in range(2):
         assert reproduce({"efficiency": module.stem}, cache, out) == []
@@ -213,11 +214,7 @@ def test_a_table_is_measured_on_seeds_that_nothing_was_chosen_on(module) -> None
 
 
 def test_the_page_opens_with_the_primary_verdict_and_the_index_shows_no_other(module, tmp_path) -> None:
-    primary = 'primary=Primary("variance", "median", "mean", effect=0.5, spread=0.05)'
-    text = MODULE.replace("seeds=3", primary).replace("import Table", "import Primary, Table")
-    module.write_text(
-        text.replace('("variance", "median", "mean")], few', "], few").replace("compare=[]", "compare=[]")
-    )
+    module.write_text(MODULE.replace("    seeds=3,\n", ""))
     cache, out = Cache(tmp_path / "cache"), tmp_path / "results"
     assert reproduce({"efficiency": module.stem}, cache, out) == []
     page = (out / "efficiency.md").read_text().splitlines()
@@ -304,7 +301,9 @@ def test_the_steps_of_a_pipeline_measure_into_a_folder_and_list_what_they_did(mo
     monkeypatch.setitem(TABLES, "absent", "absent_table")
     monkeypatch.setenv(DATA_VARIABLE, "elsewhere")
     (tmp_path / "absent_table.py").write_text(
-        MODULE.replace("seeds=3", "missing=needs_file('a.csv')").replace("import Table", "import Table, needs_file")
+        MODULE.replace("seeds=3", "missing=needs_file('a.csv')").replace(
+            "import Primary, Table", "import Primary, Table, needs_file"
+        )
     )
     assert steps.choose([])[-2:] == ["efficiency", "absent"]
     names = steps.choose(["absent", "efficiency"])

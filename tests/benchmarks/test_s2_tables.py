@@ -143,7 +143,7 @@ def test_the_printed_loss_has_rows_and_the_page_names_the_law_of_its_world() -> 
 
 
 def test_effects_of_the_generator_are_taken_out_and_put_in() -> None:
-    """As generated nothing changes; without wealth in purchases, amounts and the chance of a purchase are unrelated."""
+    """Full effects change nothing; without wealth in purchases, amounts and the chance to buy are unrelated."""
     drawn = draw(FundOptions(users=4000), seed=3)
     p, units = s2_table3.changed(drawn, 1.0, 0.0)
     np.testing.assert_allclose(p, drawn.convert, rtol=1e-5)

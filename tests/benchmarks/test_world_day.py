@@ -10,7 +10,8 @@ import pytest
 
 from benchmarks.training_set import training_set
 from benchmarks.world_day import decided_by, value_at_budget, world_day
-from benchmarks.world_posterior import Strengths, posterior_curves, strengths
+from benchmarks.world_information import Belief, full_information
+from benchmarks.world_posterior import posterior_curves
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.datasets.registry import Dataset
@@ -57,7 +58,8 @@ def test_believing_in_twice_the_response_of_both_sides_changes_nothing_at_equal_
 
 def test_the_posterior_of_the_strengths_covers_the_true_ones_as_often_as_it_says() -> None:
     options = WorldOptions(customers=1500, merchants=400, both=40)
-    graph, known = draw_graph(options, generator(0)), strengths(options, 0)
+    graph = draw_graph(options, generator(0))
+    known = full_information(graph, options)
     missed = graph.influence(options.rho) - known.mean
     distance = np.einsum("ni,nij,nj->n", missed, np.linalg.inv(known.covariance), missed)
     # Chi-squared with two degrees of freedom: mean 2, median 2·ln 2; accounts share partners.
@@ -79,12 +81,14 @@ def test_the_world_still_draws_what_its_own_graph_says(day: Day) -> None:
 
 def test_posterior_curves_are_the_mean_over_draws_weighted_by_the_likelihood_of_the_own_rows(day: Day) -> None:
     dataset, data, _ = day
-    known = strengths(WorldOptions(**OPTIONS), 3)
+    options = WorldOptions(**OPTIONS)
+    graph = draw_graph(options, generator(3))
+    known = full_information(graph, options)
     random = np.random.default_rng(0)
     for side, respond in (("customer", customer_response), ("merchant", merchant_response)):
         account = data.serving[side]["account_id"].iloc[7]
-        at = int(np.flatnonzero(known.account_id == account)[0])
-        one = Strengths(known.account_id[[at]], known.mean[[at]], known.covariance[[at]])
+        at = int(np.flatnonzero(graph.ids == account)[0])
+        one = known.take(np.array([at]))
         alone = replace(
             data,
             rows={s: rows[rows["account_id"] == account].reset_index(drop=True) for s, rows in data.rows.items()},
@@ -103,9 +107,9 @@ def test_posterior_curves_are_the_mean_over_draws_weighted_by_the_likelihood_of_
             log = (count * np.log(mean) - before * mean).sum(axis=0)
             likelihood = np.exp(log - log.max())
         for own, weight in ((False, np.ones(drawn.shape[1])), (True, likelihood)):
-            found = _of(alone, dataset, one, side, own)
+            found = _of(alone, dataset, graph.ids[[at]], one, side, own)
             np.testing.assert_allclose(found, drawn @ weight / weight.sum(), rtol=0.01)
 
 
-def _of(data: TrainingSet, dataset: Dataset, known: Strengths, side: Side, own: bool) -> np.ndarray:
-    return posterior_curves(data, dataset.tables, known, own_outcomes=own)[side].response[:, 0]
+def _of(data: TrainingSet, dataset: Dataset, ids: np.ndarray, known: Belief, side: Side, own: bool) -> np.ndarray:
+    return posterior_curves(data, dataset.tables, ids, known, own_outcomes=own)[side].response[:, 0]

@@ -1,4 +1,4 @@
-"""What a log can tell of the effect of an incentive, and what the gate makes of it."""
+"""Identification of the incentive's effect by a log, and its check in the gate."""
 
 from dataclasses import replace
 

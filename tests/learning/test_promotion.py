@@ -120,6 +120,19 @@ def test_a_first_model_must_beat_uniform_dosing(data, good, bad) -> None:
     assert not value_check(judged(bad, data, None)).passed
 
 
+def test_uniform_dosing_need_not_be_beaten_where_the_log_does_not_identify_the_effect(data, bad) -> None:
+    """One level a shop: nothing tells the effect of the level from that of the shop; random levels do."""
+    rows = data.rows["customer"]
+    rows = rows.assign(snapshot_at=rows["snapshot_at"] + 86_400.0 * 7 * (np.arange(SIZE) % 6))
+    drawn = pd.Series(np.random.default_rng(3).integers(0, 20, SIZE))
+    for shop, required in ((rows["level"], False), (drawn, True)):
+        log = replace(data, rows={"customer": rows.assign(shop=shop.astype(str))})
+        found = judged(bad, log, None, confounders={"customer": ["shop"]})
+        assert not value_check(found).passed
+        assert value_check(found).required == required
+        assert any("uniform dosing" in reason for reason in found.gate.reasons) == required
+
+
 def test_a_first_model_that_only_knows_who_responds_anyway_is_refused_for_all_its_auc() -> None:
     rng = np.random.default_rng(1)
     data = trial()

@@ -12,11 +12,13 @@ from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Primary, Rows, Table
 from benchmarks.training_set import training_set
 from benchmarks.world_day import decided_by, value_at_budget, world_day
-from benchmarks.world_posterior import posterior_curves, strengths
+from benchmarks.world_information import full_information
+from benchmarks.world_posterior import posterior_curves
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.datasets.registry import Dataset
-from shadowprice.datasets.world import WorldOptions
+from shadowprice.datasets.world import WorldOptions, generator
+from shadowprice.datasets.world_graph import draw_graph
 from shadowprice.evaluation.attainable import Attainable
 from shadowprice.learning.calibrate import calibrate
 from shadowprice.learning.evaluate import true_curves
@@ -50,9 +52,11 @@ def run(seed: int, quick: bool) -> Rows:
         rows[f"{recipe}: {CALIBRATED}"] = found(judged, value_at_budget(decided_by(mine, on_truth(mine, curves))))
     exact = learned(without_noise(dataset, data), SGC, config)
     rows[f"{SGC}: {NOISELESS}"] = found(judged, value_at_budget(decided_by(setting, exact)))
-    known = strengths(WorldOptions(**options), seed)
+    world = WorldOptions(**options)
+    graph = draw_graph(world, generator(seed))
+    known = full_information(graph, world)
     for name, own in ((KNOWN, False), (OWN, True)):
-        curves = posterior_curves(data, dataset.tables, known, own_outcomes=own)
+        curves = posterior_curves(data, dataset.tables, graph.ids, known, own_outcomes=own)
         rows[name] = found(judged, value_at_budget(decided_by(setting, curves)))
     return rows
 

@@ -40,7 +40,7 @@ CUTS = {
     "to 11 May": Origin(datetime(2016, 5, 12, tzinfo=UTC), datetime(2016, 5, 18, tzinfo=UTC)),
     FORTNIGHT: Origin(datetime(2016, 5, 18, tzinfo=UTC), datetime(2016, 6, 1, tzinfo=UTC)),
 }
-"""What the trees are trained to, and the days that are judged. The last one was kept apart."""
+"""Cut dates: training ends before the first, the days up to the second are judged. The last was kept apart."""
 
 
 @cache

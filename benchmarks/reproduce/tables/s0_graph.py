@@ -31,7 +31,7 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(found: Summary) -> str:
-    """How much of the information's worth training realises."""
+    """Return the worth of the graph's information, and where the other worlds are."""
     worth = found.difference(BOUGHT, BOUND[FULL], BOUND[MEANS]).value
     return (
         f"The information of the graph is worth {worth:.2g} % of payments over that of DNN-H here. "

@@ -24,7 +24,7 @@ Curves = Mapping[Side, NDArray[np.float64]]
 BUDGETS = (12, 24, 36)
 """Minor units per request; ``world`` is given 24."""
 BASES: Mapping[CostBasis, str] = {"on_grant": "eq. 17–20", "on_response": "eq. 16"}
-"""How a merchant is charged → the equations that charge so."""
+"""Cost basis of merchants → S0's equations with that basis."""
 JOINT, SEPARATE, TRUE = "joint training", "separate training", "true curves"
 ONE_PRICE, REQUESTS, TRIAL, HINDSIGHT = (
     "one budget",
@@ -154,7 +154,7 @@ def split_value(sides: list[Choices], total: float, weight: Mapping[Side, float]
 
 
 def reading(found: Summary) -> str:
-    """What one budget earns on true curves, and what joint training adds."""
+    """Return the gain of one budget on true curves, and that of joint training."""
     split = found.cell(f"{TRUE}, {REQUESTS}", MAIN).value
     worst = max(found.cell(f"{TRUE}, {REQUESTS}", loss(basis, each)).value for basis in BASES for each in BUDGETS)
     return (
