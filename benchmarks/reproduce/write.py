@@ -48,11 +48,13 @@ def markdown(table: Table, summary: Summary, took: Took, quick: bool, figures: S
 def _verdict(table: Table, summary: Summary) -> list[str]:
     """Return the paragraph that opens the page: the primary comparison, and how many seeds it was given."""
     primary = table.primary
+    named = f"**Verdict.** {summary.sentence(*primary.comparison)}. This comparison was named before it was measured"
+    if summary.seeds == 1:
+        return [f"{named}; seeds are no replications of fixed data, so intervals are those in the table.", ""]
     return [
-        f"**Verdict.** {summary.sentence(*primary.comparison)}. This comparison was named before it was measured: "
-        f"{primary.seeds} seeds find a difference of {primary.effect:g} with a probability of {primary.power:.0%} or "
-        f"more, at a standard deviation over seeds of {primary.spread:g}. Other comparisons are adjusted by Holm's "
-        "method.",
+        f"{named}: {primary.seeds} seeds find a difference of {primary.effect:g} with a probability of "
+        f"{primary.power:.0%} or more, at a standard deviation over seeds of {primary.spread:g}. Other comparisons are "
+        "adjusted by Holm's method.",
         "",
     ]
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LEAST_GAIN = 1e-3
+"""Gain, as a share of the optimum, below which no share of it is stated: hardly anything depends on the decisions."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Attainable:
@@ -30,9 +33,11 @@ class Attainable:
     def share(self, value: float) -> float:
         """Share of the attainable gain: (value − flat) / (best − flat).
 
-        1 is the optimum, 0 the best flat policy, below 0 worse than flat. NaN where nothing can be gained.
+        1 is the optimum, 0 the best flat policy, below 0 worse than flat. NaN where hardly anything can be gained
+        (:data:`LEAST_GAIN`).
 
         >>> Attainable(lowest=50.0, flat=90.0, best=100.0).share(96.0)
         0.6
         """
-        return (value - self.flat) / (self.best - self.flat) if self.best > self.flat else float("nan")
+        gain = self.best - self.flat
+        return (value - self.flat) / gain if gain > LEAST_GAIN * abs(self.best) else float("nan")

@@ -28,6 +28,7 @@ WORLDS: Mapping[str, tuple[float, Mapping[str, Any]]] = {
     "influence 2": (30, {"rho": 2.0}),
     "3 ties": (30, {"ties": 3.0}),
     "20 ties": (30, {"ties": 20.0}),
+    "20,000 customers": (30, {"customers": 20_000, "merchants": 5_000, "both": 500}),
     "own change points": (30, {"own_change_point": True}),
     "own change points, 45 minor units": (45, {"own_change_point": True}),
     CHOSEN: (45, {"own_change_point": True, "rho": 2.0}),
@@ -42,7 +43,9 @@ ROWS_PER_CUSTOMER = 8
 def run(seed: int, quick: bool) -> Rows:
     """Payments at equal cost and AUC of the best curves, for every world and information."""
     return {
-        name: of_world(WorldOptions(**{**size(quick), **options}), seed, budget)
+        name: of_world(
+            WorldOptions(**({**options, **size(True)} if quick else {**size(False), **options})), seed, budget
+        )
         for name, (budget, options) in WORLDS.items()
     }
 
