@@ -129,32 +129,6 @@ def slope_over_windows(
     *,
     cluster: ArrayLike | None = None,
     level: float = 0.95,
-) -> Slope:
-    """Mean of the slopes within cells over windows of time, with an interval over windows and cells.
-
-    See :func:`windowed_slope`, which also returns weights.
-
-    Example:
-        >>> import numpy as np
-        >>> rng = np.random.default_rng(0)
-        >>> shop, week = rng.integers(0, 30, 6000), rng.integers(0, 5, 6000)
-        >>> value = rng.integers(1, 6, 6000)
-        >>> drift = np.array([-0.2, -0.1, 0.0, 0.1, 0.2])[week]
-        >>> y = drift * value + 0.1 * shop + rng.normal(size=6000)
-        >>> slope_over_windows(y, value, [shop], week).identified
-        False
-    """
-    return windowed_slope(y, value, cells, window, cluster=cluster, level=level)[0]
-
-
-def windowed_slope(
-    y: ArrayLike,
-    value: ArrayLike,
-    cells: list[ArrayLike],
-    window: ArrayLike,
-    *,
-    cluster: ArrayLike | None = None,
-    level: float = 0.95,
 ) -> tuple[Slope, Array]:
     """Slope within cells over windows of time, and the weight (N,) of each row in it.
 
@@ -173,6 +147,16 @@ def windowed_slope(
     fits itself, so that its residuals alone would hide its error. A window without two clusters in which value and
     response vary is left out and has weight 0. With these weights, one regression on all rows with effects of
     cell × window has the returned slope. O(N log N).
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> shop, week = rng.integers(0, 30, 6000), rng.integers(0, 5, 6000)
+        >>> value = rng.integers(1, 6, 6000)
+        >>> drift = np.array([-0.2, -0.1, 0.0, 0.1, 0.2])[week]
+        >>> y = drift * value + 0.1 * shop + rng.normal(size=6000)
+        >>> slope_over_windows(y, value, [shop], week)[0].identified
+        False
 
     Raises:
         InvalidInput: no window is left.

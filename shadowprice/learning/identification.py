@@ -30,7 +30,10 @@ def slope_within_cells(rows: pd.DataFrame, levels: Sequence[int], confounders: S
     """
     amount = np.asarray(levels, dtype=np.float64)[rows["level"].to_numpy(dtype=np.int64)]
     try:
-        return slope_over_windows(rows["response"], amount, [cell_names(rows, confounders)], weeks(rows["snapshot_at"]))
+        found, _ = slope_over_windows(
+            rows["response"], amount, [cell_names(rows, confounders)], weeks(rows["snapshot_at"])
+        )
+        return found
     except InvalidInput:
         return None
 

@@ -16,7 +16,7 @@ from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.encoders.base import WIDTH
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.slope import NOT_IDENTIFIED, Slope, windowed_slope
+from shadowprice.evaluation.slope import NOT_IDENTIFIED, Slope, slope_over_windows
 from shadowprice.evaluation.windows import weeks
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
@@ -167,7 +167,7 @@ def _within_cells(
     cell = group if confounders else np.zeros(len(rows), dtype=np.int64)
     window = weeks(rows["snapshot_at"]) if "snapshot_at" in rows else np.zeros(len(rows), dtype=np.int64)
     try:
-        slope, weight = windowed_slope(y, amount, [cell], window, cluster=group)
+        slope, weight = slope_over_windows(y, amount, [cell], window, cluster=group)
     except InvalidInput:
         # No cell has two amounts: nothing to learn an effect from.
         return None, group, np.zeros(len(rows))

@@ -9,7 +9,7 @@ import statsmodels.formula.api as smf
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics, slope
-from shadowprice.evaluation.slope import slope_over_windows, windowed_slope, within_slope
+from shadowprice.evaluation.slope import slope_over_windows, within_slope
 
 
 def confounded(seed: int = 0) -> pd.DataFrame:
@@ -106,7 +106,7 @@ def test_windows_that_disagree_do_not_identify_a_slope_that_pooled_rows_are_sure
         rng = np.random.default_rng(1000 + seed)
         frame = drifting(seed, rng.normal(0.0, 0.01, 6))
         cells = [frame["merchant"].to_numpy()]
-        found = slope_over_windows(frame["y"], frame["value"], cells, frame["window"])
+        found, _ = slope_over_windows(frame["y"], frame["value"], cells, frame["window"])
         pooled = within_slope(frame["y"], frame["value"], [*cells, frame["window"].to_numpy()])
         covered.append(found.low <= 0 <= found.high)
         sure.append(not pooled.low <= 0 <= pooled.high)
@@ -116,7 +116,7 @@ def test_windows_that_disagree_do_not_identify_a_slope_that_pooled_rows_are_sure
 
 def test_a_slope_that_windows_agree_on_is_identified():
     frame = drifting(0, np.full(6, 0.01))
-    found = slope_over_windows(frame["y"], frame["value"], [frame["merchant"]], frame["window"])
+    found, _ = slope_over_windows(frame["y"], frame["value"], [frame["merchant"]], frame["window"])
     assert found.identified
     assert found.low < 0.01 < found.high
     assert (found.windows, found.clusters, found.informative_rows) == (6, 40, 3000)
@@ -128,13 +128,13 @@ def test_a_slope_that_one_cell_carries_is_not_identified():
     heavy = frame["merchant"] == 0
     frame.loc[heavy, "value"] = 1000 * rng.integers(1, 6, heavy.sum())
     frame.loc[heavy, "y"] = 1e-4 * frame.loc[heavy, "value"]
-    found = slope_over_windows(frame["y"], frame["value"], [frame["merchant"]], frame["window"])
+    found, _ = slope_over_windows(frame["y"], frame["value"], [frame["merchant"]], frame["window"])
     assert not found.identified
 
 
 def test_its_weights_make_one_regression_with_dummies_the_same_slope():
     frame = drifting(3, np.linspace(-0.02, 0.04, 6), rows=1200)
-    found, weight = windowed_slope(frame["y"], frame["value"], [frame["merchant"]], frame["window"])
+    found, weight = slope_over_windows(frame["y"], frame["value"], [frame["merchant"]], frame["window"])
     frame["cell"] = frame["merchant"].astype(str) + "-" + frame["window"].astype(str)
     reference = smf.wls("y ~ value + C(cell)", frame, weights=weight).fit()
     assert found.value == pytest.approx(reference.params["value"], rel=1e-6)
@@ -148,7 +148,7 @@ def test_windows_without_two_informative_cells_are_left_out():
     frame = drifting(4, np.full(3, 0.01))
     constant = frame["window"] == 1
     frame.loc[constant, "value"] = 50
-    found = slope_over_windows(frame["y"], frame["value"], [frame["merchant"]], frame["window"])
+    found, _ = slope_over_windows(frame["y"], frame["value"], [frame["merchant"]], frame["window"])
     assert found.windows == 2
     with pytest.raises(InvalidInput, match="value: does not vary"):
         slope_over_windows([0, 1, 0, 1], [5, 5, 9, 9], [["a", "a", "b", "b"]], [0, 0, 0, 0])
@@ -158,7 +158,7 @@ def test_windows_without_two_informative_cells_are_left_out():
 
 def test_in_one_window_its_error_is_the_jackknife_over_cells():
     frame = drifting(5, np.array([0.02]), rows=1200)
-    found = slope_over_windows(frame["y"], frame["value"], [frame["merchant"]], frame["window"])
+    found, _ = slope_over_windows(frame["y"], frame["value"], [frame["merchant"]], frame["window"])
     without = []
     for merchant in range(40):
         rest = frame[frame["merchant"] != merchant]

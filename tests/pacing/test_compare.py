@@ -11,6 +11,7 @@ import pytest
 from scipy import optimize, stats
 
 from shadowprice.curves import Curves
+from shadowprice.evaluation.attainable import Attainable
 from shadowprice.pacing.compare import Setting, attainable, run_policies, score
 from shadowprice.pacing.outcomes import Population
 from shadowprice.pacing.replay import Replay
@@ -215,3 +216,8 @@ def test_lowest_levels_above_the_budget_leave_no_flat_mixture(make_setting: Call
     judged = attainable(replace(setting, campaign=replace(setting.campaign, budget=budget)))
     assert np.isnan(judged.flat)
     assert np.isnan(judged.share(10.0))
+
+
+def test_no_share_is_stated_of_a_gain_that_hardly_exists() -> None:
+    assert Attainable(lowest=50.0, flat=90.0, best=100.0).share(85.0) == pytest.approx(-0.5)
+    assert np.isnan(Attainable(lowest=289.8, flat=290.10, best=290.14).share(289.8))
