@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.reproduce.summary import Comparison
+
 REPRODUCED, IN_KIND, NOT_REPRODUCED = "reproduced", "reproduced in kind", "not reproduced"
 PRIVATE = "the paper's data are not public"
 
@@ -19,6 +21,7 @@ class Exhibit:
     page           the page of results that measures it, or None
     reason         why nothing measures it, or why a page reproduces it in kind alone
     own_data       whether the page uses the paper's own data or generator
+    besides        comparisons of that page, beside its primary one, that the claim needs too
     """
 
     paper: str
@@ -27,28 +30,45 @@ class Exhibit:
     page: str | None
     reason: str
     own_data: bool = False
+    besides: tuple[Comparison, ...] = ()
 
     def status(self, pages: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:
         """Return the status and its one reason, from the primary verdicts of the pages that are there."""
         if self.page is None:
             return NOT_REPRODUCED, self.reason
-        primary = pages.get(self.page, {}).get("primary")
-        if primary is None:
+        if self.page not in pages:
             return NOT_REPRODUCED, "the page has not been measured"
-        if primary["verdict"] != "better":
-            return NOT_REPRODUCED, primary["sentence"]
-        return (
-            (REPRODUCED, primary["sentence"]) if self.own_data else (IN_KIND, f"{primary['sentence']}; {self.reason}")
-        )
+        page = pages[self.page]
+        others = {(each["column"], each["row"], each["other"]): each for each in page["differences"]}
+        needed = [page["primary"], *(others[pair] for pair in self.besides)]
+        missed = [each["sentence"] for each in needed if each["verdict"] != "better"]
+        if missed:
+            return NOT_REPRODUCED, "; ".join(missed)
+        shown = "; ".join(each["sentence"] for each in needed)
+        return (REPRODUCED, shown) if self.own_data else (IN_KIND, f"{shown}; {self.reason}")
 
 
+OURS = "hazard on graph (ours)"
+OVER_TRUTH = "MSE over the truth's"
 SIMULATED = f"{PRIVATE}, the page simulates"
 
 EXHIBITS: Sequence[Exhibit] = (
     Exhibit("S0", "table 1", "size of Alipay's data", None, PRIVATE),
-    Exhibit("S0", "table 2", "the graph network predicts better than DNN-H and DNN", "s0_methods", SIMULATED),
     Exhibit(
-        "S0", "table 3", "hazard regression predicts better than Cox, SBBM and DSSM-c", "s0_change_points", SIMULATED
+        "S0",
+        "table 2",
+        "the graph network predicts better than DNN-H and DNN",
+        "s0_methods",
+        SIMULATED,
+        besides=(("AUC_c", OURS, "DNN"),),
+    ),
+    Exhibit(
+        "S0",
+        "table 3",
+        "hazard regression predicts better than Cox, SBBM and DSSM-c",
+        "s0_change_points",
+        SIMULATED,
+        besides=(("AUC_c", OURS, "SBBM"), ("AUC_c", OURS, "DSSM-c")),
     ),
     Exhibit("S0", "tables 4 and 5", "payments online", None, "there is no online traffic here"),
     Exhibit("S0", "sections 1 and 4", "joint optimisation of both sides beats separate", "s0_joint", SIMULATED),
@@ -67,13 +87,27 @@ EXHIBITS: Sequence[Exhibit] = (
         "the strength of the bias is not the paper's",
     ),
     Exhibit("S1", "table 4", "offline comparison on production data", None, PRIVATE),
-    Exhibit("S2", "table 1", "ESDPM predicts better on LCT-D", "s2_table1", SIMULATED),
+    Exhibit(
+        "S2",
+        "table 1",
+        "ESDPM predicts better than MTL-ZILN, ESMM and MTL-MSE on LCT-D",
+        "s2_table1",
+        SIMULATED,
+        besides=((OVER_TRUTH, "ESDPM", "ESMM"), (OVER_TRUTH, "ESDPM", "MTL-MSE")),
+    ),
     Exhibit(
         "S2", "table 2", "ESDPM predicts better on LCT-W", None, f"{PRIVATE}; one simulated delivery stands for both"
     ),
     Exhibit("S2", "table 3", "online pairs P1 to P4", "s2_table3", SIMULATED),
     Exhibit("S2", "figure 6", "the heuristic is near the integer programme", "s2_figure6", SIMULATED),
-    Exhibit("S3", "table 3", "DMBGN predicts redemption better than its baselines", "s3_table3", SIMULATED),
+    Exhibit(
+        "S3",
+        "table 3",
+        "DMBGN predicts redemption better than DIN and than the mean of item embeddings",
+        "s3_table3",
+        SIMULATED,
+        besides=(("AUC, A", "DMBGN", "AvgPooling"),),
+    ),
     Exhibit("S3", "figure 4", "AUC rises with the length of the history", "s3_figure4", SIMULATED),
     Exhibit("S4", "its comparison", "training through the budget beats two stages", "end_to_end", SIMULATED),
 )

@@ -112,17 +112,8 @@ def write(
         },
         "by_seed": list(summary.values),
         "published": table.published,
-        "differences": [
-            {
-                "column": c,
-                "row": a,
-                "other": b,
-                **_plain(summary.difference(c, a, b)),
-                "p": _number(summary.p_value(c, a, b)),
-            }
-            for c, a, b in table.compare
-        ],
-        "primary": _primary(table.primary.comparison, summary),
+        "differences": [_difference(pair, summary) for pair in table.compare],
+        "primary": _difference(table.primary.comparison, summary),
         "reading": table.reading(summary),
         **({"figures": list(drawn)} if drawn else {}),
     }
@@ -152,7 +143,7 @@ def rewrite(folder: Path, name: str) -> bool:
     return True
 
 
-def _primary(pair: tuple[str, str, str], summary: Summary) -> dict[str, Any]:
+def _difference(pair: tuple[str, str, str], summary: Summary) -> dict[str, Any]:
     column, row, other = pair
     return {
         "column": column,

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -225,21 +226,30 @@ def test_the_page_opens_with_the_primary_verdict_and_the_index_shows_no_other(mo
 
 
 def test_an_exhibit_is_reproduced_only_when_its_primary_comparison_is_significant() -> None:
+    pair = ("AUC", "ours", "other")
     exhibit = Exhibit("S9", "table 1", "claim", "page", "simulated", own_data=True)
 
-    def page(verdict: str) -> dict[str, dict[str, dict[str, str]]]:
-        return {"page": {"primary": {"verdict": verdict, "sentence": "the sentence"}}}
+    def page(verdict: str, other: str = "worse") -> dict[str, dict[str, Any]]:
+        names = dict(zip(("column", "row", "other"), pair, strict=True))
+        found = {"verdict": other, "sentence": "another", **names}
+        return {"page": {"primary": {"verdict": verdict, "sentence": "the sentence"}, "differences": [found]}}
 
-    assert exhibit.status(page("better"))[0] == "reproduced"
+    assert exhibit.status(page("better")) == ("reproduced", "the sentence")
     assert replace(exhibit, own_data=False).status(page("better"))[0] == "reproduced in kind"
     assert exhibit.status(page("not significantly different")) == ("not reproduced", "the sentence")
     assert exhibit.status({})[0] == "not reproduced"
+    wider = replace(exhibit, besides=(pair,))
+    assert wider.status(page("better")) == ("not reproduced", "another")
+    assert wider.status(page("better", "better")) == ("reproduced", "the sentence; another")
 
 
 def test_every_exhibit_of_the_index_names_a_registered_page() -> None:
     pages = [each.page for each in EXHIBITS if each.page]
     assert set(pages) <= set(TABLES)
     assert all(each.reason or each.own_data for each in EXHIBITS)
+    for each in EXHIBITS:
+        if each.page:
+            assert set(each.besides) <= set(import_module(TABLES[each.page]).TABLE.compare)
 
 
 def test_seeds_with_other_rows_are_refused() -> None:
