@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from shadowprice.campaign import SIDES, Side
+from shadowprice.campaign import MODEL_VERSION, SIDES, Side
 from shadowprice.errors import InvalidInput, Unavailable
 
 FEATURES_FILE = "features.json"
@@ -19,7 +19,6 @@ SCHEMA_VERSION = 1
 
 _PROFILE = re.compile(r"[xc]_\w+")
 _INTERACTIONS = re.compile(r"h_\w+")
-_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +52,7 @@ class FeatureColumns:
         if self.embedding_width < 1:
             raise InvalidInput("must be at least 1", field="embedding_width")
         for version in self.model_versions:
-            if not _MODEL.fullmatch(version):
+            if not re.fullmatch(MODEL_VERSION, version):
                 raise InvalidInput(f"{version!r}: use letters, digits, '.', '_' and '-'", field="model_versions")
         object.__setattr__(self, "model_versions", tuple(dict.fromkeys(self.model_versions)))
 

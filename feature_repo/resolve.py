@@ -18,6 +18,7 @@ from shadowprice.errors import Conflict
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
 from shadowprice.pacing.pacers import BEFORE, Standing, due, make_pacer
+from shadowprice.pacing.price_rules import check_price, newest_usable
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.resolve import Resolution
 from shadowprice.pacing.state import PricingState
@@ -60,7 +61,8 @@ class Solver:
             NotCertified: there is none that may be published.
             Conflict: the moment has a price already, or the pacer keeps the newest.
         """
-        newest = self.prices.latest(self.campaign.name, verified_only=True)
+        now = datetime.now(UTC)
+        newest = newest_usable(self.prices.sound(self.campaign.name), self.campaign, now)
         place = due(self.pacer.moments(self.campaign.hours), state.at)
         of_window = newest if newest is not None and newest.window == self.campaign.starts_at else None
         if of_window is not None and place != BEFORE:
@@ -78,7 +80,7 @@ class Solver:
                 newest=of_window,
                 version=self.prices.next_version(self.campaign.name),
                 model_version=self.model_version,
-                now=datetime.now(UTC),
+                now=now,
                 solver=solver,
             )
         )
@@ -91,7 +93,7 @@ class Solver:
 
     def publish(self, record: PriceRecord) -> PriceRecord:
         """Add the record to the price store, which settles who was first, and point the feature store at it."""
-        published = self.prices.publish(record)
+        published = self.prices.publish(check_price(record, self.campaign, datetime.now(UTC)))
         publish_price(open_store(self._folder), published)
         return published
 
@@ -125,6 +127,7 @@ def publish_price_file(price: Path, workspace: Path) -> int:
     and the feature store is tried again.
     """
     record, prices = PriceRecord.from_json(price.read_text()), PriceStore(workspace / PRICES)
+    check_price(record, read_campaign(workspace), datetime.now(UTC))
     newest = prices.latest(record.campaign, verified_only=True)
     if newest is None or newest.sha256 != record.sha256:
         prices.publish(record)

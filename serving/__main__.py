@@ -69,8 +69,7 @@ def _warm_up(config: Config, campaign: Campaign, ledger: Authoriser, model: Camp
     models = Models(config.model_dir, campaign, open_features)
     watcher = PriceWatcher(
         PriceStore(config.prices_dir),
-        campaign.name,
-        campaign.priced,
+        campaign,
         load_model=models.load,
         on_swap=metrics.price_in_force,
         on_rejected=metrics.price_rejected,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from serving.limits import IDENTIFIER_RULE, is_identifier
-from shadowprice.campaign import Campaign, Side
+from shadowprice.campaign import MODEL_VERSION, Campaign, Side
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.responses.heads import Head, load_heads
 from shadowprice.responses.integrity import check_files
@@ -77,8 +77,8 @@ def _read_meta(folder: Path) -> tuple[str, Any]:
         raise InvalidInput(f"cannot be read: {error}", field=str(path)) from error
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidInput(f"holds no model_version: {error!r}", field=str(path)) from error
-    if not is_identifier(version):
-        raise InvalidInput(IDENTIFIER_RULE, field=f"{path}: model_version")
+    if not isinstance(version, str) or not re.fullmatch(MODEL_VERSION, version):
+        raise InvalidInput(f"{version!r}: use letters, digits, '.', '_' and '-'", field=f"{path}: model_version")
     return version, meta.get("files")
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from threading import Event, Thread
 
 from serving.in_force import InForce, ServedModel
+from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput, NotFound, PriceRejected, ShadowpriceError
+from shadowprice.pacing.price_rules import check_price
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 
@@ -20,12 +23,12 @@ class PriceWatcher:
 
     The price says which model decides: a newly registered model comes into force with the first price
     solved for it, in one step (:class:`serving.in_force.InForce`). A version is never gone back on. A
-    record that fails its checksum, belongs to another campaign or version, lacks a price the campaign needs,
+    record that fails its checksum, breaks a rule of :func:`~shadowprice.pacing.price_rules.check_price`,
     or names a model that is missing, damaged or unfit is ignored, and the pair in force stays;
     ``on_rejected`` hears of each such version once. A reader takes :attr:`current` once per call.
 
     Args:
-        store, campaign, priced: where to look, and the names that a record must hold a price of.
+        store, campaign: where to look, and whose prices may decide.
         load_model: gives the model of a version, loaded and warm; NotFound or InvalidInput when there
             is none that may be used, Unavailable when it is worth asking again.
         on_swap: called with every price that comes into force.
@@ -37,8 +40,7 @@ class PriceWatcher:
     def __init__(
         self,
         store: PriceStore,
-        campaign: str,
-        priced: Sequence[str],
+        campaign: Campaign,
         *,
         load_model: Callable[[str], ServedModel],
         on_swap: Callable[[PriceRecord], None],
@@ -49,7 +51,7 @@ class PriceWatcher:
         self.current: InForce | None = None
         self._store = store
         self._campaign = campaign
-        self._priced = tuple(priced)
+        self._name = campaign.name
         self._load_model = load_model
         self._on_swap = on_swap
         self._on_rejected = on_rejected
@@ -72,8 +74,8 @@ class PriceWatcher:
     def poll(self) -> None:
         """Look once. Whatever is wrong with the store, the price in force stays."""
         try:
-            versions = self._store.versions(self._campaign)
-            strays = self._store.strays(self._campaign)
+            versions = self._store.versions(self._name)
+            strays = self._store.strays(self._name)
         except (ShadowpriceError, OSError) as error:
             self._complain(str(error))
             return
@@ -106,10 +108,7 @@ class PriceWatcher:
         """A version with its model; why it is rejected, or None where it cannot be read now."""
         record: PriceRecord | None = None
         try:
-            record = self._store.read(self._campaign, version)
-            missing = [name for name in self._priced if name not in record.prices]
-            if missing:
-                raise PriceRejected(f"version {version} holds no price of {', '.join(missing)}")
+            record = check_price(self._store.read(self._name, version), self._campaign, datetime.now(UTC))
             return InForce(record, self._model_of(record))
         except PriceRejected as error:
             return self._reject(version, "unsound", str(error))

@@ -22,6 +22,9 @@ NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
 NAME_RULE = "must be at most 63 ASCII letters, digits, '-' or '_', the first a letter or digit"
 """A campaign's name is a path, a label of metrics and the name of a served model."""
 
+MODEL_VERSION = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
+"""A model's version is a path and part of a feature view's name: it never leads to another folder."""
+
 EXACT = 2**53
 """Largest amount that is exact wherever it is counted, Redis's scripts among them."""
 

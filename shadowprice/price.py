@@ -5,18 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from shadowprice.campaign import MODEL_VERSION, NAME
 from shadowprice.errors import PriceRejected
 
 SCHEMA_VERSION = 3
 ADDED = {2: ("window", "step", "at", "requests", "expected", "plan", "pacing_error", "seconds"), 3: ("spend_ratio",)}
 """Schema version → fields that records of earlier ones do not have."""
 TIMES = ("solved_at", "expires_at", "window")
+LAST_VERSION = 10**10 - 1
+"""Largest version: files of prices are named by ten digits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +76,11 @@ class PriceRecord:
     sha256: str = field(default="")
 
     def __post_init__(self) -> None:
-        if self.version < 1:
-            raise PriceRejected("price record: version must be at least 1")
+        if isinstance(self.version, bool) or not isinstance(self.version, int) or not 1 <= self.version <= LAST_VERSION:
+            raise PriceRejected(f"price record: version must be a whole number from 1 to {LAST_VERSION}")
+        for name, pattern in (("campaign", NAME), ("model_version", MODEL_VERSION)):
+            if not re.fullmatch(pattern, str(getattr(self, name))):
+                raise PriceRejected(f"price record: {name} {getattr(self, name)!r} is not a name")
         for name in TIMES:
             moment = getattr(self, name)
             if name != "window" and moment is None:

@@ -71,8 +71,7 @@ def predictor(workspace: Path) -> Predictor:
     models = Models(workspace / "model", campaign, features)
     watcher = PriceWatcher(
         PriceStore(workspace / "prices"),
-        campaign.name,
-        campaign.priced,
+        campaign,
         load_model=models.load,
         on_swap=metrics.price_in_force,
         on_rejected=metrics.price_rejected,

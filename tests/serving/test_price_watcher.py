@@ -38,7 +38,7 @@ def shown():
 
 
 @pytest.fixture
-def watched(tmp_path, shelf, shown):
+def watched(tmp_path, shelf, shown, kit):
     store = PriceStore(tmp_path)
     swapped, rejected = [], []
 
@@ -48,8 +48,7 @@ def watched(tmp_path, shelf, shown):
 
     watcher = PriceWatcher(
         store,
-        "spring",
-        ("budget",),
+        kit.campaign(),
         load_model=shelf.load,
         on_swap=lambda record: swapped.append(record.version),
         on_rejected=rejected.append,
@@ -85,6 +84,16 @@ def test_a_poisoned_newer_file_is_ignored_and_counted_once(watched, shown, kit, 
     store.publish(kit.price(4))
     watcher.poll()
     assert (watcher.current.price.version, len(rejected), shown) == (4, 2, {})
+
+
+@pytest.mark.parametrize("forged", [{"price": -0.01}, {"status": "infeasible"}, {"gap": 0.5}])
+def test_a_sealed_record_that_breaks_the_campaigns_rules_does_not_decide(watched, shown, kit, tmp_path, forged):
+    """Only the watcher stands between it and the decisions: whoever can write a file can seal it."""
+    store, watcher, _, rejected = watched
+    store.publish(kit.price(1))
+    store.publish(kit.price(2, **forged))
+    watcher.poll()
+    assert (watcher.current.price.version, rejected, shown) == (1, ["unsound"], {"unsound": 1})
 
 
 def test_who_starts_on_a_damaged_store_takes_the_newest_whole_pair_and_shows_what_is_wrong(

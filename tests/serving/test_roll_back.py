@@ -102,8 +102,7 @@ def test_a_roll_back_of_the_model_brings_the_price_that_names_it(
 
     watcher = PriceWatcher(
         prices,
-        campaign.name,
-        campaign.priced,
+        campaign,
         load_model=Models(workspace / "model", campaign, features).load,
         on_swap=lambda record: None,
         on_rejected=lambda *told: None,

@@ -1,0 +1,69 @@
+"""What a price must keep before a campaign publishes it or decides by it; writers and readers ask the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from shadowprice.campaign import Campaign
+from shadowprice.errors import PriceRejected
+from shadowprice.price import PriceRecord
+
+STATUSES = ("optimal", "bounded", "steered")
+"""Origins of a price: solved, solved and held within a step of the one before, or moved by a controller."""
+CLOCKS = timedelta(minutes=10)
+"""How far the clocks of a writer and a reader may differ."""
+GRACE = timedelta(days=1)
+"""How much longer than a campaign allows a price may be good for, so that its time to live can be lowered."""
+
+
+def check_price(record: PriceRecord, campaign: Campaign, now: datetime) -> PriceRecord:
+    """Return the record, if the campaign may decide by it.
+
+    Args:
+        record: sound by itself (:meth:`PriceRecord.verify`).
+        campaign: whose name, budgets, window and limits on the certificate hold.
+        now: UTC.
+
+    Raises:
+        PriceRejected: it is of another campaign or window, lacks a price, has a negative price of a budget, is not
+            certified within the campaign's limits, or is dated ahead of ``now``. The message says what and how much.
+    """
+    wrong = _fault(record, campaign, now)
+    if wrong:
+        raise PriceRejected(f"price version {record.version} of {record.campaign!r}: {wrong}")
+    return record
+
+
+def newest_usable(records: Iterable[PriceRecord], campaign: Campaign, now: datetime) -> PriceRecord | None:
+    """Return the first of ``records``, the newest first, that :func:`check_price` accepts."""
+    return next((record for record in records if not _fault(record, campaign, now)), None)
+
+
+def _fault(record: PriceRecord, campaign: Campaign, now: datetime) -> str:
+    """What is wrong with it; empty where nothing is."""
+    if record.campaign != campaign.name:
+        return f"it is not of campaign {campaign.name!r}"
+    if missing := [name for name in campaign.priced if name not in record.prices]:
+        return f"it holds no price of {', '.join(missing)}"
+    # A segment of exact size may cost or earn; more of a budget is never worth less than nothing.
+    price = record.prices[campaign.priced[0]]
+    if campaign.priced == (campaign.budget.name,) and price < 0:
+        return f"the price of budget {campaign.budget.name!r} is {price:g}; that of an upper limit is never below 0"
+    if record.status not in STATUSES:
+        return f"its status is {record.status!r}, not one of {', '.join(STATUSES)}"
+    for name, shown, limit in (
+        ("gap", record.gap, campaign.gap_limit),
+        ("violation", record.violation, campaign.violation_limit),
+    ):
+        if not (math.isfinite(shown) and shown <= limit):
+            return f"its {name} {shown:.3g} exceeds the campaign's limit {limit:.3g}"
+    if record.window is not None and record.window != campaign.starts_at:
+        return f"it is of the window from {record.window.isoformat()}, not from {campaign.starts_at.isoformat()}"
+    if record.solved_at > now + CLOCKS:
+        return f"it was solved {(record.solved_at - now).total_seconds():.0f} s from now: the clocks disagree"
+    latest = max(campaign.ends_at, record.solved_at + timedelta(hours=campaign.price_ttl_hours)) + GRACE
+    if not record.solved_at < record.expires_at <= latest:
+        return f"it expires at {record.expires_at.isoformat()}, not between its solve and {latest.isoformat()}"
+    return ""
