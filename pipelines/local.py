@@ -17,6 +17,7 @@ from typing import Any
 
 from components.image import IMAGE
 from shadowprice.errors import ShadowpriceError
+from shadowprice.lifeline import Child, end_with_parent
 
 PIPELINES = ("train", "resolve", "delivery", "vouchers", "reproduce")
 PATHS = ("workspace", "data")
@@ -64,8 +65,14 @@ def run(pipeline: str, root: Path, arguments: Mapping[str, Any], *, image: str =
     telling = False
     with (
         log.open("w") as sink,
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1, env=environment
+        Child(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            bufsize=1,
+            env=environment,
+            process_group=0,
         ) as child,
     ):
         assert child.stdout is not None
@@ -87,7 +94,7 @@ def run(pipeline: str, root: Path, arguments: Mapping[str, Any], *, image: str =
                 elif BAR.search(line) and sys.stdout.isatty():
                     print(f"\r    {line.strip()[:110]}", end="\n" if "100%" in line else "", flush=True)
         except BaseException:
-            child.terminate()
+            os.killpg(child.pid, signal.SIGTERM)
             raise
     if child.returncode:
         told = "\n".join(reason)
@@ -107,6 +114,7 @@ def compile_all(folder: Path) -> None:
 
 def main() -> None:
     """Entry point of the child process: pipeline name, root and JSON arguments."""
+    end_with_parent(group=True)
     parser = argparse.ArgumentParser(description="Run a pipeline with kfp.local.")
     parser.add_argument("pipeline", choices=PIPELINES)
     parser.add_argument("root")

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -57,9 +58,7 @@ def quickstart(
     """
     check_weighting(weighting)
     Training(recipe, curve_repair, calibration).check()
-    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{dataset}"
-    folder = (runs / name).resolve()
-    folder.mkdir(parents=True)
+    folder = new_folder(runs, f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{dataset}")
     print(f"shadowprice quickstart: {dataset} → {folder}", flush=True)
     started = time.perf_counter()
     arguments = {
@@ -84,11 +83,29 @@ def quickstart(
         print(f"  warning: {warning}; the day is simulated all the same", flush=True)
     seconds |= run("resolve", folder / "pipeline", {"workspace": str(folder)})
     play(folder, seconds, started, seed=seed)
-    link = runs / ".latest"
-    link.unlink(missing_ok=True)
-    link.symlink_to(name)
-    os.replace(link, runs / "latest")
+    point_to(runs / "latest", folder.name)
     return folder
+
+
+def new_folder(runs: Path, name: str) -> Path:
+    """Make a folder of that name in ``runs``, or of the name with a number where another run was first."""
+    runs.mkdir(parents=True, exist_ok=True)
+    number = 1
+    while True:
+        folder = (runs / (name if number == 1 else f"{name}-{number}")).resolve()
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            number += 1
+            continue
+        return folder
+
+
+def point_to(link: Path, name: str) -> None:
+    """Have the symbolic link ``link`` lead to ``name`` beside it, in one step however many runs do so at once."""
+    draft = link.with_name(f".{link.name}-{uuid.uuid4().hex}")
+    draft.symlink_to(name)
+    os.replace(draft, link)
 
 
 def main() -> int:

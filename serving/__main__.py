@@ -24,6 +24,7 @@ from serving.rest import PredictorServer
 from serving.starting import check_models
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput, NotFound, ShadowpriceError, Unavailable
+from shadowprice.lifeline import end_with_parent
 from shadowprice.pacing.price_store import PriceStore
 
 logger = logging.getLogger("serving")
@@ -34,6 +35,7 @@ SWITCH_SECONDS = 0.001
 
 def main() -> int:
     """Serve until told to stop; 2 when the configuration is wrong."""
+    end_with_parent()
     quiet_logs()
     sys.setswitchinterval(SWITCH_SECONDS)
     config = Config.parse(sys.argv[1:], os.environ)

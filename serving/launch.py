@@ -14,6 +14,7 @@ from pathlib import Path
 
 from serving.config import read_campaign
 from shadowprice.errors import Unavailable
+from shadowprice.lifeline import Child
 
 HOST = "127.0.0.1"
 TAIL_LINES = 30
@@ -65,7 +66,7 @@ class Services:
 
 
 class Service:
-    """A process of ours that serves on a port, its output in a log file.
+    """A process of ours that serves on a port, its output in a log file; it ends when this one does.
 
     host, launcher  address it listens on, and what its command is put behind, where that is not this machine's own
     """
@@ -87,7 +88,7 @@ class Service:
         self._log = log
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
-            self.process = subprocess.Popen(
+            self.process = Child(
                 [*launcher, sys.executable, "-m", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,

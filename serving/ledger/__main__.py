@@ -17,10 +17,12 @@ from serving.ledger.opening import open_store
 from serving.ledger.sweep import sweeping
 from serving.logs import quiet_logs
 from shadowprice.errors import ShadowpriceError
+from shadowprice.lifeline import end_with_parent
 
 
 def main() -> int:
     """Serve until told to stop; 2 when the configuration is wrong."""
+    end_with_parent()
     quiet_logs()
     settings = _settings()
     try:
