@@ -28,6 +28,9 @@ MODEL_VERSION = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 EXACT = 2**53
 """Largest amount that is exact wherever it is counted, Redis's scripts among them."""
 
+MOST_RESPONSE = 100.0
+"""Largest response of one outcome where the terms name none."""
+
 BudgetForm = Literal["total", "per_account", "per_response"]
 
 
@@ -65,6 +68,7 @@ class Terms:
     weight      worth of one unit of this side's response in the objective
     most_units  units of response that one answer is paid for at most, of a merchant paid on response; so many
                 incentives are reserved for each of its promises, and what it brings beyond them costs nothing
+    most_response  largest response that one outcome of this side may report: a budget per response grows with it
     segments    of a guaranteed delivery: what each level is; nothing is paid for it
     """
 
@@ -72,6 +76,7 @@ class Terms:
     cost_basis: CostBasis = "on_response"
     weight: float = 1.0
     most_units: int = 1
+    most_response: float = MOST_RESPONSE
     segments: tuple[Segment, ...] = ()
 
     def __post_init__(self) -> None:
@@ -80,6 +85,8 @@ class Terms:
             raise InvalidInput(f"must be one of {get_args(CostBasis)}, got {self.cost_basis!r}", field="cost_basis")
         if not (np.isfinite(self.weight) and self.weight > 0):
             raise InvalidInput("must be a positive number", field="weight")
+        if not (np.isfinite(self.most_response) and self.most_response > 0):
+            raise InvalidInput("must be a positive number", field="most_response")
         if isinstance(self.most_units, bool) or not isinstance(self.most_units, int) or self.most_units < 1:
             raise InvalidInput(
                 f"must be a whole number of units, at least 1, got {self.most_units!r}", field="most_units"
@@ -264,6 +271,7 @@ class Campaign:
             "sides": {
                 side: {"levels": list(t.levels), "cost_basis": t.cost_basis, "weight": t.weight}
                 | ({"most_units": t.most_units} if t.most_units > 1 else {})
+                | ({"most_response": t.most_response} if t.most_response != MOST_RESPONSE else {})
                 | ({"segments": [asdict(segment) for segment in t.segments]} if t.segments else {})
                 for side, t in self.sides.items()
             },
@@ -291,6 +299,7 @@ class Campaign:
                         cost_basis=t["cost_basis"],
                         weight=t.get("weight", 1.0),
                         most_units=t.get("most_units", 1),
+                        most_response=float(t.get("most_response", MOST_RESPONSE)),
                         segments=tuple(Segment(**each) for each in t.get("segments", [])),
                     )
                     for side, t in data["sides"].items()

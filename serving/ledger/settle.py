@@ -60,6 +60,12 @@ def _check(campaign: Campaign, decision: Decision, event: Event) -> None:
             raise Unprocessable("of a customer must equal redeemed", field=_field(event, "response"))
         if not event.redeemed and event.cost and campaign.terms(side).cost_basis == "on_response":
             raise Unprocessable("must be 0 where nothing was redeemed", field=_field(event, "cost"))
+    most = campaign.terms(side).most_response
+    if event.response > most:
+        raise Unprocessable(
+            f"is above most_response = {most:g} of the campaign's terms; raise it there if that is true",
+            field=_field(event, "response"),
+        )
     # A merchant paid on response is paid per unit of it. How many at most is what its promise was reserved with, so
     # other terms since then do not make it dearer.
     per_unit = side == "merchant" and campaign.terms(side).cost_basis == "on_response"

@@ -152,6 +152,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "cost_basis_merchant": _column(TEXT, _one_of(COST_BASES), optional=True),
             "weight_merchant": _column(REAL, _POSITIVE, optional=True),
             "most_units_merchant": _column(WHOLE, _at_least(1), optional=True),
+            "most_response_merchant": _column(REAL, _POSITIVE, optional=True),
             "expected_requests": _column(WHOLE, _at_least(1), optional=True),
         },
         strict=True,

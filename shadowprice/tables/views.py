@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from shadowprice.campaign import SIDES, Budget, Campaign, Segment, Side, Terms
+from shadowprice.campaign import MOST_RESPONSE, SIDES, Budget, Campaign, Segment, Side, Terms
 from shadowprice.errors import InvalidInput
 from shadowprice.tables.rules import FUND
 from shadowprice.tables.validation import Tables
@@ -64,11 +64,14 @@ def campaign_from_tables(tables: Tables) -> Campaign:
         if levels.size:
             weight = row["weight_merchant"] if side == "merchant" and pd.notna(row["weight_merchant"]) else 1.0
             units = row["most_units_merchant"] if side == "merchant" and pd.notna(row["most_units_merchant"]) else 1
+            most = row["most_response_merchant"] if side == "merchant" else MOST_RESPONSE
+            most = MOST_RESPONSE if pd.isna(most) else most
             sides[side] = Terms(
                 levels=tuple(levels),
                 cost_basis=row[f"cost_basis_{side}"],
                 weight=float(weight),
                 most_units=int(units),
+                most_response=float(most),
                 segments=_segments(tables, side),
             )
     return Campaign(

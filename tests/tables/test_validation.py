@@ -111,6 +111,7 @@ def test_the_input_is_not_changed(frames: Frames) -> None:
         (put("campaign", "budget_form", {0: "weekly"}), "campaign.budget_form", (0,), "must be one of total"),
         (put("campaign", "weight_merchant", {0: 0}), "campaign.weight_merchant", (0,), "above 0"),
         (put("campaign", "expected_requests", {0: 0}), "campaign.expected_requests", (0,), "at least 1"),
+        (put("campaign", "most_response_merchant", {0: 0.0}), "campaign.most_response_merchant", (0,), "above 0"),
         (put("campaign", "most_units_merchant", {0: 0}), "campaign.most_units_merchant", (0,), "at least 1"),
         (put("campaign", "most_units_merchant", {0: 2}), "campaign.most_units_merchant", (0,), "is on_response"),
         (put("campaign", "cost_basis_merchant", {0: None}), "campaign.cost_basis_merchant", (), "is missing"),

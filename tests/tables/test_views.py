@@ -62,10 +62,12 @@ def test_the_campaign_is_what_the_tables_say(frames: Frames) -> None:
     )
 
 
-def test_the_most_units_of_a_merchant_are_those_of_the_table(frames: Frames) -> None:
-    frames["campaign"] = frames["campaign"].assign(cost_basis_merchant="on_response", most_units_merchant=3)
+def test_the_bounds_of_a_merchants_response_are_those_of_the_table(frames: Frames) -> None:
+    frames["campaign"] = frames["campaign"].assign(
+        cost_basis_merchant="on_response", most_units_merchant=3, most_response_merchant=7.5
+    )
     merchant = campaign_from_tables(validate_tables(frames)).terms("merchant")
-    assert merchant == Terms(levels=(20, 40), weight=0.5, most_units=3)
+    assert merchant == Terms(levels=(20, 40), weight=0.5, most_units=3, most_response=7.5)
 
 
 def test_the_expected_requests_of_a_campaign_are_those_of_the_table(frames: Frames) -> None:

@@ -259,6 +259,18 @@ def test_units_beyond_those_the_terms_pay_for_are_counted_and_not_paid(open_book
     assert (books.money(), totals.responses["merchant"], totals.authorised["merchant"]) == ((0, cost), 2.5, 60)
 
 
+def test_one_outcome_cannot_release_any_amount_of_a_budget_per_response(open_books, kit):
+    limits = {side: replace(terms, most_response=3.0) for side, terms in kit.campaign().sides.items()}
+    for sides, largest in ((limits, 3.0), (kit.campaign().sides, 100.0)):
+        books = open_books(limit=2.0, form="per_response", sides=sides)
+        books.authorise(kit.item("m1", side="merchant"), kit.item("m2", side="merchant"))
+        with pytest.raises(ShadowpriceError, match=f"above most_response = {largest:g}") as refusal:
+            books.settle(kit.event("m1", 0, response=1e9))
+        assert (refusal.value.field, refusal.value.status) == ("[0].data.response", 422)
+        assert books.store.totals().responses.get("merchant", 0.0) == 0.0
+        assert books.settle(kit.event("m1", 0, response=largest)) == (1, 0)
+
+
 def test_a_merchants_units_cannot_overspend_because_all_that_may_be_paid_is_reserved(open_books, kit):
     books = open_books(sides=merchants(kit, most_units=3), limit=400)
     granted = books.authorise(*(kit.item(f"m{number}", side="merchant") for number in range(3)))
