@@ -123,8 +123,8 @@ TABLE = Table(
         "the page asks what the loss gains where its assumption holds, and not whether it holds. ESMM, MTL-MSE, "
         f'MTL-ZILN, ESDPM (the printed ESJ) and "{MASS}" (`esj_mass`) are those of [s2_table1](s2_table1.md), with a '
         f'weight decay of {LEARNING.weight_decay}. Rows "given a click" learn purchases and amounts from clicked '
-        "deliveries alone, with one sigma for each fund. Half of the training rows hide which fund was delivered, so that a "
-        "new fund can be scored, and the loss of a mass of 1 loses most by that ([record 24](../decisions/"
+        "deliveries alone, with one sigma for each fund. Half of the training rows hide which fund was delivered, so "
+        "that a new fund can be scored, and the loss of a mass of 1 loses most by that ([record 24](../decisions/"
         "0024-what-a-fund-model-says.md)). MSE and MAE are of the expected log(1 + amount), errors in "
         f'currency of the expected amount, in units. "{MEDIAN}" and "{LOGNORMAL}" are the true probabilities with the '
         f"median and the lognormal that are nearest to the true amounts. {ETV_NOTE}"
