@@ -71,6 +71,26 @@ def tool(missing: Callable[[str], NoReturn]) -> Callable[[str], str]:
 
 
 @pytest.fixture
+def running() -> Callable[[str], list[int]]:
+    """Return a function that finds the processes whose command contains a text."""
+    if not Path("/proc/self").exists():
+        pytest.skip("processes are looked up in /proc")
+
+    def find(text: str) -> list[int]:
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                command = (process / "cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue
+            if text in command:
+                found.append(int(process.name))
+        return found
+
+    return find
+
+
+@pytest.fixture
 def built(missing: Callable[[str], NoReturn]) -> Callable[[CDLL | None], None]:
     """What to call with an extension in C that a test needs."""
 

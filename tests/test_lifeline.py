@@ -33,23 +33,11 @@ PARENT = """
     """
 
 
-def running(mark: str) -> list[int]:
-    """Processes whose command has the mark."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (folder / "cmdline").read_bytes().decode(errors="replace")
-        except OSError:
-            continue
-        if mark in command:
-            found.append(int(folder.name))
-    return found
-
-
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks processes up in /proc")
 @pytest.mark.parametrize("program", list(PROGRAMS))
 @pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGTERM])
-def test_a_child_ends_when_its_parent_is_killed(program: str, kind: signal.Signals, tmp_path: Path, eventually) -> None:
+def test_a_child_ends_when_its_parent_is_killed(
+    program: str, kind: signal.Signals, tmp_path: Path, eventually, running
+) -> None:
     mark = str(tmp_path)
     command = [sys.executable, "-c", textwrap.dedent(PARENT), textwrap.dedent(PROGRAMS[program]), mark]
     with subprocess.Popen(
