@@ -11,7 +11,7 @@ MAX_SAMPLE = 10_000
 
 @dataclass(frozen=True)
 class Hour:
-    """Requests of one side decided in the hour that begins at ``hour`` (UTC)."""
+    """Requests of one side decided in the hour from ``hour`` (UTC) on, a whole number of hours after ``since``."""
 
     hour: datetime
     side: str

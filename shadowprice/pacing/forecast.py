@@ -57,9 +57,11 @@ class Profile:
         return cls(shares + 1.0, hours.size / days)
 
     def expected(self, campaign: Campaign) -> NDArray[np.float64]:
-        """(hours,): expected requests in each slot of the campaign's window."""
-        hours = (campaign.starts_at.hour + np.arange(campaign.hours)) % 24
-        return self.level * self.shares[hours]
+        """(hours,): expected requests in each slot of the window; one that begins within an hour has parts of two."""
+        start = campaign.starts_at
+        hours = start.hour + np.arange(campaign.hours)
+        part = (start.minute * 60 + start.second) / 3600
+        return self.level * ((1 - part) * self.shares[hours % 24] + part * self.shares[(hours + 1) % 24])
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -142,6 +143,9 @@ def test_a_window_that_starts_at_noon_reads_the_profile_from_noon_and_around_mid
     )
     expected = Forecast.of(campaign, {"customer": Profile(SHARES, 12_000)}).expected["customer"]
     np.testing.assert_allclose(expected, EXPECTED[np.arange(12, 42) % 24])
+    half = replace(campaign, starts_at=campaign.starts_at + timedelta(minutes=30))
+    between = Forecast.of(half, {"customer": Profile(SHARES, 12_000)}).expected["customer"]
+    np.testing.assert_allclose(between[:-1], (expected[:-1] + expected[1:]) / 2)
 
 
 @pytest.mark.parametrize(

@@ -185,8 +185,8 @@ class RedisStore:
                 first: Any = client.zrange(key, start, "+inf", byscore=True, offset=0, num=1, withscores=True)
                 if not first:
                     break
-                hour = int(first[0][1]) // HOUR
-                end = (hour + 1) * HOUR
+                hour = (int(first[0][1]) - since) // HOUR
+                end = since + (hour + 1) * HOUR
                 count: Any = client.zcount(key, start, f"({end}")
                 hours.append((hour, side, int(count)))
                 start = end
@@ -196,7 +196,7 @@ class RedisStore:
             for decision in self._decisions(client, names[::-1])
             if decision is not None and decision.decided_at >= since
         ]
-        return Traffic([Hour(time_of(hour * HOUR), side, count) for hour, side, count in sorted(hours)], asked)
+        return Traffic([Hour(time_of(since + hour * HOUR), side, count) for hour, side, count in sorted(hours)], asked)
 
     def _decisions(self, client: redis.Redis, request_ids: Sequence[str | bytes]) -> list[Decision | None]:
         if not request_ids:

@@ -41,16 +41,17 @@ def read_totals(database: sqlite3.Connection, campaign: Campaign) -> Totals:
 
 
 def read_traffic(database: sqlite3.Connection, since: int, limit: int) -> Traffic:
-    """Requests decided at or after ``since``; the newest ``limit`` of them one by one."""
+    """Requests decided at or after ``since``, by hours that begin there; the newest ``limit`` of them one by one."""
     hours = database.execute(
-        "SELECT decided_at / ?1, side, COUNT(*) FROM decision WHERE decided_at >= ?2 GROUP BY 1, 2 ORDER BY 1, 2",
-        (HOUR, since),
+        "SELECT (decided_at - ?1) / ?2, side, COUNT(*) FROM decision WHERE decided_at >= ?1 "
+        "GROUP BY 1, 2 ORDER BY 1, 2",
+        (since, HOUR),
     ).fetchall()
     sample = database.execute(
         "SELECT request_id, account_id, side FROM decision WHERE decided_at >= ? ORDER BY sequence DESC LIMIT ?",
         (since, limit),
     ).fetchall()
     return Traffic(
-        [Hour(time_of(hour * HOUR), side, count) for hour, side, count in hours],
+        [Hour(time_of(since + hour * HOUR), side, count) for hour, side, count in hours],
         [Asked(*row) for row in sample],
     )

@@ -398,6 +398,17 @@ def test_traffic_is_counted_by_hour_and_sampled_newest_first(books, kit):
     assert books.store.traffic(0, 0).sample == []
 
 
+@pytest.mark.parametrize("minutes", [0, 30, 45])
+def test_hours_of_traffic_begin_with_the_window_also_at_half_past(books, kit, minutes):
+    """India's midnight is 18:30 UTC: no request before the first whole hour is lost, and none is shifted."""
+    start = kit.now + minutes / 60 * HOUR
+    for number in range(40):
+        books.at = start + number * 0.1 * HOUR
+        books.authorise(kit.item(f"r{number}"))
+    traffic = books.store.traffic(microseconds(start), 0)
+    assert [((hour.hour - start) / HOUR, hour.requests) for hour in traffic.hours] == [(h, 10) for h in range(4)]
+
+
 def test_callers_at_once_are_each_answered_and_together_kept_within_the_budget(open_books, kit):
     books = open_books(limit=1000)
 
