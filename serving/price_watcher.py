@@ -58,6 +58,7 @@ class PriceWatcher:
         self._on_passed_over = on_passed_over
         self._poll_seconds = poll_seconds
         self._rejected: set[int] = set()
+        self._earlier: set[int] = set()
         self._complaint = ""
         self._stopping = Event()
         self._thread = Thread(target=self._run, name="price-watcher", daemon=True)
@@ -88,7 +89,8 @@ class PriceWatcher:
             self._reject(
                 versions[-1], "older", f"the store went back to version {versions[-1]}; {in_force} stays in force"
             )
-        for version in reversed([version for version in versions if version > in_force]):
+        ahead = [version for version in versions if version > in_force and version not in self._earlier]
+        for version in reversed(ahead):
             found = self._usable(version)
             if isinstance(found, InForce):
                 self.current = found
@@ -102,13 +104,22 @@ class PriceWatcher:
                 break
             if found is not None:
                 passed_over[found] += 1
+        if self.current is None and self._earlier:
+            self._complain(
+                f"version {max(self._earlier)} is of an earlier window than that from "
+                f"{self._campaign.starts_at.isoformat()}, which has no price yet; solve one"
+            )
         self._on_passed_over(passed_over)
 
     def _usable(self, version: int) -> InForce | str | None:
-        """A version with its model; why it is rejected, or None where it cannot be read now."""
+        """A version with its model; why it is rejected; None where it is of the past or cannot be read now."""
         record: PriceRecord | None = None
         try:
-            record = check_price(self._store.read(self._name, version), self._campaign, datetime.now(UTC))
+            record = self._store.read(self._name, version)
+            if record.window is not None and record.window < self._campaign.starts_at:
+                self._earlier.add(version)
+                return None
+            check_price(record, self._campaign, datetime.now(UTC))
             return InForce(record, self._model_of(record))
         except PriceRejected as error:
             return self._reject(version, "unsound", str(error))

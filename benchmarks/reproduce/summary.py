@@ -83,6 +83,11 @@ class Summary:
             return Estimate(float(np.mean(np.subtract(a, b))), math.nan, math.nan)
         return paired_over_seeds(a, b)
 
+    def share(self, column: str, row: str, flat: str, best: str) -> float:
+        """Share of the attainable gain, that of ``best`` over ``flat``, which the mean of a row reaches."""
+        least, most = self.cell(flat, column).value, self.cell(best, column).value
+        return (self.cell(row, column).value - least) / (most - least)
+
     def p_value(self, column: str, row: str, other: str) -> float:
         """P-value of a difference: two-sided paired t-test, adjusted by Holm's method unless it is the primary one.
 

@@ -252,6 +252,11 @@ def test_every_exhibit_of_the_index_names_a_registered_page() -> None:
             assert set(each.besides) <= set(import_module(TABLES[each.page]).TABLE.compare)
 
 
+def test_the_share_of_the_attainable_gain_lies_between_the_flat_policy_and_the_best() -> None:
+    found = Summary([{"flat": {"x": 2.0}, "ours": {"x": 5.0 + step}, "best": {"x": 6.0}} for step in (-1.0, 1.0)])
+    assert found.share("x", "ours", "flat", "best") == pytest.approx(0.75)
+
+
 def test_seeds_with_other_rows_are_refused() -> None:
     with pytest.raises(InvalidInput, match="seed 1 has other rows"):
         Summary([{"a": {"x": 1.0}}, {"b": {"x": 1.0}}])

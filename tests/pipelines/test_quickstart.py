@@ -207,6 +207,9 @@ def test_a_deployed_campaign_is_checked_and_priced_again_by_the_commands_of_the_
         shutil.copy(path, folder)
     running = replace(read_campaign(run), starts_at=this_hour() - timedelta(hours=1))
     (folder / CAMPAIGN).write_text(json.dumps(running.to_dict()))
+    # Prices of the window before decide nothing in this one.
+    first = command("serving.resolve", "--workspace", str(folder))
+    assert first.returncode == 0, first.stderr
     with launch(Deployment.of_run(folder, folder / CAMPAIGN)) as services:
         before = [path.name for path in (folder / "prices" / running.name).glob("*.json")]
         solved = command("serving.resolve", "--workspace", str(folder), "--ledger-url", services.ledger_url)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from datetime import timedelta
 
 import pytest
 
@@ -94,6 +95,24 @@ def test_a_sealed_record_that_breaks_the_campaigns_rules_does_not_decide(watched
     store.publish(kit.price(2, **forged))
     watcher.poll()
     assert (watcher.current.price.version, rejected, shown) == (1, ["unsound"], {"unsound": 1})
+
+
+def test_prices_of_earlier_windows_do_not_decide_and_are_no_alarm(watched, shown, kit, caplog):
+    store, watcher, _, rejected = watched
+    starts = kit.campaign().starts_at
+    for version in (1, 2):
+        store.publish(kit.price(version, window=starts - timedelta(days=1)))
+    watcher.poll()
+    watcher.poll()
+    assert watcher.current is None
+    assert (rejected, shown) == ([], {})
+    assert [each.message for each in caplog.records] == [
+        f"price store: version 2 is of an earlier window than that from {starts.isoformat()}, "
+        "which has no price yet; solve one"
+    ]
+    store.publish(kit.price(3, window=starts))
+    watcher.poll()
+    assert watcher.current.price.version == 3
 
 
 def test_who_starts_on_a_damaged_store_takes_the_newest_whole_pair_and_shows_what_is_wrong(

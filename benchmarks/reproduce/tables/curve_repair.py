@@ -12,10 +12,12 @@ from benchmarks.reproduce.table import Primary, Rows, Table
 from shadowprice.allocation import Problem, Resource, on_response, solve
 from shadowprice.curves import Curves
 from shadowprice.evaluation import metrics
+from shadowprice.evaluation.flat import best_flat
 from shadowprice.responses import make
 from shadowprice.responses.repaired import RepairSteps, SideRepair
 
 LEVELS = (100, 500, 1000, 2000, 3000)
+ALIKE, TRUTH = "best flat mixture", "true curves"
 EFFECT = np.array([0.0, 0.8, 1.1, 1.6, 1.9])
 SHOPS = 100
 
@@ -44,19 +46,30 @@ def draw(rows: int, rng: np.random.Generator, confounded: bool) -> tuple[pd.Data
 
 
 def true_value(curves: Curves, truth: np.ndarray) -> float:
-    """True responses per request when the budget is spent by these curves, over the best that can be had."""
-    levels = np.asarray(curves.levels, dtype=np.float64)
-    budget = 0.4 * float((levels[2] * truth[2]).sum())
+    """True responses when the budget is spent by these curves, over the best that can be had."""
+    return spent(curves.response, truth) / spent(truth, truth)
 
-    def spent_by(response: np.ndarray) -> float:
-        response = np.ascontiguousarray(response, dtype=np.float32)
-        a = solve(Problem(response, [Resource.total("budget", on_response(levels), budget)]))
-        rows = np.arange(truth.shape[1])
-        value, cost = truth[a.level, rows].sum(), (levels[a.level] * truth[a.level, rows]).sum()
-        # A policy that spends more than planned is cut off where the money ends.
-        return float(value * min(1.0, budget / cost))
 
-    return spent_by(curves.response) / spent_by(truth)
+def flat_value(truth: np.ndarray) -> float:
+    """True responses of the best mixture of levels that is the same for all, over the best that can be had."""
+    mean = truth.mean(axis=1)
+    found = best_flat({"customer": mean}, {"customer": np.asarray(LEVELS) * mean}, budget(truth) / truth.shape[1])
+    return float(found.value * truth.shape[1] / spent(truth, truth))
+
+
+def budget(truth: np.ndarray) -> float:
+    """Minor units for all requests."""
+    return 0.4 * float((LEVELS[2] * truth[2]).sum())
+
+
+def spent(response: np.ndarray, truth: np.ndarray) -> float:
+    """True responses when the budget is spent by curves (J, N); a policy that overspends ends where the money does."""
+    levels = np.asarray(LEVELS, dtype=np.float64)
+    limit = Resource.total("budget", on_response(levels), budget(truth))
+    chosen = solve(Problem(np.ascontiguousarray(response, dtype=np.float32), [limit])).level
+    rows = np.arange(truth.shape[1])
+    value, cost = truth[chosen, rows].sum(), (levels[chosen] * truth[chosen, rows]).sum()
+    return float(value * min(1.0, budget(truth) / cost))
 
 
 def run(seed: int, quick: bool) -> Rows:
@@ -67,6 +80,8 @@ def run(seed: int, quick: bool) -> Rows:
         rng = np.random.default_rng(seed)
         seen, held_out = (draw(size, rng, design == "confounded")[0] for _ in range(2))
         asked, truth = draw(size, rng, design == "confounded")
+        rows[f"{design}, {ALIKE}"] = {"value over best": flat_value(truth)}
+        rows[f"{design}, {TRUTH}"] = {"value over best": 1.0}
         for level in ("free", "monotone"):
             model = make("gbdt", levels=LEVELS, seed=seed, level=level, partner=False).fit(seen)
             for name in ("none", "monotone", "pooled+monotone", "by_level+monotone", "effect+monotone"):
@@ -96,9 +111,17 @@ def reading(found: Summary) -> str:
     free = "randomised, free + none"
     worse = "confounded, monotone + none"
     best = "confounded, monotone + effect+monotone"
+    shares = [
+        f"{found.share('value over best', row, f'{design}, {ALIKE}', f'{design}, {TRUTH}'):.0%}"
+        for row in (free, "randomised, free + effect+monotone", worse, best)
+        for design in (row.partition(",")[0],)
+    ]
     return (
-        f"On randomised levels free trees reverse {told(free, 'reversed pairs'):.1%} of pairs and projection takes all "
-        f"of them out; {found.sentence('value over best', 'randomised, free + monotone', free)}. On confounded levels "
+        f"Of the attainable gain, that of the best decisions over the best flat mixture of levels, free trees reach "
+        f"{shares[0]} on randomised levels and {shares[1]} with the effect step; monotone trees {shares[2]} on "
+        f"confounded levels and {shares[3]}. On randomised levels free trees reverse "
+        f"{told(free, 'reversed pairs'):.1%} of pairs and projection takes all of them out; "
+        f"{found.sentence('value over best', 'randomised, free + monotone', free)}. On confounded levels "
         f"the effect step takes the error of the curves from {told(worse, 'error of curve'):.3f} to "
         f"{told(best, 'error of curve'):.3f} and the value from {told(worse, 'value over best'):.1%} to "
         f"{told(best, 'value over best'):.1%} of the best; a map per level, fitted on the same confounded rows, leaves "

@@ -108,8 +108,11 @@ def reading(found: Summary) -> str:
     plain = [found.sentence(WRONG, PLAIN, TWO_STAGE)]
     plain += [found.sentence(WRONG, name, TWO_STAGE) for name in DFCL]
     given = [found.sentence(WRONG, f"{name}, row baseline", TWO_STAGE) for name in DFCL]
+    rows = (TWO_STAGE, END_TO_END, PLAIN, *DFCL, *(f"{name}, row baseline" for name in DFCL))
+    shares = ", ".join(f"{row} {found.share(WRONG, row, 'same mix for all', 'best possible'):.0%}" for row in rows)
     return (
-        f"Without the row baseline an outcome carries the whole main effect as noise: {'; '.join(plain)}. "
+        f"Of the attainable gain, that of the best decisions over one mix for all, the methods reach on {WRONG}: "
+        f"{shares}. Without the row baseline an outcome carries the whole main effect as noise: {'; '.join(plain)}. "
         f"The DFCL losses have no baseline as published; with the one of end to end, {'; '.join(given)}. "
         f"Where the network is well specified, {found.sentence(RIGHT, END_TO_END, TWO_STAGE)}."
     )
