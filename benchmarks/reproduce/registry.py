@@ -12,6 +12,7 @@ TABLES: dict[str, str] = {
     "s0_joint": "benchmarks.reproduce.tables.s0_joint",
     "s0_graph": "benchmarks.reproduce.tables.s0_graph",
     "s0_information": "benchmarks.reproduce.tables.s0_information",
+    "s0_size": "benchmarks.reproduce.tables.s0_size",
     "s0_levels": "benchmarks.reproduce.tables.s0_levels",
     "s0_sensitivity": "benchmarks.reproduce.tables.s0_sensitivity",
     "o2o_graph": "benchmarks.reproduce.tables.o2o_graph",

@@ -116,9 +116,11 @@ def reading(found: Summary) -> str:
         for row in (free, "randomised, free + effect+monotone", worse, best)
         for design in (row.partition(",")[0],)
     ]
+    flat = [told(f"{design}, {ALIKE}", "value over best") for design in ("randomised", "confounded")]
     return (
-        f"Of the attainable gain, that of the best decisions over the best flat mixture of levels, free trees reach "
-        f"{shares[0]} on randomised levels and {shares[1]} with the effect step; monotone trees {shares[2]} on "
+        f"The best flat mixture of levels has {flat[0]:.1%} of the best value on randomised levels and {flat[1]:.1%} "
+        f"on confounded ones. Of what is missing, which is the attainable gain, free trees reach {shares[0]} on "
+        f"randomised levels and {shares[1]} with the effect step; monotone trees {shares[2]} on "
         f"confounded levels and {shares[3]}. On randomised levels free trees reverse "
         f"{told(free, 'reversed pairs'):.1%} of pairs and projection takes all of them out; "
         f"{found.sentence('value over best', 'randomised, free + monotone', free)}. On confounded levels "
