@@ -1,4 +1,4 @@
-"""What an account's own trial outcomes add to the best curves that can be stated of ``world``'s accounts."""
+"""Best curves of ``world``'s accounts given their own trial outcomes besides features and graph."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def tool(missing: Callable[[str], NoReturn]) -> Callable[[str], str]:
 def running() -> Callable[[str], list[int]]:
     """Return a function that finds the processes whose command contains a text."""
     if not Path("/proc/self").exists():
-        pytest.skip("processes are looked up in /proc")
+        pytest.skip("this system has no /proc, in which processes are looked up")
 
     def find(text: str) -> list[int]:
         found = []

@@ -1,4 +1,4 @@
-"""What a price must keep before a campaign publishes it or decides by it; writers and readers ask the same."""
+"""Rules that a price must keep before a campaign publishes it or decides by it, the same for writers and readers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from shadowprice.price import PriceRecord
 STATUSES = ("optimal", "bounded", "steered")
 """Origins of a price: solved, solved and held within a step of the one before, or moved by a controller."""
 CLOCKS = timedelta(minutes=10)
-"""How far the clocks of a writer and a reader may differ."""
+"""Largest difference between the clocks of a writer and a reader."""
 GRACE = timedelta(days=1)
-"""How much longer than a campaign allows a price may be good for, so that its time to live can be lowered."""
+"""Time beyond the campaign's limit that a price may be good for, so that its time to live can be lowered."""
 
 
 def check_price(record: PriceRecord, campaign: Campaign, now: datetime) -> PriceRecord:
@@ -42,7 +42,7 @@ def newest_usable(records: Iterable[PriceRecord], campaign: Campaign, now: datet
 
 
 def _fault(record: PriceRecord, campaign: Campaign, now: datetime) -> str:
-    """What is wrong with it; empty where nothing is."""
+    """Return the first broken rule as text; empty where none is."""
     if record.campaign != campaign.name:
         return f"it is not of campaign {campaign.name!r}"
     if missing := [name for name in campaign.priced if name not in record.prices]:

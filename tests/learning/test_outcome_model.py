@@ -20,7 +20,7 @@ CONFIG = TrainingConfig(epochs=30, seed=0)
 
 @pytest.fixture(scope="module")
 def data() -> TrainingSet:
-    """Of each account two rows in one split, and more response to more incentive."""
+    """Make a log with two rows of each account in one split, and more response to more incentive."""
     rng = np.random.default_rng(0)
     users = [f"u{i // 2}" for i in range(SIZE)]
     level = rng.integers(0, 3, SIZE)
@@ -45,7 +45,7 @@ def data() -> TrainingSet:
 
 
 def changed(data: TrainingSet, split: str) -> TrainingSet:
-    """The same with every response of a split turned round."""
+    """Return the log with every response of a split reversed."""
     rows = data.rows["customer"]
     turned = rows["response"].where(rows["split"] != split, 1 - rows["response"])
     return replace(data, rows={"customer": rows.assign(response=turned)})

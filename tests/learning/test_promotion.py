@@ -60,7 +60,7 @@ def trial(scrambled: bool = False) -> TrainingSet:
 
 
 def traits(data: TrainingSet) -> np.ndarray:
-    """Of the accounts in the order of the rows."""
+    """Return the trait of the account of each row."""
     snapshot = data.snapshots[0]
     known = pd.Series(snapshot.features["customer"][:, 0], index=snapshot.account_id)
     return known[data.rows["customer"]["account_id"]].to_numpy(dtype=float)
