@@ -8,11 +8,14 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
+from shadowprice.evaluation.intervals import Estimate
+from shadowprice.evaluation.means import mean
 from shadowprice.evaluation.slope import Slope
 from shadowprice.evaluation.windows import DAY, WEEK
 from shadowprice.learning.identification import slope_within_cells
@@ -41,6 +44,10 @@ class Judged:
 
     rows            requests judged
     predicted       mean prediction at the level given; observed: mean response
+    offset          mean of prediction less response, with its interval over accounts and partners
+    known_offset    offset on rows whose partner has a row before the cut, and on rows without a partner
+    new_offset      offset on the other rows; NaN where there are none, as is ``known_offset``
+    new_share       share of those other rows
     auc, logloss    of a probability; NaN for the merchants' ratio and where all responded alike
     mse             squared error
     data_slope      slope of response in amount within cells before the cut, over weeks; None where no cell has two
@@ -52,6 +59,10 @@ class Judged:
     rows: int
     predicted: float
     observed: float
+    offset: Estimate
+    known_offset: Estimate
+    new_offset: Estimate
+    new_share: float
     auc: float
     logloss: float
     mse: float
@@ -142,7 +153,8 @@ def roll(
 def as_markdown(cuts: Sequence[Cut]) -> str:
     """One line per cut and side."""
     head = ["trained to", "judged to", "side", "rows", "predicted", "observed", "AUC", "log loss", "squared error"]
-    head += ["curve slope", "slope of the log", "reversed pairs"]
+    head += ["curve slope", "offset", "offset, known partners", "offset, new partners", "share of new partners"]
+    head += ["slope of the log", "reversed pairs"]
     lines = [head, ["---"] * len(head)]
     for cut in cuts:
         for side, each in cut.sides.items():
@@ -154,7 +166,8 @@ def as_markdown(cuts: Sequence[Cut]) -> str:
             lines.append(
                 [f"{cut.origin.at:%Y-%m-%d}", f"{cut.origin.until:%Y-%m-%d}", side, str(each.rows)]
                 + [f"{figure:.4g}" for figure in figures]
-                + [told, f"{each.reversed_pairs:.3g}"]
+                + [str(offset) for offset in (each.offset, each.known_offset, each.new_offset)]
+                + [f"{each.new_share:.3g}", told, f"{each.reversed_pairs:.3g}"]
             )
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
@@ -178,14 +191,35 @@ def _judged(side: Side, curves: Curves, frame: pd.DataFrame, data: TrainingSet) 
     p = curves.response[level, np.arange(y.size)].astype(np.float64)
     ranked = side == "customer" and 0 < y.mean() < 1
     several = curves.levels.size > 1
+    before = frame["partner_id"].isna() | frame["partner_id"].isin(_partners_before(data.rows[side]))
+    known = before.to_numpy(dtype=np.bool_)
     return Judged(
         rows=y.size,
         predicted=float(p.mean()),
         observed=float(y.mean()),
+        offset=_offset(p - y, frame),
+        known_offset=_offset((p - y)[known], frame[known]),
+        new_offset=_offset((p - y)[~known], frame[~known]),
+        new_share=1 - float(known.mean()),
         auc=metrics.auc(y, p) if ranked else np.nan,
         logloss=metrics.logloss(y, np.clip(p, 1e-6, 1 - 1e-6)) if ranked else np.nan,
         mse=metrics.mse(y, p),
         data_slope=slope_before(data, side),
         curve_slope=metrics.curve_slope(curves.response, levels=curves.levels) if several else 0.0,
         reversed_pairs=metrics.rpr(curves.response) if several else 0.0,
+    )
+
+
+def _partners_before(rows: pd.DataFrame) -> set[str]:
+    return set(rows.loc[rows["split"] != "test", "partner_id"].dropna())
+
+
+def _offset(error: NDArray[np.float64], rows: pd.DataFrame) -> Estimate:
+    if not error.size:
+        return Estimate(np.nan, np.nan, np.nan)
+    partners = rows["partner_id"]
+    return mean(
+        error,
+        cluster=rows["account_id"].to_numpy(dtype=str),
+        partner=partners.to_numpy(dtype=str) if partners.notna().all() else None,
     )

@@ -150,6 +150,45 @@ def test_every_cut_is_judged_by_the_responses_of_its_own_days() -> None:
     assert lines[2].startswith("| 2026-03-16 | 2026-03-23 | customer | 2000 | 0.2 |")
 
 
+def test_an_offset_that_only_new_partners_have_is_told_apart() -> None:
+    data = weeks_of([0.0] * 4, rows=2000)
+    rows = data.rows["customer"]
+    share = float(rows["response"].mean())
+    last = (rows["snapshot_at"] >= START.timestamp() + 21 * DAY).to_numpy()
+    known = np.flatnonzero(last)[:-500]
+    new = np.flatnonzero(last)[-500:]
+    rng = np.random.default_rng(1)
+    response = rows["response"].to_numpy().copy()
+    response[known] = rng.uniform(size=known.size) < share
+    response[new] = rng.uniform(size=new.size) < share + 0.3
+    partners = rows["partner_id"].to_numpy().copy()
+    partners[new] = [f"new{k % 20}" for k in range(new.size)]
+    changed = rows.assign(response=response, partner_id=partners)
+    at = START + timedelta(days=21)
+    (cut,) = roll(replace(data, rows={"customer": changed}), origins(at, at), constant(share))
+    judged = cut.sides["customer"]
+    assert judged.new_share == pytest.approx(0.25)
+    assert judged.new_offset.value == pytest.approx(share - response[new].mean(), abs=1e-6)
+    assert judged.new_offset.high < 0
+    assert judged.offset.high < 0
+    assert judged.known_offset.value == pytest.approx(share - response[known].mean(), abs=1e-6)
+    assert judged.known_offset.low < 0 < judged.known_offset.high
+    assert judged.offset.value == pytest.approx(judged.predicted - judged.observed)
+    whole = (1 - judged.new_share) * judged.known_offset.value + judged.new_share * judged.new_offset.value
+    assert judged.offset.value == pytest.approx(whole)
+
+
+def test_rows_without_a_partner_count_as_known() -> None:
+    data = weeks_of([0.0] * 4, rows=300)
+    at = START + timedelta(days=21)
+    alone = data.rows["customer"].assign(partner_id=None)
+    (cut,) = roll(replace(data, rows={"customer": alone}), origins(at, at), constant(0.2))
+    judged = cut.sides["customer"]
+    assert judged.new_share == 0
+    assert np.isnan(judged.new_offset.value)
+    assert judged.known_offset == judged.offset
+
+
 def test_bad_cuts_are_refused() -> None:
     data = weeks_of([0.0] * 3, rows=100)
     with pytest.raises(InvalidInput, match="time zone"):

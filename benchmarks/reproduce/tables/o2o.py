@@ -82,7 +82,14 @@ def figures(model: SidedModel, data: TrainingSet) -> dict[str, float]:
     return {
         "AUC": found.auc,
         "log loss": found.logloss,
-        "mean p − mean y, points": 100 * (found.predicted - found.observed),
+        "mean p − mean y, points": 100 * found.offset.value,
+        "error, low": 100 * found.offset.low,
+        "error, high": 100 * found.offset.high,
+        "error, known merchants": 100 * found.known_offset.value,
+        "known, low": 100 * found.known_offset.low,
+        "known, high": 100 * found.known_offset.high,
+        "error, new merchants": 100 * found.new_offset.value,
+        "rows of new merchants, %": 100 * found.new_share,
         "mean y, %": 100 * found.observed,
         "curve slope per yuan": YUAN * found.curve_slope,
         "log's slope, low": YUAN * slope.low,
@@ -134,8 +141,15 @@ def run(seed: int, quick: bool) -> Rows:
 def reading(found: Summary) -> str:
     """Say whether the default keeps its goals at every cut."""
     cuts = [row.split(":")[0] for row in found.rows if row.endswith(f": {PLAIN}")]
-    off = [abs(found.cell(f"{cut}: {DEFAULT}", "mean p − mean y, points").value) for cut in cuts]
+    off, known, new = (
+        [found.cell(f"{cut}: {DEFAULT}", column).value for cut in cuts]
+        for column in ("mean p − mean y, points", "error, known merchants", "error, new merchants")
+    )
     other = [abs(found.cell(f"{cut}: {LAST_WEEK}", "mean p − mean y, points").value) for cut in cuts]
+    unsure = sum(
+        found.cell(row, "known, low").value <= 0 <= found.cell(row, "known, high").value
+        for row in (f"{cut}: {DEFAULT}" for cut in cuts)
+    )
     loss = max(
         found.cell(f"{cut}: {DEFAULT}", "log loss").value - found.cell(f"{cut}: {PLAIN}", "log loss").value
         for cut in cuts
@@ -148,9 +162,13 @@ def reading(found: Summary) -> str:
     return (
         f"The default's log loss exceeds that of the same trees without repair by at most {loss:.4f} at any cut. The "
         f"log identifies the effect of the value at {identified} of {len(cuts)} cuts; elsewhere curves are flat. The "
-        f"mean prediction is off by {min(off):.1f} to {max(off):.1f} points, and by {min(other):.1f} to "
-        f"{max(other):.1f} where trees are calibrated on the last week. At the last cut the log loss of these differs "
-        f"from that of plain trees by {worse:+.4f} [{bounds[0]:+.4f}, {bounds[1]:+.4f}]."
+        f"mean prediction is off by {min(map(abs, off)):.1f} to {max(map(abs, off)):.1f} points, and by "
+        f"{min(other):.1f} to {max(other):.1f} where trees are calibrated on the last week. On merchants with a row "
+        f"before the cut the default is off by {min(map(abs, known)):.2f} to {max(map(abs, known)):.2f} points, and "
+        f"the interval contains 0 at {unsure} of {len(cuts)} cuts. On new merchants it is off by {min(new):+.1f} to "
+        f"{max(new):+.1f} points: their rate changes from window to window, and the log before the cut has no row of "
+        f"them. At the last cut the log loss of trees calibrated on the last week differs from that of plain trees by "
+        f"{worse:+.4f} [{bounds[0]:+.4f}, {bounds[1]:+.4f}]."
     )
 
 
