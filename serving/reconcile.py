@@ -6,22 +6,38 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import product
 from typing import Any
+
+import pandas as pd
 
 from serving.client import LedgerClient
 from serving.config import add_setting
 from shadowprice.errors import ShadowpriceError
 from shadowprice.pacing.prometheus import PrometheusSpend
-from shadowprice.pacing.served import ServedLog, read_log
+from shadowprice.pacing.served import ServedLog, read_parts
 from shadowprice.pacing.spend import MetricsSpend, SpendReport, SpendSource
 
 WAIT_SECONDS = 45.0
 """Longer than the ledger takes to log and Prometheus to scrape, with room."""
 TOLERANCE = 1e-9
 """Relative; responses are sums of fractions, taken in another order."""
+
+
+LogTotals = Mapping[tuple[str, str], float]
+"""(total, side) → its value in the log; the totals are :data:`LOGGED`."""
+LOGGED = (
+    "requests",
+    "authorised_by_side",
+    "outcomes",
+    "spent_by_side",
+    "refunded_by_side",
+    "responses",
+    "withdrawn_by_side",
+    "corrections_by_side",
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +63,7 @@ class Line:
 
 
 def reconcile(
-    before: Mapping[str, Any], log: ServedLog | None, spend: SpendReport, after: Mapping[str, Any]
+    before: Mapping[str, Any], log: LogTotals | None, spend: SpendReport, after: Mapping[str, Any]
 ) -> list[Line]:
     """Every total of the log and of the metrics between the ledger's own of before and after.
 
@@ -57,7 +73,7 @@ def reconcile(
     """
     lines = []
     if log is not None:
-        lines += [Line("log", *_bounded(name, before, after, found)) for name, found in _of_log(log)]
+        lines += [Line("log", *_bounded(name, before, after, found)) for name, found in log.items()]
     lines += [Line("metrics", *_bounded(name, before, after, found)) for name, found in _of_spend(spend)]
     return lines
 
@@ -67,29 +83,53 @@ def _bounded(
 ) -> tuple[str, float, float, float]:
     # A side that the campaign does not have is 0 everywhere.
     total, side = name
-    low, high = ((each[total].get(side, 0) if side else each[total]) for each in (before, after))
+    # A ledger of an earlier release has no corrections.
+    low, high = ((each.get(total, {}).get(side, 0) if side else each[total]) for each in (before, after))
     return f"{total} {side}".strip(), float(low), found, float(high)
 
 
-def _of_log(log: ServedLog) -> Iterator[tuple[tuple[str, str], float]]:
+def log_totals(parts: Iterable[ServedLog]) -> LogTotals:
+    """Sums of a log that is given in parts."""
+    sums = dict.fromkeys(product(LOGGED, ("customer", "merchant")), 0.0)
+    for part in parts:
+        for name, value in _of_part(part):
+            sums[name] += value
+    return sums
+
+
+def _of_part(log: ServedLog) -> Iterator[tuple[tuple[str, str], float]]:
     decisions, outcomes = log.decisions.groupby("side"), log.outcomes.groupby("side")
+    changes = _changes(log).groupby(log.corrections["side"]).sum()
     for total, sums in (
         ("requests", decisions.size()),
         ("authorised_by_side", decisions["incentive"].sum()),
         ("outcomes", outcomes.size()),
-        ("spent_by_side", outcomes["cost"].sum()),
-        ("responses", outcomes["response"].sum()),
+        ("spent_by_side", outcomes["cost"].sum().add(changes["dearer"], fill_value=0)),
+        ("refunded_by_side", changes["cheaper"]),
+        ("responses", outcomes["response"].sum().add(changes["more"], fill_value=0)),
+        ("withdrawn_by_side", changes["less"]),
+        ("corrections_by_side", changes["count"]),
     ):
         for side in ("customer", "merchant"):
             yield (total, side), float(sums.get(side, 0))
 
 
+def _changes(log: ServedLog) -> pd.DataFrame:
+    rows = log.corrections
+    cost, response = rows["cost"] - rows["previous_cost"], rows["response"] - rows["previous_response"]
+    columns = {"dearer": cost.clip(0), "cheaper": -cost.clip(upper=0)}
+    return pd.DataFrame(columns | {"more": response.clip(0), "less": -response.clip(upper=0), "count": 1})
+
+
 def _of_spend(spend: SpendReport) -> Iterator[tuple[tuple[str, str], float]]:
-    yield ("spent", ""), float(spend.spent)
+    # The counters themselves, which only grow; the report has what is left of them.
+    yield ("spent", ""), float(spend.spent + spend.refunded)
     for side, requests in spend.requests.items():
         yield ("requests", side), float(requests)
     for side, responses in spend.responses.items():
-        yield ("responses", side), float(responses)
+        yield ("responses", side), float(responses + spend.withdrawn.get(side, 0.0))
+    for side, withdrawn in spend.withdrawn.items():
+        yield ("withdrawn_by_side", side), float(withdrawn)
 
 
 def main() -> int:
@@ -127,7 +167,7 @@ def _measure(campaign: str, ledger_url: str, prometheus_url: str, log_dir: str, 
     with LedgerClient(ledger_url) as ledger:
         before = ledger.totals()
         time.sleep(wait_seconds)
-        log = read_log(Path(log_dir)) if log_dir else None
+        log = log_totals(read_parts(log_dir)) if log_dir else None
         spend = source.read(campaign)
         return reconcile(before, log, spend, ledger.totals())
 

@@ -1,9 +1,10 @@
 """``python -m serving.recover``: bring restored books up to where the decision log ends.
 
 A backup of the books is what the log says up to some row. The rows after it are recorded again, with their
-own times and in their own order, so what is then in the books is what was there, and the log goes on where
+own dates and in their own order, so what is then in the books is what was there, and the log goes on where
 it ends. What the log does not have is not recovered: what was decided or captured in the seconds before it
-was last written, and promises that were given back and not captured, which stay open until they expire.
+was last written, and which authorizations without an outcome were given back or had expired. Those are open, and
+expire a whole time to live after the recovery: dates of a wall clock do not prove that it has passed.
 """
 
 from __future__ import annotations
@@ -23,74 +24,99 @@ import orjson
 import pandas as pd
 
 from serving.config import add_setting, read_campaign
-from serving.ledger.guard import read_secret
+from serving.ledger.durability import Durability
 from serving.ledger.opening import open_store
-from serving.ledger.store import Decision, Entry, Outcome, OutcomeRow, Store
+from serving.ledger.store import Correction, CorrectionRow, Decision, Entry, Outcome, OutcomeRow, Store, lone
+from serving.tokens import read_secret
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, ShadowpriceError
+from shadowprice.pacing.segments import SCHEMAS, Kind
 from shadowprice.pacing.served import ServedLog, read_log
 
 SOURCE = "decision-log"
 """Source of the outcomes that are recorded again; the event itself, sent again, is then a repeat."""
+Row = Decision | OutcomeRow | CorrectionRow
 WINDOW = 500
 """Rows under way at once; they share commits."""
 
 
-def recover(store: Store, campaign: Campaign, log: ServedLog) -> tuple[int, int]:
-    """Record what the log has and the books have not. Recovering again does nothing. O(rows).
+def recover(store: Store, campaign: Campaign, log: ServedLog) -> tuple[int, int, int]:
+    """Record what the log has and the books have not. Recovering again does nothing. O(rows of ``log``).
+
+    ``log`` may lack the rows that the books have, up to the one before the last (:func:`recorded`).
 
     Returns:
-        How many decisions and outcomes were recorded.
+        How many decisions, outcomes and corrections were recorded.
 
     Raises:
         Conflict: the books are not the log's beginning: of another log, or used since they were restored.
         Unavailable: the books cannot be used; recover again.
     """
-    totals = store.totals()
-    decided, settled = totals.requests, totals.outcomes
-    had = sum(decided.values()), sum(settled.values())
-    _check_beginning(store.decisions_after, log.decisions, had[0])
-    _check_beginning(store.outcomes_after, log.outcomes, had[1])
+    counts = recorded(store)
+    skipped = [log.skipped.get(kind, 0) for kind in SCHEMAS]
+    had = [counts[kind] - left_out for kind, left_out in zip(SCHEMAS, skipped, strict=True)]
+    _check_beginning(store.decisions_after, log.decisions, had[0], skipped[0])
+    _check_beginning(store.outcomes_after, log.outcomes, had[1], skipped[1])
+    _check_beginning(store.corrections_after, log.corrections, had[2], skipped[2])
     decisions = [_decision(row) for row in _rows(log.decisions.iloc[had[0] :], "features_at", "decided_at")]
     outcomes = [OutcomeRow(**row) for row in _rows(log.outcomes.iloc[had[1] :], "observed_at", "recorded_at")]
-    # Each kind keeps its own order, which numbers the rows; the times say how the two fall into each other.
-    kinds: list[list[Decision | OutcomeRow]] = [[*decisions], [*outcomes]]
+    corrections = [CorrectionRow(**row) for row in _rows(log.corrections.iloc[had[2] :], "observed_at", "recorded_at")]
+    # Each kind keeps its own order, which numbers the rows; the times say how the three fall into each other.
+    kinds: list[list[Row]] = [[*decisions], [*outcomes], [*corrections]]
     steps = heapq.merge(*kinds, key=_time)
     ttl = timedelta(hours=campaign.authorisation_ttl_hours) // timedelta(microseconds=1)
     while window := list(islice(steps, WINDOW)):
         under_way = [future for step in window for future in _submit(store, step, ttl)]
         for future in under_way:
-            future.result()
-    return len(decisions), len(outcomes)
+            done = future.result()
+            if isinstance(done, list):
+                lone(done)
+    return len(decisions), len(outcomes), len(corrections)
 
 
-def _submit(store: Store, row: Decision | OutcomeRow, ttl: int) -> Iterator[Future[Any]]:
+def recorded(store: Store) -> dict[Kind, int]:
+    """Rows of each kind that were ever recorded in the store."""
+    totals = store.totals()
+    counts = totals.requests, totals.outcomes, totals.corrected
+    return {kind: sum(each.values()) for kind, each in zip(SCHEMAS, counts, strict=True)}
+
+
+def _read_rest(folder: Path, store: Store) -> ServedLog:
+    """The log from the last row that the books have on: what a recovery needs of a long log."""
+    return read_log(folder, {kind: max(count - 1, 0) for kind, count in recorded(store).items()})
+
+
+def _submit(store: Store, row: Row, ttl: int) -> Iterator[Future[Any]]:
     if isinstance(row, Decision):
         # What was answered is recorded, whether or not the money is there: no ceiling.
-        yield store.authorise([Entry(row, row, (), row.decided_at + ttl)], None, row.decided_at)
+        yield store.authorise([[Entry(row, row, (), ttl)]], None, row.decided_at)
         return
-    if row.late:
-        # Expired before; if it is open even so, somebody had given it back.
-        yield store.expire(row.recorded_at)
-        yield store.release([row.request_id], row.recorded_at)
+    if isinstance(row, CorrectionRow):
+        event = row.source, row.event_id, row.request_id, row.side, row.response, row.cost
+        outcome = Outcome(row.request_id, *event, row.observed_at, row.content, row.misdated)
+        yield store.correct([Correction(outcome, row.kind, row.override)], None, row.recorded_at)
+        return
     content = orjson.dumps([row.request_id, row.response, row.cost, row.observed_at]).decode()
     values = (row.request_id, SOURCE, row.request_id, row.request_id, row.side, row.response, row.cost)
-    yield store.settle([Outcome(*values, row.observed_at, content)], row.recorded_at)
+    outcome = Outcome(*values, row.observed_at, content, row.misdated, row.late)
+    # It was captured, so it is captured again: no ceiling, no refusal.
+    yield store.settle([outcome], None, row.recorded_at)
 
 
-def _time(row: Decision | OutcomeRow) -> int:
+def _time(row: Row) -> int:
     return row.decided_at if isinstance(row, Decision) else row.recorded_at
 
 
-def _check_beginning(
-    after: Callable[[int, int], Sequence[Decision] | Sequence[OutcomeRow]], logged: pd.DataFrame, had: int
-) -> None:
+def _check_beginning(after: Callable[[int, int], Sequence[Row]], logged: pd.DataFrame, had: int, skipped: int) -> None:
+    if skipped and had < 1:
+        raise Conflict(f"the log was read without its first {skipped} rows, and the books have {skipped + had}")
     if not 0 < had <= len(logged):
         return
-    found, expected = after(had - 1, 1)[0].request_id, logged["request_id"].iloc[had - 1]
+    number = skipped + had
+    found, expected = after(number - 1, 1)[0].request_id, logged["request_id"].iloc[had - 1]
     if found != expected:
         raise Conflict(
-            f"row {had} of the books is {found!r}, that of the log {expected!r}: the books are not the log's "
+            f"row {number} of the books is {found!r}, that of the log {expected!r}: the books are not the log's "
             "beginning; restore the backup again and recover before the ledger is started"
         )
 
@@ -99,7 +125,7 @@ def _rows(frame: pd.DataFrame, *times: str) -> Iterator[dict[str, Any]]:
     """Rows as the books have them: times in microseconds, None where there is none."""
     for row in cast("list[dict[str, Any]]", frame.to_dict("records")):
         for name in times:
-            row[name] = None if pd.isna(row[name]) else row[name].value // 1000
+            row[name] = None if pd.isna(row[name]) else int(row[name].as_unit("us").asm8.view("i8"))
         yield row
 
 
@@ -124,19 +150,40 @@ def main() -> int:
         variable="SHADOWPRICE_LEDGER_REDIS_PASSWORD_FILE",
     )
     add_setting(parser, environment, "log-dir", "folder of the log", variable="SHADOWPRICE_LEDGER_LOG_DIR", type=Path)
+    add_setting(
+        parser,
+        environment,
+        "redis-durability",
+        "declared: the operator vouches for its persistence",
+        default="checked",
+        choices=["checked", "declared"],
+        variable="SHADOWPRICE_LEDGER_REDIS_DURABILITY",
+    )
+    add_setting(
+        parser,
+        environment,
+        "witness",
+        "the ledger's witness, deleted when the books are recovered: the next start notes them anew",
+        default="",
+        variable="SHADOWPRICE_LEDGER_WITNESS",
+    )
     given = parser.parse_args()
     try:
         campaign = read_campaign(given.campaign_file)
         secret = read_secret(Path(given.redis_password_file) if given.redis_password_file else None)
-        store = open_store(campaign, given.db, given.redis, secret)
+        # Without the witness, which refuses a store that lost records.
+        durability = Durability(declared=given.redis_durability == "declared")
+        store = open_store(campaign, given.db, given.redis, secret, durability=durability)
         try:
-            decisions, outcomes = recover(store, campaign, read_log(given.log_dir))
+            counts = recover(store, campaign, _read_rest(given.log_dir, store))
         finally:
             store.close()
     except ShadowpriceError as error:
         print(f"cannot recover: {error}", file=sys.stderr)
         return 2
-    print(f"recorded again: {decisions} decisions, {outcomes} outcomes")
+    if given.witness:
+        Path(given.witness).unlink(missing_ok=True)
+    print("recorded again: {} decisions, {} outcomes, {} corrections".format(*counts))
     return 0
 
 

@@ -174,7 +174,8 @@ class Campaign:
     exploration is the share ε of requests whose level is drawn uniformly, so that every level keeps
     being tried with a known propensity. pacer names how the budget is paced
     (``shadowprice.pacing.pacers``). expected_requests is how many requests of all sides together the window is
-    expected to have; None: as many as in the past.
+    expected to have; None: as many as in the past. late_reserve is how many minor units of a total are set aside for
+    what is redeemed after its authorization expired.
     """
 
     name: str
@@ -189,6 +190,7 @@ class Campaign:
     authorisation_ttl_hours: float = 72.0
     pacer: str = "closing"
     expected_requests: int | None = None
+    late_reserve: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -220,8 +222,24 @@ class Campaign:
                 f"must be a whole number of requests, at least 1, or None, got {expected!r}",
                 field="campaign.expected_requests",
             )
+        self._check_late_reserve()
         if not 0 <= self.exploration < 1:
             raise InvalidInput("must lie in [0, 1)", field="campaign.exploration")
+
+    def _check_late_reserve(self) -> None:
+        late = self.late_reserve
+        if isinstance(late, bool) or not isinstance(late, int) or late < 0:
+            raise InvalidInput(
+                f"must be a whole number of minor units, not negative, got {late!r}", field="campaign.late_reserve"
+            )
+        if late and self.budget.form != "total":
+            raise InvalidInput("must be 0: only a total has an amount to set aside from", field="campaign.late_reserve")
+        if late > self.budget.limit:
+            raise InvalidInput(f"must not be above the limit, {self.budget.limit:g}", field="campaign.late_reserve")
+
+    def set_aside(self, late: int) -> int:
+        """Minor units of the late reserve that are left after ``late`` minor units were captured late."""
+        return max(0, self.late_reserve - late)
 
     @property
     def ends_at(self) -> datetime:
@@ -285,7 +303,9 @@ class Campaign:
             "authorisation_ttl_hours": self.authorisation_ttl_hours,
             "pacer": self.pacer,
             "labels": dict(self.labels),
-        } | ({} if self.expected_requests is None else {"expected_requests": self.expected_requests})
+            **({} if self.expected_requests is None else {"expected_requests": self.expected_requests}),
+            **({"late_reserve": self.late_reserve} if self.late_reserve else {}),
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Campaign:
@@ -314,6 +334,7 @@ class Campaign:
                 authorisation_ttl_hours=float(data.get("authorisation_ttl_hours", 72.0)),
                 pacer=str(data.get("pacer", "closing")),
                 expected_requests=data.get("expected_requests"),
+                late_reserve=data.get("late_reserve", 0),
                 labels=dict(data.get("labels", {})),
             )
         except KeyError as missing:

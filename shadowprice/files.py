@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -13,28 +15,39 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes, *, durable: 
     Text is written as UTF-8. Writers of one path do not disturb each other: the last one stays. What is
     ``durable`` is on disk, under its name, before this returns.
     """
+    with whole_file(path, durable=durable) as draft:
+        draft.write_bytes(content.encode() if isinstance(content, str) else content)
+    return Path(path)
+
+
+@contextmanager
+def whole_file(path: str | os.PathLike[str], *, durable: bool = False) -> Iterator[Path]:
+    """Path of a draft that gets the name ``path`` when the context ends, and is removed when it raises.
+
+    For a content that does not fit memory; otherwise as :func:`write_whole`. A process that is killed leaves its
+    draft, whose name begins with a dot.
+    """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    os.close(handle)
+    draft = Path(name)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
+        yield draft
+        if durable:
+            _sync(draft, os.O_RDWR)
         # mkstemp keeps a file to its owner; other processes of a deployment read these.
         os.chmod(draft, 0o644)
         os.replace(draft, target)
         if durable:
-            _sync_folder(target.parent)
+            _sync(target.parent, os.O_RDONLY | os.O_DIRECTORY)
     except BaseException:
-        Path(draft).unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise
-    return target
 
 
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
     try:
         os.fsync(handle)
     finally:

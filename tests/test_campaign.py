@@ -95,7 +95,7 @@ def test_a_campaign_survives_json() -> None:
     several = campaign(sides={"merchant": Terms(levels=(10, 30), most_units=4)})
     assert several.to_dict()["sides"]["merchant"]["most_units"] == 4
     assert Campaign.from_dict(json.loads(json.dumps(several.to_dict()))) == several
-    stated = campaign(expected_requests=30_000)
+    stated = campaign(expected_requests=30_000, budget=Budget(limit=100), late_reserve=3)
     assert Campaign.from_dict(json.loads(json.dumps(stated.to_dict()))) == stated
     # A file of before says nothing of it: one unit, as one was reserved.
     assert "most_units" not in plan.to_dict()["sides"]["merchant"]
@@ -123,6 +123,13 @@ def test_a_campaign_survives_json() -> None:
         ),
         ("campaign.expected_requests", lambda: campaign(expected_requests=0)),
         ("campaign.expected_requests", lambda: campaign(expected_requests=1.5)),
+        ("campaign.late_reserve", lambda: campaign(late_reserve=-1)),
+        ("campaign.late_reserve", lambda: campaign(late_reserve=1.5)),
+        ("campaign.late_reserve", lambda: campaign(late_reserve=10**12)),
+        (
+            "campaign.late_reserve",
+            lambda: campaign(budget=Budget(form="per_account", limit=50.0), late_reserve=1),
+        ),
         ("budget.name", lambda: Budget(name="", limit=1)),
         ("budget.form", lambda: Budget(form="weekly", limit=1)),  # type: ignore[arg-type]
         ("budget.limit", lambda: Budget(limit=-1)),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
+from types import MappingProxyType
 
 import orjson
 from fastapi import FastAPI
@@ -17,16 +19,23 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from serving.access import Access
 from serving.front import Application, Front, in_framework
-from serving.ledger.authorise import ceiling, entries
+from serving.ledger.answers import content, recorded_rows
+from serving.ledger.authorise import calls, ceiling, entries
+from serving.ledger.corrections import corrections, needs_administrator, read_corrections
 from serving.ledger.events import read_events
-from serving.ledger.guard import guarded
+from serving.ledger.guard import require, role_of
+from serving.ledger.headroom import HeadroomCollector
 from serving.ledger.messages import Authorizations, Releases, parse
 from serving.ledger.metrics import LedgerCollector
 from serving.ledger.openapi import describe, described
 from serving.ledger.settle import outcomes
-from serving.ledger.store import Decision, Recorded, Store, microseconds
-from serving.ledger.traffic import MAX_SAMPLE
+from serving.ledger.skew import ClockSkew
+from serving.ledger.store import Store, microseconds
+from serving.ledger.terms import offered
+from serving.ledger.traffic import MAX_SAMPLE, QUARTER
+from serving.tokens import Caller, Tokens
 from serving.web import answering, json_response, read_body
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidRequest, NotFound, Unavailable
@@ -35,30 +44,44 @@ AUTHORIZATIONS = TypeAdapter(Authorizations)
 RELEASES = TypeAdapter(Releases)
 TIME = TypeAdapter(AwareDatetime)
 AUTHORISE = "/v1/authorizations"
-TOLD = ("request_id", "level", "incentive", "response", "expected_cost", "propensity", "reason")
+
+
+Trouble = Callable[[], str | None]
 
 
 class Ledger:
     """The endpoints over the books of one campaign."""
 
-    def __init__(self, store: Store, campaign: Campaign, hard_stop: bool) -> None:
+    def __init__(
+        self,
+        store: Store,
+        campaign: Campaign,
+        hard_stop: bool,
+        volumes: Mapping[str, Path],
+        troubles: Sequence[Trouble],
+    ) -> None:
         self.campaign = campaign
         self.store = store
+        self._troubles = (lambda: store.trouble, *troubles)
         self._ceiling = ceiling(campaign, hard_stop)
-        self.collector = LedgerCollector(campaign, store.totals)
+        # One at a time, so that callers of the traffic never take all threads.
+        self._traffic_turn = asyncio.Semaphore(1)
+        self.collector = LedgerCollector(campaign, store.totals, ClockSkew(store.dates).seconds)
         self.registry = CollectorRegistry()
         self.registry.register(self.collector)
+        self.registry.register(HeadroomCollector(campaign.name, store.storage, volumes))
 
-    async def authorise(self, body: bytes) -> bytes:
+    async def authorise(self, body: bytes, _: Caller) -> bytes:
         """POST /v1/authorizations."""
         batch = parse(AUTHORIZATIONS, body)
         now = datetime.now(UTC)
-        wanted = entries(self.campaign, batch, now)
-        recorded = await asyncio.wrap_future(self.store.authorise(wanted, self._ceiling, microseconds(now)))
+        wanted = calls(batch, entries(self.campaign, batch, now))
+        answers = await asyncio.wrap_future(self.store.authorise(wanted, self._ceiling, microseconds(now)))
+        recorded, places = recorded_rows(batch, answers)
         for each in recorded:
             if each.repeat:
                 self.collector.count_repeat(each.decision.side, each.decision.level)
-        return orjson.dumps({"decisions": _told(recorded)})
+        return orjson.dumps(content(recorded, places, answers))
 
     async def settle(self, request: Request) -> Response:
         """POST /v1/outcomes."""
@@ -66,7 +89,17 @@ class Ledger:
         now = datetime.now(UTC)
         decided = await run_in_threadpool(self.store.find, [event.request_id for event in events])
         made = outcomes(self.campaign, events, decided, now)
-        return json_response(await asyncio.wrap_future(self.store.settle(made, microseconds(now))))
+        return json_response(await asyncio.wrap_future(self.store.settle(made, self._ceiling, microseconds(now))))
+
+    async def correct(self, request: Request) -> Response:
+        """POST /v1/corrections."""
+        events = read_corrections(await read_body(request), request.headers)
+        if needs_administrator(events):
+            require(request, "administer")
+        now = datetime.now(UTC)
+        decided = await run_in_threadpool(self.store.find, [each.event.request_id for each in events])
+        made = corrections(self.campaign, events, decided, now)
+        return json_response(await asyncio.wrap_future(self.store.correct(made, self._ceiling, microseconds(now))))
 
     async def release(self, request: Request) -> Response:
         """POST /v1/releases."""
@@ -92,12 +125,17 @@ class Ledger:
                 "budget": self.campaign.to_dict()["budget"],
                 "spent": sum(totals.spent.values()),
                 "spent_by_side": totals.spent,
+                "refunded_by_side": totals.refunded,
+                "net_spent": totals.net_spent,
+                "overridden_by_side": totals.overridden,
                 "authorised": sum(totals.authorised.values()),
                 "outstanding": sum(totals.outstanding.values()),
                 "money_left": totals.money_left(self.campaign, now),
                 "requests": totals.requests,
                 "responses": totals.responses,
+                "withdrawn_by_side": totals.withdrawn,
                 "outcomes": totals.outcomes,
+                "corrections_by_side": totals.corrected,
                 "late_by_side": totals.late,
                 "authorised_by_side": totals.authorised,
             }
@@ -107,7 +145,8 @@ class Ledger:
         """GET /v1/traffic."""
         self._check_campaign(_campaign(request, self.campaign))
         since, limit = _since(request), _limit(request)
-        traffic = await run_in_threadpool(self.store.traffic, since, limit)
+        async with self._traffic_turn:
+            traffic = await run_in_threadpool(self.store.traffic, since, limit)
         return json_response({"campaign": self.campaign.name, **asdict(traffic)})
 
     async def metrics(self, request: Request) -> Response:
@@ -120,11 +159,15 @@ class Ledger:
         return json_response({"status": "alive"})
 
     async def readiness(self, request: Request) -> Response:  # noqa: ARG002
-        """GET /readyz: it can read and write."""
+        """GET /readyz: it can read, its newest write succeeded, and its store has all that was recorded."""
+        for trouble in self._troubles:
+            reason = trouble()
+            if reason is not None:
+                raise Unavailable(reason)
         await run_in_threadpool(self.store.totals)
         if not self.store.alive:
             raise Unavailable("the ledger's writer has stopped; restart the service")
-        return json_response({"status": "ready", "campaign": self.campaign.name})
+        return json_response({"status": "ready", "campaign": self.campaign.name, "levels": offered(self.campaign)})
 
     def _check_campaign(self, name: str) -> None:
         if name != self.campaign.name:
@@ -139,15 +182,20 @@ def create_app(
     campaign: Campaign,
     *,
     hard_stop: bool,
-    token: str | None = None,
+    tokens: Tokens | None = None,
+    calls_per_second: float = 0.0,
     background: Sequence[Background] = (),
+    volumes: Mapping[str, Path] = MappingProxyType({}),
+    troubles: Sequence[Trouble] = (),
 ) -> Application:
     """The ledger of ``campaign`` over its books, which it closes at its end; what every answer waits for is ahead.
 
-    ``token`` is what callers must show, except of the metrics and the probes, which carry no names of
-    accounts. ``background`` is what runs beside the endpoints while they are served, such as the sweep.
+    ``tokens`` are those that callers must show, and ``calls_per_second`` the rate of each caller (0: no limit).
+    ``background`` is what runs beside the endpoints while they are served, such as the sweep. ``troubles``
+    are functions that return why the ledger is not ready, beside the store's own reasons; None where all is well.
+    ``volumes`` are the folders whose free space is exported, by name.
     """
-    ledger = Ledger(store, campaign, hard_stop)
+    ledger = Ledger(store, campaign, hard_stop, volumes, troubles)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -162,6 +210,7 @@ def create_app(
     for route, endpoint, method in (
         (AUTHORISE, in_framework(ledger.authorise), "POST"),
         ("/v1/outcomes", ledger.settle, "POST"),
+        ("/v1/corrections", ledger.correct, "POST"),
         ("/v1/releases", ledger.release, "POST"),
         ("/v1/totals", ledger.totals, "GET"),
         ("/v1/traffic", ledger.traffic, "GET"),
@@ -171,19 +220,13 @@ def create_app(
     ):
         app.add_api_route(
             route,
-            answering(guarded(endpoint, token if route.startswith("/v1/") else None)),
+            answering(endpoint),
             methods=[method],
             name=endpoint.__name__,
             description=endpoint.__doc__,
             openapi_extra=describe(route, campaign.name),
         )
-    return Front(app, {AUTHORISE: ledger.authorise}, token)
-
-
-def _told(recorded: Sequence[Recorded]) -> dict[str, object]:
-    """What the predictor is told, as columns."""
-    columns = dict(zip(Decision._fields, zip(*(each.decision for each in recorded), strict=True), strict=True))
-    return {name: columns[name] for name in TOLD} | {"repeat": [each.repeat for each in recorded]}
+    return Front(app, {AUTHORISE: ledger.authorise}, Access(role_of, tokens, calls_per_second))
 
 
 def _campaign(request: Request, campaign: Campaign) -> str:
@@ -195,11 +238,17 @@ def _since(request: Request) -> int:
     if text is None:
         return 0
     try:
-        return microseconds(TIME.validate_strings(text))
+        since = microseconds(TIME.validate_strings(text))
     except ValueError:
         raise InvalidRequest(
             "must be a time with its offset from UTC, such as 2024-05-01T12:00:00Z", field="since"
         ) from None
+    if since % QUARTER:
+        raise InvalidRequest(
+            "must be the start of a quarter of an hour in UTC, such as 2024-05-01T12:15:00Z; round it down",
+            field="since",
+        )
+    return since
 
 
 def _limit(request: Request) -> int:

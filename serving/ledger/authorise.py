@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import repeat
+from itertools import islice, repeat
 
 from serving.ledger.messages import Authorizations, Items, Unprocessable
-from serving.ledger.store import Decision, Entry, microseconds
+from serving.ledger.store import Ceiling, Decision, Entry, Known, Row, microseconds
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
 from shadowprice.errors import NotFound
@@ -16,7 +16,7 @@ Levels = Mapping[Side, Sequence[int]]
 
 
 def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> list[Entry]:
-    """The decisions of one call, ready to be recorded.
+    """Return the decisions of all calls, ready to be recorded.
 
     A request whose incentive does not fit the budget any more is given the level of no incentive, or
     nothing at all where there is none.
@@ -28,10 +28,12 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
     if batch.campaign != campaign.name:
         raise NotFound(f"campaign {batch.campaign!r} is not kept here; this is {campaign.name!r}")
     items = batch.items
+    if items is None:
+        return []
     levels = {side: terms.incentives for side, terms in campaign.sides.items()}
     _check(items, levels)
     at = microseconds(decided_at)
-    expires_at = microseconds(decided_at + timedelta(hours=campaign.authorisation_ttl_hours))
+    ttl = timedelta(hours=campaign.authorisation_ttl_hours) // timedelta(microseconds=1)
     spare_level = {side: 0 if incentives[0] == 0 else NOTHING for side, incentives in levels.items()}
     reserved = {side: terms.reserved for side, terms in campaign.sides.items()}
     units = {side: terms.most_units for side, terms in campaign.sides.items()}
@@ -57,13 +59,28 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
         spare = Decision(
             name, account, side, spare_level[side], 0, unpaid, 0.0, 0.0, vector, "budget_exhausted", *known
         )
-        made.append(Entry(wanted, spare, reserved[side], expires_at))
+        made.append(Entry(wanted, spare, reserved[side], ttl))
     return made
 
 
-def ceiling(campaign: Campaign, hard_stop: bool) -> int | None:
-    """What may be promised and spent at most; None without the hard stop and for a mean, which has no amount."""
-    return int(campaign.budget.limit) if hard_stop and campaign.budget.form == "total" else None
+def calls(batch: Authorizations, made: Sequence[Entry]) -> list[list[Row]]:
+    """Return the rows of each call: its entries, in the order of :func:`entries`, then its known requests."""
+    rest = iter(made)
+    found: list[list[Row]] = [list(islice(rest, size)) for size in batch.call_sizes]
+    known = batch.known
+    if known is not None:
+        for request_id, account_id, side, call in zip(
+            known.request_id, known.account_id, known.side, known.call, strict=True
+        ):
+            found[call].append(Known(request_id, account_id, side))
+    return found
+
+
+def ceiling(campaign: Campaign, hard_stop: bool) -> Ceiling | None:
+    """What may be authorized and spent at most; None without the hard stop and for a mean, which has no amount."""
+    if not hard_stop or campaign.budget.form != "total":
+        return None
+    return Ceiling(int(campaign.budget.limit), campaign.late_reserve)
 
 
 def _check(items: Items, levels: Levels) -> None:

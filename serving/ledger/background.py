@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 
-from shadowprice.errors import Unavailable
+from shadowprice.errors import Conflict, Unavailable
 
 logger = logging.getLogger("serving")
 
@@ -36,7 +36,7 @@ def _repeat(step: Callable[[], bool], every_seconds: float, stop: Event, meanwhi
         more = False
         try:
             more = step()
-        except Unavailable as error:
+        except (Conflict, Unavailable) as error:
             logger.warning("%s: %s", meanwhile, error)
         except Exception:  # a fault of ours: were the thread to end, nobody would notice for days
             logger.exception(meanwhile)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 from urllib.parse import unquote
 
 import orjson
@@ -44,7 +44,7 @@ class OutcomeData(Message):
 class Envelope(Message):
     """A CloudEvent around an outcome; extension attributes are ignored, as the standard allows."""
 
-    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, json_schema_extra={})
 
     specversion: Literal["1.0"]
     id: Identifier
@@ -53,8 +53,10 @@ class Envelope(Message):
     data: OutcomeData
 
 
+SEVERAL = Field(min_length=1, max_length=MAX_ITEMS, fail_fast=True)
 EVENT = TypeAdapter(Envelope)
-EVENTS: TypeAdapter[list[Envelope]] = TypeAdapter(Annotated[list[Envelope], Field(min_length=1, max_length=MAX_ITEMS)])
+EVENTS: TypeAdapter[list[Envelope]] = TypeAdapter(Annotated[list[Envelope], SEVERAL])
+Wrapped = TypeVar("Wrapped", bound=Envelope)
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,14 @@ class Event:
 
 
 def read_events(body: bytes, headers: Mapping[str, str]) -> list[Event]:
-    """The events of a request to ``/v1/outcomes``.
+    """The events of a request to ``/v1/outcomes``; see :func:`read_envelopes`."""
+    return [event_of(envelope, where) for envelope, where in read_envelopes(body, headers, EVENT, EVENTS)]
+
+
+def read_envelopes(
+    body: bytes, headers: Mapping[str, str], one: TypeAdapter[Wrapped], several: TypeAdapter[list[Wrapped]]
+) -> list[tuple[Wrapped, str]]:
+    """The envelopes of a request, each with how to name it in an error.
 
     Read are one structured event, a JSON list of them, and binary mode (attributes in ``ce-``
     headers, data in the body).
@@ -91,16 +100,21 @@ def read_events(body: bytes, headers: Mapping[str, str]) -> list[Event]:
         # The HTTP binding of CloudEvents writes what is not plain ASCII in percent encoding.
         attributes = {name: unquote(headers[f"ce-{name}"]) for name in names if f"ce-{name}" in headers}
         try:
-            return [_event(Envelope.model_validate_json(orjson.dumps({**attributes, "data": parse_json(body)})), "")]
+            return [(one.validate_json(orjson.dumps({**attributes, "data": parse_json(body)})), "")]
         except ValidationError as error:
             raise refusal(error) from None
     if body.lstrip()[:1] == b"[":
-        envelopes = parse(EVENTS, body)
-        return [_event(envelope, f"[{index}]") for index, envelope in enumerate(envelopes)]
-    return [_event(parse(EVENT, body), "")]
+        envelopes: list[Wrapped] = parse(several, body)
+        return [(envelope, f"[{index}]") for index, envelope in enumerate(envelopes)]
+    return [(parse(one, body), "")]
 
 
-def _event(envelope: Envelope, where: str) -> Event:
+def event_of(envelope: Envelope, where: str) -> Event:
+    """The outcome in an envelope.
+
+    Raises:
+        Unprocessable: it has neither ``redeemed`` nor ``response``.
+    """
     data = envelope.data
     if data.redeemed is None and data.response is None:
         raise Unprocessable("needs redeemed or response", field=f"{where}.data.redeemed".lstrip("."))

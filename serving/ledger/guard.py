@@ -1,63 +1,43 @@
-"""Who may speak to the ledger: whoever shows the bearer token, where one is set."""
+"""Roles that the ledger's routes need."""
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Mapping
 from pathlib import Path
 
 from starlette.requests import Request
-from starlette.responses import Response
 
-from serving.web import Handler, json_response
-from shadowprice.errors import InvalidInput
+from serving.access import check_role
+from serving.tokens import Role, Tokens
 
-SHORTEST = 16
 TOKEN_VARIABLE = "SHADOWPRICE_LEDGER_TOKEN_FILE"
-"""Environment variable of the ledger and of all who call it: the file with the token."""
+"""Environment variable of the ledger and of all who call it: the file with the tokens."""
+
+ROUTES: dict[str, Role] = {
+    "/v1/authorizations": "decide",
+    "/v1/outcomes": "report",
+    "/v1/corrections": "report",
+    "/v1/releases": "release",
+    "/v1/totals": "read",
+    "/v1/traffic": "read",
+}
 
 
-def read_secret(path: Path | None) -> str | None:
-    """The secret that a file holds, without the line's end; None where no file is named.
+def role_of(method: str, path: str) -> Role | None:  # noqa: ARG001 - a RoleOf
+    """Return the role that a route needs; None for probes, metrics and the description.
 
-    Raises:
-        InvalidInput: it cannot be read, is empty or too short to be a secret. What it holds is not said.
+    They expose no names of accounts, and neither the kubelet nor Prometheus has a token. A route of the
+    API that is not in :data:`ROUTES` needs ``administer``.
     """
-    if path is None:
-        return None
-    try:
-        secret = path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot be read: {type(error).__name__}", field=str(path)) from None
-    if len(secret) < SHORTEST or not secret.isascii() or not secret.isprintable():
-        raise InvalidInput(f"must hold at least {SHORTEST} printable ASCII characters", field=str(path))
-    return secret
+    return ROUTES.get(path, "administer") if path.startswith("/v1/") else None
 
 
-def ledger_token(environment: Mapping[str, str]) -> str | None:
-    """The token that the file of ``SHADOWPRICE_LEDGER_TOKEN_FILE`` holds; None where the variable is not set."""
+def require(request: Request, role: Role) -> None:
+    """Make sure that the caller of a request has one more role than its route needs, or ``Forbidden``."""
+    check_role(request.scope["caller"], role)
+
+
+def ledger_tokens(environment: Mapping[str, str]) -> Tokens | None:
+    """Return the tokens of the file that ``SHADOWPRICE_LEDGER_TOKEN_FILE`` names; None where it is not set."""
     name = environment.get(TOKEN_VARIABLE)
-    return read_secret(Path(name) if name else None)
-
-
-def permits(headers: Mapping[str, str], token: str | None) -> bool:
-    """Whether a call may proceed. The comparison takes the same time wherever the token differs."""
-    if token is None:
-        return True
-    scheme, _, shown = headers.get("authorization", "").partition(" ")
-    return scheme.lower() == "bearer" and hmac.compare_digest(shown.strip().encode(), token.encode())
-
-
-def guarded(handler: Handler, token: str | None) -> Handler:
-    """A handler that asks for the token first."""
-    if token is None:
-        return handler
-
-    async def answer(request: Request) -> Response:
-        if permits(request.headers, token):
-            return await handler(request)
-        refused = json_response({"error": "needs the bearer token of this ledger"}, 401)
-        refused.headers["www-authenticate"] = "Bearer"
-        return refused
-
-    return answer
+    return Tokens.of(Path(name) if name else None)

@@ -1,7 +1,8 @@
-"""The append-only log: every decision and outcome to parquet, in the order of the books.
+"""The append-only log: every decision, outcome and correction to parquet, in the order of the books.
 
 The books are the outbox: what they hold is logged, by number, from where the newest segment ends. So a
-ledger that is killed between two segments goes on where it was, and nothing is lost or made up.
+ledger that is killed between two segments goes on where it was, and nothing is lost or made up. Small segments
+are merged behind it (:mod:`shadowprice.pacing.compaction`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import io
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ import pyarrow.parquet as pq
 
 from serving.ledger.background import repeating
 from serving.ledger.store import Store
-from shadowprice.errors import Unavailable
+from shadowprice.errors import Conflict, Unavailable
 from shadowprice.files import write_whole
+from shadowprice.pacing.compaction import compact
 from shadowprice.pacing.segments import SCHEMAS, Kind, Segment, segments
 
 logger = logging.getLogger("serving")
@@ -35,23 +37,61 @@ class LogWriter:
     store: Store
     folder: Path
     rows: int = ROWS
+    trouble: str | None = field(default=None, init=False)
+    """Why the store cannot be the one that was logged; None where it can."""
+
+    def check(self) -> None:
+        """Make sure that the store holds all that was logged.
+
+        Raises:
+            Conflict: the store went back: it ends before the newest segment.
+            Unavailable: the store cannot be read.
+        """
+        for kind, after in self._read().items():
+            self._check_end(kind, after, self._end(kind))
 
     def write(self) -> int:
         """Log all that is new; returns how many rows.
 
         Raises:
+            Conflict: the store ends before the log.
             Unavailable: the books cannot be read, or the folder not written; nothing is half-written.
         """
-        read: dict[Kind, Callable[[int, int], Sequence[Any]]] = {
+        # Up to one moment, so that no outcome is logged before its decision and no correction before its outcome.
+        totals = self.store.totals()
+        counts = {"decisions": totals.requests, "outcomes": totals.outcomes, "corrections": totals.corrected}
+        return sum(self._write(kind, after, sum(counts[kind].values())) for kind, after in self._read().items())
+
+    def compact(self) -> bool:
+        """Merge small segments of one block; returns whether there may be more to merge.
+
+        Raises:
+            Unavailable: the folder cannot be written; the log stays readable.
+        """
+        return any(compact(self.folder, kind) for kind in SCHEMAS)
+
+    def _read(self) -> dict[Kind, Callable[[int, int], Sequence[Any]]]:
+        return {
             "decisions": self.store.decisions_after,
             "outcomes": self.store.outcomes_after,
+            "corrections": self.store.corrections_after,
         }
-        return sum(self._write(kind, after) for kind, after in read.items())
 
-    def _write(self, kind: Kind, after: Callable[[int, int], Sequence[Any]]) -> int:
-        existing = segments(self.folder, kind)
-        start = end = max((segment.last for segment in existing), default=0)
-        while rows := after(end, self.rows):
+    def _end(self, kind: Kind) -> int:
+        return max((segment.last for segment in segments(self.folder, kind)), default=0)
+
+    def _check_end(self, kind: Kind, after: Callable[[int, int], Sequence[Any]], end: int) -> None:
+        if end and not after(end - 1, 1):
+            self.trouble = (
+                f"the ledger's store went back: the decision log {self.folder} has {end} {kind} and the store fewer; "
+                "stop the ledger and run python -m serving.recover (docs/recovery.md)"
+            )
+            raise Conflict(self.trouble)
+
+    def _write(self, kind: Kind, after: Callable[[int, int], Sequence[Any]], last: int) -> int:
+        start = end = self._end(kind)
+        self._check_end(kind, after, end)
+        while end < last and (rows := after(end, min(self.rows, last - end))):
             segment = Segment.named(self.folder, kind, end + 1, end + len(rows))
             try:
                 write_whole(segment.path, _parquet(kind, rows), durable=True)
@@ -62,11 +102,14 @@ class LogWriter:
 
 
 def logged(writer: LogWriter, every_seconds: float) -> AbstractContextManager[None]:
-    """Write the log now, ``every_seconds`` and at the end, on a thread of its own, until the context ends."""
+    """Write and compact the log now, ``every_seconds`` and at the end, on a thread of its own, until the context ends.
+
+    Rows are written between any two merges.
+    """
 
     def step() -> bool:
         writer.write()
-        return False
+        return writer.compact()
 
     return repeating(step, every_seconds, name="ledger-log", meanwhile="the log is behind the books for now")
 

@@ -9,24 +9,26 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from serving.ledger.store import CAUSES
+from serving.ledger.store import CAUSES, CORRECTION_KINDS
 from serving.ledger.totals import Totals
-from serving.protocol import REASONS
+from serving.protocol import RECORDED_REASONS
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
+from shadowprice.pacing.spend import REPEAT
 
 
 class LedgerCollector(Collector):
     """Every series of the campaign, present from the start with the value 0.
 
     The totals are the database's, so they survive a restart and can be summed over services. Only
-    decisions with the reason ``repeat`` are counted since the start: they are not recorded, being
-    answers that were given before.
+    repeated answers, under the label value ``repeat`` of the reason, are counted since the start: the
+    store records a decision once.
     """
 
-    def __init__(self, campaign: Campaign, totals: Callable[[], Totals]) -> None:
+    def __init__(self, campaign: Campaign, totals: Callable[[], Totals], skew: Callable[[], float]) -> None:
         self._campaign = campaign
         self._totals = totals
+        self._skew = skew
         self._repeats: dict[tuple[Side, int], int] = {}
 
     def count_repeat(self, side: Side, level: int) -> None:
@@ -55,24 +57,60 @@ class LedgerCollector(Collector):
             "Money reserved for promises that expired or were given back",
             labels=["campaign", "side", "reason"],
         )
+        refunded = CounterMetricFamily(
+            "shadowprice_refunded_minor_units", "Money paid that corrections took back", labels=["campaign", "side"]
+        )
+        withdrawn = CounterMetricFamily(
+            "shadowprice_withdrawn_responses",
+            "Units of response that corrections took away",
+            labels=["campaign", "side"],
+        )
+        overridden = CounterMetricFamily(
+            "shadowprice_overridden_minor_units",
+            "Money that corrections with override booked, whatever the limit",
+            labels=["campaign", "side"],
+        )
+        corrections = CounterMetricFamily(
+            "shadowprice_corrections",
+            "Corrections recorded; reason is their kind",
+            labels=["campaign", "side", "reason"],
+        )
+        misdated = CounterMetricFamily(
+            "shadowprice_misdated_outcomes", "Outcomes whose date cannot be right", labels=["campaign", "side"]
+        )
         for side in self._campaign.sides:
+            misdated.add_metric([name, side], totals.misdated.get(side, 0))
+            refunded.add_metric([name, side], totals.refunded.get(side, 0))
+            withdrawn.add_metric([name, side], totals.withdrawn.get(side, 0))
+            overridden.add_metric([name, side], totals.overridden.get(side, 0))
+            for kind in CORRECTION_KINDS:
+                corrections.add_metric([name, side, kind], totals.corrections.get((side, kind), 0))
             late.add_metric([name, side], totals.late.get(side, 0))
             for cause in CAUSES:
                 released.add_metric([name, side, cause], totals.released.get((side, cause), 0))
+        yield from (refunded, withdrawn, overridden, corrections)
         yield late
         yield released
+        yield misdated
         outstanding = GaugeMetricFamily(
             "shadowprice_outstanding_minor_units", "Money promised and still reserved", labels=["campaign", "side"]
         )
         for side, value in totals.outstanding.items():
             outstanding.add_metric([name, side], value)
         yield outstanding
+        skew = GaugeMetricFamily(
+            "shadowprice_clock_skew_seconds",
+            "Difference of the ledger's wall clock from its other sources of time; positive when it is ahead",
+            labels=["campaign"],
+        )
+        skew.add_metric([name], self._skew())
+        yield skew
         left = totals.money_left(self._campaign, datetime.now(UTC))
         for metric, help, value in (
             (
                 "budget_minor_units",
                 "What may be spent: the limit, or the limit times what earned it so far",
-                left + sum(totals.spent.values()),
+                left + totals.net_spent,
             ),
             ("overspend_minor_units", "What was spent beyond the budget", max(0.0, -left)),
         ):
@@ -88,10 +126,10 @@ class LedgerCollector(Collector):
         )
         for side, terms in self._campaign.sides.items():
             for level in (NOTHING, *range(len(terms.levels))):
-                for reason in REASONS:
+                for reason in (*RECORDED_REASONS, REPEAT):
                     count = (
                         self._repeats.get((side, level), 0)
-                        if reason == "repeat"
+                        if reason == REPEAT
                         else totals.decisions.get((side, level, reason), 0)
                     )
                     family.add_metric([self._campaign.name, side, str(level), reason], count)

@@ -8,19 +8,33 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
+from serving.ledger.corrections import CorrectionEnvelope
 from serving.ledger.events import Envelope
 from serving.ledger.messages import Authorizations, Releases
 from serving.ledger.traffic import MAX_SAMPLE
 from serving.limits import MAX_ITEMS
+from serving.refused import responses
 
 REFERENCE = "#/components/schemas/{model}"
-_EVENT = {"$ref": REFERENCE.format(model=Envelope.__name__)}
+
+
+def _events(envelope: type[Envelope]) -> dict[str, Any]:
+    event = {"$ref": REFERENCE.format(model=envelope.__name__)}
+    return {"anyOf": [event, {"type": "array", "items": event, "minItems": 1, "maxItems": MAX_ITEMS}]}
+
+
 BODIES: dict[str, dict[str, Any]] = {
     "/v1/authorizations": {"$ref": REFERENCE.format(model=Authorizations.__name__)},
-    "/v1/outcomes": {"anyOf": [_EVENT, {"type": "array", "items": _EVENT, "minItems": 1, "maxItems": MAX_ITEMS}]},
+    "/v1/outcomes": _events(Envelope),
+    "/v1/corrections": _events(CorrectionEnvelope),
     "/v1/releases": {"$ref": REFERENCE.format(model=Releases.__name__)},
 }
-_SINCE = {"name": "since", "in": "query", "schema": {"type": "string", "format": "date-time"}}
+_SINCE = {
+    "name": "since",
+    "in": "query",
+    "description": "start of a quarter of an hour in UTC, from which hours are counted; without it, all requests are",
+    "schema": {"type": "string", "format": "date-time"},
+}
 _LIMIT = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": MAX_SAMPLE}}
 
 
@@ -34,6 +48,8 @@ def describe(route: str, campaign: str) -> dict[str, Any]:
         parameters = {"/v1/totals": [named], "/v1/traffic": [named, _SINCE, _LIMIT]}.get(route, [])
         if parameters:
             added["parameters"] = parameters
+    if route.startswith("/v1/"):
+        added["responses"] = responses("POST" if route in BODIES else "GET")
     return added
 
 
@@ -42,7 +58,8 @@ def described(app: FastAPI, campaign: str) -> dict[str, Any]:
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, routes=app.routes)
         _, definitions = models_json_schema(
-            [(model, "validation") for model in (Authorizations, Envelope, Releases)], ref_template=REFERENCE
+            [(model, "validation") for model in (Authorizations, CorrectionEnvelope, Envelope, Releases)],
+            ref_template=REFERENCE,
         )
         schemas = definitions["$defs"]
         for model in (Authorizations, Releases):

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from serving.ledger.clock import Clock, monotonic
+from serving.ledger.durability import Durability
 from serving.ledger.store import Store
 from shadowprice.campaign import Campaign
 
 
-def open_store(campaign: Campaign, db: Path, redis: str = "", password: str | None = None) -> Store:
+def open_store(
+    campaign: Campaign,
+    db: Path,
+    redis: str = "",
+    password: str | None = None,
+    clock: Clock = monotonic,
+    *,
+    durability: Durability | None = None,
+) -> Store:
     """Redis at the address ``redis`` where there is one, the sqlite file ``db`` otherwise.
 
+    ``clock`` is what ledger time advances by.
+
     Raises:
-        Conflict: the books belong to another campaign or, of a file, another process.
+        Conflict: the books belong to another campaign or have other levels, or, of a file, another process has it;
+            of Redis, it holds fewer records than the witness.
         InvalidInput: not an address, or a Redis that may lose what it was told.
         Unavailable: the store cannot be used.
     """
     if redis:
         from serving.ledger.redis.store import RedisStore
 
-        return RedisStore(redis, password, campaign)
+        return RedisStore(redis, password, campaign, clock, durability)
     from serving.ledger.sqlite.store import SqliteStore
 
-    return SqliteStore(db, campaign)
+    return SqliteStore(db, campaign, clock)

@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from serving.ledger.store import Decision, Outcome
+from collections.abc import Mapping, Sequence
+
+from serving.ledger.store import Correction, Decision, Entry, Known, Outcome, Row, asked, time_of
 from shadowprice.errors import Conflict
 
 
-def other_owner(wanted: Decision, index: int) -> Conflict:
+def owner_conflict(call: Sequence[Row], decided: Mapping[str, Decision]) -> Conflict | None:
+    """Return why a call is refused: a request id that stands for another account or side, decided or in the call."""
+    owners: dict[str, Known] = {}
+    for row in call:
+        request = asked(row)
+        before = decided.get(request.request_id)
+        owner = owners.get(request.request_id) if before is None else Known(*before[:3])
+        if owner not in (None, request):
+            return other_owner(request)
+        if isinstance(row, Entry):
+            owners[request.request_id] = request
+    return None
+
+
+def other_owner(request: Known) -> Conflict:
     """A request id stands for one account and side for ever."""
     return Conflict(
-        f"items.request_id[{index}]: {wanted.request_id!r} was decided before for another account "
-        "or side; every request needs an identifier of its own"
+        f"request_id: {request.request_id!r} was decided before for another account or side; "
+        "every request needs an identifier of its own"
     )
 
 
@@ -24,6 +40,41 @@ def other_outcome(outcome: Outcome, response: float, cost: int) -> Conflict:
     """The request was settled otherwise."""
     where = f"{outcome.where}.data.request_id".lstrip(".")
     return Conflict(f"{where}: request {outcome.request_id!r} is settled with response {response} and cost {cost}")
+
+
+def given_back(outcome: Outcome, released_at: int) -> Conflict:
+    """The caller returned the authorization: its money may be another request's by now."""
+    where = f"{outcome.where}.data.cost".lstrip(".")
+    return Conflict(
+        f"{where}: request {outcome.request_id!r} was given back at {time_of(released_at).isoformat()}; what was given "
+        "back cannot be captured; an administrator may book it as a correction with override"
+    )
+
+
+def no_room(outcome: Outcome, needed: int, room: int) -> Conflict:
+    """The authorization has expired, so nothing is reserved for what the outcome costs."""
+    where = f"{outcome.where}.data.cost".lstrip(".")
+    return Conflict(
+        f"{where}: the authorization of request {outcome.request_id!r} is closed, and the budget has no room for "
+        f"{needed} minor units: {max(room, 0)} are left; set late_reserve aside for such captures, or have an "
+        "administrator book it as a correction with override"
+    )
+
+
+def not_reported(outcome: Outcome) -> Conflict:
+    """There is nothing to correct."""
+    where = f"{outcome.where}.data.request_id".lstrip(".")
+    return Conflict(f"{where}: request {outcome.request_id!r} has no outcome; report its outcome first")
+
+
+def raised(correction: Correction, response: float, cost: int) -> Conflict:
+    """Money that comes back does not raise what was paid."""
+    outcome = correction.outcome
+    where = f"{outcome.where}.data.kind".lstrip(".")
+    return Conflict(
+        f"{where}: request {outcome.request_id!r} stands at response {response} and cost {cost}; a {correction.kind} "
+        "cannot raise either; a reversal can"
+    )
 
 
 def captured(request_id: str) -> Conflict:

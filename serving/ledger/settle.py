@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 
 from serving.ledger.events import Event
 from serving.ledger.messages import Unprocessable
-from serving.ledger.store import Decision, Outcome, microseconds, time_of
+from serving.ledger.store import Decision, Outcome, microseconds
 from shadowprice.campaign import Campaign
 from shadowprice.errors import NotFound
 
-SKEW = timedelta(minutes=5)
-"""How far the clock of whoever reports an outcome may be from ours."""
+TOLERANCE = timedelta(minutes=5) // timedelta(microseconds=1)
+"""Microseconds that the clock of a caller may differ from the ledger's before its outcomes are flagged as misdated."""
 
 
 def outcomes(
@@ -21,20 +21,22 @@ def outcomes(
 ) -> list[Outcome]:
     """The events as outcomes of the decisions they are about.
 
-    A decision never changes, so it may be read before the outcome is booked.
+    A decision never changes, so it may be read before the outcome is booked. A date that cannot be right is a matter of
+    some clock, not of the outcome: it is booked and flagged.
 
     Raises:
         NotFound: a request that was never decided here; the message names it.
         Unprocessable: an outcome that cannot be: a cost above what was promised, which is never more than was
-            reserved, a time that has not come yet or lies before the decision.
+            reserved.
     """
     made = []
+    latest = microseconds(now) + TOLERANCE
     for event in events:
         decision = decided.get(event.request_id)
         if decision is None:
             raise NotFound(f"{_field(event, 'request_id')}: request {event.request_id!r} was never decided")
         _check(campaign, decision, event)
-        _check_time(decision, event, now)
+        observed_at = microseconds(event.observed_at)
         made.append(
             Outcome(
                 where=event.where,
@@ -44,8 +46,9 @@ def outcomes(
                 side=decision.side,
                 response=event.response,
                 cost=event.cost,
-                observed_at=microseconds(event.observed_at),
+                observed_at=observed_at,
                 content=event.content,
+                misdated=not decision.decided_at - TOLERANCE <= observed_at <= latest,
             )
         )
     return made
@@ -75,16 +78,6 @@ def _check(campaign: Campaign, decision: Decision, event: Event) -> None:
         if per_unit and event.response > decision.most_units:
             of += f", of which most_units = {decision.most_units} are paid by the campaign's terms,"
         raise Unprocessable(f"is above the {incentive} minor units{of} that were promised", field=_field(event, "cost"))
-
-
-def _check_time(decision: Decision, event: Event, now: datetime) -> None:
-    if event.observed_at > now + SKEW:
-        raise Unprocessable(f"is later than now, {now.isoformat()}", field=_field(event, "observed_at"))
-    decided_at = time_of(decision.decided_at)
-    if event.observed_at < decided_at - SKEW:
-        raise Unprocessable(
-            f"is before the request was decided, {decided_at.isoformat()}", field=_field(event, "observed_at")
-        )
 
 
 def _field(event: Event, name: str) -> str:

@@ -23,6 +23,10 @@ class Totals:
     outcomes     requests settled
     released     (side, cause) → what was reserved for promises that expired or were given back
     late         paid on promises that had been released before
+    refunded     part of ``spent`` that corrections took away again; ``withdrawn`` likewise of ``responses``
+    overridden   part of ``spent`` that corrections with override booked, whatever the limit
+    corrections  (side, kind) → corrections recorded
+    misdated     outcomes whose date cannot be right
     """
 
     decisions: Mapping[tuple[Side, int, str], int]
@@ -33,18 +37,35 @@ class Totals:
     outcomes: Mapping[Side, int]
     released: Mapping[tuple[Side, str], int] = field(default_factory=dict)
     late: Mapping[Side, int] = field(default_factory=dict)
+    misdated: Mapping[Side, int] = field(default_factory=dict)
+    refunded: Mapping[Side, int] = field(default_factory=dict)
+    withdrawn: Mapping[Side, float] = field(default_factory=dict)
+    overridden: Mapping[Side, int] = field(default_factory=dict)
+    corrections: Mapping[tuple[Side, str], int] = field(default_factory=dict)
+
+    @property
+    def net_spent(self) -> int:
+        """Minor units paid and not taken back, of all sides."""
+        return sum(self.spent.values()) - sum(self.refunded.values())
 
     @property
     def requests(self) -> dict[Side, int]:
         """side → requests decided."""
         counts: dict[Side, int] = dict.fromkeys(self.authorised, 0)
         for (side, _, _), count in self.decisions.items():
+            counts[side] = counts.get(side, 0) + count
+        return counts
+
+    @property
+    def corrected(self) -> dict[Side, int]:
+        """side → corrections recorded."""
+        counts: dict[Side, int] = dict.fromkeys(self.authorised, 0)
+        for (side, _), count in self.corrections.items():
             counts[side] += count
         return counts
 
     def money_left(self, campaign: Campaign, now: datetime) -> float:
         """What the budget has earned and not spent; negative when overspent."""
-        report = SpendReport(
-            spent=sum(self.spent.values()), responses=self.responses, requests=self.requests, observed_at=now
-        )
+        responses = {side: value - self.withdrawn.get(side, 0.0) for side, value in self.responses.items()}
+        report = SpendReport(spent=self.net_spent, responses=responses, requests=self.requests, observed_at=now)
         return money_left(campaign, report)

@@ -128,7 +128,8 @@ class PricedPolicy:
         reason: NDArray[np.str_],
         propensity: NDArray[np.float64],
     ) -> None:
-        left = self.campaign.budget.limit - self.books.spent - sum(self.books.outstanding.values())
+        limit = self.campaign.budget.limit - self.campaign.late_reserve
+        left = limit - self.books.spent - sum(self.books.outstanding.values())
         reserved = {side: self.campaign.terms(side).reserved for side in decided}
         wanted = sum(int(np.asarray(most)[decided[side].level].sum()) for side, most in reserved.items())
         if wanted + max(most[-1] for most in reserved.values()) <= left:

@@ -12,6 +12,8 @@ from shadowprice.errors import Conflict, NotFound, PriceRejected, Unavailable
 from shadowprice.price import PriceRecord
 
 SUFFIX = ".json"
+KEEP = 1_000
+"""Newest versions of a campaign that are kept."""
 logger = logging.getLogger(__name__)
 
 
@@ -23,13 +25,19 @@ class PriceStore:
     :class:`Conflict`. A slot (and step within it) of the window takes one price: a solver that comes
     after is refused too. A file that is damaged, or not named like a price, is passed over and reported, never
     moved: its number counts as taken. The folder must be on a file system with hard links.
+
+    Publishing removes what is older than the newest ``keep`` versions. It keeps the newest sound price of every model,
+    which decides where no newer model can be loaded. The newest file is kept too, so numbers never go back.
     """
 
-    def __init__(self, root: str | Path) -> None:
+    def __init__(self, root: str | Path, *, keep: int = KEEP) -> None:
         self.root = Path(root)
+        self.keep = keep
 
     def publish(self, record: PriceRecord) -> PriceRecord:
         """Write a sealed record as the campaign's next version and return it; logs what it passes over.
+
+        Removes old versions: O(kept versions) reads. A failure to remove is logged; the record is published.
 
         Raises:
             PriceRejected: the record is not sealed, or its content does not match its checksum.
@@ -61,6 +69,7 @@ class PriceStore:
             raise Conflict(
                 f"price version {record.version} of campaign {record.campaign!r} was published by another solver"
             )
+        self._remove_old(record.campaign)
         return record
 
     def latest(self, campaign: str, *, verified_only: bool = False) -> PriceRecord | None:
@@ -141,11 +150,29 @@ class PriceStore:
         return sorted(int(path.stem) for path in self._files(campaign) if self._is_price(campaign, path))
 
     def _newest_first(self, campaign: str) -> Iterator[PriceRecord | PriceRejected]:
-        for version in reversed(self.versions(campaign)):
+        return (found for version in reversed(self.versions(campaign)) if (found := self._found(campaign, version)))
+
+    def _found(self, campaign: str, version: int) -> PriceRecord | PriceRejected | None:
+        """A version, what is wrong with it, or None where it was removed since it was listed."""
+        try:
+            return self.read(campaign, version)
+        except PriceRejected as error:
+            return error
+        except NotFound:
+            return None
+
+    def _remove_old(self, campaign: str) -> None:
+        models: set[str] = set()
+        for place, version in enumerate(reversed(self.versions(campaign))):
             try:
-                yield self.read(campaign, version)
-            except PriceRejected as error:
-                yield error
+                found = self._found(campaign, version)
+                deciding = isinstance(found, PriceRecord) and found.model_version not in models
+                if isinstance(found, PriceRecord):
+                    models.add(found.model_version)
+                if place >= self.keep and not deciding:
+                    self._path(campaign, version).unlink(missing_ok=True)
+            except (OSError, Unavailable) as error:
+                logger.warning("price version %d of campaign %r is not removed: %s", version, campaign, error)
 
     def _files(self, campaign: str) -> list[Path]:
         return sorted(path for path in self._folder(campaign).glob(f"*{SUFFIX}") if not path.name.startswith("."))

@@ -9,7 +9,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from shadowprice.errors import Unavailable
-from shadowprice.pacing.spend import OUTSTANDING, REPEAT, REQUESTS, RESPONSES, SPEND, SpendReport, fetch, report_of
+from shadowprice.pacing.spend import (
+    LATE,
+    OUTSTANDING,
+    REFUNDED,
+    REPEAT,
+    REQUESTS,
+    RESPONSES,
+    SPEND,
+    WITHDRAWN,
+    SpendReport,
+    fetch,
+    report_of,
+)
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,9 @@ class PrometheusSpend:
             (RESPONSES, f"max by (side) ({RESPONSES}{chosen})"),
             (REQUESTS, f"sum by (side) (max by (side, level, reason) ({decided}))"),
             (OUTSTANDING, f"max by (side) ({OUTSTANDING}{chosen})"),
+            (REFUNDED, f"sum(max by (side) ({REFUNDED}{chosen}))"),
+            (WITHDRAWN, f"max by (side) ({WITHDRAWN}{chosen})"),
+            (LATE, f"sum(max by (side) ({LATE}{chosen}))"),
         ):
             for series in self._query(query, at=now):
                 totals[name, series["metric"].get("side", "")] = float(series["value"][1])

@@ -86,10 +86,11 @@ def resolve(
     - for a mean ``per_response``: limit·(measure so far + measure to come) − spent, where the
       measure is the responses of a side paid on response and the requests of one paid on grant.
 
-    What the campaign's exploration will cost is set aside (:mod:`shadowprice.pacing.window`). Where the day has shown
-    that a minor unit expected by the curves is really ``spend_ratio`` minor units (:mod:`shadowprice.pacing.learned`),
-    the money in hand is divided by it: the price is then that at which the budget really binds. The plan is the
-    expected spend of the chosen levels, times that ratio, over the forecast arrivals, hour by hour.
+    What is left of the campaign's ``late_reserve`` is set aside, and so is what its exploration will cost
+    (:mod:`shadowprice.pacing.window`). Where the day has shown that a minor unit expected by the
+    curves is really ``spend_ratio`` minor units (:mod:`shadowprice.pacing.learned`), the money in hand is divided by
+    it: the price is then that at which the budget really binds. The plan is the expected spend of the chosen levels,
+    times that ratio, over the forecast arrivals, hour by hour.
 
     Raises:
         NotCertified: the price may not be published and the last one stays: the spend is stale or
@@ -107,7 +108,7 @@ def resolve(
         raise NotCertified(f"the budget is overspent by {-left:.0f} minor units: only the hard stop can answer now")
     curves = _sampled(samples, ahead, slot)
     expected = {side: float(ahead[side].sum()) for side in curves}
-    in_hand = left - sum(promised.values())
+    in_hand = left - sum(promised.values()) - campaign.set_aside(spend.late)
     committed = spend.spent + sum(promised.values())
     ratio = spend_ratio(campaign, newest, spend, committed, at, model_version)
     found = solve_window(campaign, curves, expected, in_hand / ratio, solver=solver)
@@ -230,7 +231,8 @@ def check_progress(
             "the clocks disagree"
         )
     requests = sum(spend.requests.values())
-    if spend.spent < newest.spent or requests < newest.requests:
+    # What was paid only grows; what is left of it falls where a correction took money back.
+    if spend.spent + spend.refunded < newest.spent or requests < newest.requests:
         raise NotCertified(
             f"the totals went back, from {newest.spent} minor units and {newest.requests} requests to {spend.spent} "
             f"and {requests}: a counter was reset or a service is not counted"

@@ -18,18 +18,28 @@ SPEND = "shadowprice_spend_minor_units_total"
 RESPONSES = "shadowprice_redemptions_total"
 REQUESTS = "shadowprice_decisions_total"
 OUTSTANDING = "shadowprice_outstanding_minor_units"
+REFUNDED = "shadowprice_refunded_minor_units_total"
+WITHDRAWN = "shadowprice_withdrawn_responses_total"
+LATE = "shadowprice_late_minor_units_total"
+NEEDED = (SPEND, RESPONSES, REQUESTS, OUTSTANDING)
+OPTIONAL = (REFUNDED, WITHDRAWN, LATE)
+"""Series that a ledger of an earlier release does not have: 0 then."""
+OF_CAMPAIGN = (SPEND, REFUNDED, LATE)
+"""Series that are summed over the sides."""
 REPEAT = "repeat"
-"""Reason of a decision that was answered before: it is not a new request."""
+"""Value of the label ``reason`` that counts answers given before: they are not new requests."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpendReport:
     """Totals of a campaign since its window opened.
 
-    spent        minor units paid
-    responses    side → units of response: redemptions of customers, share ratios of merchants
+    spent        minor units paid and not taken back
+    responses    side → units of response that stand: redemptions of customers, share ratios of merchants
     requests     side → requests decided
     outstanding  side → minor units reserved for promises that are neither paid nor released yet
+    refunded     minor units paid and taken back by corrections; withdrawn likewise, side → units of response
+    late         minor units captured after their authorization was closed
     observed_at  UTC; the totals are at least as new as this
     """
 
@@ -37,6 +47,9 @@ class SpendReport:
     responses: Mapping[Side, float]
     requests: Mapping[Side, int]
     outstanding: Mapping[Side, int] = field(default_factory=dict)
+    refunded: int = 0
+    withdrawn: Mapping[Side, float] = field(default_factory=dict)
+    late: int = 0
     observed_at: datetime
 
 
@@ -74,7 +87,7 @@ class MetricsSpend:
         series: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
         for url in self.urls:
             for name, labels, value in self._samples(url):
-                if name not in (SPEND, RESPONSES, REQUESTS, OUTSTANDING) or labels.get("campaign") != campaign:
+                if name not in NEEDED + OPTIONAL or labels.get("campaign") != campaign:
                     continue
                 if name == REQUESTS and labels.get("reason") == REPEAT:
                     continue
@@ -82,7 +95,7 @@ class MetricsSpend:
                 series[one] = _larger(value, series.get(one, value))
         totals: dict[tuple[str, str], float] = {}
         for (name, pairs), value in series.items():
-            key = (name, "" if name == SPEND else dict(pairs).get("side", ""))
+            key = (name, "" if name in OF_CAMPAIGN else dict(pairs).get("side", ""))
             totals[key] = totals.get(key, 0.0) + value
         return report_of(totals, campaign, observed_at)
 
@@ -112,24 +125,29 @@ def fetch(url: str, timeout: float) -> bytes:
 
 
 def report_of(totals: Mapping[tuple[str, str], float], campaign: str, observed_at: datetime) -> SpendReport:
-    """The report of summed series, (metric, side) → value, with the side empty for the spend.
+    """The report of summed series, (metric, side) → value, with the side empty for those of :data:`OF_CAMPAIGN`.
 
     Raises:
         Unavailable: a metric has no series for the campaign, a side is unknown, or a value is not
             a finite, non-negative number.
     """
-    for name in (SPEND, RESPONSES, REQUESTS, OUTSTANDING):
+    for name in NEEDED:
         if not any(metric == name for metric, _ in totals):
             raise Unavailable(f"no series {name}{{campaign={campaign!r}}}; a service must export it from zero on")
     for (name, side), value in totals.items():
-        if name != SPEND and side not in SIDES:
+        if name not in OF_CAMPAIGN and side not in SIDES:
             raise Unavailable(f"{name}{{campaign={campaign!r}}} has side {side!r}; it must be one of {SIDES}")
         if not (math.isfinite(value) and value >= 0):
             raise Unavailable(f"{name}{{campaign={campaign!r}}} is {value}; it must be finite and not negative")
+    refunded = round(totals.get((REFUNDED, ""), 0.0))
+    withdrawn: dict[Side, float] = {side: totals.get((WITHDRAWN, side), 0.0) for side in SIDES}
     return SpendReport(
-        spent=round(totals[SPEND, ""]),
-        responses={side: totals.get((RESPONSES, side), 0.0) for side in SIDES},
+        spent=round(totals[SPEND, ""]) - refunded,
+        responses={side: max(totals.get((RESPONSES, side), 0.0) - withdrawn[side], 0.0) for side in SIDES},
         requests={side: round(totals.get((REQUESTS, side), 0.0)) for side in SIDES},
         outstanding={side: round(totals.get((OUTSTANDING, side), 0.0)) for side in SIDES},
+        refunded=refunded,
+        withdrawn=withdrawn,
+        late=round(totals.get((LATE, ""), 0.0)),
         observed_at=observed_at,
     )

@@ -44,6 +44,8 @@ class PricingState:
                 "responses": dict(self.spend.responses),
                 "requests": dict(self.spend.requests),
                 "outstanding": dict(self.spend.outstanding),
+                "refunded": self.spend.refunded,
+                "late": self.spend.late,
                 "observed_at": self.spend.observed_at.isoformat(),
             },
             "remaining": {side: expected.tolist() for side, expected in self.remaining.items()},
@@ -64,6 +66,8 @@ class PricingState:
                     responses=spend["responses"],
                     requests=spend["requests"],
                     outstanding=spend["outstanding"],
+                    refunded=int(spend.get("refunded", 0)),
+                    late=int(spend.get("late", 0)),
                     observed_at=datetime.fromisoformat(spend["observed_at"]),
                 ),
                 remaining={

@@ -154,6 +154,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "most_units_merchant": _column(WHOLE, _at_least(1), optional=True),
             "most_response_merchant": _column(REAL, _POSITIVE, optional=True),
             "expected_requests": _column(WHOLE, _at_least(1), optional=True),
+            "late_reserve": _column(WHOLE, _at_least(0), optional=True),
         },
         strict=True,
     ),

@@ -81,6 +81,7 @@ def campaign_from_tables(tables: Tables) -> Campaign:
         starts_at=row["starts_at"].to_pydatetime(),
         hours=int(row["hours"]),
         expected_requests=int(row["expected_requests"]) if pd.notna(row["expected_requests"]) else None,
+        late_reserve=int(row["late_reserve"]) if pd.notna(row["late_reserve"]) else 0,
     )
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -313,3 +314,66 @@ def test_a_slot_takes_one_price_but_a_new_model_or_a_new_window_prices_it_again(
     store.publish(of(6, 2, model="better"))
     store.publish(of(7, 0, model="better", window=opened + timedelta(days=1)))
     assert store.versions("spring") == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_old_versions_are_removed_and_numbers_go_on(store: PriceStore) -> None:
+    short = PriceStore(store.root, keep=3)
+    for version in range(1, 11):
+        short.publish(record(version))
+    assert short.versions("spring") == [8, 9, 10]
+    assert short.next_version("spring") == 11
+    assert [each.version for each in short.sound("spring")] == [10, 9, 8]
+    with pytest.raises(Conflict, match="next version is 11"):
+        short.publish(record(1))
+    # By default a thousand are kept: six weeks of hours.
+    store.publish(record(11))
+    assert store.versions("spring") == [8, 9, 10, 11]
+
+
+def test_the_newest_sound_price_of_each_model_outlives_its_time(store: PriceStore) -> None:
+    """A predictor that cannot load the newest model decides with the newest price of the one before."""
+    short = PriceStore(store.root, keep=2)
+    for version in range(1, 4):
+        short.publish(replace(record(version), model_version="first").sealed())
+    for version in range(4, 9):
+        short.publish(record(version))
+    assert short.versions("spring") == [3, 7, 8]
+
+
+def test_damaged_history_is_removed_and_a_damaged_newest_number_stays_taken(store: PriceStore) -> None:
+    short = PriceStore(store.root, keep=2)
+    for version in range(1, 4):
+        short.publish(record(version))
+    damaged = store.root / "spring" / f"{3:010d}.json"
+    damaged.write_text("{")
+    assert short.next_version("spring") == 4
+    short.publish(record(4))
+    assert short.versions("spring") == [3, 4]
+    short.publish(record(5))
+    assert short.versions("spring") == [4, 5]
+
+
+def test_a_version_that_cannot_be_removed_does_not_undo_its_publication(
+    store: PriceStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.publish(record(1))
+    unlink = Path.unlink
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        if path.suffix == ".json":
+            raise PermissionError(13, "Permission denied")
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    PriceStore(store.root, keep=1).publish(record(2))
+    assert store.versions("spring") == [1, 2]
+    assert "is not removed" in caplog.text
+
+
+def test_a_reader_passes_over_what_is_removed_while_it_reads(
+    store: PriceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.publish(record(1))
+    store.publish(record(2))
+    monkeypatch.setattr(PriceStore, "versions", lambda *_: [0, 1, 2])
+    assert [each.version for each in store.sound("spring")] == [2, 1]

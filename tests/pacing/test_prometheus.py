@@ -27,6 +27,9 @@ class Ledger:
         )
         self.outstanding = Gauge("shadowprice_outstanding_minor_units", "-", ["campaign", "side"], registry=registry)
         self.outstanding.labels("spring", "customer").set(40)
+        self.refunded = Counter("shadowprice_refunded_minor_units", "-", ["campaign", "side"], registry=registry)
+        self.withdrawn = Counter("shadowprice_withdrawn_responses", "-", ["campaign", "side"], registry=registry)
+        self.late = Counter("shadowprice_late_minor_units", "-", ["campaign", "side"], registry=registry)
         self.spend.inc(spent)
         self.redemptions.labels("spring", "customer").inc(redeemed)
         self.decisions.labels("spring", "customer", "0", "optimal").inc(decided)
@@ -75,6 +78,21 @@ def test_totals_are_the_counters_of_the_ledger_and_follow_them(
     assert timedelta(0) <= datetime.now(UTC) - report.observed_at < timedelta(seconds=10)
     ledger.spend.inc(123)
     eventually(lambda: readable(prometheus, lambda report: report.spent == 623))
+
+
+def test_what_corrections_took_back_is_not_spent(
+    prometheus: Any, ledger: Ledger, eventually: Callable[..., None]
+) -> None:
+    # Before the first of them the series are absent, as of a ledger of an earlier release.
+    report = PrometheusSpend(prometheus.url).read("spring")
+    assert (report.spent, report.refunded, report.late) == (500, 0, 0)
+    for side, amount in (("customer", 100), ("merchant", 20)):
+        ledger.refunded.labels("spring", side).inc(amount)
+        ledger.late.labels("spring", side).inc(7)
+    ledger.withdrawn.labels("spring", "customer").inc(2)
+    eventually(lambda: readable(prometheus, lambda report: (report.spent, report.refunded) == (380, 120)))
+    report = PrometheusSpend(prometheus.url).read("spring")
+    assert (report.responses["customer"], report.withdrawn["customer"], report.late) == (3.0, 2.0, 14)
 
 
 def test_a_campaign_that_nobody_exports_is_unavailable(prometheus: Any, ledger: Ledger) -> None:

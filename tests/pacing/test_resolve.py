@@ -94,6 +94,24 @@ def test_a_total_spends_what_is_left_on_the_requests_to_come(case: Callable[...,
     assert (found.record.spent, found.record.remaining) == (spent, 30_000 - spent)
 
 
+@pytest.mark.parametrize(("late", "left"), [(0, 25_000), (2_000, 27_000), (9_000, 30_000)])
+def test_what_is_left_of_the_late_reserve_is_not_priced(case: Callable[..., Case], late: int, left: int) -> None:
+    one = case()
+    one.campaign = replace(one.campaign, late_reserve=5_000)
+    found = one.resolve(report(9000, late=late))
+    assert one.expected(found, REQUESTS)["paid"] == pytest.approx(left - 9000, rel=1e-9)
+    assert found.record.remaining == 21_000
+
+
+def test_a_refund_is_no_total_that_went_back(case: Callable[..., Case]) -> None:
+    one = case()
+    newest = one.resolve(report(9000)).record
+    found = one.resolve(report(8000, refunded=1000), newest=newest, version=5)
+    assert (found.record.spent, found.record.remaining) == (8000, 22_000)
+    with pytest.raises(NotCertified, match="totals went back"):
+        one.resolve(report(7900, refunded=1000), newest=newest, version=5)
+
+
 def test_the_proportion_of_the_sides_is_the_forecasts_not_the_samples(case: Callable[..., Case]) -> None:
     one = case()
     merchants = {"customer": np.array([10.0]), "merchant": np.array([740.0])}

@@ -28,6 +28,9 @@ class Service:
         self.outstanding = Gauge(
             "shadowprice_outstanding_minor_units", "-", ["campaign", "side"], registry=self.registry
         )
+        self.refunded = Counter("shadowprice_refunded_minor_units", "-", ["campaign", "side"], registry=self.registry)
+        self.withdrawn = Counter("shadowprice_withdrawn_responses", "-", ["campaign", "side"], registry=self.registry)
+        self.late = Counter("shadowprice_late_minor_units", "-", ["campaign", "side"], registry=self.registry)
         Gauge("shadowprice_budget_minor_units", "-", ["campaign"], registry=self.registry).labels("spring").set(9e9)
         self.server, self.thread = start_http_server(0, addr="127.0.0.1", registry=self.registry)
         self.url = f"http://127.0.0.1:{self.server.server_port}/metrics"
@@ -76,6 +79,20 @@ def test_totals_are_summed_over_labels_and_repeats_are_not_requests(service: Cal
     assert report.requests == {"customer": 23, "merchant": 4}
     assert report.outstanding == {"customer": 300, "merchant": 0}
     assert before <= report.observed_at <= datetime.now(UTC)
+
+
+def test_what_corrections_took_back_is_neither_spent_nor_a_response(service: Callable[[], Service]) -> None:
+    page = service()
+    fill(page)
+    page.refunded.labels("spring", "customer").inc(100)
+    page.refunded.labels("spring", "merchant").inc(50)
+    page.refunded.labels("autumn", "customer").inc(9)
+    page.withdrawn.labels("spring", "merchant").inc(0.5)
+    page.late.labels("spring", "customer").inc(30)
+    report = MetricsSpend([page.url]).read("spring")
+    assert (report.spent, report.refunded, report.late) == (600, 150, 30)
+    assert report.responses == {"customer": 7.0, "merchant": 2.0}
+    assert report.withdrawn == {"customer": 0.0, "merchant": 0.5}
 
 
 def test_totals_of_several_services_add_up(service: Callable[[], Service]) -> None:

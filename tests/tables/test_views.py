@@ -76,6 +76,12 @@ def test_the_expected_requests_of_a_campaign_are_those_of_the_table(frames: Fram
     assert campaign_from_tables(validate_tables(frames)).expected_requests == 30_000
 
 
+def test_the_late_reserve_of_a_campaign_is_that_of_the_table(frames: Frames) -> None:
+    assert campaign_from_tables(validate_tables(frames)).late_reserve == 0
+    frames["campaign"] = frames["campaign"].assign(late_reserve=7)
+    assert campaign_from_tables(validate_tables(frames)).late_reserve == 7
+
+
 def test_an_unknown_side_is_refused(frames: Frames) -> None:
     with pytest.raises(InvalidInput, match="side"):
         labelled(validate_tables(frames), "buyer")  # type: ignore[arg-type]

@@ -1,12 +1,16 @@
--- ARGV: ceiling or '', at, most to expire, the most that each level of a customer and of a merchant can cost (joined
--- by ','); then per entry request_id, account_id, side, expires_at, incentive, what is reserved for it, level, reason,
--- propensity, probability of each level (joined by ','), the decision's JSON up to its propensity and after its
--- probabilities; level and both parts of the JSON of the decision where the wanted level does not fit.
--- Returns per entry what was left for it, -1 without a ceiling, or what was kept before; or {'conflict', index}.
+-- ARGV: limit or '', late reserve, at, most to expire, the most that each level of a customer and of a merchant can cost
+-- (joined by ','), the number of rows of each call (joined by ','); then per row request_id, account_id, side, ttl,
+-- incentive, what is reserved for it, level, reason, propensity, probability of each level (joined by ','), the
+-- decision's JSON up to its propensity and after its probabilities; level and both parts of the JSON of the decision
+-- where the wanted level does not fit.
+-- A row without ttl is only looked up.
+-- Returns per call, by row, what was left for it, -1 without a ceiling, what was kept before, or nil where nothing was
+-- and nothing is recorded; or, of a refused call, the place of the row whose request_id is of another account or side.
 local FIELDS = 15
-local FIRST = 6
-local ceiling, at = ARGV[1], ARGV[2]
-local count = (#ARGV - FIRST + 1) / FIELDS
+local FIRST = 8
+local limit, late_reserve, at = unpack(ARGV, 1, 3)
+-- The number of the quarter of an hour; see serving.ledger.traffic.
+local QUARTER = whole(math.floor(tonumber(at) / 900000000))
 
 local function numbers(text)
     local found = {}
@@ -15,7 +19,7 @@ local function numbers(text)
     end
     return found
 end
-local RESERVED = {customer = numbers(ARGV[4]), merchant = numbers(ARGV[5])}
+local RESERVED = {customer = numbers(ARGV[5]), merchant = numbers(ARGV[6])}
 
 -- shadowprice.decision.fit_budget: the probabilities of all levels, as text, and of what is given instead.
 local function fit_budget(probabilities, reserved, left)
@@ -35,66 +39,91 @@ local function fit_budget(probabilities, reserved, left)
     end
     return kept, string.format('%.17g', math.min(missing, 1))
 end
+-- Owners of the request ids: in the store, or in the calls that are not refused.
 local before, owner = {}, {}
-for index = 0, count - 1 do
-    local first = FIRST + index * FIELDS
-    local request_id = ARGV[first]
-    local mine = ARGV[first + 2] .. '\n' .. ARGV[first + 1]
-    local kept = redis.call('HGET', DECISION, request_id)
-    if kept then
-        before[index] = kept
-        local side, account_id = string.match(kept, '^(%a+)\n%d+\n([^\n]*)\n')
-        owner[request_id] = side .. '\n' .. account_id
+local function conflict(first, count)
+    local own = {}
+    for index = 0, count - 1 do
+        local request_id, account_id, side, ttl = unpack(ARGV, first + index * FIELDS, first + index * FIELDS + 3)
+        local mine = side .. '\n' .. account_id
+        local kept = redis.call('HGET', DECISION, request_id)
+        if kept then
+            before[request_id] = kept
+            local kept_side, kept_account = string.match(kept, '^(%a+)\n%d+\n([^\n]*)\n')
+            own[request_id] = kept_side .. '\n' .. kept_account
+        end
+        local known = owner[request_id] or own[request_id]
+        if known and known ~= mine then
+            return index
+        end
+        if ttl ~= '' then
+            own[request_id] = mine
+        end
     end
-    if owner[request_id] and owner[request_id] ~= mine then
-        return {'conflict', index}
+    for request_id, mine in pairs(own) do
+        owner[request_id] = mine
     end
-    owner[request_id] = mine
+    return nil
 end
-expire(at, ARGV[3])
+local calls, start = {}, FIRST
+for size in string.gmatch(ARGV[7], '[^,]+') do
+    local count = tonumber(size)
+    calls[#calls + 1] = {first = start, count = count, refused = conflict(start, count)}
+    start = start + count * FIELDS
+end
+expire(at, ARGV[4])
 local left = nil
-if ceiling ~= '' then
-    left = tonumber(ceiling)
-    for _, side in ipairs({'customer', 'merchant'}) do
-        local sums = redis.call('HMGET', SUMS, 'reserved|' .. side, 'closed|' .. side, 'spent|' .. side)
-        left = left - (tonumber(sums[1] or '0') - tonumber(sums[2] or '0')) - tonumber(sums[3] or '0')
+if limit ~= '' then
+    left = tonumber(limit) - committed() - math.max(0, tonumber(late_reserve) - sum('late'))
+end
+local function record(first)
+    local request_id, account_id, side, ttl, incentive, reserved = unpack(ARGV, first, first + 5)
+    local kept = before[request_id] or redis.call('HGET', DECISION, request_id)
+    if kept then
+        return kept
     end
+    if ttl == '' then
+        return false
+    end
+    local level, reason, propensity, probabilities, head, tail = unpack(ARGV, first + 6, first + 11)
+    local most = RESERVED[side]
+    local answer = -1
+    if left ~= nil then
+        local remaining = math.max(left, 0)
+        answer = remaining
+        if most[#most] > remaining then
+            local kept, spare = fit_budget(probabilities, most, remaining)
+            probabilities = table.concat(kept, ',')
+            propensity = kept[tonumber(level) + 1]
+            if tonumber(reserved) > remaining then
+                incentive, reserved, reason, propensity = '0', '0', 'budget_exhausted', spare
+                level, head, tail = unpack(ARGV, first + 12, first + 14)
+            end
+        end
+        left = left - tonumber(reserved)
+    end
+    local decision = head .. propensity .. ',[' .. probabilities .. ']' .. tail
+    redis.call('HSET', DECISION, request_id, side .. '\n' .. reserved .. '\n' .. account_id .. '\n' .. decision)
+    redis.call('RPUSH', DECIDED, request_id)
+    redis.call('HINCRBY', TRAFFIC, side .. '|' .. QUARTER, 1)
+    redis.call('HINCRBY', SUMS, 'decisions|' .. side .. '|' .. level .. '|' .. reason, 1)
+    redis.call('HINCRBY', SUMS, 'authorised|' .. side, incentive)
+    redis.call('HINCRBY', SUMS, 'reserved|' .. side, reserved)
+    if reserved ~= '0' then
+        redis.call('ZADD', PROMISE, whole(NOW + ttl), request_id)
+    end
+    return answer
 end
 local answers = {}
-for index = 0, count - 1 do
-    local first = FIRST + index * FIELDS
-    local request_id, account_id, side, expires_at, incentive, reserved = unpack(ARGV, first, first + 5)
-    local kept = before[index] or redis.call('HGET', DECISION, request_id)
-    if kept then
-        answers[index + 1] = kept
+for index, call in ipairs(calls) do
+    if call.refused then
+        answers[index] = call.refused
     else
-        local level, reason, propensity, probabilities, head, tail = unpack(ARGV, first + 6, first + 11)
-        local most = RESERVED[side]
-        answers[index + 1] = -1
-        if left ~= nil then
-            local remaining = math.max(left, 0)
-            answers[index + 1] = remaining
-            if most[#most] > remaining then
-                local kept, spare = fit_budget(probabilities, most, remaining)
-                probabilities = table.concat(kept, ',')
-                propensity = kept[tonumber(level) + 1]
-                if tonumber(reserved) > remaining then
-                    incentive, reserved, reason, propensity = '0', '0', 'budget_exhausted', spare
-                    level, head, tail = unpack(ARGV, first + 12, first + 14)
-                end
-            end
-            left = left - tonumber(reserved)
+        local rows = {}
+        for row = 1, call.count do
+            rows[row] = record(call.first + (row - 1) * FIELDS)
         end
-        local decision = head .. propensity .. ',[' .. probabilities .. ']' .. tail
-        redis.call('HSET', DECISION, request_id, side .. '\n' .. reserved .. '\n' .. account_id .. '\n' .. decision)
-        redis.call('RPUSH', DECIDED, request_id)
-        redis.call('ZADD', ASKED[side], at, request_id)
-        redis.call('HINCRBY', SUMS, 'decisions|' .. side .. '|' .. level .. '|' .. reason, 1)
-        redis.call('HINCRBY', SUMS, 'authorised|' .. side, incentive)
-        redis.call('HINCRBY', SUMS, 'reserved|' .. side, reserved)
-        if reserved ~= '0' then
-            redis.call('ZADD', PROMISE, expires_at, request_id)
-        end
+        answers[index] = rows
     end
 end
 return answers

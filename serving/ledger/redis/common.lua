@@ -1,9 +1,62 @@
 -- The keys of a campaign, in the order of keys.py, and what several scripts do.
 local DECISION, PROMISE, RELEASE, OUTCOME, EVENT, SUMS, DECIDED, SETTLED = unpack(KEYS, 1, 8)
-local ASKED = {customer = KEYS[9], merchant = KEYS[10]}
+local CORRECTION, CORRECTED, TRAFFIC = unpack(KEYS, 9, 11)
+
+-- Lua writes large numbers rounded.
+local function whole(number)
+    return string.format('%.0f', number)
+end
+
+-- Ledger time, after it has advanced by what this caller and Redis have both seen pass since each last looked. So
+-- neither a jump of Redis' clock nor a caller's clock that is too fast expires anything early.
+local function tick(elapsed)
+    local kept = redis.call('HMGET', SUMS, 'ledger_time', 'server_time')
+    local ledger_time, seen = tonumber(kept[1]), tonumber(kept[2])
+    if elapsed > 0 then
+        local time = redis.call('TIME')
+        local server_time = time[1] * 1000000 + time[2]
+        ledger_time = ledger_time + math.max(math.min(elapsed, server_time - seen), 0)
+        redis.call('HSET', SUMS, 'ledger_time', whole(ledger_time), 'server_time', whole(server_time))
+    end
+    return ledger_time
+end
+
+-- Fields that the runner appends to the arguments of every call when it is sent; the last is popped first.
+local ELAPSED = tonumber(table.remove(ARGV))
+local SEEN = {}
+for place = 3, 1, -1 do
+    SEEN[place] = tonumber(table.remove(ARGV))
+end
+local SEEN_EPOCH = table.remove(ARGV)
+
+-- Numbers of decisions, outcomes and corrections.
+local function records()
+    return redis.call('LLEN', DECIDED), redis.call('LLEN', SETTLED), redis.call('LLEN', CORRECTED)
+end
+
+-- Before anything is written: a store that lost records would grant their money again.
+local held = {records()}
+local went_back = redis.call('HGET', SUMS, 'epoch') ~= SEEN_EPOCH
+for place, count in ipairs(held) do
+    went_back = went_back or count < SEEN[place]
+end
+if went_back then
+    return {'went_back', unpack(held)}
+end
+local NOW = tick(ELAPSED)
 
 local function side_and_reserved(request_id)
     return string.match(redis.call('HGET', DECISION, request_id), '^(%a+)\n(%d+)\n')
+end
+
+local function sum(name)
+    local sums = redis.call('HMGET', SUMS, name .. '|customer', name .. '|merchant')
+    return tonumber(sums[1] or '0') + tonumber(sums[2] or '0')
+end
+
+-- Minor units spent and not taken back, or reserved for open authorizations.
+local function committed()
+    return sum('reserved') - sum('closed') + sum('spent') - sum('refunded')
 end
 
 local function release(request_ids, cause, at)
@@ -21,5 +74,35 @@ local function release(request_ids, cause, at)
 end
 
 local function expire(at, most)
-    return release(redis.call('ZRANGEBYSCORE', PROMISE, '-inf', at, 'LIMIT', 0, most), 'expired', at)
+    return release(redis.call('ZRANGEBYSCORE', PROMISE, '-inf', whole(NOW), 'LIMIT', 0, most), 'expired', at)
+end
+
+-- Response and cost by the newest correction of a request, or nil.
+local function corrected(request_id)
+    local kept = redis.call('HGET', CORRECTION, request_id)
+    return kept and {string.match(kept, '^([^\n]*)\n(%d+)$')} or nil
+end
+
+-- Record an outcome and capture its cost; known says whether it is late, or '' where the time decides.
+local function book(event, request_id, side, response, cost, content, row, at, known, misdated)
+    -- Whether money is late is a matter of the time, and not of when the sweep last came by.
+    local until_ = redis.call('ZSCORE', PROMISE, request_id)
+    if known == '1' or (known == '' and until_ and tonumber(until_) <= NOW) then
+        release({request_id}, 'expired', at)
+    end
+    local late = tonumber(known) or redis.call('HEXISTS', RELEASE, request_id)
+    if redis.call('ZREM', PROMISE, request_id) == 1 then
+        local _, reserved = side_and_reserved(request_id)
+        redis.call('HINCRBY', SUMS, 'closed|' .. side, reserved)
+    end
+    redis.call('HSET', EVENT, event, content)
+    redis.call('HSET', OUTCOME, request_id, late .. '\n' .. response .. '\n' .. cost .. '\n' .. at .. '\n' .. row)
+    redis.call('RPUSH', SETTLED, request_id)
+    redis.call('HINCRBY', SUMS, 'outcomes|' .. side, 1)
+    redis.call('HINCRBY', SUMS, 'spent|' .. side, cost)
+    redis.call('HINCRBYFLOAT', SUMS, 'responses|' .. side, response)
+    redis.call('HINCRBY', SUMS, 'misdated|' .. side, misdated)
+    if late == 1 then
+        redis.call('HINCRBY', SUMS, 'late|' .. side, cost)
+    end
 end

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import redis
@@ -9,15 +11,62 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ResponseError
 from redis.retry import Retry
 
-from shadowprice.errors import InvalidInput, Unavailable
+from shadowprice.errors import InvalidInput
 
 TIMEOUT_SECONDS = 1.5
 """Less than the predictor waits for the ledger, so that it is told what is wrong."""
 NEEDED = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
 
 
-def connect(url: str, password: str | None) -> redis.Redis:
+class NotDurable(redis.RedisError):
+    """Redis may lose what it is told, or does not let that be checked."""
+
+
+@dataclass(frozen=True)
+class DurabilityCheck:
+    """Checks that Redis is a master that answers after its disk has the records, and evicts none.
+
+    declared  the operator vouches for the disk and the eviction policy, so only the role is checked
+    """
+
+    declared: bool = False
+
+    def connected(self, connection: Any) -> None:
+        """Prepare a new connection and check it before its first use; raises as the check."""
+        connection.on_connect()
+        self(connection)
+
+    def __call__(self, connection: Any) -> None:
+        """Check the server at the other end, in one round trip.
+
+        Raises:
+            NotDurable: it may lose records, or the check is denied.
+            redis.RedisError: it does not answer.
+        """
+        names = () if self.declared else tuple(NEEDED)
+        role, replication, *settings = _ask(
+            connection, [("ROLE",), ("INFO", "replication"), *(("CONFIG", "GET", name) for name in names)]
+        )
+        found_role = _role(role, replication)
+        if found_role != "master":
+            raise NotDurable(
+                f"its role is {found_role!r}, and must be 'master' for a ledger; name the master's address"
+            )
+        for name, answer in zip(names, settings, strict=True):
+            if isinstance(answer, ResponseError):
+                raise NotDurable(
+                    f"{name} cannot be checked ({answer}); grant this user +config|get, or vouch for it with "
+                    "--redis-durability declared"
+                )
+            found = _value(name, answer)
+            if found != NEEDED[name]:
+                raise NotDurable(f"{name} is {found!r}, and must be {NEEDED[name]!r} for a ledger")
+
+
+def connect(url: str, password: str | None, check: DurabilityCheck) -> redis.Redis:
     """A client of ``redis://host:port/database`` or ``rediss://…``; it connects when it is used.
+
+    Every new connection passes ``check`` before it is used.
 
     Raises:
         InvalidInput: not such an address.
@@ -29,27 +78,49 @@ def connect(url: str, password: str | None) -> redis.Redis:
             socket_timeout=TIMEOUT_SECONDS,
             socket_connect_timeout=TIMEOUT_SECONDS,
             retry=Retry(NoBackoff(), 0),
+            redis_connect_func=check.connected,
             **options,
         )
     except ValueError as error:
         raise InvalidInput(f"is not an address of Redis: {error}", field="redis") from None
 
 
-def check_durable(client: redis.Redis) -> None:
-    """Make sure that Redis answers only after what it was told is on its disk, and forgets nothing.
-
-    A server that does not let itself be asked is trusted: managed ones forbid it.
-
-    Raises:
-        InvalidInput: it is configured to lose money.
-        Unavailable: it does not answer.
-    """
+def check_durable(client: redis.Redis, check: DurabilityCheck) -> None:
+    """Check the server by a connection of the client's pool; raises as the check."""
+    pool = client.connection_pool
+    connection = pool.get_connection()
     try:
-        for name, needed in NEEDED.items():
-            found: Any = client.config_get(name)
-            if found.get(name) != needed:
-                raise InvalidInput(f"{name} is {found.get(name)!r}, and must be {needed!r} for a ledger", field="redis")
-    except ResponseError:
-        return
-    except redis.RedisError as error:
-        raise Unavailable(f"the ledger's Redis does not answer: {error}") from error
+        check(connection)
+    except redis.RedisError:
+        # Answers may be left on it.
+        connection.disconnect()  # type: ignore[no-untyped-call]
+        raise
+    finally:
+        pool.release(connection)
+
+
+def _ask(connection: Any, commands: Sequence[tuple[str, ...]]) -> list[Any]:
+    connection.send_packed_command(connection.pack_commands(commands))
+    answers: list[Any] = []
+    for _ in commands:
+        try:
+            answers.append(connection.read_response())
+        except ResponseError as error:
+            answers.append(error)
+    return answers
+
+
+def _role(role: Any, replication: Any) -> str:
+    if not isinstance(role, ResponseError):
+        return str(role[0].decode())
+    if isinstance(replication, ResponseError):
+        raise NotDurable(f"its role cannot be checked ({role}); grant this user +role or +info")
+    lines = replication.decode().splitlines()
+    return str(next((line.removeprefix("role:") for line in lines if line.startswith("role:")), ""))
+
+
+def _value(name: str, answer: Any) -> str | None:
+    # A list of names and values, or a map with the newer protocol.
+    pairs = answer if isinstance(answer, dict) else dict(zip(answer[::2], answer[1::2], strict=True))
+    found = pairs.get(name.encode())
+    return None if found is None else str(found.decode())

@@ -12,8 +12,15 @@ from typing import Any
 import redis
 from redis.exceptions import NoScriptError
 
+from serving.ledger.clock import Clock, Stopwatch
 from serving.ledger.groups import Group
+from serving.ledger.redis.condition import Condition
+from serving.ledger.redis.connection import NotDurable
+from serving.ledger.redis.seen import Seen, went_back
 from shadowprice.errors import ShadowpriceError, Unavailable
+
+REPLICA_MILLISECONDS = 1000
+"""Longest wait for the acknowledgements of replicas: less than a connection waits for its answer."""
 
 KEYS = (
     "decision",
@@ -24,10 +31,13 @@ KEYS = (
     "sums",
     "decided",
     "settled",
-    "asked:customer",
-    "asked:merchant",
+    "correction",
+    "corrected",
+    "traffic",
 )
 """What a campaign has, in the order in which every script gets it."""
+AFTER = "local answer = run()\nreturn {answer, records()}\n"
+"""End of every script."""
 
 
 def text(name: str) -> str:
@@ -37,8 +47,8 @@ def text(name: str) -> str:
 
 @cache
 def source(name: str) -> str:
-    """The text of a script, with what all share before it."""
-    return text("common") + text(name)
+    """The text of a script, with what all share around it: it answers with the numbers of records after it."""
+    return f"{text('common')}\nlocal function run()\n{text(name)}\nend\n{AFTER}"
 
 
 @cache
@@ -59,26 +69,65 @@ class Call:
 class Runner:
     """Runs groups of calls, each group in one round trip, and so behind one sync of the file."""
 
-    def __init__(self, client: redis.Redis, keys: Sequence[str]) -> None:
+    def __init__(
+        self,
+        client: redis.Redis,
+        keys: Sequence[str],
+        clock: Clock,
+        seen: Seen,
+        condition: Condition,
+        replicas: int = 0,
+    ) -> None:
         self._client = client
         self._keys = keys
+        self._stopwatch = Stopwatch(clock)
+        self._uncounted = 0
+        self._condition = condition
+        self._replicas = replicas
+        self.seen = seen
 
     def __call__(self, group: Group) -> None:
         """Run the calls and resolve their futures."""
         try:
-            answers = self._run([call for call, _ in group])
-        except redis.RedisError as error:
-            failure = Unavailable(f"the ledger's Redis does not answer: {error}; send the call again")
+            self._condition.check()
+            answers = self._answers([call for call, _ in group])
+        except (redis.RedisError, Unavailable) as error:
+            failure = unavailable(error)
+            self._condition.failed = str(failure)
             for _, future in group:
                 future.set_exception(failure)
             return
+        self._condition.failed = next((str(answer) for answer in answers if isinstance(answer, Unavailable)), None)
         for (call, future), answer in zip(group, answers, strict=True):
             try:
-                if isinstance(answer, redis.RedisError):
-                    raise Unavailable(f"the ledger's Redis refuses to write: {answer}")
+                if isinstance(answer, Unavailable):
+                    raise answer
                 future.set_result(call.read(answer))
             except ShadowpriceError as error:
                 future.set_exception(error)
+
+    def _answers(self, calls: Sequence[Call]) -> list[Any]:
+        """What each script answered, or an error for its caller.
+
+        Raises:
+            Unavailable: Redis lost records, or too few replicas have them.
+        """
+        answers: list[Any] = []
+        lost = None
+        for answer in self._run(calls):
+            if isinstance(answer, redis.RedisError):
+                answers.append(Unavailable(f"the ledger's Redis refuses to write: {answer}"))
+                continue
+            first, *counts = answer
+            if first == b"went_back":
+                lost = went_back(self.seen, counts)
+                continue
+            self.seen = self.seen.joined(counts)
+            answers.append(first)
+        if lost is not None:
+            self._condition.went_back = lost
+            raise Unavailable(lost)
+        return answers
 
     def _run(self, calls: Sequence[Call]) -> list[Any]:
         try:
@@ -98,7 +147,42 @@ class Runner:
         return answers
 
     def _send(self, calls: Sequence[Call]) -> list[Any]:
+        elapsed, self._uncounted = self._uncounted + self._stopwatch.elapsed(), 0
         with self._client.pipeline(transaction=False) as pipeline:
-            for call in calls:
-                pipeline.evalsha(digest(call.script), len(self._keys), *self._keys, *call.arguments)
-            return pipeline.execute(raise_on_error=False)
+            for place, call in enumerate(calls):
+                arguments = (*self._keys, *call.arguments, *self._stamp(elapsed if place == 0 else 0))
+                pipeline.evalsha(digest(call.script), len(self._keys), *arguments)
+            if self._replicas:
+                # WAIT is about writes of its own connection; a call that is repeated on a new one writes nothing else.
+                pipeline.incr(f"{self._keys[0]}:sent")
+                pipeline.wait(self._replicas, REPLICA_MILLISECONDS)
+            answers: list[Any] = pipeline.execute(raise_on_error=False)
+        if isinstance(answers[0], NoScriptError):
+            self._uncounted = elapsed
+        if self._replicas:
+            *answers, written, acknowledged = answers
+            for each in (written, acknowledged):
+                if isinstance(each, redis.RedisError):
+                    raise each
+            if acknowledged < self._replicas and not any(isinstance(answer, redis.RedisError) for answer in answers):
+                raise Unavailable(
+                    f"recorded, but by {acknowledged} of {self._replicas} replicas; send the call again, which is safe"
+                )
+        return answers
+
+    def _stamp(self, elapsed: int) -> tuple[str | int, ...]:
+        """Return the fields that every call gets when it is sent, after its own; ``common.lua`` takes them off.
+
+        elapsed  microseconds since the last group was sent, for the first call of a group; 0 for the others. A group
+                 that is sent again has only those since, because the first sending may have been counted.
+        """
+        return (*self.seen, elapsed)
+
+
+def unavailable(error: redis.RedisError | Unavailable) -> Unavailable:
+    """Return the error of a call for its caller."""
+    if isinstance(error, Unavailable):
+        return error
+    if isinstance(error, NotDurable):
+        return Unavailable(f"the ledger's Redis may lose records: {error}")
+    return Unavailable(f"the ledger's Redis does not answer: {error}; send the call again")

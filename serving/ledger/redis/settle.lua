@@ -1,11 +1,39 @@
--- ARGV: at; then per outcome event (source and id), request_id, side, response, cost, content, row.
--- Returns how many were new; or {'content', index}, or {'outcome', index, response, cost}.
-local FIELDS = 7
-local at = ARGV[1]
-local count = (#ARGV - 1) / FIELDS
+-- ARGV: limit or '', late reserve, at; then per outcome event (source and id), request_id, side, response, cost,
+-- content, row, whether it is late or '' where that is not known yet, whether it is misdated. One that is known is
+-- replayed from a log: it was captured, so it is captured again.
+-- Returns how many were new; or {'content', index}, {'outcome', index, response, cost}, {'returned', index, when} or
+-- {'room', index, what is left}.
+local FIELDS = 9
+local FIRST = 4
+local limit, at = ARGV[1], ARGV[3]
+local count = (#ARGV - FIRST + 1) / FIELDS
 local contents, settled, new = {}, {}, {}
+local room = limit ~= '' and tonumber(limit) - committed() or math.huge
+
+-- Returns what a capture does to the room, or why it may not be.
+local function capture(index, request_id, cost, known)
+    local until_ = redis.call('ZSCORE', PROMISE, request_id)
+    local freed = 0
+    if until_ then
+        local _, reserved = side_and_reserved(request_id)
+        freed = tonumber(reserved)
+    end
+    local open = until_ and tonumber(until_) > NOW
+    if not open and cost > 0 and known == '' then
+        local released = redis.call('HGET', RELEASE, request_id)
+        local returned_at = released and string.match(released, '^returned\n(%d+)$')
+        if returned_at then
+            return nil, {'returned', index, returned_at}
+        end
+        if (released or until_) and cost > room + freed then
+            return nil, {'room', index, string.format('%.0f', room + freed)}
+        end
+    end
+    return freed - cost
+end
+
 for index = 0, count - 1 do
-    local first = 2 + index * FIELDS
+    local first = FIRST + index * FIELDS
     local event, request_id, _, response, cost, content = unpack(ARGV, first, first + 5)
     local same = contents[event] or redis.call('HGET', EVENT, event)
     if same then
@@ -21,10 +49,17 @@ for index = 0, count - 1 do
             end
         end
         if known then
-            if known[1] ~= response or known[2] ~= cost then
-                return {'outcome', index, known[1], known[2]}
+            local standing = corrected(request_id) or known
+            local as_reported = known[1] == response and known[2] == cost
+            if not as_reported and (standing[1] ~= response or standing[2] ~= cost) then
+                return {'outcome', index, standing[1], standing[2]}
             end
         else
+            local change, refusal = capture(index, request_id, tonumber(cost), ARGV[first + 7])
+            if refusal then
+                return refusal
+            end
+            room = room + change
             contents[event] = content
             settled[request_id] = {response, cost}
             new[#new + 1] = first
@@ -32,25 +67,7 @@ for index = 0, count - 1 do
     end
 end
 for _, first in ipairs(new) do
-    local event, request_id, side, response, cost, content, row = unpack(ARGV, first, first + 6)
-    -- Whether money is late is a matter of the clock, and not of when the sweep last came by.
-    local until_ = redis.call('ZSCORE', PROMISE, request_id)
-    if until_ and tonumber(until_) <= tonumber(at) then
-        release({request_id}, 'expired', at)
-    end
-    local late = redis.call('HEXISTS', RELEASE, request_id)
-    if redis.call('ZREM', PROMISE, request_id) == 1 then
-        local _, reserved = side_and_reserved(request_id)
-        redis.call('HINCRBY', SUMS, 'closed|' .. side, reserved)
-    end
-    redis.call('HSET', EVENT, event, content)
-    redis.call('HSET', OUTCOME, request_id, late .. '\n' .. response .. '\n' .. cost .. '\n' .. at .. '\n' .. row)
-    redis.call('RPUSH', SETTLED, request_id)
-    redis.call('HINCRBY', SUMS, 'outcomes|' .. side, 1)
-    redis.call('HINCRBY', SUMS, 'spent|' .. side, cost)
-    redis.call('HINCRBYFLOAT', SUMS, 'responses|' .. side, response)
-    if late == 1 then
-        redis.call('HINCRBY', SUMS, 'late|' .. side, cost)
-    end
+    local event, request_id, side, response, cost, content, row, known, misdated = unpack(ARGV, first, first + 8)
+    book(event, request_id, side, response, cost, content, row, at, known, misdated)
 end
 return #new

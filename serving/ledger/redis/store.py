@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import orjson
 import redis
+from redis.exceptions import ResponseError
 
+from serving.ledger.clock import Clock, monotonic
+from serving.ledger.durability import Durability
 from serving.ledger.groups import Groups
-from serving.ledger.redis.connection import check_durable, connect
+from serving.ledger.headroom import Storage
+from serving.ledger.redis import rows, sums
+from serving.ledger.redis.condition import Condition
+from serving.ledger.redis.connection import DurabilityCheck, NotDurable, check_durable, connect
+from serving.ledger.redis.corrections import correct, correction
 from serving.ledger.redis.layout import check_layout, keys
-from serving.ledger.redis.scripts import KEYS, Call, Runner
-from serving.ledger.refusals import captured, other_content, other_outcome, other_owner
-from serving.ledger.store import CAUSES, SWEEP, Counted, Decision, Entry, Outcome, OutcomeRow, Recorded, time_of
+from serving.ledger.redis.scripts import KEYS, Call, Runner, unavailable
+from serving.ledger.redis.seen import EPOCH, read_seen, went_back
+from serving.ledger.redis.witness import Witness
+from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, other_owner
+from serving.ledger.store import (
+    SWEEP,
+    Answer,
+    Ceiling,
+    Correction,
+    CorrectionRow,
+    Counted,
+    Dates,
+    Decision,
+    Known,
+    Outcome,
+    OutcomeRow,
+    Row,
+    asked,
+)
 from serving.ledger.totals import Totals
-from serving.ledger.traffic import HOUR, Asked, Hour, Traffic
+from serving.ledger.traffic import Traffic
 from shadowprice.campaign import SIDES, Campaign
-from shadowprice.errors import Unavailable
+from shadowprice.errors import InvalidInput, Unavailable
 
+logger = logging.getLogger("serving")
 Result = TypeVar("Result")
-PROPENSITY = Decision._fields.index("propensity")
-"""Place of the propensity in a decision; the probabilities of all levels follow."""
+RECORDS = ("decided", "settled", "corrected")
+"""Keys of what was recorded, in the order of recording: decisions, outcomes, corrections."""
 
 
 class RedisStore:
@@ -30,62 +55,68 @@ class RedisStore:
 
     Raises:
         InvalidInput: not an address, or a Redis that may lose what it was told.
-        Conflict: the campaign's books there have another layout.
+        Conflict: the campaign's books there have another layout or other levels, or fewer records than the witness.
         Unavailable: Redis does not answer.
     """
 
-    def __init__(self, url: str, password: str | None, campaign: Campaign) -> None:
+    def __init__(
+        self,
+        url: str,
+        password: str | None,
+        campaign: Campaign,
+        clock: Clock = monotonic,
+        durability: Durability | None = None,
+    ) -> None:
+        durability = durability or Durability()
         self._campaign = campaign
-        self._client = connect(url, password)
-        check_durable(self._client)
+        self._check = DurabilityCheck(durability.declared)
+        self._client = connect(url, password, self._check)
+        self._check_durable()
         check_layout(self._client, campaign.name)
         own = keys(campaign.name)
         self._key = dict(zip(KEYS, own, strict=True))
-        self._groups = Groups("ledger-redis", Runner(self._client, own))
+        self._condition = Condition()
+        found = read_seen(self._client, *(self._key[name] for name in ("sums", *RECORDS)))
+        self._read(lambda client: sums.note_terms(client, self._key["sums"], campaign))
+        self._witness = Witness(durability.witness, campaign.name)
+        self._witness.check(found)
+        self._witness.note(found)
+        self._runner = Runner(self._client, own, clock, found, self._condition, durability.replicas)
+        self._groups = Groups("ledger-redis", self._runner)
 
     @property
     def alive(self) -> bool:
-        """Whether calls are still sent."""
-        return self._groups.alive
+        """Whether calls are still sent, and Redis has all that was recorded."""
+        return self._groups.alive and self._condition.went_back is None
 
-    def authorise(self, entries: Sequence[Entry], ceiling: int | None, at: int) -> Future[list[Recorded]]:
+    @property
+    def trouble(self) -> str | None:
+        """Why writes fail."""
+        return self._condition.trouble
+
+    def authorise(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
         """As :class:`~serving.ledger.store.Store` says; so are the others."""
-        arguments: list[str | int | bytes] = ["" if ceiling is None else ceiling, at, SWEEP]
-        reserved = {entry.wanted.side: entry.reserved for entry in entries}
+        arguments: list[str | int | bytes] = [*_ceiling(ceiling), at, SWEEP]
+        wanted = [row for call in calls for row in call]
+        reserved = {row.wanted.side: row.reserved for row in wanted if not isinstance(row, Known)}
         arguments += [",".join(map(str, reserved.get(side, ()))) for side in SIDES]
-        for entry in entries:
-            wanted, spare = entry.wanted, entry.spare
-            arguments += [
-                wanted.request_id,
-                wanted.account_id,
-                wanted.side,
-                entry.expires_at,
-                wanted.incentive,
-                wanted.reserved,
-                wanted.level,
-                wanted.reason,
-                repr(float(wanted.propensity)),
-                ",".join(repr(float(share)) for share in wanted.propensities),
-                *_around_probabilities(wanted),
-                spare.level,
-                *_around_probabilities(spare),
-            ]
+        arguments.append(",".join(str(len(call)) for call in calls))
+        for row in wanted:
+            arguments += rows.arguments(row)
 
-        def read(answer: list[Any]) -> list[Recorded]:
-            if answer[0] == b"conflict":
-                raise other_owner(entries[answer[1]].wanted, answer[1])
+        def read(answer: list[Any]) -> list[Answer]:
             return [
-                Recorded(_decision(kept), repeat=True)
-                if isinstance(kept, bytes)
-                else Recorded(entry.at(None if kept < 0 else kept), repeat=False)
-                for entry, kept in zip(entries, answer, strict=True)
+                other_owner(asked(call[found]))
+                if isinstance(found, int)
+                else [rows.recorded(row, kept) for row, kept in zip(call, found, strict=True)]
+                for call, found in zip(calls, answer, strict=True)
             ]
 
         return self._groups.submit(Call("authorise", arguments, read))
 
-    def settle(self, outcomes: Sequence[Outcome], at: int) -> Future[Counted]:
+    def settle(self, outcomes: Sequence[Outcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Capture."""
-        arguments: list[str | int | bytes] = [at]
+        arguments: list[str | int | bytes] = [*_ceiling(ceiling), at]
         for outcome in outcomes:
             arguments += [
                 f"{outcome.source}\n{outcome.event_id}",
@@ -94,7 +125,9 @@ class RedisStore:
                 repr(outcome.response),
                 outcome.cost,
                 outcome.content,
-                orjson.dumps([outcome.side, outcome.observed_at]),
+                orjson.dumps([outcome.side, outcome.observed_at, outcome.misdated]),
+                "" if outcome.late is None else int(outcome.late),
+                int(outcome.misdated),
             ]
 
         def read(answer: Any) -> Counted:
@@ -102,9 +135,17 @@ class RedisStore:
                 return Counted(answer, len(outcomes) - answer)
             if answer[0] == b"content":
                 raise other_content(outcomes[answer[1]])
+            if answer[0] == b"returned":
+                raise given_back(outcomes[answer[1]], int(answer[2]))
+            if answer[0] == b"room":
+                raise no_room(outcomes[answer[1]], outcomes[answer[1]].cost, int(answer[2]))
             raise other_outcome(outcomes[answer[1]], float(answer[2]), int(answer[3]))
 
         return self._groups.submit(Call("settle", arguments, read))
+
+    def correct(self, corrections: Sequence[Correction], ceiling: Ceiling | None, at: int) -> Future[Counted]:
+        """Correct."""
+        return self._groups.submit(correct(corrections, ceiling, at))
 
     def release(self, request_ids: Sequence[str], at: int) -> Future[Counted]:
         """Release what was not made use of."""
@@ -122,41 +163,32 @@ class RedisStore:
 
     def find(self, request_ids: Sequence[str]) -> dict[str, Decision]:
         """Decisions of the requests that are known."""
-        found = self._read(lambda client: self._decisions(client, request_ids))
+        found = self._read(lambda client: rows.find(client, self._key["decision"], request_ids))
         return {decision.request_id: decision for decision in found if decision is not None}
 
     def totals(self) -> Totals:
         """All sums, of one moment: they are one hash."""
+        seen = self._runner.seen
         raw: Any = self._read(lambda client: client.hgetall(self._key["sums"]))
-        sums = {tuple(name.decode().split("|")): value for name, value in raw.items()}
-        sides = self._campaign.sides
-        amount = {
-            name: {side: int(sums.get((name, side), 0)) for side in sides}
-            for name in ("authorised", "reserved", "closed", "spent", "late", "outcomes", *CAUSES)
-        }
-        return Totals(
-            decisions={
-                (name[1], int(name[2]), name[3]): int(count) for name, count in sums.items() if name[0] == "decisions"
-            },
-            authorised=amount["authorised"],
-            outstanding={side: amount["reserved"][side] - amount["closed"][side] for side in sides},
-            spent=amount["spent"],
-            responses={side: float(sums.get(("responses", side), 0.0)) for side in sides},
-            outcomes=amount["outcomes"],
-            released={(side, cause): amount[cause][side] for side in sides for cause in CAUSES},
-            late=amount["late"],
-        )
+        if raw.get(EPOCH.encode()) != seen.epoch.encode():
+            self._condition.went_back = went_back(seen, self._read(self._records))
+            self._condition.check()
+        return sums.totals(raw, self._campaign)
+
+    def dates(self) -> Dates:
+        """The last decision that was recorded, and the time of Redis."""
+        return self._read(lambda client: sums.read_dates(client, self._key))
 
     def traffic(self, since: int, limit: int) -> Traffic:
-        """Requests by hour, from the times of each side; and the newest, from the order of recording."""
-        return self._read(lambda client: self._traffic(client, since, limit))
+        """Requests by hour, from the counts of each quarter; and the newest, from the order of recording."""
+        return self._read(lambda client: sums.read_traffic(client, self._key, since, limit))
 
     def decisions_after(self, sequence: int, limit: int) -> list[Decision]:
         """Decisions in the order of their recording."""
 
         def query(client: redis.Redis) -> list[Decision]:
             names: Any = client.lrange(self._key["decided"], sequence, sequence + limit - 1)
-            return [decision for decision in self._decisions(client, names) if decision is not None]
+            return [decision for decision in rows.find(client, self._key["decision"], names) if decision is not None]
 
         return self._read(query)
 
@@ -165,46 +197,73 @@ class RedisStore:
 
         def query(client: redis.Redis) -> list[OutcomeRow]:
             names: Any = client.lrange(self._key["settled"], sequence, sequence + limit - 1)
-            rows: Any = client.hmget(self._key["outcome"], names) if names else []
-            return [_outcome(name.decode(), row) for name, row in zip(names, rows, strict=True)]
+            kept: Any = client.hmget(self._key["outcome"], names) if names else []
+            return [rows.outcome(name.decode(), row) for name, row in zip(names, kept, strict=True)]
 
         return self._read(query)
 
+    def storage(self) -> Storage:
+        """Memory that Redis uses and may use, and rows."""
+        return self._read(self._storage)
+
+    def corrections_after(self, sequence: int, limit: int) -> list[CorrectionRow]:
+        """Corrections in the order of their recording."""
+
+        def query(client: redis.Redis) -> list[CorrectionRow]:
+            kept: Any = client.lrange(self._key["corrected"], sequence, sequence + limit - 1)
+            return [correction(row) for row in kept]
+
+        return self._read(query)
+
+    def check(self) -> None:
+        """Check the role and the settings of Redis, and note in the witness what was recorded."""
+        try:
+            check_durable(self._client, self._check)
+        except NotDurable as error:
+            self._condition.unsafe = str(unavailable(error))
+            raise unavailable(error) from error
+        except redis.RedisError as error:
+            # Whether it is safe is not known; calls on a new connection find out.
+            raise unavailable(error) from error
+        self._condition.unsafe = None
+        self._witness.note(self._runner.seen)
+
     def close(self) -> None:
-        """Finish what was called and hang up."""
+        """Finish what was called, note it in the witness and hang up."""
         self._groups.close()
         self._client.close()
+        try:
+            self._witness.note(self._runner.seen)
+        except Unavailable as error:
+            logger.warning("%s", error)
 
-    def _traffic(self, client: redis.Redis, since: int, limit: int) -> Traffic:
-        hours = []
-        for side in self._campaign.sides:
-            key = self._key[f"asked:{side}"]
-            start = since
-            while True:
-                # The first request at or after ``start`` says which hour is the next that is not empty.
-                first: Any = client.zrange(key, start, "+inf", byscore=True, offset=0, num=1, withscores=True)
-                if not first:
-                    break
-                hour = (int(first[0][1]) - since) // HOUR
-                end = since + (hour + 1) * HOUR
-                count: Any = client.zcount(key, start, f"({end}")
-                hours.append((hour, side, int(count)))
-                start = end
-        names: Any = client.lrange(self._key["decided"], -limit, -1) if limit else []
-        asked = [
-            Asked(decision.request_id, decision.account_id, decision.side)
-            for decision in self._decisions(client, names[::-1])
-            if decision is not None and decision.decided_at >= since
-        ]
-        return Traffic([Hour(time_of(since + hour * HOUR), side, count) for hour, side, count in sorted(hours)], asked)
+    def _check_durable(self) -> None:
+        try:
+            check_durable(self._client, self._check)
+        except NotDurable as error:
+            raise InvalidInput(str(error), field="redis") from error
+        except redis.RedisError as error:
+            raise Unavailable(f"the ledger's Redis does not answer: {error}") from error
 
-    def _decisions(self, client: redis.Redis, request_ids: Sequence[str | bytes]) -> list[Decision | None]:
-        if not request_ids:
-            return []
-        kept: Any = client.hmget(self._key["decision"], list(request_ids))
-        return [None if value is None else _decision(value) for value in kept]
+    def _records(self, client: redis.Redis) -> list[int]:
+        return [cast(int, client.llen(self._key[name])) for name in RECORDS]
+
+    def _storage(self, client: redis.Redis) -> Storage:
+        try:
+            memory: Any = client.info("memory")
+        except ResponseError:
+            # Managed ones may forbid it.
+            memory = {}
+        decisions, outcomes = (int(client.hlen(self._key[key])) for key in ("decision", "outcome"))  # type: ignore[arg-type]
+        return Storage(
+            used_bytes=memory.get("used_memory"),
+            limit_bytes=memory.get("maxmemory", 0),
+            decisions=decisions,
+            outcomes=outcomes,
+        )
 
     def _read(self, query: Callable[[redis.Redis], Result]) -> Result:
+        self._condition.check()
         try:
             try:
                 return query(self._client)
@@ -214,23 +273,8 @@ class RedisStore:
                 # A kept connection may have been closed meanwhile.
                 return query(self._client)
         except redis.RedisError as error:
-            raise Unavailable(f"the ledger's Redis does not answer: {error}") from error
+            raise unavailable(error) from error
 
 
-def _around_probabilities(decision: Decision) -> tuple[bytes, bytes]:
-    """JSON of a decision before its propensity and after its probabilities, which the script computes."""
-    before, after = decision[:PROPENSITY], decision[PROPENSITY + 2 :]
-    return orjson.dumps(list(before))[:-1] + b",", b"," + orjson.dumps(list(after))[1:]
-
-
-def _decision(kept: bytes) -> Decision:
-    row: list[Any] = orjson.loads(kept.split(b"\n", 3)[3])
-    row[PROPENSITY] = float(row[PROPENSITY])
-    row[PROPENSITY + 1] = tuple(map(float, row[PROPENSITY + 1]))
-    return Decision(*row)
-
-
-def _outcome(request_id: str, kept: bytes) -> OutcomeRow:
-    late, response, cost, recorded_at, row = kept.split(b"\n", 4)
-    side, observed_at = orjson.loads(row)
-    return OutcomeRow(request_id, side, float(response), int(cost), late == b"1", observed_at, int(recorded_at))
+def _ceiling(ceiling: Ceiling | None) -> tuple[str | int, int]:
+    return ("", 0) if ceiling is None else ceiling

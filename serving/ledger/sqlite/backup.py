@@ -15,23 +15,54 @@ from contextlib import closing
 from pathlib import Path
 
 from serving.ledger.sqlite.database import SCHEMA_VERSION, open_for_reading
+from serving.ledger.traffic import QUARTER
 from shadowprice.errors import Conflict, InvalidInput, NotFound, ShadowpriceError, Unavailable
 
 TALLY = """
 SELECT side, level, reason, COUNT(*), SUM(incentive), SUM(incentive * most_units)
 FROM decision GROUP BY side, level, reason
 """
-SETTLED = "SELECT side, COUNT(*), SUM(cost), SUM(cost * late) FROM outcome GROUP BY side"
+SETTLED = """
+SELECT side, SUM(outcomes), SUM(spent), SUM(late), SUM(misdated), SUM(refunded), SUM(overridden),
+    SUM(kind = 'reversal'), SUM(kind = 'refund'), SUM(kind = 'clawback')
+FROM (
+    SELECT side, 1 AS outcomes, cost AS spent, cost * late AS late, misdated, 0 AS refunded, 0 AS overridden, '' AS kind
+    FROM outcome
+    UNION ALL
+    SELECT side, 0, MAX(cost - previous_cost, 0), 0, 0, MAX(previous_cost - cost, 0),
+        override * MAX(cost - previous_cost, 0), kind
+    FROM correction
+) GROUP BY side
+"""
+CHAINED = """
+SELECT 1 FROM (
+    SELECT c.previous_response, c.previous_cost,
+        COALESCE(LAG(c.response) OVER earlier, o.response) AS response,
+        COALESCE(LAG(c.cost) OVER earlier, o.cost) AS cost
+    FROM correction c JOIN outcome o USING (request_id)
+    WINDOW earlier AS (PARTITION BY c.request_id ORDER BY c.sequence)
+) WHERE previous_response <> response OR previous_cost <> cost LIMIT 1
+"""
 OPEN = "SELECT side, SUM(reserved) FROM promise GROUP BY side"
 KEPT_TALLY = "SELECT side, level, reason, decisions, authorised, reserved FROM tally"
-KEPT_SETTLED = "SELECT side, outcomes, spent, late FROM settlement WHERE outcomes > 0"
+KEPT_SETTLED = """
+SELECT side, outcomes, spent, late, misdated, refunded, overridden, reversal, refund, clawback
+FROM settlement WHERE outcomes > 0
+"""
 KEPT_OPEN = """
 SELECT * FROM (
     SELECT side, SUM(reserved) - COALESCE((SELECT closed FROM settlement s WHERE s.side = t.side), 0) AS left
     FROM tally t GROUP BY side
 ) WHERE left <> 0
 """
-SUMS = {"tally": (TALLY, KEPT_TALLY), "settlement": (SETTLED, KEPT_SETTLED), "open promises": (OPEN, KEPT_OPEN)}
+TRAFFIC = f"SELECT decided_at / {QUARTER}, side, COUNT(*) FROM decision GROUP BY 1, 2"
+KEPT_TRAFFIC = "SELECT quarter, side, requests FROM traffic"
+SUMS = {
+    "tally": (TALLY, KEPT_TALLY),
+    "settlement": (SETTLED, KEPT_SETTLED),
+    "open promises": (OPEN, KEPT_OPEN),
+    "traffic": (TRAFFIC, KEPT_TRAFFIC),
+}
 """What the rows say, and what is kept with them; two queries of the same answer."""
 
 
@@ -82,6 +113,8 @@ def audit(books: Path) -> None:
                 raise InvalidInput(
                     f"its schema is {of!r}, not {SCHEMA_VERSION!r}: use its own release", field=str(books)
                 )
+            if database.execute(CHAINED).fetchone() is not None:
+                raise InvalidInput("has a correction that does not follow the one before it", field=str(books))
             for name, (rows, kept) in SUMS.items():
                 if sorted(database.execute(rows)) != sorted(database.execute(kept)):
                     raise InvalidInput(f"its {name} is not the sum of its rows", field=str(books))
@@ -106,7 +139,7 @@ def main() -> int:
             for what in (
                 "COUNT(*) FROM decision",
                 "COUNT(*) FROM outcome",
-                "COALESCE(SUM(cost), 0) FROM outcome",
+                "COALESCE(SUM(spent - refunded), 0) FROM settlement",
             )
         )
     print(f"{given.copy}: {decisions} decisions, {outcomes} outcomes, {spent} minor units spent; audited")

@@ -5,13 +5,18 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 
+from serving.ledger.store import microseconds
+from serving.ledger.terms import check_terms, noted_terms
+from serving.ledger.traffic import QUARTER
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, Unavailable
 
-SCHEMA_VERSION = "3"
+SCHEMA_VERSION = "4"
 TABLES = """
+-- ledger_time is that of the last sweep; see serving.ledger.clock.
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 -- One row per request, written once. decided_at in microseconds since 1970 (UTC).
 CREATE TABLE decision (
@@ -32,8 +37,7 @@ CREATE TABLE decision (
     decided_at INTEGER NOT NULL,
     most_units INTEGER NOT NULL DEFAULT 1
 ) STRICT;
-CREATE INDEX decision_time ON decision (decided_at);
--- Promises of money that are open, with the most that each can cost; expires_at in microseconds since 1970 (UTC).
+-- Promises of money that are open, with the most that each can cost; expires_at is ledger time.
 CREATE TABLE promise (
     request_id TEXT PRIMARY KEY REFERENCES decision (request_id),
     side TEXT NOT NULL,
@@ -62,6 +66,7 @@ CREATE TABLE outcome (
     content TEXT NOT NULL,
     observed_at INTEGER NOT NULL,
     recorded_at INTEGER NOT NULL,
+    misdated INTEGER NOT NULL DEFAULT 0,
     UNIQUE (source, event_id)
 ) STRICT;
 -- Sums over the tables above, kept in the same transactions; authorised is what was promised at face value, reserved
@@ -84,9 +89,53 @@ CREATE TABLE settlement (
     returned INTEGER NOT NULL DEFAULT 0,
     spent INTEGER NOT NULL DEFAULT 0,
     late INTEGER NOT NULL DEFAULT 0,
-    responses REAL NOT NULL DEFAULT 0
+    responses REAL NOT NULL DEFAULT 0,
+    misdated INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 """
+CORRECTIONS = """
+-- One row per correction, written once: the values of the request from then on, and those until then.
+CREATE TABLE correction (
+    sequence INTEGER PRIMARY KEY,
+    source TEXT NOT NULL,
+    event_id TEXT NOT NULL,
+    request_id TEXT NOT NULL REFERENCES outcome (request_id),
+    side TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    response REAL NOT NULL CHECK (response >= 0),
+    cost INTEGER NOT NULL CHECK (cost >= 0),
+    previous_response REAL NOT NULL,
+    previous_cost INTEGER NOT NULL,
+    override INTEGER NOT NULL,
+    content TEXT NOT NULL,
+    observed_at INTEGER NOT NULL,
+    recorded_at INTEGER NOT NULL,
+    misdated INTEGER NOT NULL,
+    UNIQUE (source, event_id)
+) STRICT;
+CREATE INDEX correction_request ON correction (request_id);
+-- Sums over it: refunded and withdrawn are what spent and responses were lowered by; both only grow, as those do.
+ALTER TABLE settlement ADD COLUMN refunded INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE settlement ADD COLUMN withdrawn REAL NOT NULL DEFAULT 0;
+ALTER TABLE settlement ADD COLUMN overridden INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE settlement ADD COLUMN reversal INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE settlement ADD COLUMN refund INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE settlement ADD COLUMN clawback INTEGER NOT NULL DEFAULT 0;
+"""
+"""Added by schema 4, and the same in a new file."""
+TRAFFIC = f"""
+-- Requests decided in a quarter of an hour; quarters are numbered from 1970 (UTC).
+CREATE TABLE traffic (
+    quarter INTEGER NOT NULL,
+    side TEXT NOT NULL,
+    requests INTEGER NOT NULL,
+    PRIMARY KEY (quarter, side)
+) STRICT, WITHOUT ROWID;
+INSERT INTO traffic SELECT decided_at / {QUARTER}, side, COUNT(*) FROM decision GROUP BY 1, 2;
+DROP INDEX IF EXISTS decision_time;
+"""
+"""Added by schema 4, and the same in a new file."""
+TABLES += CORRECTIONS + TRAFFIC
 UPGRADES = {
     "2": """
 ALTER TABLE decision ADD COLUMN most_units INTEGER NOT NULL DEFAULT 1;
@@ -95,9 +144,19 @@ ALTER TABLE release RENAME COLUMN incentive TO reserved;
 ALTER TABLE tally ADD COLUMN reserved INTEGER NOT NULL DEFAULT 0;
 UPDATE tally SET reserved = authorised;
 UPDATE about SET value = '3' WHERE key = 'schema';
-"""
+""",
+    "3": f"""
+ALTER TABLE outcome ADD COLUMN misdated INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE settlement ADD COLUMN misdated INTEGER NOT NULL DEFAULT 0;
+INSERT INTO about SELECT 'ledger_time', decided_at FROM decision ORDER BY decided_at DESC LIMIT 1;
+{CORRECTIONS}{TRAFFIC}UPDATE about SET value = '4' WHERE key = 'schema';
+""",
 }
-"""Schema → what makes it the next, in one transaction. Before 3 a promise had its face value reserved."""
+"""Schema → what makes it the next, in one transaction.
+
+Before 3 a promise had its face value reserved. Before 4 it expired by the wall clock: ledger time starts at the date of
+the newest decision, so that the expiries written before 4 stay comparable and none comes early.
+"""
 BUSY_SECONDS = 5.0
 PAGE_BYTES = 1024
 """Of a new file. A commit writes every page that it touches: of a lone decision one in each of six trees."""
@@ -105,13 +164,16 @@ LOG_BYTES = 4 * 2**20
 """Length of the write-ahead log at which it is copied into the file."""
 
 
-def create(path: Path, campaign: Campaign) -> None:
+def create(path: Path, campaign: Campaign) -> int:
     """Make the tables if there are none, and make sure that the file belongs to the campaign.
+
+    Returns the ledger time of the file; that of a new one is the wall clock's.
 
     Tables of a schema in :data:`UPGRADES` are brought up to this one, for good; it reads each row once.
 
     Raises:
-        Conflict: the file belongs to another campaign or any other version of the tables; it stays as it is.
+        Conflict: the file belongs to another campaign or any other version of the tables, or its decisions have
+            other sides or levels; it stays as it is.
         Unavailable: the file cannot be opened or is not a database.
     """
     try:
@@ -126,15 +188,31 @@ def create(path: Path, campaign: Campaign) -> None:
                     database.executescript(f"BEGIN IMMEDIATE;{upgrades[found]}COMMIT;")
                 if found != value:
                     raise Conflict(f"ledger {path}: its {key} is {found!r}, not {value!r}; use another file")
+            _note_terms(database, campaign)
+            start = microseconds(datetime.now(UTC))
+            database.execute("INSERT OR IGNORE INTO about (key, value) VALUES ('ledger_time', ?)", (start,))
+            return int(_about(database, "ledger_time"))
         finally:
             database.close()
     except sqlite3.Error as error:
         raise Unavailable(f"ledger {path}: {error}") from error
 
 
+def _note_terms(database: sqlite3.Connection, campaign: Campaign) -> None:
+    noted = database.execute("SELECT value FROM about WHERE key = 'terms'").fetchone()
+    decided = database.execute("SELECT DISTINCT side, level FROM tally").fetchall()
+    check_terms(campaign, None if noted is None else str(noted[0]), decided)
+    database.execute("INSERT OR REPLACE INTO about (key, value) VALUES ('terms', ?)", (noted_terms(campaign),))
+
+
 def _about(database: sqlite3.Connection, key: str) -> str:
     (value,) = database.execute("SELECT value FROM about WHERE key = ?", (key,)).fetchone()
     return str(value)
+
+
+def keep_ledger_time(database: sqlite3.Connection, now: int) -> None:
+    """Note the ledger time from which the next process goes on."""
+    database.execute("UPDATE about SET value = ? WHERE key = 'ledger_time'", (now,))
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:

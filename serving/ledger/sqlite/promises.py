@@ -9,40 +9,49 @@ from dataclasses import dataclass
 
 import orjson
 
-from serving.ledger.refusals import captured, other_content, other_outcome, other_owner
+from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, owner_conflict
+from serving.ledger.sqlite.database import keep_ledger_time
 from serving.ledger.sqlite.rows import DECISION, find, values
-from serving.ledger.store import SWEEP, Cause, Counted, Decision, Entry, Outcome, Recorded
+from serving.ledger.store import SWEEP, Answer, Cause, Ceiling, Counted, Decision, Known, Outcome, Recorded, Row, asked
+from serving.ledger.traffic import QUARTER
 
 
 @dataclass(frozen=True)
 class Authorise:
     """:meth:`serving.ledger.store.Store.authorise`."""
 
-    entries: Sequence[Entry]
-    ceiling: int | None
+    calls: Sequence[Sequence[Row]]
+    ceiling: Ceiling | None
     at: int
+    now: int
 
-    def __call__(self, database: sqlite3.Connection) -> list[Recorded]:
-        """What stands for each entry, in order."""
-        Expire(self.at)(database)
-        known = find(database, [entry.wanted.request_id for entry in self.entries])
-        left = None if self.ceiling is None else self.ceiling - _committed(database)
-        answers: list[Recorded] = []
+    def __call__(self, database: sqlite3.Connection) -> list[Answer]:
+        """Return the answer of each call, in order."""
+        _expire(database, self.at, self.now)
+        decided = find(database, [asked(row).request_id for call in self.calls for row in call])
+        left = None if self.ceiling is None else self.ceiling.grantable(*committed(database))
+        answers: list[Answer] = []
         new: list[tuple[Decision, int]] = []
-        for index, entry in enumerate(self.entries):
-            wanted = entry.wanted
-            before = known.get(wanted.request_id)
-            if before is None:
-                decision = entry.at(left)
-                if left is not None:
-                    left -= decision.reserved
-                new.append((decision, entry.expires_at))
-                known[wanted.request_id] = decision
-            else:
-                if (before.account_id, before.side) != (wanted.account_id, wanted.side):
-                    raise other_owner(wanted, index)
-                decision = before
-            answers.append(Recorded(decision, repeat=before is not None))
+        for call in self.calls:
+            refused = owner_conflict(call, decided)
+            if refused is not None:
+                answers.append(refused)
+                continue
+            recorded: list[Recorded | None] = []
+            for row in call:
+                before = decided.get(asked(row).request_id)
+                if before is not None:
+                    recorded.append(Recorded(before, repeat=True))
+                elif isinstance(row, Known):
+                    recorded.append(None)
+                else:
+                    decision = row.at(left)
+                    if left is not None:
+                        left -= decision.reserved
+                    new.append((decision, self.now + row.ttl))
+                    decided[decision.request_id] = decision
+                    recorded.append(Recorded(decision, repeat=False))
+            answers.append(recorded)
         _record(database, new)
         return answers
 
@@ -60,6 +69,12 @@ def _record(database: sqlite3.Connection, new: Sequence[tuple[Decision, int]]) -
         # Each level has one incentive, so the sums of a call are few.
         [(*key, count, incentive * count, reserved * count) for (*key, incentive, reserved), count in counts.items()],
     )
+    requests = Counter((each.decided_at // QUARTER, each.side) for each, _ in new)
+    database.executemany(
+        "INSERT INTO traffic (quarter, side, requests) VALUES (?, ?, ?)"
+        " ON CONFLICT (quarter, side) DO UPDATE SET requests = requests + excluded.requests",
+        [(*key, count) for key, count in requests.items()],
+    )
     database.executemany(
         "INSERT INTO promise (request_id, side, reserved, expires_at) VALUES (?, ?, ?, ?)",
         [
@@ -70,13 +85,33 @@ def _record(database: sqlite3.Connection, new: Sequence[tuple[Decision, int]]) -
     )
 
 
-def _committed(database: sqlite3.Connection) -> int:
-    """Minor units spent, or reserved for open promises."""
+def committed(database: sqlite3.Connection) -> tuple[int, int]:
+    """Minor units spent and not taken back, or reserved for open authorizations; and those captured late."""
     (reserved,) = database.execute("SELECT COALESCE(SUM(reserved), 0) FROM tally").fetchone()
-    closed, spent = database.execute(
-        "SELECT COALESCE(SUM(closed), 0), COALESCE(SUM(spent), 0) FROM settlement"
+    spent, late = database.execute(
+        "SELECT COALESCE(SUM(spent - refunded - closed), 0), COALESCE(SUM(late), 0) FROM settlement"
     ).fetchone()
-    return int(reserved - closed + spent)
+    return int(reserved + spent), int(late)
+
+
+def is_repeat(database: sqlite3.Connection, outcome: Outcome) -> bool:
+    """Whether the event was recorded before; :class:`Conflict` where it had another content."""
+    same = database.execute(
+        "SELECT content FROM outcome WHERE source = ?1 AND event_id = ?2"
+        " UNION ALL SELECT content FROM correction WHERE source = ?1 AND event_id = ?2",
+        (outcome.source, outcome.event_id),
+    ).fetchone()
+    if same is not None and same[0] != outcome.content:
+        raise other_content(outcome)
+    return same is not None
+
+
+def corrected(database: sqlite3.Connection, request_id: str) -> tuple[float, int] | None:
+    """Response and cost by the newest correction of a request; None where it has none."""
+    found: tuple[float, int] | None = database.execute(
+        "SELECT response, cost FROM correction WHERE request_id = ? ORDER BY sequence DESC LIMIT 1", (request_id,)
+    ).fetchone()
+    return found
 
 
 @dataclass(frozen=True)
@@ -84,7 +119,9 @@ class Settle:
     """:meth:`serving.ledger.store.Store.settle`."""
 
     outcomes: Sequence[Outcome]
+    ceiling: Ceiling | None
     at: int
+    now: int
 
     def __call__(self, database: sqlite3.Connection) -> Counted:
         """Book the outcomes that are new."""
@@ -93,31 +130,35 @@ class Settle:
 
     def _book(self, database: sqlite3.Connection, outcome: Outcome) -> bool:
         """Whether the outcome was new."""
-        same = database.execute(
-            "SELECT content FROM outcome WHERE source = ? AND event_id = ?", (outcome.source, outcome.event_id)
-        ).fetchone()
-        if same is not None:
-            if same[0] != outcome.content:
-                raise other_content(outcome)
+        if is_repeat(database, outcome):
             return False
         settled = database.execute(
             "SELECT response, cost FROM outcome WHERE request_id = ?", (outcome.request_id,)
         ).fetchone()
         if settled is not None:
-            if settled != (outcome.response, outcome.cost):
-                raise other_outcome(outcome, *settled)
+            standing = corrected(database, outcome.request_id) or settled
+            if (outcome.response, outcome.cost) not in (settled, standing):
+                raise other_outcome(outcome, *standing)
             return False
-        # Whether money is late is a matter of the clock, and not of when the sweep last came by.
-        due = "request_id = ? AND expires_at <= ?"
-        _close(database, due, (outcome.request_id, self.at), "expired", self.at)
+        # Whether money is late is a matter of the time, and not of when the sweep last came by.
+        due = "request_id = ?1 AND CASE WHEN ?2 IS NULL THEN expires_at <= ?3 ELSE ?2 END"
+        _close(database, due, (outcome.request_id, outcome.late, self.now), "expired", self.at)
         promised = database.execute(
             "DELETE FROM promise WHERE request_id = ? RETURNING reserved", (outcome.request_id,)
         ).fetchone()
-        released = database.execute("SELECT 1 FROM release WHERE request_id = ?", (outcome.request_id,)).fetchone()
-        late = released is not None
+        released = database.execute(
+            "SELECT cause, released_at FROM release WHERE request_id = ?", (outcome.request_id,)
+        ).fetchone()
+        if outcome.late is None:
+            late = released is not None
+            if late and outcome.cost:
+                self._check_late(database, outcome, *released)
+        else:
+            # Replayed from a log: it was captured, so it is captured again.
+            late = outcome.late
         database.execute(
             "INSERT INTO outcome (source, event_id, request_id, side, response, cost, late, content, observed_at,"
-            " recorded_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " recorded_at, misdated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 outcome.source,
                 outcome.event_id,
@@ -129,21 +170,33 @@ class Settle:
                 outcome.content,
                 outcome.observed_at,
                 self.at,
+                outcome.misdated,
             ),
         )
         database.execute(
-            "INSERT INTO settlement (side, outcomes, closed, spent, late, responses) VALUES (?, 1, ?, ?, ?, ?)"
+            "INSERT INTO settlement (side, outcomes, closed, spent, late, responses, misdated)"
+            " VALUES (?, 1, ?, ?, ?, ?, ?)"
             " ON CONFLICT (side) DO UPDATE SET outcomes = outcomes + 1, closed = closed + excluded.closed,"
-            " spent = spent + excluded.spent, late = late + excluded.late, responses = responses + excluded.responses",
+            " spent = spent + excluded.spent, late = late + excluded.late, responses = responses + excluded.responses,"
+            " misdated = misdated + excluded.misdated",
             (
                 outcome.side,
                 promised[0] if promised else 0,
                 outcome.cost,
                 outcome.cost if late else 0,
                 outcome.response,
+                outcome.misdated,
             ),
         )
         return True
+
+    def _check_late(self, database: sqlite3.Connection, outcome: Outcome, cause: Cause, released_at: int) -> None:
+        if cause == "returned":
+            raise given_back(outcome, released_at)
+        if self.ceiling is not None:
+            room = self.ceiling.room(committed(database)[0])
+            if outcome.cost > room:
+                raise no_room(outcome, outcome.cost, room)
 
 
 @dataclass(frozen=True)
@@ -170,11 +223,17 @@ class Expire:
     """:meth:`serving.ledger.store.Store.expire`."""
 
     at: int
+    now: int
 
     def __call__(self, database: sqlite3.Connection) -> int:
-        """Release what is due."""
-        due = f"request_id IN (SELECT request_id FROM promise WHERE expires_at <= ? ORDER BY expires_at LIMIT {SWEEP})"
-        return _close(database, due, (self.at,), "expired", self.at)
+        """Release what is due, and keep the ledger time."""
+        keep_ledger_time(database, self.now)
+        return _expire(database, self.at, self.now)
+
+
+def _expire(database: sqlite3.Connection, at: int, now: int) -> int:
+    due = f"request_id IN (SELECT request_id FROM promise WHERE expires_at <= ? ORDER BY expires_at LIMIT {SWEEP})"
+    return _close(database, due, (now,), "expired", at)
 
 
 def _close(database: sqlite3.Connection, which: str, parameters: tuple[object, ...], cause: Cause, at: int) -> int:

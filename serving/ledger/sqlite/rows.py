@@ -12,7 +12,7 @@ from serving.ledger.store import Decision, OutcomeRow
 
 DECISION = ", ".join(Decision._fields)
 VECTOR = Decision._fields.index("propensities")
-OUTCOME = "request_id, side, response, cost, late, observed_at, recorded_at"
+OUTCOME = "request_id, side, response, cost, late, observed_at, recorded_at, misdated"
 
 
 def values(decision: Decision) -> tuple[Any, ...]:
@@ -39,11 +39,22 @@ def outcomes_after(database: sqlite3.Connection, sequence: int, limit: int) -> l
     """The outcomes with the next numbers."""
     query = f"SELECT {OUTCOME} FROM outcome WHERE sequence > ? ORDER BY sequence LIMIT ?"
     return [
-        OutcomeRow(request_id, side, response, cost, bool(late), observed_at, recorded_at)
-        for request_id, side, response, cost, late, observed_at, recorded_at in database.execute(
+        OutcomeRow(request_id, side, response, cost, bool(late), observed_at, recorded_at, bool(misdated))
+        for request_id, side, response, cost, late, observed_at, recorded_at, misdated in database.execute(
             query, (sequence, limit)
         )
     ]
+
+
+def kept(database: sqlite3.Connection) -> tuple[int, int]:
+    """Decisions and outcomes in the file: the newest numbers less those before the oldest. O(log rows)."""
+    decisions, outcomes = (
+        database.execute(
+            f"SELECT COALESCE((SELECT MAX(sequence) FROM {table}) - (SELECT MIN(sequence) FROM {table}) + 1, 0)"
+        ).fetchone()[0]
+        for table in ("decision", "outcome")
+    )
+    return decisions, outcomes
 
 
 def _decision(row: tuple[Any, ...]) -> Decision:

@@ -1,61 +1,88 @@
-"""The sqlite store: one writer on a thread of its own, one connection that reads."""
+"""The sqlite store: one writer on a thread of its own, two connections that read."""
 
 from __future__ import annotations
 
 import os
-import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
-from threading import Lock
-from typing import TypeVar
 
+from serving.ledger.clock import Clock, monotonic
+from serving.ledger.headroom import Storage
 from serving.ledger.sqlite import rows
-from serving.ledger.sqlite.database import claim, create, open_for_reading
+from serving.ledger.sqlite.corrections import Correct, corrections_after
+from serving.ledger.sqlite.database import claim, create, keep_ledger_time
+from serving.ledger.sqlite.health import Health
 from serving.ledger.sqlite.promises import Authorise, Expire, Release, Settle
+from serving.ledger.sqlite.reader import Reader
 from serving.ledger.sqlite.sums import read_totals, read_traffic
 from serving.ledger.sqlite.writer import Writer
-from serving.ledger.store import Counted, Decision, Entry, Outcome, OutcomeRow, Recorded
+from serving.ledger.store import (
+    Answer,
+    Ceiling,
+    Correction,
+    CorrectionRow,
+    Counted,
+    Dates,
+    Decision,
+    Outcome,
+    OutcomeRow,
+    Row,
+)
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
 from shadowprice.campaign import Campaign
-from shadowprice.errors import Unavailable
 
-Result = TypeVar("Result")
+TRAFFIC_SECONDS = 2.0
+"""Longest time that reading the traffic takes."""
 
 
 class SqliteStore:
     """A :class:`serving.ledger.store.Store` in the file ``path``, made where there is none.
 
     Raises:
-        Conflict: the file belongs to another campaign, or another process has it.
-        Unavailable: the file cannot be used.
+        Conflict: the file belongs to another campaign or has other levels, or another process has it.
+        Unavailable: the file cannot be used, or is damaged.
     """
 
-    def __init__(self, path: Path, campaign: Campaign) -> None:
+    def __init__(self, path: Path, campaign: Campaign, clock: Clock = monotonic) -> None:
         self._campaign = campaign
+        self._path = path
+        self._clock = clock
         self._claim = claim(path)
         try:
-            create(path, campaign)
-            self._database = open_for_reading(path)
+            self._origin = create(path, campaign) - clock()
+            self._health = Health(path)
+            self._health.check_whole()
+            self._reader = Reader(path, self._health)
+            self._traffic_reader = Reader(path, self._health, TRAFFIC_SECONDS)
         except BaseException:
             os.close(self._claim)
             raise
-        self._writer = Writer(path)
-        self._reading = Lock()
+        self._writer = Writer(path, self._health)
 
     @property
     def alive(self) -> bool:
         """Whether the writer runs."""
-        return self._writer.alive
+        return self._writer.alive and self._health.damage is None
 
-    def authorise(self, entries: Sequence[Entry], ceiling: int | None, at: int) -> Future[list[Recorded]]:
+    @property
+    def trouble(self) -> str | None:
+        """Why writes fail."""
+        return self._health.trouble
+
+    def authorise(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
         """As :class:`~serving.ledger.store.Store` says; so are the others."""
-        return self._writer.submit(Authorise(entries, ceiling, at))
+        return self._writer.submit(Authorise(calls, ceiling, at, self._now()))
 
-    def settle(self, outcomes: Sequence[Outcome], at: int) -> Future[Counted]:
+    def settle(self, outcomes: Sequence[Outcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Capture."""
-        return self._writer.submit(Settle(outcomes, at))
+        return self._writer.submit(Settle(outcomes, ceiling, at, self._now()))
+
+    def correct(self, corrections: Sequence[Correction], ceiling: Ceiling | None, at: int) -> Future[Counted]:
+        """Correct."""
+        return self._writer.submit(Correct(corrections, ceiling, at, self._now()))
 
     def release(self, request_ids: Sequence[str], at: int) -> Future[Counted]:
         """Release what was not made use of."""
@@ -63,42 +90,59 @@ class SqliteStore:
 
     def expire(self, at: int) -> Future[int]:
         """Release what is due."""
-        return self._writer.submit(Expire(at))
+        return self._writer.submit(Expire(at, self._now()))
 
     def find(self, request_ids: Sequence[str]) -> dict[str, Decision]:
         """Decisions of the requests that are known."""
-        return self._read(lambda database: rows.find(database, request_ids))
+        return self._reader.read(lambda database: rows.find(database, request_ids))
 
     def totals(self) -> Totals:
         """All sums, of one moment."""
-        return self._read(lambda database: read_totals(database, self._campaign))
+        return self._reader.read(lambda database: read_totals(database, self._campaign))
+
+    def dates(self) -> Dates:
+        """The last decision that was recorded; the file has no clock."""
+        newest = self._reader.read(
+            lambda database: database.execute(
+                "SELECT decided_at FROM decision ORDER BY sequence DESC LIMIT 1"
+            ).fetchone()
+        )
+        return Dates(recorded=newest[0] if newest else None, server=None)
 
     def traffic(self, since: int, limit: int) -> Traffic:
-        """Requests by hour, and the newest."""
-        return self._read(lambda database: read_traffic(database, since, limit))
+        """Requests by hour, and the newest; on a connection of its own, so that no other reading waits for it."""
+        return self._traffic_reader.read(lambda database: read_traffic(database, since, limit))
 
     def decisions_after(self, sequence: int, limit: int) -> list[Decision]:
         """Decisions in the order of their recording."""
-        return self._read(lambda database: rows.decisions_after(database, sequence, limit))
+        return self._reader.read(lambda database: rows.decisions_after(database, sequence, limit))
 
     def outcomes_after(self, sequence: int, limit: int) -> list[OutcomeRow]:
         """Outcomes in the order of their recording."""
-        return self._read(lambda database: rows.outcomes_after(database, sequence, limit))
+        return self._reader.read(lambda database: rows.outcomes_after(database, sequence, limit))
+
+    def storage(self) -> Storage:
+        """Bytes of the file and of the log beside it, and rows."""
+        decisions, outcomes = self._reader.read(rows.kept)
+        used = sum(path.stat().st_size for path in (self._path, Path(f"{self._path}-wal")) if path.exists())
+        return Storage(used_bytes=used, limit_bytes=0, decisions=decisions, outcomes=outcomes)
+
+    def corrections_after(self, sequence: int, limit: int) -> list[CorrectionRow]:
+        """Corrections in the order of their recording."""
+        return self._reader.read(lambda database: corrections_after(database, sequence, limit))
+
+    def check(self) -> None:
+        """Check a portion of the file."""
+        self._health.check_portion()
 
     def close(self) -> None:
-        """Finish writing and let go of the file."""
+        """Finish writing, keep the ledger time and let go of the file."""
+        self._writer.submit(partial(keep_ledger_time, now=self._now()))
         self._writer.close()
-        self._database.close()
+        self._reader.close()
+        self._traffic_reader.close()
         os.close(self._claim)
 
-    def _read(self, query: Callable[[sqlite3.Connection], Result]) -> Result:
-        with self._reading:
-            try:
-                # One transaction, so that all that is read belongs together.
-                self._database.execute("BEGIN")
-                try:
-                    return query(self._database)
-                finally:
-                    self._database.execute("ROLLBACK")
-            except sqlite3.Error as error:
-                raise Unavailable(f"the ledger cannot be read: {error}") from error
+    def _now(self) -> int:
+        """Ledger time: that of the file when it was opened, and what has passed since."""
+        return self._origin + self._clock()

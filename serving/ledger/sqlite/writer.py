@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from serving.ledger.groups import Group, Groups
 from serving.ledger.sqlite.database import open_for_writing
+from serving.ledger.sqlite.health import Health
 from shadowprice.errors import ShadowpriceError, Unavailable
 
 logger = logging.getLogger("serving")
@@ -26,7 +27,8 @@ class Writer:
     given out only after the commit.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, health: Health | None = None) -> None:
+        self._health = health or Health(path)
         self._database = open_for_writing(path)
         self._groups = Groups("ledger-writer", self._commit)
 
@@ -49,6 +51,7 @@ class Writer:
         done: list[tuple[Future[Any], Any]] = []
         refused: list[tuple[Future[Any], Exception]] = []
         try:
+            self._health.check()
             database.execute("BEGIN IMMEDIATE")
             for job, future in group:
                 database.execute("SAVEPOINT job")
@@ -63,11 +66,18 @@ class Writer:
                         logger.exception("a job of the ledger failed")
                 database.execute("RELEASE job")
             database.execute("COMMIT")
+            self._health.failed = None
+        except Unavailable as error:
+            for _, future in group:
+                future.set_exception(error)
+            return
         except sqlite3.Error as error:
             logger.exception("the ledger cannot write; nothing of %d jobs was kept", len(group))
             if database.in_transaction:
                 database.execute("ROLLBACK")
             failure = Unavailable(f"the ledger cannot write: {error}; nothing was recorded")
+            self._health.note(error)
+            self._health.failed = str(failure)
             for _, future in group:
                 future.set_exception(failure)
             return

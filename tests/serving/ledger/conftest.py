@@ -5,19 +5,25 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import redis
 
 from benchmarks.faults.redis_server import RedisServer
 from serving.ledger.authorise import ceiling, entries
+from serving.ledger.corrections import CorrectionEvent, corrections
+from serving.ledger.durability import Durability
 from serving.ledger.events import Event
 from serving.ledger.messages import Authorizations, Items
 from serving.ledger.opening import open_store
+from serving.ledger.redis.layout import keys
+from serving.ledger.redis.scripts import KEYS
+from serving.ledger.redis.store import RedisStore
 from serving.ledger.settle import outcomes
-from serving.ledger.store import Store, microseconds
+from serving.ledger.store import Known, Store, lone, microseconds
 from shadowprice.campaign import Budget, Campaign, Terms
 
 LEVELS = {"customer": (0, 50, 130), "merchant": (20, 60)}
@@ -77,35 +83,90 @@ def event(
     return Event(**(values | changes))
 
 
-class Books:
-    """One campaign's store, asked as the endpoints ask it; ``at`` is its clock."""
+def correction(request_id, cost=0, kind="reversal", *, event_id="c", override=False, **changes) -> CorrectionEvent:
+    corrected = event(request_id, cost, event_id=event_id, **changes)
+    content = f"{corrected.content} {kind} {override}"
+    return CorrectionEvent(replace(corrected, content=content), kind, override)
 
-    def __init__(self, store: Store, campaign: Campaign) -> None:
+
+class Watch:
+    """A monotonic clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+
+class Books:
+    """One campaign's store, asked as the endpoints ask it.
+
+    Time passes where ``at``, the wall clock, is moved on; ``wrong`` is added to what that shows.
+    """
+
+    def __init__(self, store: Store, campaign: Campaign, watch: Watch) -> None:
         self.store = store
         self.campaign = campaign
-        self.at = NOW
+        self.watch = watch
+        self.wrong = timedelta(0)
+        self._right = NOW
         self._open = True
+
+    @property
+    def at(self) -> datetime:
+        return self._right + self.wrong
+
+    @at.setter
+    def at(self, shown: datetime) -> None:
+        right = shown - self.wrong
+        passed = max((right - self._right) // timedelta(microseconds=1), 0)
+        self._right = right
+        self.watch.now += passed
+        self.jump(passed)
+
+    def jump(self, microseconds: int) -> None:
+        """Move the clock of a Redis on, which is the same as that it was looked at earlier."""
+        if isinstance(self.store, RedisStore):
+            with redis.Redis(**self.store._client.get_connection_kwargs()) as client:
+                client.hincrby(keys(self.campaign.name)[KEYS.index("sums")], "server_time", -microseconds)
 
     def close(self):
         if self._open:
             self.store.close()
         self._open = False
 
-    def authorise(self, *items, hard_stop=True, campaign=None, **changes):
-        columns = {name: [getattr(item, name) for item in items] for name in Items.model_fields}
+    def authorise(self, *items, **options):
+        """Record the items of one call."""
+        return lone(self.authorise_calls(items, **options))
+
+    def authorise_calls(self, *calls, hard_stop=True, campaign=None, **changes):
+        """Record calls of items and of :class:`Known` requests; the answer of each."""
+        own = campaign or self.campaign
+        rows = [[row if isinstance(row, Known) else self._entry(row, own, changes) for row in call] for call in calls]
+        return self.store.authorise(rows, ceiling(own, hard_stop), microseconds(self.at)).result(20)
+
+    def _entry(self, item, campaign, changes):
+        columns = {name: [getattr(item, name)] for name in Items.model_fields}
         batch = Authorizations(
             **{"campaign": self.campaign.name, "model_version": "m", "price_version": 1, "items": Items(**columns)}
             | changes
         )
-        own = campaign or self.campaign
-        wanted = entries(own, batch, self.at)
-        return self.store.authorise(wanted, ceiling(own, hard_stop), microseconds(self.at)).result(20)
+        (entry,) = entries(campaign, batch, self.at)
+        return entry
 
-    def settle(self, *events):
+    def settle(self, *events, hard_stop=True):
         placed = [replace(each, where=f"[{index}]") for index, each in enumerate(events)]
         decided = self.store.find([each.request_id for each in placed])
         made = outcomes(self.campaign, placed, decided, self.at)
-        done = self.store.settle(made, microseconds(self.at)).result(20)
+        done = self.store.settle(made, ceiling(self.campaign, hard_stop), microseconds(self.at)).result(20)
+        return done.accepted, done.repeated
+
+    def correct(self, *events, hard_stop=True):
+        placed = [replace(each, event=replace(each.event, where=f"[{index}]")) for index, each in enumerate(events)]
+        decided = self.store.find([each.event.request_id for each in placed])
+        made = corrections(self.campaign, placed, decided, self.at)
+        done = self.store.correct(made, ceiling(self.campaign, hard_stop), microseconds(self.at)).result(20)
         return done.accepted, done.repeated
 
     def release(self, *request_ids):
@@ -117,7 +178,12 @@ class Books:
 
     def money(self):
         totals = self.store.totals()
-        return sum(totals.outstanding.values()), sum(totals.spent.values())
+        return sum(totals.outstanding.values()), totals.net_spent
+
+
+def open_with_watch(campaign: Campaign, db: Path, url: str = "", durability: Durability | None = None) -> Books:
+    watch = Watch()
+    return Books(open_store(campaign, db, url, clock=watch, durability=durability), campaign, watch)
 
 
 @pytest.fixture(scope="session")
@@ -138,8 +204,7 @@ def open_books(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
 
     def opening(campaign: Campaign | None = None, **changes) -> Books:
         own = campaign or make_campaign(**changes)
-        store = open_store(own, tmp_path / f"{own.name}.db", url)
-        opened.append(Books(store, own))
+        opened.append(open_with_watch(own, tmp_path / f"{own.name}.db", url))
         return opened[-1]
 
     yield opening
@@ -155,4 +220,12 @@ def books(open_books: Callable[..., Books]) -> Books:
 @pytest.fixture
 def kit() -> SimpleNamespace:
     """The builders above; this folder is not a package that tests could import."""
-    return SimpleNamespace(campaign=make_campaign, item=item, event=event, books=Books, levels=LEVELS, now=NOW)
+    return SimpleNamespace(
+        campaign=make_campaign,
+        item=item,
+        event=event,
+        correction=correction,
+        open=open_with_watch,
+        levels=LEVELS,
+        now=NOW,
+    )

@@ -1,14 +1,16 @@
 """Books that an earlier release has written: they are opened, read and settled as if nothing had happened.
 
 ``old/`` holds the books of one campaign as the releases before ``most_units`` kept them: a sqlite file of schema 2 as
-SQL, and the keys of layout 1 as the commands that make them. Its merchants are paid on response; a promise had its
-face value reserved, and one of them was paid for two and a half units.
+SQL, and the keys of layout 1 as the commands that make them; and as the releases before ledger time, whose
+authorizations expired by the wall clock, kept these: schema 3 and layout 2. Its merchants are paid on response; a
+promise had its face value reserved, and one of them was paid for two and a half units.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -20,6 +22,8 @@ import redis
 from serving.ledger.opening import open_store
 from serving.ledger.sqlite.backup import audit, backup
 from serving.ledger.sqlite.store import SqliteStore
+from serving.ledger.store import microseconds
+from serving.ledger.traffic import HOUR, QUARTER
 from shadowprice.campaign import Terms
 from shadowprice.errors import Conflict, InvalidInput, ShadowpriceError
 
@@ -37,22 +41,32 @@ def kept(kit):
     return kit.campaign(name="kept", sides=terms, limit=1000, authorisation_ttl_hours=2.0)
 
 
+@pytest.fixture(params=[2, 3])
+def schema(request):
+    return request.param
+
+
 @pytest.fixture
-def old_file(tmp_path):
+def old_file(tmp_path, schema):
     path = tmp_path / "ledger.db"
     with closing(sqlite3.connect(path)) as database:
-        database.executescript((OLD / "schema-2.sql").read_text())
+        database.executescript((OLD / f"schema-{schema}.sql").read_text())
         database.execute("PRAGMA journal_mode = WAL")
     return path
 
 
+@pytest.fixture(params=[1, 2])
+def layout(request):
+    return request.param
+
+
 @pytest.fixture
-def old_redis(durable_redis):
+def old_redis(durable_redis, layout):
     """A Redis with the old books, and no others of that campaign."""
     with redis.Redis.from_url(durable_redis.url) as client:
         for key in client.scan_iter("ledger:*{kept}*"):
             client.delete(key)
-        for command in json.loads((OLD / "layout-1.json").read_text()):
+        for command in json.loads((OLD / f"layout-{layout}.json").read_text()):
             client.execute_command(*command)
         yield client
 
@@ -65,7 +79,10 @@ def settle_what_is_there(books, kit):
     assert (totals.released["merchant", "expired"], totals.released["customer", "returned"]) == (60, 50)
     decisions = books.store.decisions_after(0, 100)
     assert [(row.request_id, row.most_units) for row in decisions] == [(name, 1) for name in REQUESTS]
-    books.at += timedelta(hours=2.5)
+    # The newest decision was made two hours after the campaign's start: ledger time begins there.
+    books.wrong = timedelta(hours=2)
+    assert books.sweep() == 0
+    books.at += timedelta(hours=0.5)
     # The old promise had one unit reserved, whatever the terms say now.
     with pytest.raises(ShadowpriceError, match="most_units = 1 are paid") as refusal:
         books.settle(kit.event("merchant-open", 120, response=2.0, at=books.at))
@@ -84,12 +101,47 @@ def settle_what_is_there(books, kit):
     assert books.money() == (0, 470)
 
 
-def test_a_sqlite_file_of_schema_2_goes_on(kit, kept, old_file):
-    books = kit.books(SqliteStore(old_file, kept), kept)
+def expiries_of_the_wall_clock_come_none_early(books):
+    books.at += timedelta(hours=2) - timedelta(microseconds=1)
+    assert books.sweep() == 0
+    books.at += timedelta(microseconds=1)
+    assert books.sweep() == 3
+    assert books.store.totals().outstanding == {"customer": 0, "merchant": 0}
+
+
+def test_a_sqlite_file_of_an_earlier_schema_goes_on(kit, kept, old_file):
+    books = kit.open(kept, old_file)
     settle_what_is_there(books, kit)
     books.close()
     audit(old_file)
     SqliteStore(old_file, kept).close()
+
+
+def test_authorizations_of_earlier_books_expire_as_long_after_the_newest_of_them(
+    kit, kept, old_file, old_redis, durable_redis, tmp_path
+):
+    for books in (kit.open(kept, old_file), kit.open(kept, tmp_path, durable_redis.url)):
+        expiries_of_the_wall_clock_come_none_early(books)
+        books.close()
+
+
+def traffic_is_a_recount(store):
+    decisions = store.decisions_after(0, 100)
+    since = min(row.decided_at for row in decisions) // QUARTER * QUARTER
+    counts = Counter((since + (row.decided_at - since) // HOUR * HOUR, row.side) for row in decisions)
+    found = store.traffic(since, 100)
+    assert {(microseconds(each.hour), each.side): each.requests for each in found.hours} == counts
+    assert len(counts) > 2
+    assert [each.request_id for each in found.sample] == [row.request_id for row in decisions[::-1]]
+
+
+def test_requests_of_earlier_books_are_counted(kit, kept, old_file, old_redis, durable_redis, tmp_path):
+    for books in (kit.open(kept, old_file), kit.open(kept, tmp_path, durable_redis.url)):
+        traffic_is_a_recount(books.store)
+        books.authorise(kit.item("one more"))
+        traffic_is_a_recount(books.store)
+        books.close()
+    assert not old_redis.exists(*(f"ledger:3:{{kept}}:asked:{side}" for side in kept.sides))
 
 
 def test_a_file_brought_up_has_the_tables_of_a_new_one(kept, old_file, tmp_path):
@@ -114,27 +166,31 @@ def test_a_file_of_another_campaign_is_not_brought_up(kept, old_file):
     assert old_file.read_bytes() == before
 
 
-def test_a_file_of_schema_2_is_copied_by_its_own_release(old_file, tmp_path):
-    with pytest.raises(InvalidInput, match="its schema is '2', not '3'"):
+def test_a_file_of_an_earlier_schema_is_copied_by_its_own_release(old_file, schema, tmp_path):
+    with pytest.raises(InvalidInput, match=f"its schema is '{schema}', not '4'"):
         backup(old_file, tmp_path / "copy.db")
     assert not (tmp_path / "copy.db").exists()
 
 
-@pytest.mark.parametrize("noted", [True, False], ids=["layout noted", "layout not noted yet"])
-def test_books_of_layout_1_in_redis_go_on(kit, kept, old_redis, durable_redis, tmp_path, noted):
+@pytest.mark.parametrize(
+    ("layout", "noted"), [(1, True), (1, False), (2, True)], ids=["1", "1, not noted yet", "2"], indirect=["layout"]
+)
+def test_books_of_an_earlier_layout_in_redis_go_on(kit, kept, old_redis, durable_redis, tmp_path, noted):
     if not noted:
         old_redis.delete("ledger:{kept}:layout")
-    books = kit.books(open_store(kept, tmp_path, durable_redis.url), kept)
+    books = kit.open(kept, tmp_path, durable_redis.url)
     settle_what_is_there(books, kit)
     before = books.store.totals()
     books.close()
-    again = kit.books(open_store(kept, tmp_path, durable_redis.url), kept)
+    again = kit.open(kept, tmp_path, durable_redis.url)
     assert again.store.totals() == before
     again.close()
 
 
-def test_a_ledger_of_layout_1_that_still_runs_promises_nothing_more(kept, old_redis, durable_redis, tmp_path):
-    assert old_redis.hget("ledger:1:{kept}:decision", "open") is not None
+def test_a_ledger_of_an_earlier_layout_that_still_runs_promises_nothing_more(
+    kept, old_redis, layout, durable_redis, tmp_path
+):
+    assert old_redis.hget(f"ledger:{layout}:{{kept}}:decision", "open") is not None
     open_store(kept, tmp_path, durable_redis.url).close()
     # The first thing that each of its scripts does, and its reading of the sums.
     for command in (
@@ -145,4 +201,4 @@ def test_a_ledger_of_layout_1_that_still_runs_promises_nothing_more(kept, old_re
         ("HGETALL", "sums"),
     ):
         with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
-            old_redis.execute_command(command[0], f"ledger:1:{{kept}}:{command[1]}", *command[2:])
+            old_redis.execute_command(command[0], f"ledger:{layout}:{{kept}}:{command[1]}", *command[2:])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from benchmarks.faults import stage
+from benchmarks.faults.hostile import ATTACKS
 from benchmarks.faults.inject import inject
 
-NETWORK = {"ledger killed", "network cut", "network silent", "network slow", "disk full"}
-STORE = {"redis killed", "store cut", "store silent", "store slow"}
+NETWORK = {"ledger killed", "network cut", "network silent", "network slow", "disk full", "clock ahead", *ATTACKS}
+STORE = {"redis killed", "store cut", "store silent", "store slow", "store's clock ahead", "lagging replica promoted"}
 
 
 def check(result, kinds):

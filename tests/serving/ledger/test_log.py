@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import time
 from datetime import timedelta
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -8,13 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from serving.ledger.log import LogWriter, logged
+from serving.reconcile import LOGGED, log_totals
 from shadowprice.campaign import Terms
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidTable, NotFound, Unavailable
 from shadowprice.evaluation.intervals import Interval
 from shadowprice.evaluation.metrics import effective_rows, ips_value
+from shadowprice.pacing.compaction import compact
 from shadowprice.pacing.segments import segments
-from shadowprice.pacing.served import exposure_and_outcome, read_log
+from shadowprice.pacing.served import exposure_and_outcome, read_log, read_parts
 from shadowprice.tables import validate_some
 
 
@@ -180,3 +184,42 @@ def test_what_was_given_nothing_is_not_an_exposure(open_books, kit, tmp_path):
     assert log.decisions["level"].tolist() == [-1, 0]
     assert log.decisions["propensities"].map(list).tolist() == [[0.0, 0.0], [1.0, 0.0, 0.0]]
     assert exposure_and_outcome(log, books.campaign)[0]["request_id"].tolist() == ["c"]
+
+
+def test_small_segments_are_merged_beside_new_ones_and_the_log_goes_on(books, kit, tmp_path, monkeypatch):
+    monkeypatch.setattr("serving.ledger.log.compact", partial(compact, tiers=(4, 16)))
+    writer = LogWriter(books.store, tmp_path / "log", rows=1)
+    fill(books, kit, [f"r{number}" for number in range(20)])
+    books.settle(*(kit.event(f"r{number}", 0) for number in range(9)))
+    expected = {"decisions": [(1, 16), (17, 17), (18, 18), (19, 19), (20, 20)], "outcomes": [(1, 4), (5, 8), (9, 9)]}
+
+    def found():
+        return {kind: [(each.first, each.last) for each in segments(writer.folder, kind)] for kind in expected}
+
+    with logged(writer, 3600):
+        deadline = time.monotonic() + 60
+        while found() != expected and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert found() == expected
+    # Another ledger goes on after the newest row.
+    fill(books, kit, ["next"])
+    assert LogWriter(books.store, writer.folder).write() == 1
+    assert read_log(writer.folder).decisions["request_id"].tolist() == [*(f"r{number}" for number in range(20)), "next"]
+
+
+def test_the_parts_of_a_log_have_its_rows_and_its_sums(books, kit, writer):
+    fill(books, kit, [f"r{number}" for number in range(10)])
+    books.authorise(kit.item("m", side="merchant"))
+    books.settle(kit.event("r3", 50), kit.event("r1", 0), kit.event("r7", 50))
+    writer.write()
+    whole, parts = read_log(writer.folder), list(read_parts(writer.folder))
+    assert [len(part.decisions) for part in parts] == [4, 4, 3, 0]
+    pd.testing.assert_frame_equal(pd.concat([part.decisions for part in parts[:3]], ignore_index=True), whole.decisions)
+    found = log_totals(parts)
+    assert found == log_totals([whole])
+    assert set(LOGGED) == {total for total, _ in found}
+    assert (found["requests", "customer"], found["requests", "merchant"]) == (10, 1)
+    assert (found["outcomes", "customer"], found["spent_by_side", "customer"]) == (3, 100)
+    assert log_totals([]) == dict.fromkeys(found, 0.0)
+    with pytest.raises(NotFound):
+        next(read_parts(writer.folder / "nowhere"))

@@ -15,6 +15,7 @@ import pytest
 
 from benchmarks.faults.load import Load
 from benchmarks.faults.stage import Stage
+from serving.client import Correction, LedgerClient
 from serving.reconcile import reconcile
 from shadowprice.pacing.segments import segments
 from shadowprice.pacing.spend import SpendReport
@@ -48,6 +49,24 @@ def test_ledger_log_and_metrics_agree_under_load_and_a_falsified_log_is_found(st
         load.stop()
     assert under_load.returncode == 0, under_load.stdout + under_load.stderr
     assert "requests customer" in under_load.stdout
+    with LedgerClient(stage.url) as ledger:
+        refunds = [
+            Correction(
+                request_id=name,
+                event_id=f"refund-{name}",
+                kind="refund",
+                cost=0,
+                redeemed=False,
+                observed_at=datetime.now(UTC),
+            )
+            for name, cost in load.witness.captured.items()
+            if cost and name.startswith("customer")
+        ]
+        before = ledger.totals()["net_spent"]
+        assert ledger.correct(refunds, "shop") == (len(refunds), 0)
+        assert ledger.correct(refunds, "shop") == (0, len(refunds))
+        given_back = sum(load.witness.captured[each.request_id] for each in refunds)
+        assert before - ledger.totals()["net_spent"] == given_back > 0
     quiet = command(stage)
     assert quiet.returncode == 0, quiet.stdout + quiet.stderr
     falsified = tmp_path / "falsified"

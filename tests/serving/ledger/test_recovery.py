@@ -20,11 +20,11 @@ from benchmarks.faults.redis_server import RedisServer
 from serving.ledger.log import LogWriter
 from serving.ledger.opening import open_store
 from serving.ledger.sqlite.backup import audit, backup
-from serving.ledger.sqlite.store import SqliteStore
 from serving.recover import recover
 from shadowprice.campaign import Terms
-from shadowprice.errors import Conflict, InvalidInput
+from shadowprice.errors import Conflict, InvalidInput, InvalidTable
 from shadowprice.files import write_whole
+from shadowprice.pacing.segments import segments
 from shadowprice.pacing.served import read_log
 
 HOUR = timedelta(hours=1)
@@ -45,7 +45,7 @@ def opened(kit, spring):
 
     def opening():
         campaign, path = spring
-        made.append(kit.books(SqliteStore(path, campaign), campaign))
+        made.append(kit.open(campaign, path))
         return made[-1]
 
     yield opening
@@ -64,7 +64,7 @@ def some(books, kit, prefix):
         books.authorise(kit.item(f"{prefix}{index}", level=index % 3, account_id=f"a{index}"))
     books.settle(kit.event(f"{prefix}1", 50, at=books.at), kit.event(f"{prefix}2", 0, at=books.at))
     books.release(f"{prefix}4")
-    books.settle(kit.event(f"{prefix}4", 50, at=books.at))
+    books.correct(kit.correction(f"{prefix}4", 50, event_id=f"{prefix}4", override=True, at=books.at))
     books.at += 73 * HOUR
     books.sweep()
     books.settle(kit.event(f"{prefix}5", 130, at=books.at))
@@ -131,6 +131,7 @@ def test_a_restored_backup_and_the_log_are_the_books_that_were_lost(kit, spring,
     books.release("afterlast")
     lost = asdict(books.store.totals())
     decisions, outcomes = books.store.decisions_after(0, 1000), books.store.outcomes_after(0, 1000)
+    corrections = books.store.corrections_after(0, 1000)
     at = books.at
     books.close()
     for file in tmp_path.glob("ledger.db*"):
@@ -143,19 +144,23 @@ def test_a_restored_backup_and_the_log_are_the_books_that_were_lost(kit, spring,
     again.close()
     command = ("--campaign-file", tmp_path / "campaign.json", "--db", path, "--log-dir", tmp_path / "log")
     first, second = run("serving.recover", *command), run("serving.recover", *command)
-    assert first.stdout == "recorded again: 13 decisions, 4 outcomes\n", first.stderr
-    assert second.stdout == "recorded again: 0 decisions, 0 outcomes\n"
+    assert first.stdout == "recorded again: 13 decisions, 4 outcomes, 1 corrections\n", first.stderr
+    assert second.stdout == "recorded again: 0 decisions, 0 outcomes, 0 corrections\n"
 
     audit(path)
     again = opened()
     assert again.store.decisions_after(0, 1000) == decisions
     assert again.store.outcomes_after(0, 1000) == outcomes
+    assert again.store.corrections_after(0, 1000) == corrections
     found = asdict(again.store.totals())
-    for name in ("decisions", "authorised", "spent", "responses", "outcomes", "late"):
+    for name in ("decisions", "authorised", "spent", "responses", "outcomes", "late", "corrections", "overridden"):
         assert found[name] == lost[name], name
-    # What was given back and not captured (afterlast) is in no log: it stays promised until it expires.
-    assert sum(found["outstanding"].values()) == sum(lost["outstanding"].values()) + 50
+    # Which were given back (afterlast) or had expired since (beforelast and four) is in no log: they are open.
+    assert sum(found["outstanding"].values()) == sum(lost["outstanding"].values()) + 2 * 50 + 2 * 50 + 2 * 130
     again.at = at
+    again.at += 72 * HOUR
+    assert again.sweep() == 6
+    assert again.money() == (0, sum(lost["spent"].values()))
     assert again.settle(kit.event("after1", 50, at=at - 73 * HOUR)) == (0, 1)
     assert LogWriter(again.store, tmp_path / "log").write() == 0
     again.authorise(kit.item("next"))
@@ -173,6 +178,37 @@ def test_books_that_were_used_since_they_were_restored_are_not_recovered_over(op
         recover(other.store, other.campaign, read_log(tmp_path / "log"))
 
 
+def test_a_recovery_opens_only_the_segments_after_the_books(open_books, kit, tmp_path):
+    """A log of 10⁸ rows does not fit memory; what came after a backup does."""
+    books = open_books()
+    writer, other = LogWriter(books.store, tmp_path / "log", rows=2), open_books()
+    for number in range(4):
+        books.authorise(kit.item(f"r{number}"))
+        other.authorise(kit.item(f"r{number}"))
+    writer.write()
+    books.authorise(kit.item("r4"))
+    books.settle(kit.event("r4", 50))
+    writer.write()
+    first, second, third = segments(tmp_path / "log", "decisions")
+    first.path.write_bytes(b"damaged")
+    with pytest.raises(InvalidTable, match=first.path.name):
+        read_log(tmp_path / "log")
+    log = read_log(tmp_path / "log", {"decisions": 3})
+    assert log.decisions["request_id"].tolist() == ["r3", "r4"]
+    assert (second.first, third.last) == (3, 5)
+    assert recover(other.store, other.campaign, log) == (1, 1, 0)
+    assert recover(other.store, other.campaign, log) == (0, 0, 0)
+    assert other.store.decisions_after(0, 9) == books.store.decisions_after(0, 9)
+    # The row that both have is compared.
+    wrong = open_books()
+    wrong.authorise(*(kit.item(name) for name in ("r0", "r1", "r2", "x")))
+    with pytest.raises(Conflict, match=r"row 4 of the books is 'x', that of the log 'r3'"):
+        recover(wrong.store, wrong.campaign, log)
+    short = open_books()
+    with pytest.raises(Conflict, match="without its first 3 rows, and the books have 0"):
+        recover(short.store, short.campaign, log)
+
+
 def test_an_empty_store_of_either_kind_becomes_the_books_from_the_log_alone(open_books, kit, tmp_path):
     sides = {"customer": Terms(levels=kit.levels["customer"]), "merchant": Terms(levels=(20, 60), most_units=3)}
     books = open_books(limit=10**9, sides=sides)
@@ -181,11 +217,16 @@ def test_an_empty_store_of_either_kind_becomes_the_books_from_the_log_alone(open
     LogWriter(books.store, tmp_path / "log").write()
     # What was reserved is in the log: terms that have changed since do not matter.
     other = open_books(limit=10**9)
-    assert recover(other.store, other.campaign, read_log(tmp_path / "log")) == (14, 4)
+    assert recover(other.store, other.campaign, read_log(tmp_path / "log")) == (14, 4, 1)
     assert other.store.totals().outstanding["merchant"] == 180
     assert other.store.decisions_after(0, 100) == books.store.decisions_after(0, 100)
     assert other.store.outcomes_after(0, 100) == books.store.outcomes_after(0, 100)
-    assert other.money() == books.money()
+    # Those that had expired are open again, for a whole time to live.
+    assert other.money()[0] > books.money()[0]
+    for each in (books, other):
+        each.at += 72 * HOUR
+        each.sweep()
+        assert each.money() == (0, 230)
 
 
 def test_sums_that_are_not_those_of_the_rows_are_no_backup(kit, spring, tmp_path, opened):
@@ -201,41 +242,41 @@ def test_sums_that_are_not_those_of_the_rows_are_no_backup(kit, spring, tmp_path
     assert not list(tmp_path.glob("*copy.db*"))
 
 
-@pytest.mark.parametrize("schema", ["1", "4"], ids=["older", "newer"])
+@pytest.mark.parametrize("schema", ["1", "5"], ids=["older", "newer"])
 def test_books_of_another_schema_are_refused_and_left_as_they_are(kit, spring, opened, schema):
     _, path = spring
     opened().close()
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE about SET value = ? WHERE key = 'schema'", [schema])
     before = path.read_bytes()
-    with pytest.raises(Conflict, match=f"its schema is '{schema}', not '3'; use another file"):
+    with pytest.raises(Conflict, match=f"its schema is '{schema}', not '4'; use another file"):
         opened()
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("layout", [0, 3], ids=["older", "newer"])
+@pytest.mark.parametrize("layout", [0, 4], ids=["older", "newer"])
 def test_books_of_another_layout_in_redis_are_refused_instead_of_taken_for_none(kit, durable_redis, tmp_path, layout):
     campaign = kit.campaign(name=f"layout-{layout}")
-    books = kit.books(open_store(campaign, tmp_path, durable_redis.url), campaign)
+    books = kit.open(campaign, tmp_path, durable_redis.url)
     books.authorise(kit.item("r1"))
     everything = asdict(books.store.totals())
     books.close()
     with redis.Redis.from_url(durable_redis.url) as client:
         client.set(f"ledger:{{{campaign.name}}}:layout", layout)
         before = set(client.scan_iter())
-        with pytest.raises(Conflict, match=f"their layout is '{layout}', not '2'"):
+        with pytest.raises(Conflict, match=f"their layout is '{layout}', not '3'"):
             open_store(campaign, tmp_path, durable_redis.url)
         assert set(client.scan_iter()) == before
         # With the ledger of that layout all is as it was; another campaign is not concerned.
-        client.set(f"ledger:{{{campaign.name}}}:layout", 2)
-    again = kit.books(open_store(campaign, tmp_path, durable_redis.url), campaign)
+        client.set(f"ledger:{{{campaign.name}}}:layout", 3)
+    again = kit.open(campaign, tmp_path, durable_redis.url)
     assert asdict(again.store.totals()) == everything
     again.close()
 
 
 def test_a_copy_of_the_append_only_files_under_writes_is_books_that_a_redis_starts_with(kit, durable_redis, tmp_path):
     campaign = kit.campaign(limit=10**9)
-    books = kit.books(open_store(campaign, tmp_path, durable_redis.url), campaign)
+    books = kit.open(campaign, tmp_path, durable_redis.url)
     stop = Event()
     told = []
 

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 import pytest
 
 from serving.ledger.sqlite.database import claim, create, open_for_reading
-from serving.ledger.sqlite.store import SqliteStore
 from serving.ledger.sqlite.writer import Writer
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import Conflict, NotFound, Unavailable
@@ -40,7 +39,12 @@ def put(key):
 
 def keys(path):
     database = open_for_reading(path)
-    found = {key for (key,) in database.execute("SELECT key FROM about")} - {"campaign", "schema"}
+    found = {key for (key,) in database.execute("SELECT key FROM about")} - {
+        "campaign",
+        "schema",
+        "ledger_time",
+        "terms",
+    }
     database.close()
     return found
 
@@ -123,7 +127,7 @@ def test_a_lone_decision_writes_few_kilobytes_and_an_old_files_pages_stay_as_the
             with closing(sqlite3.connect(path)) as database:
                 database.execute("PRAGMA page_size = 4096")
                 database.execute("PRAGMA journal_mode = WAL")
-        books = kit.books(SqliteStore(path, campaign), campaign)
+        books = kit.open(campaign, path)
         log = tmp_path / f"{name}-wal"
         with closing(sqlite3.connect(path)) as database:
             assert database.execute("PRAGMA page_size").fetchone() == (page,)

@@ -1,0 +1,34 @@
+"""Time that was witnessed: expiry is judged in it, so a wall clock that jumps expires nothing.
+
+Ledger time is a number of microseconds that a store keeps. It advances by the elapsed time of a monotonic clock while
+a ledger runs. Downtime does not count: an authorization may be held longer than its time to live, never shorter.
+Its zero is 1970 for a new store, and drifts away from it; no date is made from it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+Clock = Callable[[], int]
+"""Microseconds since any moment; never goes back while the process runs."""
+_SOURCE = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def monotonic() -> int:
+    """Microseconds of the platform's monotonic clock; includes the time that a machine is suspended where it can."""
+    return time.clock_gettime_ns(_SOURCE) // 1000
+
+
+class Stopwatch:
+    """Hands out each elapsed microsecond once. For one thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last = clock()
+
+    def elapsed(self) -> int:
+        """Microseconds since this was last read; never negative."""
+        now = self._clock()
+        passed, self._last = now - self._last, now
+        return max(passed, 0)

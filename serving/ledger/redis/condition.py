@@ -1,0 +1,32 @@
+"""Reasons why a Redis must not be used, shared by those who write, read and check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shadowprice.errors import Unavailable
+
+
+@dataclass
+class Condition:
+    """Each reason is a sentence, or None.
+
+    went_back  Redis lost records; this holds until the ledger is restarted
+    unsafe     Redis may lose records, by its newest check
+    failed     the newest write failed
+    """
+
+    went_back: str | None = None
+    unsafe: str | None = None
+    failed: str | None = None
+
+    @property
+    def trouble(self) -> str | None:
+        """The reason why writes fail, or would."""
+        return self.went_back or self.unsafe or self.failed
+
+    def check(self) -> None:
+        """Raise :class:`Unavailable` where Redis must not be used at all."""
+        reason = self.went_back or self.unsafe
+        if reason is not None:
+            raise Unavailable(reason)

@@ -1,0 +1,78 @@
+"""Decisions and outcomes as Redis keeps them, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import redis
+
+from serving.ledger.store import Decision, Known, OutcomeRow, Recorded, Row
+
+PROPENSITY = Decision._fields.index("propensity")
+"""Place of the propensity in a decision; the probabilities of all levels follow."""
+DECISION_ARGUMENTS = 12
+"""Arguments of a row that is recorded, after request id, account and side."""
+
+
+def find(client: redis.Redis, key: str, request_ids: Sequence[str | bytes]) -> list[Decision | None]:
+    """Decisions of the requests in the hash ``key``; None for those that are not known."""
+    if not request_ids:
+        return []
+    kept: Any = client.hmget(key, list(request_ids))
+    return [None if value is None else decision(value) for value in kept]
+
+
+def arguments(row: Row) -> list[str | int | bytes]:
+    """Arguments of one row; those of a decision are empty where there is none to record."""
+    if isinstance(row, Known):
+        return [*row, *[""] * DECISION_ARGUMENTS]
+    wanted, spare = row.wanted, row.spare
+    return [
+        wanted.request_id,
+        wanted.account_id,
+        wanted.side,
+        row.ttl,
+        wanted.incentive,
+        wanted.reserved,
+        wanted.level,
+        wanted.reason,
+        repr(float(wanted.propensity)),
+        ",".join(repr(float(share)) for share in wanted.propensities),
+        *_around_probabilities(wanted),
+        spare.level,
+        *_around_probabilities(spare),
+    ]
+
+
+def recorded(row: Row, kept: bytes | int | None) -> Recorded | None:
+    """Return what stands for a row: what was kept before, or the decision for what was left."""
+    if isinstance(kept, bytes):
+        return Recorded(decision(kept), repeat=True)
+    if isinstance(row, Known) or kept is None:
+        return None
+    return Recorded(row.at(None if kept < 0 else kept), repeat=False)
+
+
+def _around_probabilities(decision: Decision) -> tuple[bytes, bytes]:
+    """JSON of a decision before its propensity and after its probabilities, which the script computes."""
+    before, after = decision[:PROPENSITY], decision[PROPENSITY + 2 :]
+    return orjson.dumps(list(before))[:-1] + b",", b"," + orjson.dumps(list(after))[1:]
+
+
+def decision(kept: bytes) -> Decision:
+    """A decision as the script wrote it."""
+    row: list[Any] = orjson.loads(kept.split(b"\n", 3)[3])
+    row[PROPENSITY] = float(row[PROPENSITY])
+    row[PROPENSITY + 1] = tuple(map(float, row[PROPENSITY + 1]))
+    return Decision(*row)
+
+
+def outcome(request_id: str, kept: bytes) -> OutcomeRow:
+    """An outcome as the script wrote it."""
+    late, response, cost, recorded_at, row = kept.split(b"\n", 4)
+    # Outcomes of earlier layouts end with observed_at.
+    side, observed_at, misdated = (*orjson.loads(row), False)[:3]
+    dates = observed_at, int(recorded_at)
+    return OutcomeRow(request_id, side, float(response), int(cost), late == b"1", *dates, misdated)

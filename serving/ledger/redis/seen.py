@@ -1,0 +1,64 @@
+"""The number of records that a process has seen in Redis, to notice a Redis that lost some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import redis
+
+from shadowprice.errors import Unavailable
+
+EPOCH = "epoch"
+"""Field of the sums with a random id, written once: a store that was emptied and begun anew has another."""
+
+
+class Seen(NamedTuple):
+    """Records of a campaign: the id of its store, and the numbers of decisions, outcomes and corrections."""
+
+    epoch: str
+    decisions: int
+    outcomes: int
+    corrections: int
+
+    def lost_by(self, found: Seen) -> bool:
+        """Whether a store that has ``found`` lost records that were seen."""
+        return found.epoch != self.epoch or any(has < had for has, had in zip(found[1:], self[1:], strict=True))
+
+    def joined(self, counts: Sequence[int]) -> Seen:
+        """Return this with at least so many records of each kind."""
+        return Seen(self.epoch, *(max(had, has) for had, has in zip(self[1:], counts, strict=True)))
+
+    def told(self) -> str:
+        """Return the numbers in words."""
+        return f"{self.decisions} decisions, {self.outcomes} outcomes and {self.corrections} corrections"
+
+
+def read_seen(client: redis.Redis, sums: str, *lists: str) -> Seen:
+    """Return what the store holds at one moment; a store without an epoch gets one.
+
+    ``lists`` are the keys with the decisions, outcomes and corrections in the order of their recording.
+
+    Raises:
+        Unavailable: Redis does not answer.
+    """
+    try:
+        with client.pipeline(transaction=True) as pipeline:
+            pipeline.hsetnx(sums, EPOCH, uuid4().hex)
+            pipeline.hget(sums, EPOCH)
+            for key in lists:
+                pipeline.llen(key)
+            answers: list[Any] = pipeline.execute()
+    except redis.RedisError as error:
+        raise Unavailable(f"the ledger's Redis does not answer: {error}") from error
+    _, epoch, *counts = answers
+    return Seen(epoch.decode(), *counts)
+
+
+def went_back(seen: Seen, counts: Sequence[int]) -> str:
+    """Return the sentence for a store that holds fewer records than were seen, or another epoch."""
+    return (
+        f"the ledger's Redis went back: it holds {Seen('', *counts).told()} where {seen.told()} were recorded; "
+        "restore it or recover (docs/recovery.md), then restart the ledger"
+    )

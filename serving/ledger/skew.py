@@ -1,0 +1,39 @@
+"""Difference between the ledger's wall clock and every other source of time it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from serving.ledger.clock import Clock, monotonic
+from serving.ledger.store import Dates, microseconds
+
+
+def wall() -> int:
+    """Microseconds since 1970 (UTC) by the wall clock."""
+    return microseconds(datetime.now(UTC))
+
+
+class ClockSkew:
+    """Measures the wall clock against a monotonic clock since the start, and against the dates of a store.
+
+    Money does not depend on it; the dates of decisions and outcomes do.
+    """
+
+    def __init__(self, dates: Callable[[], Dates], clock: Clock = monotonic, wall: Clock = wall) -> None:
+        self._dates = dates
+        self._clock = clock
+        self._wall = wall
+        self._origin = wall() - clock()
+
+    def seconds(self) -> float:
+        """Return the largest difference, signed: positive where the wall clock is ahead."""
+        dates = self._dates()
+        now = self._wall()
+        found = [now - self._origin - self._clock()]
+        if dates.server is not None:
+            found.append(now - dates.server)
+        if dates.recorded is not None:
+            # Time passes after a decision, so only a wall clock before it is wrong, or was then.
+            found.append(min(now - dates.recorded, 0))
+        return max(found, key=abs) / 1e6

@@ -1,0 +1,98 @@
+"""Correcting outcomes, as a job of the writer: rows are added and none is changed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from serving.ledger.refusals import no_room, not_reported, raised
+from serving.ledger.sqlite.promises import Settle, committed, corrected, is_repeat
+from serving.ledger.store import Ceiling, Correction, CorrectionRow, Counted
+
+CORRECTION = ", ".join(CorrectionRow._fields)
+
+
+@dataclass(frozen=True)
+class Correct:
+    """:meth:`serving.ledger.store.Store.correct`."""
+
+    corrections: Sequence[Correction]
+    ceiling: Ceiling | None
+    at: int
+    now: int
+
+    def __call__(self, database: sqlite3.Connection) -> Counted:
+        """Book the corrections that are new."""
+        accepted = sum(self._book(database, correction) for correction in self.corrections)
+        return Counted(accepted, len(self.corrections) - accepted)
+
+    def _book(self, database: sqlite3.Connection, correction: Correction) -> bool:
+        """Whether the correction was new."""
+        outcome = correction.outcome
+        if is_repeat(database, outcome):
+            return False
+        response, cost = self._standing(database, correction)
+        more, dearer = outcome.response - response, outcome.cost - cost
+        if (more > 0 or dearer > 0) and not correction.raises:
+            raise raised(correction, response, cost)
+        if dearer > 0 and self.ceiling is not None and not correction.override:
+            room = self.ceiling.room(committed(database)[0])
+            if dearer > room:
+                raise no_room(outcome, dearer, room)
+        database.execute(
+            f"INSERT INTO correction ({CORRECTION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                outcome.source,
+                outcome.event_id,
+                outcome.request_id,
+                outcome.side,
+                correction.kind,
+                outcome.response,
+                outcome.cost,
+                response,
+                cost,
+                correction.override,
+                outcome.content,
+                outcome.observed_at,
+                self.at,
+                outcome.misdated,
+            ),
+        )
+        # The side has its row of sums: it has an outcome.
+        database.execute(
+            "UPDATE settlement SET spent = spent + ?, refunded = refunded + ?, responses = responses + ?,"
+            f" withdrawn = withdrawn + ?, overridden = overridden + ?, {correction.kind} = {correction.kind} + 1"
+            " WHERE side = ?",
+            (
+                max(dearer, 0),
+                max(-dearer, 0),
+                max(more, 0.0),
+                max(-more, 0.0),
+                max(dearer, 0) if correction.override else 0,
+                outcome.side,
+            ),
+        )
+        return True
+
+    def _standing(self, database: sqlite3.Connection, correction: Correction) -> tuple[float, int]:
+        outcome = correction.outcome
+        reported: tuple[float, int] | None = (
+            corrected(database, outcome.request_id)
+            or database.execute(
+                "SELECT response, cost FROM outcome WHERE request_id = ?", (outcome.request_id,)
+            ).fetchone()
+        )
+        if reported is None:
+            if not correction.override:
+                raise not_reported(outcome)
+            reported = 0.0, 0
+            Settle([replace(outcome, response=0.0, cost=0)], self.ceiling, self.at, self.now)(database)
+        return reported
+
+
+def corrections_after(database: sqlite3.Connection, sequence: int, limit: int) -> list[CorrectionRow]:
+    """The corrections with the next numbers."""
+    query = f"SELECT {CORRECTION} FROM correction WHERE sequence > ? ORDER BY sequence LIMIT ?"
+    rows = map(CorrectionRow._make, database.execute(query, (sequence, limit)))
+    return [row._replace(override=bool(row.override), misdated=bool(row.misdated)) for row in rows]

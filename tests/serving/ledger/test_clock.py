@@ -1,0 +1,288 @@
+"""Clocks that jump: nothing expires early, nothing is spent twice, and outcomes with wrong dates are booked."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import redis
+
+from serving.ledger.clock import Stopwatch, monotonic
+from serving.ledger.log import LogWriter
+from serving.ledger.opening import open_store
+from serving.ledger.skew import ClockSkew
+from serving.ledger.store import Dates, microseconds
+from serving.recover import recover
+from shadowprice.pacing.segments import segments
+from shadowprice.pacing.served import exposure_and_outcome, read_log
+from shadowprice.tables import validate_some
+
+SECOND, HOUR, DAY = timedelta(seconds=1), timedelta(hours=1), timedelta(days=1)
+
+
+def incentives(recorded):
+    return [each.decision.incentive for each in recorded]
+
+
+def every(books, *passing):
+    """Sweep each of the times that pass; returns how many authorizations expired."""
+    expired = 0
+    for step in passing:
+        books.at += step
+        expired += books.sweep()
+    return expired
+
+
+def test_a_clock_four_days_ahead_for_eight_seconds_expires_nothing_and_nothing_is_spent_twice(open_books, kit):
+    books = open_books(limit=130)
+    assert incentives(books.authorise(kit.item("a", level=2))) == [130]
+    books.wrong = 4 * DAY
+    assert every(books, 4 * SECOND, 4 * SECOND) == 0
+    assert incentives(books.authorise(kit.item("b", level=2))) == [0]
+    books.wrong = timedelta(0)
+    assert incentives(books.authorise(kit.item("c", level=2))) == [0]
+    assert books.settle(kit.event("a", 130, at=books.at), kit.event("b", 0), kit.event("c", 0)) == (3, 0)
+    assert books.money() == (0, 130)
+    assert books.store.totals().late["customer"] == 0
+
+
+def test_a_clock_that_is_ahead_when_an_outcome_comes_does_not_make_it_late(open_books, kit):
+    books = open_books(limit=130)
+    books.authorise(kit.item("a", level=2))
+    books.wrong = 4 * DAY
+    books.settle(kit.event("a", 130, at=books.at))
+    assert [row.late for row in books.store.outcomes_after(0, 1)] == [False]
+
+
+def test_a_clock_that_oscillates_neither_shortens_nor_lengthens_an_authorization(open_books, kit):
+    books = open_books(authorisation_ttl_hours=2.0)
+    books.authorise(kit.item("a"))
+    for number in range(19):
+        books.wrong = (-1) ** number * 4 * DAY
+        assert every(books, 0.1 * HOUR) == 0
+    books.wrong = -4 * DAY
+    assert every(books, 0.1 * HOUR - timedelta(microseconds=1)) == 0
+    assert every(books, timedelta(microseconds=1)) == 1
+
+
+def test_a_restart_does_not_shorten_an_authorization_and_downtime_does_not_count(open_books, kit):
+    first = open_books(authorisation_ttl_hours=2.0)
+    first.authorise(kit.item("a"))
+    assert every(first, 1.5 * HOUR) == 0
+    first.close()
+    again = open_books(first.campaign)
+    again.jump(microseconds(kit.now + 4 * DAY) - microseconds(kit.now))
+    again.wrong = 4 * DAY
+    assert every(again, 0.5 * HOUR - timedelta(microseconds=1)) == 0
+    assert every(again, timedelta(microseconds=1)) == 1
+
+
+def test_a_ledger_that_is_killed_holds_authorizations_longer_at_most_by_one_sweep(kit, tmp_path):
+    campaign = kit.campaign(authorisation_ttl_hours=2.0)
+    books = kit.open(campaign, tmp_path / "ledger.db")
+    books.authorise(kit.item("a"))
+    every(books, HOUR)
+    books.at += 5 * SECOND
+    with (
+        closing(sqlite3.connect(tmp_path / "ledger.db")) as live,
+        closing(sqlite3.connect(tmp_path / "killed")) as copy,
+    ):
+        live.backup(copy)
+    books.close()
+    again = kit.open(campaign, tmp_path / "killed")
+    assert every(again, HOUR - timedelta(microseconds=1)) == 0
+    assert every(again, timedelta(microseconds=1)) == 1
+    again.close()
+
+
+@pytest.fixture
+def two(kit, durable_redis, tmp_path):
+    """Two ledgers over the books of one Redis."""
+    campaign = kit.campaign(limit=130, authorisation_ttl_hours=2.0)
+    both = [kit.open(campaign, tmp_path, durable_redis.url) for _ in range(2)]
+    yield both
+    for books in both:
+        books.close()
+
+
+def test_one_of_two_ledgers_ahead_expires_nothing_of_the_other(two, kit):
+    right, ahead = two
+    ahead.wrong = 4 * DAY
+    right.authorise(kit.item("a", level=2))
+    assert every(ahead, 4 * SECOND, 4 * SECOND) == 0
+    assert incentives(ahead.authorise(kit.item("b", level=2))) == [0]
+    # Not by its monotonic clock either: Redis has not seen that time pass.
+    ahead.watch.now += 4 * 86_400_000_000
+    assert ahead.sweep() == 0
+    right.settle(kit.event("a", 130, at=right.at))
+    assert right.money() == (0, 130)
+
+
+def test_time_that_two_ledgers_both_see_passes_once(two, kit):
+    one, other = two
+    one.authorise(kit.item("a", level=2))
+    for _ in range(20):
+        assert one.sweep() + other.sweep() == 0
+        other.watch.now += 360_000_000
+        one.at += 0.1 * HOUR - SECOND
+    assert one.sweep() + other.sweep() == 0
+    assert every(one, 20 * SECOND) == 1
+
+
+@pytest.mark.parametrize("days", [4, -4])
+def test_a_jump_of_the_clock_of_redis_expires_nothing(two, kit, days):
+    books, other = two
+    books.authorise(kit.item("a", level=2))
+    for _ in range(3):
+        books.jump(days * 86_400_000_000)
+        assert every(books, SECOND) + every(other, SECOND) == 0
+    assert every(books, 2 * HOUR) == 1
+
+
+def test_a_call_that_redis_did_not_run_counts_its_time_once(two, kit, durable_redis):
+    books, _ = two
+    books.authorise(kit.item("a", level=2))
+    books.at += HOUR
+    with redis.Redis.from_url(durable_redis.url) as client:
+        client.script_flush()
+    assert books.sweep() == 0
+    assert every(books, HOUR - timedelta(microseconds=1)) == 0
+    assert every(books, timedelta(microseconds=1)) == 1
+
+
+def test_a_call_whose_answer_was_lost_does_not_count_its_time_twice(two, kit, monkeypatch):
+    books, _ = two
+    books.authorise(kit.item("a", level=2))
+    books.at += HOUR
+    execute, sent = redis.client.Pipeline.execute, []
+
+    def losing(pipeline, raise_on_error=True):
+        answers = execute(pipeline, raise_on_error)
+        sent.append(answers)
+        if len(sent) == 1:
+            books.jump(3_600_000_000)
+            raise redis.ConnectionError("the answer was lost")
+        return answers
+
+    monkeypatch.setattr(redis.client.Pipeline, "execute", losing)
+    assert books.sweep() == 0
+    assert len(sent) == 2
+    assert every(books, HOUR - timedelta(microseconds=1)) == 0
+    assert every(books, timedelta(microseconds=1)) == 1
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_an_outcome_dated_by_another_clock_is_booked_and_flagged_and_logged(open_books, kit, tmp_path, hours):
+    books = open_books()
+    books.authorise(kit.item("a"), kit.item("b"))
+    books.at += 60 * SECOND
+    wrong, right = books.at + hours * HOUR, books.at + 4 * 60 * SECOND
+    assert books.settle(kit.event("a", 50, at=wrong), kit.event("b", 50, at=right)) == (2, 0)
+    assert books.settle(kit.event("a", 50, at=wrong)) == (0, 1)
+    assert (books.money(), books.store.totals().misdated["customer"]) == ((0, 100), 1)
+    assert [row.misdated for row in books.store.outcomes_after(0, 2)] == [True, False]
+
+    writer = LogWriter(books.store, tmp_path / "log")
+    writer.write()
+    log = read_log(writer.folder)
+    assert log.outcomes[["observed_at", "misdated"]].to_numpy().tolist() == [
+        [pd.Timestamp(wrong), True],
+        [pd.Timestamp(right), False],
+    ]
+    exposure, outcome = exposure_and_outcome(log, books.campaign)
+    assert outcome["observed_at"].tolist() == [pd.Timestamp(books.at), pd.Timestamp(right)]
+    validate_some({"exposure": exposure, "outcome": outcome})
+    other = open_books()
+    recover(other.store, other.campaign, log)
+    assert other.store.outcomes_after(0, 2) == books.store.outcomes_after(0, 2)
+
+
+@pytest.mark.parametrize("date", [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)])
+def test_no_date_of_an_outcome_is_too_wrong_to_be_logged_and_recovered(open_books, kit, tmp_path, date):
+    books, other = open_books(), open_books()
+    books.authorise(kit.item("a"))
+    assert books.settle(kit.event("a", 50, at=date)) == (1, 0)
+    LogWriter(books.store, tmp_path / "log").write()
+    log = read_log(tmp_path / "log")
+    assert exposure_and_outcome(log, books.campaign)[1]["observed_at"].tolist() == [pd.Timestamp(books.at)]
+    recover(other.store, other.campaign, log)
+    assert other.store.outcomes_after(0, 1) == books.store.outcomes_after(0, 1)
+
+
+def test_an_outcome_a_little_before_its_decision_is_read_as_of_the_decision(books, kit, tmp_path):
+    books.authorise(kit.item("a"))
+    books.settle(kit.event("a", 50, at=books.at - 60 * SECOND))
+    LogWriter(books.store, tmp_path / "log").write()
+    exposure, outcome = exposure_and_outcome(read_log(tmp_path / "log"), books.campaign)
+    assert outcome["observed_at"].tolist() == [pd.Timestamp(books.at)]
+    validate_some({"exposure": exposure, "outcome": outcome})
+
+
+def test_segments_of_before_dates_were_judged_flag_none(books, kit, tmp_path):
+    books.authorise(kit.item("a"))
+    books.settle(kit.event("a", 50))
+    LogWriter(books.store, tmp_path / "log").write()
+    (segment,) = segments(tmp_path / "log", "outcomes")
+    pq.write_table(pq.read_table(segment.path).drop_columns("misdated"), segment.path)
+    assert read_log(tmp_path / "log").outcomes["misdated"].tolist() == [False]
+
+
+def test_recovered_authorizations_have_a_whole_time_to_live_whatever_the_dates_of_the_log(open_books, kit, tmp_path):
+    books = open_books(limit=10**9, authorisation_ttl_hours=2.0)
+    for number, wrong in enumerate((0 * DAY, 4 * DAY, -4 * DAY, 4 * DAY)):
+        books.wrong = wrong
+        books.authorise(kit.item(f"r{number}"))
+    LogWriter(books.store, tmp_path / "log").write()
+    other = open_books(limit=10**9, authorisation_ttl_hours=2.0)
+    recover(other.store, other.campaign, read_log(tmp_path / "log"))
+    assert every(other, 2 * HOUR - SECOND) == 0
+    assert every(other, SECOND) == 4
+
+
+def test_skew_is_the_largest_difference_from_any_other_source_of_time():
+    now = SimpleNamespace(wall=10**15, watch=5, recorded=None, server=None)
+    skew = ClockSkew(lambda: Dates(now.recorded, now.server), lambda: now.watch, lambda: now.wall)
+    assert skew.seconds() == 0
+    now.watch += 7_000_000
+    now.wall += 10_000_000
+    assert skew.seconds() == 3
+    # A decision of before is no sign of anything; one that is still to come is.
+    now.recorded = 10**15
+    assert skew.seconds() == 3
+    now.recorded = now.wall + 4_000_000
+    assert skew.seconds() == -4
+    now.server = now.wall - 5_000_000
+    assert skew.seconds() == 5
+
+
+def test_a_store_tells_the_dates_that_it_knows(books, kit, request):
+    of_redis = "redis" in request.node.name
+    assert books.store.dates().recorded is None
+    books.authorise(kit.item("a"))
+    books.wrong = DAY
+    books.authorise(kit.item("m", side="merchant"))
+    books.wrong = -DAY
+    books.authorise(kit.item("b"))
+    before = microseconds(datetime.now(UTC))
+    dates = books.store.dates()
+    # The date of the last that was recorded, whatever those before it have.
+    assert dates.recorded == microseconds(kit.now - DAY)
+    assert (dates.server is not None) == of_redis
+    assert dates.server is None or abs(dates.server - before) < 10_000_000
+
+
+def test_the_default_clock_goes_on_and_a_stopwatch_hands_out_each_microsecond_once(kit, tmp_path):
+    assert monotonic() <= monotonic()
+    now = [100]
+    stopwatch = Stopwatch(lambda: now[0])
+    for shown, passed in ((110, 10), (110, 0), (90, 0), (95, 5)):
+        now[0] = shown
+        assert stopwatch.elapsed() == passed
+    store = open_store(kit.campaign(), tmp_path / "ledger.db")
+    assert store.expire(microseconds(kit.now)).result(20) == 0
+    store.close()
