@@ -18,7 +18,7 @@ import os
 import struct
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import mmh3
 import numpy as np
@@ -196,14 +196,31 @@ def _unread(error: Exception) -> Unavailable:
     return Unavailable(f"Redis cannot be read: {error}")
 
 
-def _connection(folder: Path) -> tuple[str, dict[str, Any]]:
-    """The project, and the options of the Redis client as Feast reads them from its connection string."""
+def reads(path: str | os.PathLike[str]) -> bool:
+    """Return whether :class:`PackedReader` can read a repository's online store: one Redis, not a cluster of them.
+
+    Raises:
+        Unavailable: the repository's description cannot be read.
+    """
+    return _is_one_redis(_description(Path(path))["online_store"])
+
+
+def _description(folder: Path) -> dict[str, Any]:
     try:
-        config = yaml.safe_load((folder / CONFIG_FILE).read_text())
+        return cast(dict[str, Any], yaml.safe_load((folder / CONFIG_FILE).read_text()))
     except (OSError, yaml.YAMLError) as error:
         raise Unavailable(f"feature store {folder}: {CONFIG_FILE} cannot be read: {error}") from error
+
+
+def _is_one_redis(online: dict[str, Any]) -> bool:
+    return bool(online["type"] == "redis" and online.get("redis_type", "redis") == "redis")
+
+
+def _connection(folder: Path) -> tuple[str, dict[str, Any]]:
+    """The project, and the options of the Redis client as Feast reads them from its connection string."""
+    config = _description(folder)
     online = config["online_store"]
-    if online["type"] != "redis" or online.get("redis_type", "redis") != "redis":
+    if not _is_one_redis(online):
         raise InvalidInput(
             f"the packed reader reads one Redis; the online store of {folder} is {online['type']}",
             field="feature_reader",

@@ -9,10 +9,11 @@ import sys
 import time
 from threading import Thread
 
+from serving.access import Access, check_exposed
 from serving.bundle import Bundle
 from serving.config import Config, read_campaign
 from serving.features import Features, open_reader
-from serving.ledger.guard import ledger_token, read_secret
+from serving.ledger.guard import ledger_tokens
 from serving.ledger_client import Authoriser
 from serving.logs import quiet_logs
 from serving.metrics import PredictorMetrics
@@ -20,8 +21,9 @@ from serving.model import CampaignModel
 from serving.models import Models
 from serving.predictor import Predictor
 from serving.price_watcher import PriceWatcher
-from serving.rest import PredictorServer
+from serving.rest import PredictorServer, decisions
 from serving.starting import check_models
+from serving.tokens import Tokens
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput, NotFound, ShadowpriceError, Unavailable
 from shadowprice.lifeline import end_with_parent
@@ -41,15 +43,21 @@ def main() -> int:
     config = Config.parse(sys.argv[1:], os.environ)
     try:
         campaign = read_campaign(config.campaign_file)
-        token = read_secret(config.token_file)
+        tokens = Tokens.of(config.token_file)
+        check_exposed(config.host, tokens)
         check_models(config.model_dir, campaign, PriceStore(config.prices_dir))
-        ledger = Authoriser(config.ledger_url, campaign.name, ledger_token(os.environ))
+        ledger = Authoriser(config.ledger_url, campaign.name, ledger_tokens(os.environ))
     except ShadowpriceError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     model = CampaignModel(campaign.name, config.max_instances)
     server = PredictorServer(
-        model, config.host, config.http_port, config.grpc_port or None, token=token, seconds=config.request_seconds
+        model,
+        config.host,
+        config.http_port,
+        config.grpc_port or None,
+        access=Access(decisions, tokens, config.calls_per_second, config.amount_per_hour),
+        seconds=config.request_seconds,
     )
     Thread(target=_warm_up, args=(config, campaign, ledger, model), name="warm-up", daemon=True).start()
     server.run()
@@ -84,6 +92,7 @@ def _warm_up(config: Config, campaign: Campaign, ledger: Authoriser, model: Camp
         ledger=ledger,
         metrics=metrics,
         authorisation_required=config.authorise == "required",
+        window=config.window == "on",
     )
     watching = False
     complaint = ""
@@ -96,7 +105,7 @@ def _warm_up(config: Config, campaign: Campaign, ledger: Authoriser, model: Camp
             if watcher.current is None:
                 raise Unavailable(f"there is no price of {campaign.name!r} in {config.prices_dir} yet")
             if predictor.authorisation_required:
-                ledger.check()
+                ledger.check({side: terms.incentives for side, terms in campaign.sides.items()})
         except Exception as error:  # whatever is missing may still come; say it once and wait
             if str(error) != complaint:
                 complaint = str(error)

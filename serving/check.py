@@ -11,7 +11,8 @@ from pathlib import Path
 
 from serving.client import DecisionClient, LedgerClient, Outcome
 from serving.config import add_setting
-from serving.ledger.guard import read_secret
+from serving.protocol import UNRECORDED_REASONS
+from serving.tokens import Tokens
 from shadowprice.errors import ShadowpriceError, Unavailable
 
 SOURCE = "deployment-check"
@@ -25,17 +26,18 @@ def check(
     Raises:
         ShadowpriceError: a service does not answer or asks for another token, or the price in force is too old.
     """
-    token = read_secret(Path(token_file) if token_file else None)
+    token = Tokens(Path(token_file)).secret("decide") if token_file else None
     request = f"{SOURCE}-{uuid.uuid4().hex}"
     with DecisionClient(predictor_url, campaign, token) as predictor, LedgerClient(ledger_url) as ledger:
         answer = predictor.decide([request], [SOURCE], [side])
-        ledger.settle([_nothing(request, side)], SOURCE)
+        if answer.reason[0] not in UNRECORDED_REASONS:
+            ledger.settle([_nothing(request, side)], SOURCE)
     age = answer.price_age_seconds
     if age > max_price_age_seconds:
         raise Unavailable(f"the price in force is {age:.0f} s old, over {max_price_age_seconds:.0f}")
     return (
-        f"{campaign}: {answer.reason[0]}, incentive {answer.incentive[0]}, price version {answer.price_version}, "
-        f"{age:.0f} s old"
+        f"{campaign}: {answer.reason[0]}, incentive {answer.incentive[0]}, "
+        f"price version {answer.active_price_version}, {age:.0f} s old"
     )
 
 

@@ -15,13 +15,16 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from serving.ledger.corrections import CORRECTION_TYPE
 from serving.ledger.events import TYPE
-from serving.ledger.guard import ledger_token
+from serving.ledger.guard import ledger_tokens
+from serving.ledger.store import CorrectionKind
 from serving.protocol import INPUTS, OUTPUTS
+from serving.tokens import Role
 from shadowprice.errors import Conflict, InvalidRequest, NotFound, ShadowpriceError, Unavailable
 
 TIMEOUT_SECONDS = 30.0
-DTYPES = {"INT64": np.int64, "INT32": np.int32, "FP64": np.float64, "BYTES": np.str_}
+DTYPES = {"INT64": np.int64, "INT32": np.int32, "FP64": np.float64, "BYTES": np.str_, "BOOL": np.bool_}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +32,8 @@ class Decisions:
     """What a batch of n requests was given; arrays (n,) in the order of the requests.
 
     incentive in minor units; level an index into the side's levels, -1 for nothing; reason str;
-    seconds the call took, as the caller saw it.
+    repeat whether the request was answered before; price_version and model_version those it was decided with;
+    active_price_version and active_model_version those in use now; seconds the call took, as the caller saw it.
     """
 
     incentive: NDArray[np.int64]
@@ -38,8 +42,11 @@ class Decisions:
     expected_cost: NDArray[np.float64]
     propensity: NDArray[np.float64]
     reason: NDArray[np.str_]
-    price_version: int
-    model_version: str
+    repeat: NDArray[np.bool_]
+    price_version: NDArray[np.int64]
+    model_version: NDArray[np.str_]
+    active_price_version: int
+    active_model_version: str
     price_age_seconds: float
     degraded: bool
     seconds: float
@@ -61,11 +68,25 @@ class Outcome:
     response: float | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Correction(Outcome):
+    """An outcome as it stands from now on.
+
+    event_id  of the correction; the same again counts nothing
+    kind      ``reversal``, ``refund`` or ``clawback``
+    override  book it also without an outcome before it, and without room; for administrators
+    """
+
+    event_id: str
+    kind: CorrectionKind
+    override: bool = False
+
+
 class _Client:
     """A kept-alive connection whose refusals are errors of :mod:`shadowprice.errors`."""
 
-    def __init__(self, url: str, token: str | None) -> None:
-        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+    def __init__(self, url: str) -> None:
+        headers = {"content-type": "application/json"}
         self._http = httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS, headers=headers)
 
     def close(self) -> None:
@@ -80,9 +101,10 @@ class _Client:
     ) -> None:
         self.close()
 
-    def _send(self, method: str, path: str, **options: Any) -> Any:
+    def _send(self, method: str, path: str, token: str | None, **options: Any) -> Any:
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
         try:
-            response = self._http.request(method, path, **options)
+            response = self._http.request(method, path, headers=headers | options.pop("headers", {}), **options)
         except httpx.TransportError as error:
             raise Unavailable(f"{self._http.base_url} does not answer: {error!r}") from error
         try:
@@ -99,7 +121,8 @@ class DecisionClient(_Client):
     """Asks the predictor of one campaign, by Open Inference V2, showing ``token`` where it wants one."""
 
     def __init__(self, url: str, campaign: str, token: str | None = None) -> None:
-        super().__init__(url, token)
+        super().__init__(url)
+        self._token = token
         self._path = f"/v2/models/{campaign}/infer"
 
     def decide(self, request_ids: Sequence[str], account_ids: Sequence[str], sides: Sequence[str]) -> Decisions:
@@ -117,20 +140,32 @@ class DecisionClient(_Client):
             ]
         }
         started = time.perf_counter()
-        content = self._send("POST", self._path, content=orjson.dumps(body))
+        content = self._send("POST", self._path, self._token, content=orjson.dumps(body))
         seconds = time.perf_counter() - started
         outputs = {tensor["name"]: tensor["data"] for tensor in content["outputs"]}
         arrays: dict[str, Any] = {
             name: np.array(outputs[name], dtype=DTYPES[datatype]) for name, datatype in OUTPUTS.items()
         }
-        return Decisions(**arrays, **content["parameters"], seconds=seconds)
+        parameters = content["parameters"]
+        return Decisions(
+            **arrays,
+            active_price_version=parameters["price_version"],
+            active_model_version=parameters["model_version"],
+            price_age_seconds=parameters["price_age_seconds"],
+            degraded=parameters["degraded"],
+            seconds=seconds,
+        )
 
 
 class LedgerClient(_Client):
-    """Reports outcomes to the ledger and reads its totals; shows the token that the environment names."""
+    """Reports outcomes to the ledger and reads its totals; shows a token of the file that the environment names."""
 
     def __init__(self, url: str) -> None:
-        super().__init__(url, ledger_token(os.environ))
+        super().__init__(url)
+        self._tokens = ledger_tokens(os.environ)
+
+    def _token(self, role: Role) -> str | None:
+        return None if self._tokens is None else self._tokens.secret(role)
 
     def settle(self, outcomes: Sequence[Outcome], source: str) -> tuple[int, int]:
         """Report outcomes in one call, all or none; the event id is the request id, so a repeat counts nothing.
@@ -141,22 +176,24 @@ class LedgerClient(_Client):
             NotFound: a request that was never decided; Conflict: it is settled otherwise;
             InvalidRequest: an outcome that cannot be; Unavailable: the ledger cannot write now.
         """
-        events = [
-            {
-                "specversion": "1.0",
-                "type": TYPE,
-                "source": source,
-                "id": outcome.request_id,
-                "data": {
-                    name: value
-                    for name in ("request_id", "redeemed", "response", "cost", "observed_at")
-                    if (value := getattr(outcome, name)) is not None
-                },
-            }
-            for outcome in outcomes
-        ]
+        return self._report("/v1/outcomes", [_event(TYPE, source, each.request_id, each, ()) for each in outcomes])
+
+    def correct(self, corrections: Sequence[Correction], source: str) -> tuple[int, int]:
+        """Correct outcomes in one call, all or none; an event id that was taken before counts nothing.
+
+        Returns how many were new and how many had been taken before.
+
+        Raises:
+            NotFound, InvalidRequest, Unavailable: as of :meth:`settle`; Conflict: a request without an outcome, a
+                cost without room, or an event id with another content.
+        """
+        more = ("kind", "override")
+        events = [_event(CORRECTION_TYPE, source, each.event_id, each, more) for each in corrections]
+        return self._report("/v1/corrections", events)
+
+    def _report(self, path: str, events: list[dict[str, Any]]) -> tuple[int, int]:
         headers = {"content-type": "application/cloudevents-batch+json"}
-        content = self._send("POST", "/v1/outcomes", content=orjson.dumps(events), headers=headers)
+        content = self._send("POST", path, self._token("report"), content=orjson.dumps(events), headers=headers)
         return content["accepted"], content["repeated"]
 
     def release(self, campaign: str, request_ids: Sequence[str]) -> tuple[int, int]:
@@ -166,19 +203,28 @@ class LedgerClient(_Client):
             NotFound: a request that was never decided; Conflict: one is settled; Unavailable: see above.
         """
         body = {"campaign": campaign, "request_ids": list(request_ids)}
-        content = self._send("POST", "/v1/releases", content=orjson.dumps(body))
+        content = self._send("POST", "/v1/releases", self._token("release"), content=orjson.dumps(body))
         return content["accepted"], content["repeated"]
 
     def totals(self) -> dict[str, Any]:
         """The campaign's totals: spent, authorised, outstanding, money_left, requests and responses by side."""
-        content: dict[str, Any] = self._send("GET", "/v1/totals")
+        content: dict[str, Any] = self._send("GET", "/v1/totals", self._token("read"))
         return content
 
     def traffic(self, since: datetime | None = None, limit: int = 1000) -> dict[str, Any]:
-        """Requests by hour and side, and the newest ``limit`` of them."""
+        """Requests by hour and side from ``since`` on, and those of the newest ``limit`` requests that are among them.
+
+        ``since`` is the start of a quarter of an hour in UTC.
+        """
         parameters: dict[str, Any] = {"limit": limit} | ({} if since is None else {"since": since.isoformat()})
-        content: dict[str, Any] = self._send("GET", "/v1/traffic", params=parameters)
+        content: dict[str, Any] = self._send("GET", "/v1/traffic", self._token("read"), params=parameters)
         return content
+
+
+def _event(type: str, source: str, event_id: str, outcome: Outcome, more: Sequence[str]) -> dict[str, Any]:
+    names = ("request_id", "redeemed", "response", "cost", "observed_at", *more)
+    data = {name: value for name in names if (value := getattr(outcome, name)) is not None}
+    return {"specversion": "1.0", "type": type, "source": source, "id": event_id, "data": data}
 
 
 def _error(status: int, message: str, content: Any) -> ShadowpriceError:

@@ -31,13 +31,17 @@ class Config:
     authorise       ``required``: no answer without the ledger; ``optional``: answer without it, degraded
     host, http_port where to listen
     grpc_port       where to listen for gRPC; 0: nowhere
-    feature_reader  ``sdk``: through Feast, any online store; ``packed``: Redis, without Feast in the process
+    feature_reader  ``sdk``: through Feast, any online store; ``packed``: Redis, no Feast; ``auto``: packed on Redis
     cache_seconds   how long an embedding that was read is used without asking the store
     feature_max_age_seconds  an embedding computed longer ago counts as unknown
     request_seconds for a body to arrive, and for an answer
-    token_file      file with the bearer token that callers must present; none: callers need none
+    token_file      file with the bearer tokens that callers must present; none: callers need none
+    calls_per_second  most calls of each caller; 0: no limit
+    amount_per_hour   minor units that each caller is authorized at most; 0: no limit
     max_instances   most requests in one call
     poll_seconds    how often the price store is looked at
+    window          ``on``: a request outside the campaign's window costs nothing; ``off``: decide at any time, to
+                    replay a campaign of the past
     """
 
     campaign_file: Path
@@ -51,11 +55,14 @@ class Config:
     max_instances: int = MAX_ITEMS
     poll_seconds: float = 0.5
     grpc_port: int = 0
-    feature_reader: ReaderName = "sdk"
+    feature_reader: ReaderName = "auto"
     cache_seconds: float = 5.0
     feature_max_age_seconds: float = math.inf
     request_seconds: float = 10.0
     token_file: Path | None = None
+    window: Literal["on", "off"] = "on"
+    calls_per_second: float = 0.0
+    amount_per_hour: float = 0.0
 
     @classmethod
     def parse(cls, arguments: Sequence[str], environment: Mapping[str, str]) -> Config:
@@ -83,14 +90,22 @@ class Config:
         add("grpc-port", "port to listen on for gRPC; 0: none", type=int, default="0")
         add(
             "feature-reader",
-            "sdk: any online store, through Feast; packed: Redis, without Feast in the process",
+            "sdk: any online store, through Feast; packed: Redis, without Feast; auto: packed where the store is Redis",
             choices=list(get_args(ReaderName)),
-            default="sdk",
+            default="auto",
         )
         add("cache-seconds", "how long an embedding is used without asking the store", type=float, default="5")
         add("feature-max-age-seconds", "an older embedding counts as unknown", type=float, default="inf")
         add("request-seconds", "for a body to arrive, and for an answer", type=float, default="10")
-        add("token-file", "file with the bearer token callers must present; empty: none is needed", default="")
+        add(
+            "window",
+            "on: no incentive outside the campaign's window; off: decide at any time, to replay a past campaign",
+            choices=["on", "off"],
+            default="on",
+        )
+        add("token-file", "file with the bearer tokens callers must present; empty: none is needed", default="")
+        add("calls-per-second", "most calls of each caller; 0: no limit", type=float, default="0")
+        add("amount-per-hour", "minor units authorized for each caller at most; 0: no limit", type=float, default="0")
         values = vars(parser.parse_args(arguments))
         for name in ("max_instances", "poll_seconds", "feature_max_age_seconds", "request_seconds"):
             if not values[name] > 0:

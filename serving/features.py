@@ -15,12 +15,13 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from feature_repo.names import CONFIG_FILE
 from serving.recent import Recent
 from shadowprice.campaign import Side
 
 logger = logging.getLogger("serving")
 
-ReaderName = Literal["sdk", "packed"]
+ReaderName = Literal["auto", "sdk", "packed"]
 REMEMBERED = 50_000
 """Accounts of one generation of the memory."""
 STORE_SECONDS = 2.0
@@ -191,16 +192,18 @@ async def _on_a_thread(reader: EmbeddingReader, side: Side, account_ids: Sequenc
     return await asyncio.get_running_loop().run_in_executor(None, reader.embeddings, side, account_ids)
 
 
-def open_reader(folder: Path, model_version: str, name: ReaderName = "sdk") -> EmbeddingReader:
+def open_reader(folder: Path, model_version: str, name: ReaderName = "auto") -> EmbeddingReader:
     """Embeddings that ``model_version`` computed, from the online store of a Feast repository.
 
-    ``sdk`` reads any store through Feast, which is imported here and not with this module: it takes
-    seconds, in which the service already tells that it is not ready. ``packed`` reads Redis without Feast.
+    ``sdk`` reads any store through Feast, which is imported here and not with this module: the import takes
+    seconds, in which the service already answers that it is not ready. ``packed`` reads Redis without Feast.
+    ``auto`` is ``packed`` where the store is one Redis, and ``sdk`` elsewhere.
     """
-    if name == "packed":
-        from feature_repo.packed import PackedReader
+    if name != "sdk":
+        from feature_repo.packed import PackedReader, reads
 
-        return PackedReader(folder, model_version)
+        if name == "packed" or ((folder / CONFIG_FILE).exists() and reads(folder)):
+            return PackedReader(folder, model_version)
     from feature_repo.online import OnlineReader
 
     return OnlineReader(folder, model_version)

@@ -14,9 +14,11 @@ from kserve.protocol.grpc import grpc_predict_v2_pb2_grpc as service
 from kserve.protocol.grpc.servicer import InferenceServicer
 from kserve.protocol.model_repository_extension import ModelRepositoryExtension
 
-from serving.front import check_token
-from serving.limits import IDENTIFIER_RULE, MAX_BODY_BYTES, is_identifier
+from serving.access import Access
+from serving.admission import Admission
+from serving.limits import IDENTIFIER_RULE, MAX_BODY_BYTES, MAX_HEAD_BYTES, is_identifier
 from serving.protocol import INPUTS, OUTPUTS, Answers, Requests, check_count, checked_columns
+from serving.tokens import Caller
 from shadowprice.errors import InvalidRequest, NotFound, ShadowpriceError
 
 logger = logging.getLogger("serving")
@@ -24,24 +26,36 @@ logger = logging.getLogger("serving")
 CODES = {
     400: StatusCode.INVALID_ARGUMENT,
     401: StatusCode.UNAUTHENTICATED,
+    403: StatusCode.PERMISSION_DENIED,
     404: StatusCode.NOT_FOUND,
     409: StatusCode.ALREADY_EXISTS,
     413: StatusCode.INVALID_ARGUMENT,
     422: StatusCode.INVALID_ARGUMENT,
+    429: StatusCode.RESOURCE_EXHAUSTED,
     503: StatusCode.UNAVAILABLE,
 }
 """What the statuses of our errors are called over gRPC."""
-CONTENTS = {"INT64": "int64_contents", "INT32": "int_contents", "FP64": "fp64_contents"}
+MAX_STREAMS = 100
+"""Calls at a time of one connection."""
+MAX_CALLS = 400
+"""Calls at a time of all connections; one more is refused with RESOURCE_EXHAUSTED."""
+CONTENTS = {"INT64": "int64_contents", "INT32": "int_contents", "FP64": "fp64_contents", "BOOL": "bool_contents"}
 
 
 class Servicer(InferenceServicer):  # type: ignore[misc]
     """KServe's servicer, whose errors of callers are theirs, and whose models nobody loads or unloads from outside."""
 
     def __init__(
-        self, data_plane: DataPlane, repository: ModelRepositoryExtension, token: str | None, seconds: float
+        self,
+        data_plane: DataPlane,
+        repository: ModelRepositoryExtension,
+        access: Access,
+        admission: Admission,
+        seconds: float,
     ) -> None:
         super().__init__(data_plane, repository)
-        self._token = token
+        self._access = access
+        self._admission = admission
         self._seconds = seconds
 
     async def ModelInfer(
@@ -49,9 +63,11 @@ class Servicer(InferenceServicer):  # type: ignore[misc]
     ) -> messages.ModelInferResponse:
         """Decide."""
         try:
-            check_token(_authorisation(context), self._token)
-            async with asyncio.timeout(self._seconds):
-                return await self._infer(request)
+            caller = self._access.caller(_authorisation(context), "decide")
+            with self._admission.hold() as hold:
+                hold.add(request.ByteSize())
+                async with asyncio.timeout(self._seconds):
+                    return await self._infer(request, caller)
         except ShadowpriceError as error:
             await context.abort(CODES.get(error.status, StatusCode.INTERNAL), str(error))
         except TimeoutError:
@@ -60,13 +76,14 @@ class Servicer(InferenceServicer):  # type: ignore[misc]
             logger.exception("gRPC ModelInfer failed")
             await context.abort(StatusCode.INTERNAL, "internal error; see the log of the service")
 
-    async def _infer(self, request: messages.ModelInferRequest) -> messages.ModelInferResponse:
+    async def _infer(self, request: messages.ModelInferRequest, caller: Caller) -> messages.ModelInferResponse:
         model = self._model(request.model_name)
         metrics = model.when_ready().metrics
         with metrics.stage("total"):
             with metrics.stage("decode"):
                 requests = decode(request, model.max_instances)
             answers = await model.predict(requests)
+            self._access.charge(caller, answers.authorized)
             with metrics.stage("encode"):
                 return encode(answers, model.name, request.id)
 
@@ -122,10 +139,11 @@ class GrpcServer:
         repository: ModelRepositoryExtension,
         address: str,
         *,
-        token: str | None,
+        access: Access,
+        admission: Admission,
         seconds: float,
     ) -> None:
-        self._servicer = Servicer(data_plane, repository, token, seconds)
+        self._servicer = Servicer(data_plane, repository, access, admission, seconds)
         self._address = address
         self._server: aio.Server | None = None
 
@@ -136,8 +154,13 @@ class GrpcServer:
             RuntimeError: the address is taken.
         """
         # Two servers must not share a port, each with its own calls.
-        options = [("grpc.max_receive_message_length", MAX_BODY_BYTES), ("grpc.so_reuseport", 0)]
-        self._server = aio.server(options=options)
+        options = [
+            ("grpc.max_receive_message_length", MAX_BODY_BYTES),
+            ("grpc.max_concurrent_streams", MAX_STREAMS),
+            ("grpc.max_metadata_size", MAX_HEAD_BYTES),
+            ("grpc.so_reuseport", 0),
+        ]
+        self._server = aio.server(options=options, maximum_concurrent_rpcs=MAX_CALLS)
         service.add_GRPCInferenceServiceServicer_to_server(self._servicer, self._server)
         self._server.add_insecure_port(self._address)
         await self._server.start()
@@ -170,7 +193,7 @@ def decode(request: messages.ModelInferRequest, max_items: int) -> Requests:
             raise InvalidRequest("is given twice", field=field)
         if tensor.datatype != "BYTES":
             raise InvalidRequest("must be BYTES", field=f"{field}.datatype")
-        values = _unpacked(raw[position], max_items, field) if raw else list(tensor.contents.bytes_contents)
+        values = _unpacked(raw[position], max_items, field) if raw else tensor.contents.bytes_contents
         check_count(values, max_items, f"{field}.contents")
         if list(tensor.shape) != [len(values)]:
             raise InvalidRequest(f"must be [{len(values)}], the number of values", field=f"{field}.shape")
@@ -183,11 +206,11 @@ def encode(answers: Answers, model_name: str, name: str) -> messages.ModelInferR
     parameter = messages.InferParameter
     response = messages.ModelInferResponse(
         model_name=model_name,
-        model_version=answers.model_version,
+        model_version=answers.active_model_version,
         id=name,
         parameters={
-            "price_version": parameter(int64_param=answers.price_version),
-            "model_version": parameter(string_param=answers.model_version),
+            "price_version": parameter(int64_param=answers.active_price_version),
+            "model_version": parameter(string_param=answers.active_model_version),
             "price_age_seconds": parameter(int64_param=int(answers.price_age_seconds)),
             "degraded": parameter(bool_param=answers.degraded),
         },

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from serving.config import read_campaign
 from shadowprice.errors import Unavailable
@@ -26,7 +27,8 @@ POLL_SECONDS = 0.1
 class Deployment:
     """What the two services of a campaign read and write, and where their logs go.
 
-    served_dir is for the decision log, logs_dir for what the processes print.
+    served_dir is for the decision log, logs_dir for what the processes print. window is the predictor's setting:
+    off, since campaigns of data sets are replayed after their end.
     """
 
     campaign_file: Path
@@ -36,6 +38,7 @@ class Deployment:
     ledger_db: Path
     logs_dir: Path
     served_dir: Path
+    window: Literal["on", "off"] = "off"
 
     @classmethod
     def of_run(cls, run: Path, campaign_file: Path, ledger: str = "ledger.db") -> Deployment:
@@ -142,6 +145,7 @@ def start_ledger(deployment: Deployment, port: int, *, host: str = HOST, launche
     command = [
         "serving.ledger",
         *("--db", str(deployment.ledger_db)),
+        *("--witness", f"{deployment.ledger_db}.witness"),
         *("--campaign-file", str(deployment.campaign_file)),
         *("--log-dir", str(deployment.served_dir)),
         *("--host", host, "--port", str(port)),
@@ -159,6 +163,7 @@ def start_predictor(deployment: Deployment, port: int, ledger_url: str) -> Servi
         *("--features-dir", str(deployment.features_dir)),
         *("--prices-dir", str(deployment.prices_dir)),
         *("--ledger-url", ledger_url),
+        *("--window", deployment.window),
         *("--host", HOST, "--http-port", str(port)),
     ]
     return Service("predictor", command, port, "/v2/health/ready", deployment.logs_dir / "predictor.log")

@@ -22,6 +22,8 @@ from shadowprice.pacing.state import PricingState
 
 SAMPLE_ROWS = 4000
 """Recent requests a price is solved on, at most, per side."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+QUARTER = timedelta(minutes=15)
 
 
 def measure(workspace: Path, out: Path, ledger_url: str, metrics_urls: Sequence[str], prometheus_url: str) -> None:
@@ -46,13 +48,15 @@ def measure(workspace: Path, out: Path, ledger_url: str, metrics_urls: Sequence[
     slots = math.ceil(at)
     if at >= campaign.hours:
         raise NotCertified(f"the window of campaign {campaign.name!r} ended at {campaign.ends_at.isoformat()}")
+    # The ledger counts by quarters of an hour: hours are counted from that in which the campaign starts.
+    since = campaign.starts_at - (campaign.starts_at - EPOCH) % QUARTER
     with LedgerClient(ledger_url) as ledger:
-        seen = ledger.traffic(since=campaign.starts_at, limit=SAMPLE_ROWS)
+        seen = ledger.traffic(since=since, limit=SAMPLE_ROWS)
     observed: dict[Side, NDArray[np.int64]] = {side: np.zeros(slots, dtype=np.int64) for side in campaign.sides}
     for hour in seen["hours"]:
-        place = int((datetime.fromisoformat(hour["hour"]) - campaign.starts_at) // timedelta(hours=1))
-        if 0 <= place < slots:
-            observed[hour["side"]][place] += hour["requests"]
+        place = int((datetime.fromisoformat(hour["hour"]) - since) // timedelta(hours=1))
+        if slots:
+            observed[hour["side"]][min(place, slots - 1)] += hour["requests"]
     recent = recent_accounts(campaign, seen["sample"])
     state_of(campaign, traffic, at, observed, source.read(campaign.name), recent).save(out)
 

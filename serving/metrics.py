@@ -14,6 +14,7 @@ from types import TracebackType
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
+from serving.protocol import UNRECORDED_REASONS, UnrecordedReason
 from shadowprice.campaign import Campaign, Side
 from shadowprice.price import PriceRecord
 
@@ -58,6 +59,17 @@ class PredictorMetrics:
             registry=registry,
         )
         self._cold: dict[Side, Counter] = {side: cold.labels(name, side) for side in campaign.sides}
+        unrecorded = Counter(
+            "shadowprice_unrecorded_answers_total",
+            "Requests answered without an authorization, since the answer costs nothing",
+            ["campaign", "side", "reason"],
+            registry=registry,
+        )
+        self._unrecorded = {
+            (side, reason): unrecorded.labels(name, side, reason)
+            for side in campaign.sides
+            for reason in UNRECORDED_REASONS
+        }
         age = Gauge(
             "shadowprice_feature_age_seconds",
             "Age of the oldest embedding used in the latest call",
@@ -155,6 +167,10 @@ class PredictorMetrics:
         self._cold[side].inc(cold)
         if oldest_seconds is not None:
             self._feature_age[side].set(oldest_seconds)
+
+    def unrecorded(self, side: Side, reason: UnrecordedReason, answers: int) -> None:
+        """Count answers without an authorization, by one of :data:`UNRECORDED_REASONS`."""
+        self._unrecorded[side, reason].inc(answers)
 
     def degraded(self, reason: str, calls: int = 1) -> None:
         """Count calls answered degraded."""

@@ -7,29 +7,39 @@ The curve is the head's, worth and cost are the campaign's, the choice is made b
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from serving.calls import Calls, Unrecorded, answers, first_occurrences, standing_rows
 from serving.in_force import InForce
-from serving.ledger_client import Authorised, Proposals
+from serving.ledger_client import Authorisation, Authorised, KnownRequests, Proposals
 from serving.metrics import PredictorMetrics
-from serving.protocol import INPUTS, OUTPUTS, Answers, Requests
+from serving.protocol import Answers, Requests, UnrecordedReason
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING, decide
-from shadowprice.errors import Conflict, ShadowpriceError, Unavailable
+from shadowprice.errors import ShadowpriceError, Unavailable
 from shadowprice.responses.heads import allowed_by
 
 
 class Ledger(Protocol):
-    """What answers are authorised by; :class:`serving.ledger_client.Authoriser` is the real one."""
+    """Authorises answers; :class:`serving.ledger_client.Authoriser` is the real one."""
 
-    async def authorise(self, proposals: Proposals, *, model_version: str, price_version: int) -> Authorised:
-        """Record the proposals, all or none, and return what stands for each, in order."""
+    async def authorise(
+        self,
+        proposals: Proposals,
+        known: KnownRequests | None = None,
+        *,
+        sizes: Sequence[int] | None = None,
+        model_version: str,
+        price_version: int,
+    ) -> Authorisation:
+        """Record the proposals of several calls, each all or none, and look up the known requests."""
 
 
 class Current(Protocol):
@@ -40,6 +50,10 @@ class Current(Protocol):
         """The pair in force, if any was found yet."""
 
 
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
 @dataclass(frozen=True)
 class Predictor:
     """Decides for one campaign, on an event loop.
@@ -47,6 +61,8 @@ class Predictor:
     source                     price and model in force
     ledger                     what promises are authorised by
     authorisation_required     refuse to answer while the ledger does not (decision record 0003)
+    window                     a request outside the campaign's window costs nothing; False: decide at any time
+    clock                      returns the time (UTC)
     """
 
     campaign: Campaign
@@ -54,71 +70,98 @@ class Predictor:
     ledger: Ledger
     metrics: PredictorMetrics
     authorisation_required: bool = True
+    window: bool = True
+    clock: Callable[[], datetime] = _utc_now
 
-    async def answer_all(self, calls: Sequence[Requests]) -> list[Answers | Exception]:
-        """What :meth:`answer` gives each of several calls, found together; or the error it refuses one with.
-
-        A request id that stands in two of the calls is answered in the first and repeated in the second.
-        """
-        if len(calls) == 1:
-            return [await self._outcome(calls[0])]
-        together = Requests(*([item for call in calls for item in getattr(call, name)] for name in INPUTS))
-        found = await self._outcome(together, len(calls))
-        if isinstance(found, Answers):
-            return list(_parts(found, [len(call) for call in calls]))
-        if isinstance(found, Unavailable):
-            return [found] * len(calls)
-        # One of the calls is refused; the others have nothing to do with it.
-        return [await self._outcome(call) for call in calls]
-
-    async def _outcome(self, requests: Requests, calls: int = 1) -> Answers | ShadowpriceError:
-        try:
-            return await self.answer(requests, calls)
-        except ShadowpriceError as error:
-            return error
-
-    async def answer(self, requests: Requests, calls: int = 1) -> Answers:
-        """Answer n requests of any sides; what is unknown or stale degrades the answer, as ``reason`` says.
-
-        Of several reasons the first of ineligible, repeat, budget_exhausted, stale_price, cold_start, explored,
-        tie, optimal is given. A request id that was answered before, also within the call, gets that answer. An
-        account that no level is allowed for is given nothing, and the ledger has nothing to record.
+    async def answer(self, requests: Requests) -> Answers:
+        """Answer one call, as :meth:`answer_all` does.
 
         Raises:
             Conflict: a request id stands for another account or side.
             InvalidInput: a side the campaign does not have.
             Unavailable: there is no price yet, or no authorisation.
         """
+        (found,) = await self.answer_all([requests])
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def answer_all(self, calls: Sequence[Requests]) -> list[Answers | Exception]:
+        """Answer several calls of any sides together; the answer of each is its own, or the error that refuses it.
+
+        One message goes to the ledger, whatever the calls are. A call is refused alone. Unknown accounts and a
+        stale price degrade the answers, as ``reason`` says: the first of budget_exhausted, stale_price,
+        cold_start, explored, tie, optimal. A request id that was answered before, also within the call, gets that
+        answer. Otherwise an account that no level is allowed for (ineligible), or a request outside the window
+        (outside_window), is given nothing that costs money, and the ledger has nothing to record.
+        """
+        first = [self._first_occurrences(call) for call in calls]
+        accepted = [(call, rows) for call, rows in zip(calls, first, strict=True) if isinstance(rows, list)]
+        answered: Iterator[Answers | Exception] = iter(())
+        if accepted:
+            try:
+                answered = await self._answer(Calls.joined(*zip(*accepted, strict=True)))
+            except ShadowpriceError as error:
+                answered = iter([error] * len(accepted))
+        return [next(answered) if isinstance(rows, list) else rows for rows in first]
+
+    def _first_occurrences(self, requests: Requests) -> list[int] | ShadowpriceError:
+        try:
+            return first_occurrences(self.campaign, requests)
+        except ShadowpriceError as error:
+            return error
+
+    async def _answer(self, calls: Calls) -> Iterator[Answers | Exception]:
         in_force = self.source.current
         if in_force is None:
             raise Unavailable(f"campaign {self.campaign.name!r} has no price yet")
-        price = in_force.price
-        first = _first_occurrences(requests)
-        now = datetime.now(UTC)
-        stale = price.stale(now)
+        price, requests, firsts, now = in_force.price, calls.requests, calls.rows, self.clock()
+        outside = self.window and not self.campaign.starts_at <= now < self.campaign.ends_at
+        stale = not outside and price.stale(now)
         proposed: list[tuple[list[int], Proposals]] = []
         failed = False
-        for side in dict.fromkeys(requests.side):
-            rows = [row for row in first.values() if requests.side[row] == side]
+        for side in () if outside else dict.fromkeys(requests.side):
+            rows = [row for row in firsts if requests.side[row] == side]
             mine, proposals, unread = await self._propose(side, rows, requests, in_force, stale, now)
             failed |= unread
             if mine:
                 proposed.append((mine, proposals))
         rows, wanted = _merged(proposed)
-        stored, unauthorised = await self._authorise(wanted, in_force) if rows else (_unrecorded(wanted), False)
-        for happened, reason in ((failed, "features"), (stale, "stale_price"), (unauthorised, "unauthorised")):
+        proposes = set(rows)
+        known = [row for row in firsts if row not in proposes]
+        found, unauthorised = await self._authorise(wanted, calls.known(known), calls.sizes(rows), in_force)
+        for happened, why in ((failed, "features"), (stale, "stale_price"), (unauthorised, "unauthorised")):
             if happened:
-                self.metrics.degraded(reason, calls)
-        return _answers(
-            requests,
-            first,
-            rows,
-            stored,
-            price_version=price.version,
-            model_version=in_force.model.version,
+                self.metrics.degraded(why, calls.count)
+        standing = standing_rows(calls, rows, known, found)
+        reason: UnrecordedReason = "outside_window" if outside else "ineligible"
+        nothing = {side: self._level_of_nothing(side, outside) for side in self.campaign.sides}
+        self._count_unrecorded(calls, set(known).difference(standing), found, reason)
+        return answers(
+            calls,
+            standing,
+            found,
+            Unrecorded(
+                reason=reason,
+                level=[nothing[side] for side in requests.side],
+                price_version=price.version,
+                model_version=in_force.model.version,
+            ),
             price_age_seconds=(now - price.solved_at).total_seconds(),
             degraded=failed or stale or unauthorised,
         )
+
+    def _level_of_nothing(self, side: Side, outside: bool) -> int:
+        """Level that costs nothing, where the side has one: a segment of a delivery is an offer, and not nothing."""
+        terms = self.campaign.terms(side)
+        return 0 if outside and terms.levels[0] == 0 and not terms.segments else NOTHING
+
+    def _count_unrecorded(
+        self, calls: Calls, rows: Iterable[int], found: Authorisation, reason: UnrecordedReason
+    ) -> None:
+        answered = [row for row in rows if found.errors[calls.call[row]] is None]
+        for side, count in Counter(calls.requests.side[row] for row in answered).items():
+            self.metrics.unrecorded(side, reason, count)
 
     async def _propose(
         self, side: Side, rows: list[int], requests: Requests, in_force: InForce, stale: bool, now: datetime
@@ -170,38 +213,26 @@ class Predictor:
         )
         return rows, proposals, embeddings.failed
 
-    async def _authorise(self, proposals: Proposals, in_force: InForce) -> tuple[Authorised, bool]:
-        """What stands for each proposal, and whether it stands without the ledger's word."""
+    async def _authorise(
+        self, proposals: Proposals, known: KnownRequests, sizes: Sequence[int], in_force: InForce
+    ) -> tuple[Authorisation, bool]:
+        """Return what stands for the requests, and whether the ledger was not asked."""
         try:
             with self.metrics.stage("authorise"):
-                stored = await self.ledger.authorise(
-                    proposals, model_version=in_force.model.version, price_version=in_force.price.version
+                found = await self.ledger.authorise(
+                    proposals,
+                    known,
+                    sizes=sizes,
+                    model_version=in_force.model.version,
+                    price_version=in_force.price.version,
                 )
-            return stored, False
+            return found, False
         except Unavailable as error:
             if self.authorisation_required:
                 raise Unavailable(
                     f"nothing is promised without authorisation; send the request again: {error}"
                 ) from error
-            return _unrecorded(proposals), True
-
-
-def _first_occurrences(requests: Requests) -> dict[str, int]:
-    """request id → row where it first occurs."""
-    first: dict[str, int] = {}
-    for row, request_id in enumerate(requests.request_id):
-        other = first.setdefault(request_id, row)
-        if (requests.account_id[other], requests.side[other]) != (requests.account_id[row], requests.side[row]):
-            raise Conflict(f"request_id: {request_id!r} is used in rows {other} and {row} for two accounts or sides")
-    return first
-
-
-def _parts(answers: Answers, sizes: Sequence[int]) -> Iterator[Answers]:
-    """The answers of consecutive calls of these sizes."""
-    start = 0
-    for size in sizes:
-        part = slice(start, start := start + size)
-        yield replace(answers, **{name: getattr(answers, name)[part] for name in OUTPUTS})
+            return _unauthorised(proposals, len(sizes), in_force), True
 
 
 def _oldest(computed_at: NDArray[np.float64], now: datetime) -> float | None:
@@ -222,8 +253,10 @@ def _merged(proposed: Sequence[tuple[list[int], Proposals]]) -> tuple[list[int],
     return sorted(rows), Proposals(**{name: [column[at] for at in order] for name, column in columns.items()})
 
 
-def _unrecorded(proposals: Proposals) -> Authorised:
-    return Authorised(
+def _unauthorised(proposals: Proposals, calls: int, in_force: InForce) -> Authorisation:
+    """Return the proposals as if they had been recorded."""
+    n = len(proposals.request_id)
+    decisions = Authorised(
         request_id=proposals.request_id,
         level=proposals.level,
         incentive=proposals.incentive,
@@ -231,40 +264,8 @@ def _unrecorded(proposals: Proposals) -> Authorised:
         expected_cost=proposals.expected_cost,
         propensity=proposals.propensity,
         reason=proposals.reason,
-        repeat=[False] * len(proposals.request_id),
+        price_version=[in_force.price.version] * n,
+        model_version=[in_force.model.version] * n,
+        repeat=[False] * n,
     )
-
-
-def _answers(
-    requests: Requests,
-    first: Mapping[str, int],
-    rows: Sequence[int],
-    stored: Authorised,
-    *,
-    price_version: int,
-    model_version: str,
-    price_age_seconds: float,
-    degraded: bool,
-) -> Answers:
-    """What stands for each request; ``stored`` is of ``rows``, and a first occurrence beyond them is ineligible."""
-    place = {row: at for at, row in enumerate(rows)}
-    # Behind the last of the stored stands what the ineligible are given.
-    ineligible = len(rows)
-    asked = [first[request_id] for request_id in requests.request_id]
-    index = [place.get(row, ineligible) for row in asked]
-    reasons, repeats = [*stored.reason, "ineligible"], [*stored.repeat, False]
-    return Answers(
-        incentive=np.array([*stored.incentive, 0], dtype=np.int64)[index],
-        level=np.array([*stored.level, NOTHING], dtype=np.int32)[index],
-        response=np.array([*stored.response, 0.0], dtype=np.float64)[index],
-        expected_cost=np.array([*stored.expected_cost, 0.0], dtype=np.float64)[index],
-        propensity=np.array([*stored.propensity, 1.0], dtype=np.float64)[index],
-        reason=[
-            "repeat" if repeats[at] or row != other else reasons[at]
-            for row, (other, at) in enumerate(zip(asked, index, strict=True))
-        ],
-        price_version=price_version,
-        model_version=model_version,
-        price_age_seconds=price_age_seconds,
-        degraded=degraded,
-    )
+    return Authorisation(decisions, known=[], errors=[None] * calls)

@@ -21,9 +21,17 @@ OUTPUTS = {
     "expected_cost": "FP64",
     "propensity": "FP64",
     "reason": "BYTES",
+    "repeat": "BOOL",
+    "price_version": "INT64",
+    "model_version": "BYTES",
 }
-Reason = Literal["optimal", "tie", "explored", "cold_start", "budget_exhausted", "stale_price", "ineligible", "repeat"]
-REASONS: tuple[Reason, ...] = get_args(Reason)
+RecordedReason = Literal["optimal", "tie", "explored", "cold_start", "budget_exhausted", "stale_price"]
+RECORDED_REASONS: tuple[RecordedReason, ...] = get_args(RecordedReason)
+UnrecordedReason = Literal["ineligible", "outside_window"]
+"""Reasons of answers that cost nothing: the ledger has nothing to authorise."""
+UNRECORDED_REASONS: tuple[UnrecordedReason, ...] = get_args(UnrecordedReason)
+Reason = RecordedReason | UnrecordedReason
+REASONS: tuple[Reason, ...] = (*RECORDED_REASONS, *UNRECORDED_REASONS)
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,9 @@ class Answers:
     """What the n requests of one call are given, in their order; arrays (n,).
 
     incentive in minor units; level an index into the side's levels, or ``NOTHING``;
-    propensity the probability of that answer, given the price, the exploration and the remaining budget.
+    propensity the probability of that answer, given the price, the exploration and the remaining budget;
+    repeat whether the request was answered before; price_version and model_version are those of that decision;
+    active_price_version and active_model_version are those in use now.
     """
 
     incentive: NDArray[np.int64]
@@ -52,10 +62,18 @@ class Answers:
     expected_cost: NDArray[np.float64]
     propensity: NDArray[np.float64]
     reason: list[str]
-    price_version: int
-    model_version: str
+    repeat: NDArray[np.bool_]
+    price_version: NDArray[np.int64]
+    model_version: list[str]
+    active_price_version: int
+    active_model_version: str
     price_age_seconds: float
     degraded: bool
+
+    @property
+    def authorized(self) -> int:
+        """Minor units that these answers authorized; repeats authorize nothing."""
+        return int(self.incentive[~self.repeat].sum())
 
 
 def decode_v1(body: Any, max_items: int) -> Requests:
@@ -130,11 +148,11 @@ def encode_v2(answers: Answers, model_name: str, name: str | None) -> dict[str, 
     shape = [len(answers.reason)]
     return {
         "model_name": model_name,
-        "model_version": answers.model_version,
+        "model_version": answers.active_model_version,
         **({} if name is None else {"id": name}),
         "parameters": {
-            "price_version": answers.price_version,
-            "model_version": answers.model_version,
+            "price_version": answers.active_price_version,
+            "model_version": answers.active_model_version,
             "price_age_seconds": answers.price_age_seconds,
             "degraded": answers.degraded,
         },

@@ -30,10 +30,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from uvicorn.importer import import_from_string
 
+from serving.access import Access
+from serving.admission import Admission
 from serving.front import REQUEST_SECONDS, Front, Handler
 from serving.grpc_api import GrpcServer
+from serving.listening import bounds
 from serving.openapi import V1_BODY, V2_BODY
 from serving.protocol import decode_v1, decode_v2, encode_v1, encode_v2, request_name
+from serving.refused import responses
+from serving.tokens import Caller, Role
 from serving.web import answering, error_response, parse_json
 from shadowprice.errors import InvalidRequest, NotFound
 
@@ -52,16 +57,22 @@ class ReadyDataPlane(DataPlane):  # type: ignore[misc]
 class ContractServer(RESTServer):  # type: ignore[misc]
     """KServe's REST server with the endpoints of the contract, without timing and access logs.
 
-    host     the one address to listen on
-    token    what callers of the prediction endpoints must present; None: nothing
-    seconds  for a body to arrive, and for an answer
+    host       the one address to listen on
+    access     check of every request before its body is read
+    admission  bound of the bytes of all bodies
+    seconds    for a body to arrive, and for an answer
     """
 
-    def __init__(self, *arguments: Any, host: str, token: str | None, seconds: float, **options: Any) -> None:
+    def __init__(
+        self, *arguments: Any, host: str, access: Access, admission: Admission, seconds: float, **options: Any
+    ) -> None:
         super().__init__(*arguments, **options)
         self.config.host = host
         self.config.access_log = False
-        self._token = token
+        for name, value in bounds().items():
+            setattr(self.config, name, value)
+        self._access = access
+        self._admission = admission
         self._seconds = seconds
 
     def _register_endpoints(self, app: FastAPI) -> None:
@@ -81,7 +92,7 @@ class ContractServer(RESTServer):  # type: ignore[misc]
         names = sorted(self.dataplane.model_registry.get_models())
         parameter = {"name": "model_name", "in": "path", "required": True, "schema": {"type": "string", "enum": names}}
         for path, body in (("/v1/models/{model_name}:predict", V1_BODY), ("/v2/models/{model_name}/infer", V2_BODY)):
-            described = {"parameters": [parameter], **body}
+            described = {"parameters": [parameter], **body, "responses": responses("POST")}
             router.add_api_route(path, answering(self._unknown), methods=["POST"], openapi_extra=described)
         app.include_router(router)
 
@@ -94,9 +105,10 @@ class ContractServer(RESTServer):  # type: ignore[misc]
         super().create_application()
         handlers: dict[str, Handler] = {}
         for model in self.dataplane.model_registry.get_models().values():
-            handlers[f"/v1/models/{model.name}:predict"] = partial(predict_v1, model)
-            handlers[f"/v2/models/{model.name}/infer"] = partial(infer_v2, model)
-        self.config.app = Front(import_from_string(self.config.app), handlers, self._token, self._seconds)
+            handlers[f"/v1/models/{model.name}:predict"] = partial(predict_v1, model, self._access)
+            handlers[f"/v2/models/{model.name}/infer"] = partial(infer_v2, model, self._access)
+        application = import_from_string(self.config.app)
+        self.config.app = Front(application, handlers, self._access, self._seconds, self._admission)
 
     def _add_exception_handlers(self, app: FastAPI) -> None:
         app.add_exception_handler(ModelNotFound, model_not_found_handler)
@@ -114,18 +126,24 @@ async def _no_versions(_: Request, __: Exception) -> Response:
     return error_response(error)
 
 
-async def predict_v1(model: CampaignModel, body: bytes) -> bytes:
+def decisions(method: str, path: str) -> Role | None:  # noqa: ARG001 - a RoleOf
+    """Return the role that a call needs: deciding needs one; probes, metadata and metrics do not."""
+    return "decide" if method == "POST" else None
+
+
+async def predict_v1(model: CampaignModel, access: Access, body: bytes, caller: Caller) -> bytes:
     """``POST /v1/models/{name}:predict``."""
     metrics = model.when_ready().metrics
     with metrics.stage("total"):
         with metrics.stage("decode"):
             requests = decode_v1(parse_json(body), model.max_instances)
         answers = await model.predict(requests)
+        access.charge(caller, answers.authorized)
         with metrics.stage("encode"):
             return orjson.dumps(encode_v1(answers))
 
 
-async def infer_v2(model: CampaignModel, body: bytes) -> bytes:
+async def infer_v2(model: CampaignModel, access: Access, body: bytes, caller: Caller) -> bytes:
     """``POST /v2/models/{name}/infer``."""
     metrics = model.when_ready().metrics
     with metrics.stage("total"):
@@ -134,6 +152,7 @@ async def infer_v2(model: CampaignModel, body: bytes) -> bytes:
             requests = decode_v2(content, model.max_instances)
             name = request_name(content)
         answers = await model.predict(requests)
+        access.charge(caller, answers.authorized)
         with metrics.stage("encode"):
             return orjson.dumps(encode_v2(answers, model.name, name), option=orjson.OPT_SERIALIZE_NUMPY)
 
@@ -142,7 +161,7 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
     """KServe's model server for one campaign, in one process, that serves before its model is ready.
 
     grpc_port  None: no gRPC
-    token      what callers of the prediction endpoints must present; None: nothing
+    access     check of every call
     """
 
     def __init__(
@@ -152,12 +171,13 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
         http_port: int,
         grpc_port: int | None = None,
         *,
-        token: str | None = None,
+        access: Access | None = None,
         seconds: float = REQUEST_SECONDS,
     ) -> None:
         super().__init__(http_port=http_port, workers=1, enable_grpc=False, enable_latency_logging=False)
         self.register_model(model)
         self.dataplane = ReadyDataPlane(model_registry=self.registered_models)
+        access, admission = access or Access(decisions), Admission()
         self._rest_server = ContractServer(
             "kserve.model_server:app",
             self.dataplane,
@@ -165,13 +185,19 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
             http_port,
             grace_period=5,
             host=host,
-            token=token,
+            access=access,
+            admission=admission,
             seconds=seconds,
         )
         self._grpc = None
         if grpc_port is not None:
             self._grpc = GrpcServer(
-                self.dataplane, self.model_repository_extension, f"{host}:{grpc_port}", token=token, seconds=seconds
+                self.dataplane,
+                self.model_repository_extension,
+                f"{host}:{grpc_port}",
+                access=access,
+                admission=admission,
+                seconds=seconds,
             )
 
     def run(self) -> None:

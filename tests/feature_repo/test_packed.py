@@ -14,6 +14,7 @@ from feature_repo.columns import FeatureColumns
 from feature_repo.online import OnlineReader, publish_embeddings
 from feature_repo.packed import PackedReader
 from feature_repo.store import create
+from serving.features import open_reader
 from shadowprice.errors import InvalidInput, NotFound, Unavailable
 
 NAMES = ["a0", "a1", "ü" * 100, "with space", "", "nobody", "a" * 256, "45", "\r\n$3"]
@@ -147,6 +148,24 @@ def test_another_online_store_is_refused(tmp_path):
     create(tmp_path / "features", columns, online="sqlite")
     with pytest.raises(InvalidInput, match="one Redis"):
         PackedReader(tmp_path / "features", "m")
+
+
+@pytest.mark.parametrize(("online", "reader"), [("redis", PackedReader), ("sqlite", OnlineReader)])
+def test_the_service_reads_by_the_fastest_reader_of_its_store(redis_server, tmp_path, online, reader):
+    columns = FeatureColumns(profile={"customer": ("x_age",)}, embedding_width=4, model_versions=("m",))
+    create(tmp_path / "features", columns, online=online)
+    assert isinstance(open_reader(tmp_path / "features", "m"), reader)
+    assert isinstance(open_reader(tmp_path / "features", "m", "sdk"), OnlineReader)
+
+
+def test_a_predictor_on_redis_starts_without_feast_or_torch():
+    # Both take seconds to import, and a predictor that restarts under load shares its processor.
+    code = (
+        "import serving.__main__, feature_repo.packed, sys;"
+        "sys.exit(' '.join({'feast', 'torch', 'sqlalchemy', 'ray', 'sklearn', 'scipy'} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_it_does_not_import_feast():

@@ -76,7 +76,7 @@ def test_the_schedule_of_a_release_runs_on_its_image_with_its_claim_and_secrets(
     ("path", "value", "without"),
     [
         ("features.online.store", "sqlite", {"--redis-secret", "--redis-key"}),
-        ("campaign", "spring", {"--sub-path", "--token-secret", "--token-key", "--pull-secrets"}),
+        ("campaign", "spring", {"--sub-path", "--pull-secrets"}),
     ],
 )
 def test_a_schedule_names_no_secret_that_the_release_has_not(path: str, value: str, without: set[str]) -> None:

@@ -25,7 +25,7 @@ from serving.client import DecisionClient
 from serving.features import Features
 from serving.in_force import InForce
 from serving.launch import Deployment, free_port, start_ledger, start_predictor
-from serving.ledger_client import Authorised
+from serving.ledger_client import Authorisation, Authorised
 from serving.metrics import PredictorMetrics
 from serving.models import Models
 from serving.predictor import Predictor
@@ -52,11 +52,13 @@ class Promised:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def authorise(self, proposals, *, model_version, price_version):
+    async def authorise(self, proposals, known, *, sizes, **versions):
         self.asked += proposals.request_id
-        shared = set(Authorised.__dataclass_fields__) - {"repeat"}
+        n = len(proposals.request_id)
+        shared = set(Authorised.__dataclass_fields__) - {"repeat", *versions}
         columns = {name: getattr(proposals, name) for name in shared}
-        return Authorised(**columns, repeat=[False] * len(proposals.request_id))
+        columns |= {name: [version] * n for name, version in versions.items()}
+        return Authorisation(Authorised(**columns, repeat=[False] * n), known=[], errors=[None] * len(sizes))
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ def predictor(workspace: Path) -> Predictor:
         poll_seconds=1.0,
     )
     watcher.poll()
-    return Predictor(campaign=campaign, source=watcher, ledger=Promised(), metrics=metrics)
+    return Predictor(campaign=campaign, source=watcher, ledger=Promised(), metrics=metrics, window=False)
 
 
 def ask(accounts: list[str]) -> Requests:

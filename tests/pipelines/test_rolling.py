@@ -42,7 +42,7 @@ def test_every_cut_is_printed_with_its_figures(folder: Path, capsys, monkeypatch
     for cell in cells:
         assert int(cell[3]) > 30
         assert 0 < float(cell[4]) < 2
-        assert float(cell[11]) == 0
+        assert float(cell[-1]) == 0
 
 
 def test_what_cannot_be_judged_is_refused_before_anything_is_loaded(capsys, monkeypatch) -> None:

@@ -9,13 +9,15 @@ import orjson
 import pytest
 import uvicorn
 
+from serving.access import Access
 from serving.client import DecisionClient
 from serving.front import Front
 from serving.protocol import OUTPUTS
+from serving.tokens import Tokens
 from shadowprice.errors import InvalidRequest
 
 TOKEN = "a-token-of-the-test"
-VALUES = {"INT64": 7, "INT32": 1, "FP64": 0.5, "BYTES": "none"}
+VALUES = {"INT64": 7, "INT32": 1, "FP64": 0.5, "BYTES": "none", "BOOL": True}
 
 
 async def answer(body):
@@ -25,8 +27,10 @@ async def answer(body):
 
 
 @pytest.fixture
-def url():
-    front = Front(None, {"/v2/models/spring/infer": answer}, TOKEN, 5.0)
+def url(tmp_path):
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    front = Front(None, {"/v2/models/spring/infer": answer}, Access(lambda *_: "decide", Tokens(file)), 5.0)
     server = uvicorn.Server(uvicorn.Config(front, port=0, log_config=None, lifespan="off"))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -40,7 +44,14 @@ def url():
 def test_the_predictor_answers_who_shows_its_token_and_refuses_the_others(url):
     asked = ["r"], ["nobody"], ["customer"]
     with DecisionClient(url, "spring", TOKEN) as client:
-        assert client.decide(*asked).price_version == 3
+        found = client.decide(*asked)
+    # The versions of the decision are one matter, those in use now another.
+    assert (found.price_version.tolist(), found.model_version.tolist(), found.repeat.tolist()) == (
+        [7],
+        ["none"],
+        [True],
+    )
+    assert (found.active_price_version, found.active_model_version) == (3, "m")
     for token in (None, "another-token-here"):
         with DecisionClient(url, "spring", token) as client, pytest.raises(InvalidRequest, match="token"):
             client.decide(*asked)

@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from serving.connection import connect
-from serving.ledger_client import TIMEOUT_SECONDS, Authoriser, Proposals
-from shadowprice.errors import Conflict, Unavailable
+from serving.ledger_client import TIMEOUT_SECONDS, Authoriser, KnownRequests, Proposals
+from shadowprice.errors import Unavailable
 
 REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
 
@@ -110,18 +110,24 @@ def told(*request_ids, **changes):
     n = len(request_ids)
     columns = {"request_id": [*request_ids], "level": [1] * n, "incentive": [50] * n, "response": [0.5] * n}
     columns |= {"expected_cost": [25.0] * n, "propensity": [0.5] * n, "reason": ["tie"] * n, "repeat": [False] * n}
-    return whole(orjson.dumps({"decisions": columns | changes}))
+    columns |= {"price_version": [1] * n, "model_version": ["m"] * n}
+    answer = {"decisions": columns, "known": [], "errors": [None]}
+    return whole(
+        orjson.dumps(
+            {part: changes.pop(part, value) for part, value in answer.items()} | {"decisions": columns | changes}
+        )
+    )
 
 
 async def authorised(answers, *calls, before=None):
     async with server(*answers) as (port, seen):
-        authoriser = Authoriser(f"http://127.0.0.1:{port}", "spring", "a-token-of-the-test")
+        authoriser = Authoriser(f"http://127.0.0.1:{port}", "spring")
         found = []
         for call in calls:
             try:
                 stored = await authoriser.authorise(proposals(*call), model_version="m", price_version=1)
-                found.append(stored.request_id)
-            except (Conflict, Unavailable) as error:
+                found.append(stored.decisions.request_id)
+            except Unavailable as error:
                 found.append(type(error))
             if before:
                 await before()
@@ -147,7 +153,11 @@ def test_one_connection_is_kept_and_one_that_was_closed_meanwhile_is_replaced_un
         (whole(b"[]"), Unavailable),
         (whole(b"{"), Unavailable),
         (whole(orjson.dumps({"decisions": {"request_id": ["a"]}})), Unavailable),
-        (whole(b'{"error": "taken"}', b"409 Conflict"), Conflict),
+        (told("a", known=[0]), Unavailable),
+        (told("a", errors=[None, None]), Unavailable),
+        (told("a", errors=["taken"]), Unavailable),
+        (told(errors=["taken"]), []),
+        (whole(b'{"error": "taken"}', b"409 Conflict"), Unavailable),
         (whole(b'{"error": "broken"}', b"500 Oops"), Unavailable),
     ],
 )
@@ -162,7 +172,7 @@ def test_a_ledger_that_is_not_there_or_says_nothing_is_unavailable_in_time():
         with pytest.raises(Unavailable, match="does not answer"):
             await nobody.authorise(proposals("a"), model_version="m", price_version=1)
         with pytest.raises(Unavailable, match="does not answer"):
-            nobody.check()
+            nobody.check({})
         started = loop.time()
         found, _ = await authorised([[whole(b"x")[:5], *[b""] * 500]], ["a"])
         return found, loop.time() - started
@@ -170,3 +180,21 @@ def test_a_ledger_that_is_not_there_or_says_nothing_is_unavailable_in_time():
     found, seconds = asyncio.run(ask())
     assert found == [Unavailable]
     assert TIMEOUT_SECONDS <= seconds < TIMEOUT_SECONDS + 8
+
+
+def test_several_calls_and_their_known_requests_are_one_message_and_one_answer():
+    async def ask():
+        answer = told("a", "d", "k", errors=[None, "taken", None], known=[1])
+        async with server([answer]) as (port, seen):
+            authoriser = Authoriser(f"http://127.0.0.1:{port}", "spring")
+            known = KnownRequests(["j", "k"], ["a", "a"], ["customer"] * 2, [0, 2])
+            found = await authoriser.authorise(
+                proposals("a", "b", "c", "d"), known, sizes=[1, 2, 1], model_version="m", price_version=1
+            )
+            authoriser.close()
+            return found, [orjson.loads(body) for _, body in seen]
+
+    found, (message,) = asyncio.run(ask())
+    assert (message["sizes"], message["items"]["request_id"]) == ([1, 2, 1], ["a", "b", "c", "d"])
+    assert (message["known"]["request_id"], message["known"]["call"]) == (["j", "k"], [0, 2])
+    assert (found.decisions.request_id, found.known, found.errors) == (["a", "d", "k"], [1], [None, "taken", None])

@@ -1,4 +1,4 @@
-"""What stands before the web framework: token, limits of time and size, and nothing but 4xx for callers."""
+"""The front of a service: tokens, limits of time and size, and nothing but 4xx for callers."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import asyncio
 import orjson
 import pytest
 
-from serving.front import Front
-from serving.limits import MAX_BODY_BYTES
+from serving.access import Access
+from serving.admission import Admission
+from serving.front import Front, pause
+from serving.limits import MAX_BODY_BYTES, SMALL_BODY
+from serving.tokens import Tokens
 from shadowprice.errors import InvalidRequest
 
 TOKEN = "a-token-of-the-test"
+JSON = [(b"content-type", b"application/json")]
 
 
-async def echo(body):
+async def echo(body, caller):
     if body == b"wrong":
         raise InvalidRequest("is wrong", field="side", rows=[3])
     if body == b"slow":
@@ -24,7 +28,7 @@ async def echo(body):
     return body
 
 
-def ask(front, *chunks, path="/predict", method="POST", headers=(), hang=False):
+def ask(front, *chunks, path="/predict", method="POST", headers=(), hang=False, of=JSON):
     """Status, headers and body that an ASGI call gives; None for nothing."""
     sent = []
     incoming = [{"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks[:-1]]
@@ -40,7 +44,7 @@ def ask(front, *chunks, path="/predict", method="POST", headers=(), hang=False):
     async def send(event):
         sent.append(event)
 
-    scope = {"type": "http", "method": method, "path": path, "headers": list(headers)}
+    scope = {"type": "http", "method": method, "path": path, "headers": [*of, *headers]}
     asyncio.run(front(scope, receive, send))
     if not sent:
         return None
@@ -53,8 +57,11 @@ async def application(scope, receive, send):
 
 
 @pytest.fixture
-def front():
-    return Front(application, {"/predict": echo}, TOKEN, 0.1)
+def front(tmp_path):
+    file = tmp_path / "token"
+    file.write_text(TOKEN)
+    access = Access(lambda _, path: "decide" if path == "/predict" else None, Tokens(file))
+    return Front(application, {"/predict": echo}, access, 0.1)
 
 
 def bearer(value):
@@ -67,7 +74,7 @@ def test_a_body_in_parts_reaches_its_handler_and_other_paths_the_application(fro
     assert (status, body) == (200, b"hello")
     assert headers == {b"content-type": b"application/json", b"content-length": b"5"}
     assert ask(front, b"", path="/metrics", method="GET")[0] == 299
-    assert ask(front, b"", method="GET")[0] == 299
+    assert ask(front, b"", method="GET", headers=good)[0] == 299
 
 
 @pytest.mark.parametrize(
@@ -114,3 +121,153 @@ def test_a_body_that_does_not_come_or_does_not_end_is_given_up():
     assert ask(front) is None  # hung up
     status, headers, _ = ask(front, *([b"x" * 65_536] * (MAX_BODY_BYTES // 65_536 + 1)))
     assert (status, headers[b"connection"]) == (413, b"close")
+
+
+async def application_that_reads(scope, receive, send):
+    message = await receive()
+    body = message["body"] + str(message["more_body"]).encode() + (await receive())["type"].encode()
+    await send({"type": "http.response.start", "status": 299, "headers": []})
+    await send({"type": "http.response.body", "body": body})
+
+
+def test_a_body_of_any_route_is_read_within_the_same_time_and_size():
+    front = Front(application_that_reads, {}, seconds=0.05)
+    assert ask(front, b"hel", b"lo", path="/other")[2] == b"helloFalsehttp.disconnect"
+    assert ask(front, b"hel", path="/other", hang=True)[0] == 408
+    assert ask(front, *([b"x" * 65_536] * (MAX_BODY_BYTES // 65_536 + 1)), path="/other")[0] == 413
+    assert ask(front, path="/other") is None
+
+
+def test_large_bodies_beyond_the_limit_are_refused_while_small_ones_are_answered():
+    admission = Admission(3 * SMALL_BODY)
+    large = b"x" * (3 * SMALL_BODY)
+
+    async def call(body, started, finish):
+        sent = []
+
+        async def receive():
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(event):
+            sent.append(event)
+
+        async def handler(body, caller):
+            started.set()
+            await finish.wait()
+            return b"%d" % len(body)
+
+        front = Front(application, {"/predict": handler}, seconds=5.0, admission=admission)
+        await front({"type": "http", "method": "POST", "path": "/predict", "headers": JSON}, receive, send)
+        return sent[0]["status"], dict(sent[0]["headers"])
+
+    async def scenario():
+        started, finish, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        ended.set()
+        held = asyncio.create_task(call(large, started, finish))
+        await started.wait()
+        status, headers = await call(large, asyncio.Event(), ended)
+        small, _ = await call(b"x" * SMALL_BODY, asyncio.Event(), ended)
+        finish.set()
+        return (await held)[0], status, headers, small
+
+    first, second, headers, small = asyncio.run(scenario())
+    assert (first, second, small) == (200, 503, 200)
+    assert (headers[b"retry-after"], headers[b"connection"]) == (b"1", b"close")
+    assert admission.held == 0
+
+
+@pytest.mark.parametrize("origin", [b"https://shop.example", b"null", b"http://127.0.0.1:8080"])
+def test_a_page_in_a_browser_cannot_send_anything(front, origin):
+    good = [*bearer(f"Bearer {TOKEN}".encode()), (b"origin", origin)]
+    status, headers, body = ask(front, b"hello", headers=good)
+    assert (status, headers[b"connection"]) == (403, b"close")
+    assert b"origin" in body
+
+
+@pytest.mark.parametrize(
+    ("content_type", "status"),
+    [
+        (b"application/json", 200),
+        (b"Application/JSON; charset=utf-8", 200),
+        (b"application/cloudevents+json", 200),
+        (b"application/cloudevents-batch+json", 200),
+        (b"", 415),
+        (b"text/plain", 415),
+        (b"text/plain;application/json", 415),
+        (b"application/x-www-form-urlencoded", 415),
+        (b"multipart/form-data", 415),
+    ],
+)
+def test_only_json_is_read(front, content_type, status):
+    good = bearer(f"Bearer {TOKEN}".encode())
+    answer = ask(front, b"hello", headers=good, of=[(b"content-type", content_type)])
+    assert answer[0] == status
+    if status == 415:
+        assert orjson.loads(answer[2])["field"] == "content-type"
+        assert ask(front, b"hello", headers=good, of=[])[0] == 415
+
+
+def test_a_caller_beyond_its_rate_is_told_when_to_call_again():
+    front = Front(application, {"/predict": echo}, Access(lambda *_: "decide", None, 2.0))
+    assert [ask(front, b"hello")[0] for _ in range(3)] == [200, 200, 429]
+    _, headers, _ = ask(front, b"hello")
+    assert headers[b"retry-after"] == b"1"
+
+
+def test_a_caller_that_was_authorized_its_money_of_the_hour_is_refused_before_it_is_answered():
+    access = Access(lambda *_: "decide", amount_per_hour=100.0)
+    answered = []
+
+    async def decide(body, caller):
+        answered.append(body)
+        access.charge(caller, int(body))
+        return b"{}"
+
+    front = Front(application, {"/predict": decide}, access)
+    assert [ask(front, body)[0] for body in (b"60", b"60", b"1")] == [200, 200, 429]
+    assert answered == [b"60", b"60"]
+    _, headers, content = ask(front, b"1")
+    assert 600 < int(headers[b"retry-after"]) < 800
+    assert "100 minor units an hour" in orjson.loads(content)["error"]
+
+
+@pytest.mark.parametrize(
+    ("status", "size", "seconds"),
+    [(200, 4 * 2**20, 0), (422, 2**16, 0), (422, 2**16 + 2**20, 1), (409, 0, 0.2), (503, 4 * 2**20, 0)],
+)
+def test_a_refusal_is_sent_after_a_pause_for_what_it_cost(status, size, seconds):
+    assert pause(status, size) == seconds
+
+
+@pytest.mark.parametrize("path", ["/predict", "/other"])
+def test_while_a_large_body_is_refused_slowly_its_bytes_are_free_for_others(path):
+    admission, held = Admission(), []
+
+    async def refuse(body, caller):
+        held.append(admission.held)
+        raise InvalidRequest("is wrong", field="body")
+
+    async def refusing(scope, receive, send):
+        while (await receive()).get("more_body"):
+            pass
+        held.append(admission.held)
+        await send({"type": "http.response.start", "status": 422, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def scenario():
+        front = Front(refusing, {"/predict": refuse}, admission=admission)
+        incoming = [{"type": "http.request", "body": bytes(2**17), "more_body": False}]
+
+        async def receive():
+            return incoming.pop() if incoming else {"type": "http.disconnect"}
+
+        async def send(event):
+            held.append(admission.held)
+
+        started = asyncio.get_running_loop().time()
+        await front({"type": "http", "method": "POST", "path": path, "headers": JSON}, receive, send)
+        return asyncio.get_running_loop().time() - started
+
+    assert asyncio.run(scenario()) >= 2**16 / 2**20
+    assert held == [2**16, 0, 0]
+    assert admission.held == 0

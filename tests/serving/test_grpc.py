@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import struct
 
 import grpc
@@ -16,11 +17,15 @@ from kserve.protocol.grpc import grpc_predict_v2_pb2 as messages
 from kserve.protocol.grpc import grpc_predict_v2_pb2_grpc as service
 from kserve.protocol.model_repository_extension import ModelRepositoryExtension
 
+from serving.access import Access
+from serving.admission import Admission
 from serving.client import DecisionClient
 from serving.grpc_api import GrpcServer, decode
 from serving.launch import free_port
 from serving.model import CampaignModel
 from serving.protocol import INPUTS, OUTPUTS, Requests
+from serving.rest import decisions
+from serving.tokens import Tokens
 from shadowprice.errors import InvalidRequest
 
 NAMES = ("request_id", "account_id", "side")
@@ -55,8 +60,8 @@ def test_it_gives_the_answers_that_http_gives(world, stub):
     answer = stub.ModelInfer(message(columns, id="call-7"))
     with DecisionClient(world.predictor.url, "spring") as client:
         again = client.decide(*columns.values())
-    assert (answer.id, answer.model_name, answer.model_version) == ("call-7", "spring", again.model_version)
-    assert again.reason.tolist() == ["repeat"] * 3
+    assert (answer.id, answer.model_name, answer.model_version) == ("call-7", "spring", again.active_model_version)
+    assert again.repeat.tolist() == [True] * 3
     found = {output.name: output for output in answer.outputs}
     assert {name: output.datatype for name, output in found.items()} == OUTPUTS
     for name, contents in (
@@ -65,10 +70,14 @@ def test_it_gives_the_answers_that_http_gives(world, stub):
         ("response", "fp64_contents"),
         ("expected_cost", "fp64_contents"),
         ("propensity", "fp64_contents"),
+        ("price_version", "int64_contents"),
     ):
         np.testing.assert_array_equal(getattr(found[name].contents, contents), getattr(again, name))
     assert list(found["reason"].contents.bytes_contents) == [b"optimal", b"optimal", b"cold_start"]
-    assert answer.parameters["price_version"].int64_param == again.price_version
+    assert list(found["repeat"].contents.bool_contents) == [False] * 3
+    assert [value.decode() for value in found["model_version"].contents.bytes_contents] == again.model_version.tolist()
+    assert again.reason.tolist() == ["optimal", "optimal", "cold_start"]
+    assert answer.parameters["price_version"].int64_param == again.active_price_version
     assert answer.parameters["degraded"].bool_param is False
     assert answer.parameters["price_age_seconds"].int64_param <= again.price_age_seconds
 
@@ -82,7 +91,8 @@ def test_kserves_client_is_understood_with_contents_and_raw(stub):
                 tensor.set_data_from_numpy(np.array([value.encode()], dtype=object), binary_data=True)
             inputs.append(tensor)
         answer = stub.ModelInfer(InferRequest("spring", inputs).to_grpc())
-        assert list(answer.outputs[-1].contents.bytes_contents) == [b"optimal"]
+        reason = next(output for output in answer.outputs if output.name == "reason")
+        assert list(reason.contents.bytes_contents) == [b"optimal"]
 
 
 def test_health_and_metadata_are_kserves_and_models_are_not_managed_from_outside(stub):
@@ -182,15 +192,25 @@ def test_raw_and_plain_contents_mean_the_same(names):
     assert decode(raw, 1000) == decode(plain, 1000) == Requests(*columns.values())
 
 
-def test_without_the_token_nothing_is_decided_and_nothing_said_of_it():
-    secret = "an-example-of-a-token"
+def test_without_the_token_nothing_is_decided_and_nothing_said_of_it(tmp_path):
+    secret, reader = "an-example-of-a-token", "an-example-of-a-reader"
+    file = tmp_path / "tokens"
+    file.write_text(json.dumps({"decide": secret, "read": reader}))
 
     async def codes(*shown):
         """What each of the calls is told: the model is not ready, which only who may ask is told."""
         registry = ModelRepository()
         registry.update(CampaignModel("spring", 10))
         plane, port = DataPlane(model_registry=registry), free_port()
-        server = GrpcServer(plane, ModelRepositoryExtension(registry), f"127.0.0.1:{port}", token=secret, seconds=5.0)
+        access = Access(decisions, Tokens(file))
+        server = GrpcServer(
+            plane,
+            ModelRepositoryExtension(registry),
+            f"127.0.0.1:{port}",
+            access=access,
+            admission=Admission(),
+            seconds=5.0,
+        )
         await server.start()
         found = []
         try:
@@ -211,3 +231,4 @@ def test_without_the_token_nothing_is_decided_and_nothing_said_of_it():
     shown = [None, "", "Bearer", "Bearer ", secret, f"Basic {secret}", f"Bearer {secret}x", f"Bearer {secret}"]
     assert asyncio.run(codes(*shown)) == [refused] * 7 + [served]
     assert asyncio.run(codes(f"bearer {secret}")) == [served]
+    assert asyncio.run(codes(f"Bearer {reader}")) == [grpc.StatusCode.PERMISSION_DENIED]

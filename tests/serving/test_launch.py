@@ -86,6 +86,11 @@ def test_flags_win_over_the_environment_and_a_missing_one_is_named(tmp_path, cap
     }
     config = Config.parse(["--http-port", "9001"], environment)
     assert (config.http_port, config.max_instances, str(config.model_dir)) == (9001, 5, "model")
+    # The window is only switched off on purpose.
+    assert config.window == "on"
+    assert Config.parse([], environment | {"SHADOWPRICE_WINDOW": "off"}).window == "off"
+    with pytest.raises(SystemExit):
+        Config.parse(["--window", "perhaps"], environment)
     del environment["SHADOWPRICE_PRICES_DIR"]
     with pytest.raises(SystemExit):
         Config.parse([], environment)

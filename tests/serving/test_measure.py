@@ -22,10 +22,10 @@ from shadowprice.pacing.state import PricingState
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
+@pytest.fixture(params=[0, 5], ids=["on the hour", "not on a quarter"])
+def workspace(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """A campaign whose window opened two hours ago, and its ordinary traffic."""
-    starts = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - 2 * HOUR
+    starts = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - 2 * HOUR - timedelta(minutes=request.param)
     campaign = Campaign(
         name="live",
         sides={"customer": Terms(levels=(10, 20))},

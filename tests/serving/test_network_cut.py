@@ -83,6 +83,9 @@ def test_a_cable_that_is_pulled_loses_doubles_and_overspends_nothing(tmp_path, t
         redis = RedisServer(tmp_path / "redis")
         redis.start()
         running.callback(redis.stop)
+        token = tmp_path / "token"
+        token.write_text("a-token-of-the-test")
+        running.enter_context(environment(SHADOWPRICE_LEDGER_TOKEN_FILE=str(token)))
         settings = {REDIS: f"127.0.0.1:{redis.port}", "SHADOWPRICE_FEATURE_READER": "packed"}
         running.enter_context(environment(**settings))
         deployment = prepare(tmp_path, ACCOUNTS)

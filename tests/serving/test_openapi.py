@@ -68,6 +68,17 @@ def test_the_predictors_description_has_the_endpoints_of_the_contract(world):
     assert not [name for name in names if "repository" in name or "explain" in name]
 
 
+def test_the_refusals_of_guarded_routes_are_described(world):
+    statuses = {"401", "403", "408", "413", "429", "503"}
+    for service in (world.predictor, world.ledger):
+        paths = httpx.get(f"{service.url}/openapi.json").json()["paths"]
+        for path, methods in paths.items():
+            for method, operation in methods.items():
+                guarded = method == "post" or path in ("/v1/totals", "/v1/traffic")
+                assert (operation["responses"].keys() >= statuses) == guarded, path
+                assert ("415" in operation["responses"]) == (method == "post")
+
+
 def references(node):
     """Every ``$ref`` below a node."""
     if isinstance(node, dict):
@@ -116,22 +127,33 @@ def test_what_the_ledger_takes_fits_its_description_and_what_it_refuses_by_form_
         "features_at": [None],
     }
     call = {"campaign": "spring", "model_version": "m", "price_version": 1, "items": items}
+    known = {"request_id": ["described-2"], "account_id": ["c1"], "side": ["customer"], "call": [0]}
     now = datetime.now(UTC).isoformat()
     data = {"request_id": "described-1", "redeemed": True, "cost": 50, "observed_at": now}
     event = {"specversion": "1.0", "id": "described-1", "source": "test", "type": "t", "data": data}
     release = {"campaign": "spring", "request_ids": ["described-1"]}
+    refund = event | {"id": "described-2", "data": data | {"redeemed": False, "cost": 0, "kind": "refund"}}
     for path, body, status in (
         ("/v1/authorizations", call, 200),
         ("/v1/authorizations", call | {"items": items | {"reason": ["because"]}}, 422),
         ("/v1/authorizations", call | {"items": items | {"request_id": [""]}}, 422),
         ("/v1/authorizations", call | {"items": {}}, 422),
         ("/v1/authorizations", call | {"more": 1}, 422),
-        ("/v1/releases", release, 200),
-        ("/v1/releases", release | {"request_ids": ["x" * 257]}, 422),
+        ("/v1/authorizations", call | {"sizes": [1]}, 200),
+        ("/v1/authorizations", call | {"sizes": [-1]}, 422),
+        ("/v1/authorizations", call | {"known": known}, 200),
+        ("/v1/authorizations", call | {"known": known | {"side": ["both"]}}, 422),
         ("/v1/outcomes", event, 200),
         ("/v1/outcomes", [event], 200),
         ("/v1/outcomes", event | {"data": data | {"cost": -1}}, 422),
         ("/v1/outcomes", [], 422),
+        ("/v1/corrections", refund, 200),
+        ("/v1/corrections", [refund], 200),
+        ("/v1/corrections", event, 422),
+        ("/v1/corrections", refund | {"data": refund["data"] | {"kind": "gift"}}, 422),
+        ("/v1/releases", release | {"request_ids": ["x" * 257]}, 422),
+        ("/v1/authorizations", call | {"items": items | {"request_id": ["described-3"]}}, 200),
+        ("/v1/releases", release | {"request_ids": ["described-3"]}, 200),
     ):
         answer = httpx.post(f"{world.ledger.url}{path}", json=body)
         assert answer.status_code == status, (path, answer.text)

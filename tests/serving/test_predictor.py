@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -11,16 +11,17 @@ from prometheus_client import CollectorRegistry
 
 from serving.features import Features
 from serving.in_force import InForce, ServedModel
-from serving.ledger.authorise import ceiling, entries
-from serving.ledger.messages import Authorizations, Items
+from serving.ledger.answers import content, recorded_rows
+from serving.ledger.authorise import calls, ceiling, entries
+from serving.ledger.messages import Authorizations
 from serving.ledger.sqlite.database import TABLES
 from serving.ledger.sqlite.promises import Authorise
 from serving.ledger.store import microseconds
-from serving.ledger_client import Authorised
+from serving.ledger_client import Authorisation, Authorised
 from serving.metrics import PredictorMetrics
 from serving.predictor import Predictor
 from serving.protocol import OUTPUTS, Requests
-from shadowprice.campaign import SIDES, Budget, Terms
+from shadowprice.campaign import SIDES, Budget, Segment, Terms
 from shadowprice.decision import decide
 from shadowprice.errors import Conflict, InvalidInput, Unavailable
 
@@ -52,24 +53,26 @@ class LocalLedger:
         self.campaign = campaign
         self.database = sqlite3.connect(":memory:", isolation_level=None)
         self.database.executescript(TABLES)
+        self.messages = []
 
-    async def authorise(self, proposals, *, model_version, price_version):
-        batch = Authorizations(
-            campaign=self.campaign.name,
-            model_version=model_version,
-            price_version=price_version,
-            items=Items(**vars(proposals)),
-        )
+    async def authorise(self, proposals, known, *, sizes, **versions):
+        parts = {"items": asdict(proposals)} if proposals.request_id else {}
+        parts |= {"known": asdict(known)} if known.request_id else {}
+        batch = Authorizations(campaign=self.campaign.name, sizes=sizes, **versions, **parts)
+        self.messages.append(batch)
         now = datetime.now(UTC)
-        wanted = entries(self.campaign, batch, now)
-        recorded = Authorise(wanted, ceiling(self.campaign, True), microseconds(now))(self.database)
-        names = [field.name for field in fields(Authorised) if field.name != "repeat"]
-        columns = {name: [getattr(each.decision, name) for each in recorded] for name in names}
-        return Authorised(**columns, repeat=[each.repeat for each in recorded])
+        wanted = calls(batch, entries(self.campaign, batch, now))
+        answers = Authorise(wanted, ceiling(self.campaign, True), microseconds(now), 0)(self.database)
+        told = content(*recorded_rows(batch, answers), answers)
+        columns = {name: list(values) for name, values in told["decisions"].items()}
+        return Authorisation(Authorised(**columns), told["known"], told["errors"])
+
+    def recorded(self):
+        return [name for (name,) in self.database.execute("SELECT request_id FROM decision ORDER BY sequence")]
 
 
 class NoLedger:
-    async def authorise(self, proposals, *, model_version, price_version):
+    async def authorise(self, proposals, known, *, sizes, **versions):
         raise Unavailable("cut off")
 
 
@@ -95,6 +98,8 @@ class Fixed:
 def build(campaign, heads, kit):
     def build(*, terms=None, reader=None, price=None, ledger=None, **options):
         own = terms or campaign
+        # The campaign's day is in the past.
+        options.setdefault("window", False)
         registry = CollectorRegistry()
         predictor = Predictor(
             campaign=own,
@@ -218,9 +223,10 @@ def test_the_same_request_in_one_call_and_in_the_next_gets_the_first_answer(buil
         Requests(["r", "s", "r"], ["c1", "c2", "c1"], ["customer"] * 3)
     )
     again = build(ledger=ledger, price=kit.price(price=0.5))[0].answer(Requests(["r"], ["c1"], ["customer"]))
-    assert [reason == "repeat" for reason in first.reason] == [False, False, True]
-    assert again.reason == ["repeat"]
-    for name in ("incentive", "level", "response", "expected_cost", "propensity"):
+    assert (first.repeat.tolist(), again.repeat.tolist()) == ([False, False, True], [True])
+    for name in OUTPUTS:
+        if name == "repeat":
+            continue
         values = getattr(first, name)
         assert values[0] == values[2] == getattr(again, name)[0]
     other = build(price=kit.price(price=0.5))[0].answer(Requests(["r"], ["c1"], ["customer"]))
@@ -236,8 +242,7 @@ def test_a_request_id_used_for_another_account_or_side_is_a_conflict(build, acco
     predictor.answer(Requests(["r"], ["c1"], ["customer"]))
     with pytest.raises(Conflict, match="'r'"):
         predictor.answer(Requests(["q", "r"], ["c9", account], ["customer", side]))
-    (count,) = ledger.database.execute("SELECT COUNT(*) FROM decision").fetchone()
-    assert count == 1
+    assert ledger.recorded() == ["r"]
 
 
 def test_without_the_ledger_nothing_is_promised_unless_that_is_configured(build):
@@ -326,30 +331,180 @@ def test_of_calls_answered_together_only_those_at_fault_are_refused(build):
     assert isinstance(theft, Conflict)
     assert (first.reason, other.reason) == (["optimal"], ["optimal"])
     again, beside = predictor.answer_all([Requests(["r"], ["c1"], ["customer"]), customers("c4", prefix="q")])
-    assert again.reason == ["repeat"]
+    assert (again.reason, again.repeat.tolist()) == (["optimal"], [True])
     assert again.level == first.level
-    assert beside.reason == ["optimal"]
+    assert (beside.reason, beside.repeat.tolist()) == (["optimal"], [False])
+
+
+def test_calls_in_conflict_are_refused_alone_and_cost_the_others_no_message(build, kit):
+    """Were the others answered one by one, one caller with a reused id would slow all of them down."""
+    terms = kit.campaign(sides={"customer": kit.campaign().sides["customer"]})
+    ledger, reader = LocalLedger(terms), TableReader(kit.embeddings())
+    predictor, _ = build(terms=terms, ledger=ledger, reader=reader)
+    predictor.answer(Requests(["taken"], ["c1"], ["customer"]))
+    ledger.messages.clear()
+    reader.reads.clear()
+    good = [customers(f"c{number}", prefix=f"good-{number}-") for number in range(12)]
+    hostile = [
+        Requests(["taken"], ["c2"], ["customer"]),
+        Requests(["mine", "good-0-0"], ["c3", "c3"], ["customer"] * 2),
+        Requests(["same", "same"], ["c4", "c5"], ["customer"] * 2),
+        Requests(["unknown-side"], ["m1"], ["merchant"]),
+    ]
+    mixed = [*good[:3], hostile[0], *good[3:6], hostile[1], *good[6:9], hostile[2], *good[9:], hostile[3]]
+    found = predictor.answer_all(mixed)
+    for call, answer in zip(mixed, found, strict=True):
+        if call in hostile:
+            assert isinstance(answer, InvalidInput if call is hostile[3] else Conflict)
+        else:
+            assert (answer.reason, answer.repeat.tolist()) == (["optimal"], [False])
+    assert len(ledger.messages) == len(reader.reads) == 1
+    assert ledger.recorded() == ["taken", *(call.request_id[0] for call in good)]
+
+
+def test_a_gathering_of_refused_calls_alone_asks_nobody(build):
+    ledger = LocalLedger(build()[0].predictor.campaign)
+    same = Requests(["r", "r"], ["c1", "c2"], ["customer"] * 2)
+    found = build(ledger=ledger)[0].answer_all([same, same])
+    assert [type(each) for each in found] == [Conflict] * 2
+    assert ledger.messages == []
 
 
 def test_one_request_in_two_calls_at_once_is_promised_once(build):
     ledger = LocalLedger(build()[0].predictor.campaign)
     same = Requests(["r"], ["c1"], ["customer"])
     one, two = build(ledger=ledger)[0].answer_all([same, same])
-    assert (one.reason, two.reason) == (["optimal"], ["repeat"])
-    assert one.level == two.level
-    (count,) = ledger.database.execute("SELECT COUNT(*) FROM decision").fetchone()
-    assert count == 1
+    assert (one.repeat.tolist(), two.repeat.tolist()) == ([False], [True])
+    assert (one.level, one.reason) == (two.level, two.reason)
+    assert ledger.recorded() == ["r"]
 
 
 def test_a_ledger_that_is_away_is_asked_once_for_calls_answered_together(build):
     class Counting(NoLedger):
         asked = 0
 
-        async def authorise(self, proposals, **versions):
+        async def authorise(self, *asked, **options):
             self.asked += 1
-            return await super().authorise(proposals, **versions)
+            return await super().authorise(*asked, **options)
 
     ledger = Counting()
     found = build(ledger=ledger)[0].answer_all([customers("c1", prefix=name) for name in "abc"])
     assert [type(each) for each in found] == [Unavailable] * 3
     assert ledger.asked == 1
+
+
+def decided(answers, row=0):
+    """The answer of a row, but for whether it is a repeat."""
+    return {name: getattr(answers, name)[row] for name in OUTPUTS if name != "repeat"}
+
+
+def test_a_repeat_has_the_reason_and_the_versions_of_the_original_decision(build, kit):
+    ledger = LocalLedger(kit.campaign())
+    now = datetime.now(UTC)
+    stale = kit.price(3, solved_at=now - timedelta(hours=3), expires_at=now - timedelta(seconds=1))
+    first = build(ledger=ledger, price=stale)[0].answer(customers("c1"))
+    later, _ = build(ledger=ledger, price=kit.price(8, price=0.5))
+    source = later.predictor.source
+    source.current = replace(source.current, model=replace(source.current.model, version="test-model-2"))
+    again = later.answer(customers("c1", "c2"))
+    assert (first.reason, first.price_version.tolist(), first.model_version) == (["stale_price"], [3], ["test-model-1"])
+    assert decided(again) == decided(first)
+    assert again.repeat.tolist() == [True, False]
+    assert (again.price_version.tolist(), again.model_version) == ([3, 8], ["test-model-1", "test-model-2"])
+    assert (again.active_price_version, again.active_model_version, again.degraded) == (8, "test-model-2", False)
+
+
+def test_a_repeat_is_the_first_answer_also_when_the_feature_store_fails(build, kit):
+    ledger = LocalLedger(kit.campaign())
+    first = build(ledger=ledger)[0].answer(customers("c1"))
+    again = build(ledger=ledger, reader=NoReader())[0].answer(customers("c1", "c2"))
+    assert decided(again) == decided(first)
+    assert (again.reason, again.repeat.tolist()) == (["optimal", "cold_start"], [True, False])
+    assert again.degraded
+
+
+@pytest.fixture
+def nobody_is_eligible(monkeypatch):
+    def bar():
+        monkeypatch.setattr(
+            "serving.predictor.allowed_by", lambda head, matrix: np.zeros((len(head.levels), len(matrix)), dtype=bool)
+        )
+
+    return bar
+
+
+def test_a_repeat_is_the_first_answer_also_when_the_account_is_not_eligible_any_more(build, kit, nobody_is_eligible):
+    ledger = LocalLedger(kit.campaign())
+    predictor, registry = build(ledger=ledger)
+    first = predictor.answer(customers("c1"))
+    nobody_is_eligible()
+    ledger.messages.clear()
+    again = predictor.answer(customers("c1", "c2", "c2"))
+    assert decided(again) == decided(first)
+    assert (again.reason[1:], again.level[1:].tolist()) == (["ineligible"] * 2, [-1, -1])
+    assert again.repeat.tolist() == [True, False, False]
+    assert len(ledger.messages) == 1
+    assert ledger.recorded() == ["r0"]
+    labels = {"campaign": "spring", "side": "customer", "reason": "ineligible"}
+    assert registry.get_sample_value("shadowprice_unrecorded_answers_total", labels) == 2
+    with pytest.raises(Conflict, match="'r0'"):
+        predictor.answer(customers("c9"))
+
+
+def test_without_the_ledger_nobody_ineligible_is_answered_unless_that_is_configured(build, nobody_is_eligible):
+    nobody_is_eligible()
+    with pytest.raises(Unavailable, match="without authorisation"):
+        build(ledger=NoLedger())[0].answer(customers("c1"))
+    answers = build(ledger=NoLedger(), authorisation_required=False)[0].answer(customers("c1"))
+    assert (answers.reason, answers.level.tolist(), answers.degraded) == (["ineligible"], [-1], True)
+
+
+SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("edge", ["starts_at", "ends_at"])
+def test_outside_the_window_nothing_is_paid_and_nothing_is_recorded(build, kit, edge):
+    terms = kit.campaign()
+    ledger, reader = LocalLedger(terms), TableReader(kit.embeddings())
+    time = [terms.starts_at]
+    predictor, registry = build(
+        terms=terms, ledger=ledger, reader=reader, price=kit.price(price=0.0), window=True, clock=lambda: time[0]
+    )
+    inside, outside = (
+        (terms.starts_at, terms.starts_at - SECOND) if edge == "starts_at" else (terms.ends_at - SECOND, terms.ends_at)
+    )
+    both = ["customer", "merchant"]
+    time[0] = outside
+    early = predictor.answer(Requests(["a", "b"], ["c1", "m1"], both))
+    assert early.reason == ["outside_window"] * 2
+    # A customer may be given nothing, which is a level; a merchant is always paid.
+    assert (early.level.tolist(), early.incentive.tolist()) == ([0, -1], [0, 0])
+    assert (early.expected_cost.tolist(), early.propensity.tolist()) == ([0.0, 0.0], [1.0, 1.0])
+    assert (early.repeat.tolist(), early.degraded) == ([False, False], False)
+    assert ledger.recorded() == reader.reads == []
+    time[0] = inside
+    first = predictor.answer(Requests(["c", "d"], ["c1", "m1"], both))
+    assert (first.reason, first.incentive.tolist()) == (["optimal"] * 2, [130, 100])
+    time[0] = outside
+    again = predictor.answer(Requests(["c", "e"], ["c1", "m1"], both))
+    assert (decided(again), again.repeat.tolist()) == (decided(first), [True, False])
+    assert again.reason == ["optimal", "outside_window"]
+    with pytest.raises(Conflict, match="'d'"):
+        predictor.answer(Requests(["d"], ["m2"], ["merchant"]))
+    assert ledger.recorded() == ["c", "d"]
+    for side, count in (("customer", 1), ("merchant", 2)):
+        labels = {"campaign": "spring", "side": side, "reason": "outside_window"}
+        assert registry.get_sample_value("shadowprice_unrecorded_answers_total", labels) == count
+
+
+def test_outside_the_window_no_seat_of_a_delivery_is_given(build, kit):
+    funds = Terms(levels=(0, 1), segments=(Segment(name="calm", demand=1), Segment(name="bold", demand=1)))
+    terms = kit.campaign(sides={"customer": funds})
+    answers = build(terms=terms, window=True)[0].answer(customers("c1"))
+    assert (answers.reason, answers.level.tolist(), answers.incentive.tolist()) == (["outside_window"], [-1], [0])
+
+
+def test_a_window_that_is_off_decides_at_any_time(build, kit):
+    for time in (kit.campaign().starts_at - SECOND, kit.campaign().ends_at):
+        answers = build(window=False, clock=lambda time=time: time)[0].answer(customers("c1"))
+        assert answers.reason == ["optimal"]

@@ -115,8 +115,11 @@ def test_both_protocols_encode_the_same_answers():
         expected_cost=np.array([5.0, 0.0]),
         propensity=np.array([1.0, 0.25]),
         reason=["tie", "budget_exhausted"],
-        price_version=3,
-        model_version="m",
+        repeat=np.array([False, True]),
+        price_version=np.array([3, 2]),
+        model_version=["m", "earlier"],
+        active_price_version=3,
+        active_model_version="m",
         price_age_seconds=1.5,
         degraded=True,
     )
@@ -127,6 +130,12 @@ def test_both_protocols_encode_the_same_answers():
     columns = {output["name"]: output["data"] for output in two["outputs"]}
     assert one == [{name: columns[name][row] for name in OUTPUTS} for row in range(2)]
     assert one[1]["incentive"] == 2**53 + 1
+    assert (one[1]["repeat"], one[1]["price_version"], one[1]["model_version"]) == (True, 2, "earlier")
+    assert (two["model_version"], two["parameters"]["price_version"], two["parameters"]["model_version"]) == (
+        "m",
+        3,
+        "m",
+    )
     assert two["id"] == "call-1"
     assert two["parameters"] == {
         "price_version": 3,

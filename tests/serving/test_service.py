@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -13,8 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from serving.check import check
 from serving.client import DecisionClient, LedgerClient, Outcome
-from serving.launch import free_port, start_ledger
+from serving.launch import free_port, start_ledger, start_predictor
 from serving.ledger.sqlite.database import open_for_reading
 from shadowprice.decision import decide
 from shadowprice.errors import Conflict, InvalidRequest, NotFound, Unavailable
@@ -62,6 +64,9 @@ def test_the_metadata_names_the_inputs_and_outputs_of_the_contract(world):
         "expected_cost": "FP64",
         "propensity": "FP64",
         "reason": "BYTES",
+        "repeat": "BOOL",
+        "price_version": "INT64",
+        "model_version": "BYTES",
     }
 
 
@@ -92,7 +97,8 @@ def test_the_service_answers_what_decide_says_and_the_ledger_keeps(world, client
 
     answers = client.decide(ids, names, sides)
 
-    assert answers.price_version == record.version
+    assert answers.active_price_version == record.version
+    assert set(answers.price_version.tolist()) == {record.version}
     rows = open_for_reading(world.deployment.ledger_db)
     stored = {
         row[0]: row[1:]
@@ -128,9 +134,9 @@ def test_a_repeated_request_gets_the_first_answer_under_any_price(world, client)
     world.publish(price=0.5)
     second = client.decide(ids[::-1], accounts[::-1], ["customer"] * 30)
     other = client.decide(fresh_ids(30), accounts, ["customer"] * 30)
-    assert second.price_version > first.price_version
-    assert set(second.reason) == {"repeat"}
-    for name in FIELDS:
+    assert second.active_price_version > first.active_price_version
+    assert (first.repeat.any(), second.repeat.all()) == (False, True)
+    for name in (*FIELDS, "reason", "price_version", "model_version"):
         np.testing.assert_array_equal(getattr(second, name)[::-1], getattr(first, name))
     assert not np.array_equal(other.level, first.level)
 
@@ -145,8 +151,10 @@ def test_v1_and_v2_give_the_same_answers(world, client):
     ]
     one = httpx.post(f"{world.predictor.url}/v1/models/spring:predict", json={"instances": instances}).json()
     for row, prediction in enumerate(one["predictions"]):
-        assert prediction.pop("reason") == "repeat"
-        assert prediction == {name: getattr(two, name)[row] for name in FIELDS}
+        assert prediction.pop("repeat") is True
+        assert prediction == {
+            name: getattr(two, name)[row] for name in (*FIELDS, "reason", "price_version", "model_version")
+        }
 
 
 def test_an_unknown_account_is_a_cold_start_and_counted(world, client, samples):
@@ -188,10 +196,10 @@ def test_a_poisoned_or_rolled_back_price_is_ignored_and_counted(world, client, s
     while samples(world.predictor.url)[key] < before + 2 and time.monotonic() < deadline:
         time.sleep(0.02)
     assert samples(world.predictor.url)[key] == before + 2
-    assert client.decide(fresh_ids(1), ["c1"], ["customer"]).price_version == good.version
+    assert client.decide(fresh_ids(1), ["c1"], ["customer"]).active_price_version == good.version
     newer = world.publish()
     assert newer.version == good.version + 3
-    assert client.decide(fresh_ids(1), ["c1"], ["customer"]).price_version == newer.version
+    assert client.decide(fresh_ids(1), ["c1"], ["customer"]).active_price_version == newer.version
 
 
 def test_a_request_id_of_another_account_is_a_conflict_over_http(client):
@@ -236,25 +244,39 @@ def test_the_whole_life_of_a_request_is_counted_once(world, client, ledger):
     assert after["responses"]["merchant"] == before["responses"]["merchant"] + 1.25
     assert after["requests"]["customer"] == before["requests"]["customer"] + 2
     report = MetricsSpend([f"{world.predictor.url}/metrics", f"{world.ledger.url}/metrics"]).read("spring")
-    assert (report.spent, report.requests) == (after["spent"], after["requests"])
-    assert report.responses == after["responses"]
+    assert (report.spent, report.requests) == (after["net_spent"], after["requests"])
+    withdrawn = after["withdrawn_by_side"]
+    assert report.responses == {side: value - withdrawn[side] for side, value in after["responses"].items()}
 
 
 def test_recent_traffic_is_counted_by_hour_and_sampled_newest_first(client, ledger):
-    start = datetime.now(UTC)
+    start = datetime.now(UTC).replace(minute=15, second=0, microsecond=0) - timedelta(hours=1)
+
+    def counted():
+        counts = {"customer": 0, "merchant": 0}
+        for hour in (found := ledger.traffic(since=start, limit=2))["hours"]:
+            assert (datetime.fromisoformat(hour["hour"]) - start) % timedelta(hours=1) == timedelta(0)
+            counts[hour["side"]] += hour["requests"]
+        return counts, found["sample"]
+
+    before, _ = counted()
     ids = fresh_ids(5)
     client.decide(ids, ["c1", "c2", "m1", "c3", "m2"], ["customer", "customer", "merchant", "customer", "merchant"])
-    traffic = ledger.traffic(since=start, limit=2)
-    counts = {}
-    for hour in traffic["hours"]:
-        assert (datetime.fromisoformat(hour["hour"]) - start) % timedelta(hours=1) == timedelta(0)
-        counts[hour["side"]] = counts.get(hour["side"], 0) + hour["requests"]
-    assert counts == {"customer": 3, "merchant": 2}
-    assert traffic["sample"] == [
+    after, sample = counted()
+    assert (after["customer"] - before["customer"], after["merchant"] - before["merchant"]) == (3, 2)
+    assert sample == [
         {"request_id": ids[4], "account_id": "m2", "side": "merchant"},
         {"request_id": ids[3], "account_id": "c3", "side": "customer"},
     ]
-    assert ledger.traffic(since=datetime.now(UTC) + timedelta(hours=1))["hours"] == []
+    assert ledger.traffic(since=start + timedelta(hours=3))["hours"] == []
+    with pytest.raises(InvalidRequest, match="since: must be the start of a quarter of an hour in UTC"):
+        ledger.traffic(since=start + timedelta(microseconds=1))
+
+
+OF_THE_MACHINE = {
+    f"shadowprice_{name}" for name in ("clock_skew_seconds", "disk_free_bytes", "disk_size_bytes", "store_bytes")
+}
+"""Gauges that change without a request."""
 
 
 def test_a_ledger_that_is_down_stops_promises_and_its_restart_loses_nothing(world, client, ledger, samples):
@@ -262,7 +284,9 @@ def test_a_ledger_that_is_down_stops_promises_and_its_restart_loses_nothing(worl
     first = client.decide([request_id], ["c1"], ["customer"])
     totals = ledger.totals()
     counters = {
-        key: value for key, value in samples(world.ledger.url).items() if dict(key[1]).get("reason") != "repeat"
+        key: value
+        for key, value in samples(world.ledger.url).items()
+        if dict(key[1]).get("reason") != "repeat" and key[0] not in OF_THE_MACHINE
     }
     world.ledger.stop()
     with pytest.raises(Unavailable, match=r"503.*without authorisation"):
@@ -270,7 +294,7 @@ def test_a_ledger_that_is_down_stops_promises_and_its_restart_loses_nothing(worl
     assert httpx.get(f"{world.predictor.url}/v2/health/live").status_code == 200
     world.restart_ledger()
     again = client.decide([request_id], ["c1"], ["customer"])
-    assert again.reason[0] == "repeat"
+    assert (again.repeat[0], again.reason[0]) == (True, first.reason[0])
     assert [getattr(again, name)[0] for name in FIELDS] == [getattr(first, name)[0] for name in FIELDS]
     with LedgerClient(world.ledger.url) as restarted:
         after = restarted.totals()
@@ -279,6 +303,31 @@ def test_a_ledger_that_is_down_stops_promises_and_its_restart_loses_nothing(worl
     assert {key: restored[key] for key in counters} == counters
     key = ("shadowprice_degraded_total", (("campaign", "spring"), ("reason", "unauthorised")))
     assert samples(world.predictor.url)[key] == 0
+
+
+def test_after_the_window_a_predictor_repeats_what_was_decided_and_gives_nothing_else(world, client, ledger, samples):
+    """The campaign's day is long over; all other predictors here have their window off."""
+    world.publish(price=0.0)
+    old, *new = fresh_ids(3)
+    first = client.decide([old], ["c1"], ["customer"])
+    requests = ledger.totals()["requests"]
+    predictor = start_predictor(replace(world.deployment, window="on"), free_port(), world.ledger.url)
+    try:
+        predictor.wait_ready(120.0)
+        with DecisionClient(predictor.url, "spring") as closed:
+            found = closed.decide([old, *new], ["c1", "c1", "m1"], ["customer", "customer", "merchant"])
+        key = (("campaign", "spring"), ("reason", "outside_window"), ("side", "merchant"))
+        assert samples(predictor.url)["shadowprice_unrecorded_answers_total", key] == 1
+        assert "not well" not in check("spring", predictor.url, world.ledger.url, "customer", 7200.0)
+    finally:
+        predictor.stop()
+    assert first.incentive[0] == 130
+    assert (found.reason.tolist(), found.repeat.tolist()) == (
+        [first.reason[0], "outside_window", "outside_window"],
+        [True, False, False],
+    )
+    assert (found.incentive.tolist(), found.level.tolist()) == ([130, 0, 0], [3, 0, -1])
+    assert ledger.totals()["requests"] == requests
 
 
 def test_a_second_ledger_on_the_same_file_is_refused(world):

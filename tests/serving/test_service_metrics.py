@@ -8,7 +8,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from serving.client import DecisionClient
-from serving.protocol import REASONS
+from serving.protocol import RECORDED_REASONS
 
 CONTRACT = (
     *("decisions_total", "decision_seconds", "authorized_minor_units_total", "spend_minor_units_total"),
@@ -55,14 +55,14 @@ def test_labels_of_metrics_are_bounded_and_values_those_in_force(world, samples)
     pages = {**samples(world.predictor.url), **samples(world.ledger.url)}
     ours = {key: value for key, value in pages.items() if key[0].startswith("shadowprice_")}
     labels = {label for _, pairs in ours for label, _ in pairs}
-    assert labels <= {"campaign", "side", "level", "reason", "stage", "budget", "le"}
+    assert labels <= {"campaign", "side", "level", "reason", "stage", "budget", "volume", "le"}
     assert all(dict(pairs)["campaign"] == "spring" for _, pairs in ours)
     decisions = {
         (dict(pairs)["side"], dict(pairs)["level"], dict(pairs)["reason"])
         for name, pairs in ours
         if name == "shadowprice_decisions_total"
     }
-    assert len(decisions) == (5 + 4) * len(REASONS)
+    assert len(decisions) == (5 + 4) * len([*RECORDED_REASONS, "repeat"])
     stages = {dict(pairs).get("stage") for name, pairs in ours if name == "shadowprice_decision_seconds_count"}
     assert stages == {"decode", "features", "curve", "decide", "authorise", "encode", "total"}
     assert ours["shadowprice_overspend_minor_units", (("budget", "budget"), ("campaign", "spring"))] == 0

@@ -1,0 +1,165 @@
+"""Bearer tokens: the roles that a caller's token carries, and the token that a caller shows."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import orjson
+
+from shadowprice.errors import InvalidInput, Unavailable
+
+logger = logging.getLogger("serving")
+
+Role = Literal["decide", "report", "release", "read", "administer"]
+ROLES: tuple[Role, ...] = get_args(Role)
+SHORTEST = 16
+CHECK_SECONDS = 1.0
+"""A file of tokens is looked at again after this time."""
+
+Secrets = Mapping[Role, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Holder of one token.
+
+    name   identifies the token without its secret; a rate limit counts by it
+    roles  what the caller may do
+    """
+
+    name: str
+    roles: frozenset[Role]
+
+
+ANYONE = Caller("anyone", frozenset(ROLES))
+"""Every caller of a service without tokens."""
+
+
+class Tokens:
+    """Tokens of a file, which is read again when it changes.
+
+    The file holds a JSON object from roles to a secret or a list of secrets, such as
+    ``{"decide": "…", "report": ["…", "…"]}``. A file with one plain secret gives that secret all roles.
+    A file that becomes invalid is logged once; the last valid tokens stay.
+
+    Raises:
+        InvalidInput: the file cannot be read, or what it holds is not as above. No secret is repeated.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._stamp = _stamp(path)
+        self._take(_parse(_read(path), path))
+        self._checked = clock()
+
+    @classmethod
+    def of(cls, path: Path | None) -> Tokens | None:
+        """Tokens of a file; None where no file is named."""
+        return None if path is None else cls(path)
+
+    def caller(self, authorization: str) -> Caller | None:
+        """Return the caller that an ``Authorization`` header names; None where its token is none of these.
+
+        The header is compared with every secret, each in constant time.
+        """
+        self._refresh()
+        scheme, _, shown = authorization.partition(" ")
+        found: Caller | None = None
+        presented = shown.strip().encode()
+        for secret, caller in self._callers:
+            if hmac.compare_digest(presented, secret):
+                found = caller
+        return found if scheme.lower() == "bearer" else None
+
+    def secret(self, role: Role) -> str:
+        """Return the secret to show for a role.
+
+        Raises:
+            Unavailable: the file has none for it.
+        """
+        self._refresh()
+        if not self._secrets.get(role):
+            raise Unavailable(f"{self._path} has no token of the role {role!r}; add one")
+        return self._secrets[role][0]
+
+    def _refresh(self) -> None:
+        now = self._clock()
+        if now - self._checked < CHECK_SECONDS:
+            return
+        self._checked = now
+        stamp = _stamp(self._path)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._take(_parse(_read(self._path), self._path))
+        except InvalidInput as error:
+            logger.error("the tokens did not change: %s", error)
+        else:
+            logger.info("the tokens were read again from %s", self._path)
+
+    def _take(self, secrets: Secrets) -> None:
+        roles: dict[str, list[Role]] = {}
+        for role, values in secrets.items():
+            for value in values:
+                roles.setdefault(value, []).append(role)
+        self._secrets = secrets
+        self._callers = [
+            (value.encode(), Caller(f"{'+'.join(own)}[{place}]", frozenset(own)))
+            for place, (value, own) in enumerate(roles.items())
+        ]
+
+
+def read_secret(path: Path | None) -> str | None:
+    """Return the secret that a file holds, without the end of the line; None where no file is named.
+
+    Raises:
+        InvalidInput: the file cannot be read, is empty or too short to be a secret. The secret is not repeated.
+    """
+    return None if path is None else _checked(_read(path), str(path))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"cannot be read: {type(error).__name__}", field=str(path)) from None
+
+
+def _parse(text: str, path: Path) -> Secrets:
+    if not text.startswith("{"):
+        return dict.fromkeys(ROLES, (_checked(text, str(path)),))
+    try:
+        content = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise InvalidInput("is not JSON", field=str(path)) from None
+    unknown = sorted(content.keys() - set(ROLES))
+    if unknown or not content:
+        raise InvalidInput(f"must give tokens to some of the roles {list(ROLES)}", field=str(path))
+    secrets: dict[Role, tuple[str, ...]] = {}
+    for role in ROLES:
+        given = content.get(role, [])
+        values = given if isinstance(given, list) else [given]
+        secrets[role] = tuple(_checked(value, f"{path}: {role}") for value in values)
+    return secrets
+
+
+def _checked(secret: object, field: str) -> str:
+    if not isinstance(secret, str) or len(secret) < SHORTEST or not secret.isascii() or not secret.isprintable():
+        raise InvalidInput(f"must hold at least {SHORTEST} printable ASCII characters", field=field)
+    return secret
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
