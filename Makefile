@@ -26,6 +26,7 @@ REGISTRY ?=
 PLAIN_HTTP ?=
 BASE ?=
 BUILDER ?=
+ADVISORIES ?=
 export UV_FIND_LINKS := $(or $(UV_FIND_LINKS),$(PIP_FIND_LINKS))
 
 .PHONY: help
@@ -35,7 +36,7 @@ help: ## Show the targets
 $(STAMP): pyproject.toml constraints.txt $(wildcard shadowprice/*/kernel/*.[ch])
 	@command -v $(PYTHON) >/dev/null || { echo "make install: $(PYTHON) is missing; install Python 3.11 or set PYTHON="; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
 	$(BIN)/uv pip install --no-progress --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
@@ -85,9 +86,22 @@ chart: install ## Lint and render the chart with both generations of Helm, and c
 	$(BIN)/python -m pytest tests/chart
 
 .PHONY: images
-images: ## Container images, with buildah or docker [ROLES="serving ledger pipeline" BASE=image BUILDER=image]
+images: ## Container images and their lists of parts (build/*.cdx.json), with buildah or docker [ROLES="serving ledger pipeline" BASE=image BUILDER=image]
 	@command -v $(PYTHON) >/dev/null || { echo "make images: $(PYTHON) is missing; install Python 3.11 or set PYTHON="; exit 1; }
 	$(PYTHON) images/build.py $(ROLES) --base '$(BASE)' --builder '$(BUILDER)'
+
+.PHONY: lock
+lock: install ## Write the hashed locks of the images again
+	cd images && for input in ../pyproject.toml tools.in; do \
+		output=requirements.lock; options="--extra all"; \
+		[ $$input = ../pyproject.toml ] || { output=tools.lock; options=; }; \
+		../$(BIN)/uv pip compile $$input $$options --constraint ../constraints.txt --generate-hashes --no-header --no-annotate --quiet \
+			--python-version 3.11 --python-platform x86_64-manylinux_2_28 --output-file $$output; \
+	done
+
+.PHONY: audit
+audit: install ## Search an advisory database for the packages of the images' locks; without a network it says so [ADVISORIES=address]
+	$(BIN)/python images/audit.py --advisories '$(ADVISORIES)'
 
 .PHONY: push
 push: install ## Push images and chart, and print the values that pin them [REGISTRY=host/path ROLES="serving ledger" PLAIN_HTTP=1]

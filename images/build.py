@@ -23,6 +23,7 @@ import machine
 ROOT = Path(__file__).resolve().parents[1]
 ROLES = tuple(sorted(path.parent.name for path in (ROOT / "images").glob("*/Dockerfile")))
 CERTIFICATES = "/run/secrets/certificates"
+PARTS = "/opt/shadowprice/sbom.cdx.json"
 
 
 class CannotBuild(Exception):
@@ -37,13 +38,16 @@ def main() -> int:
     parser.add_argument("--base", default="", help="image to run on: Python 3.11 on Debian, by digest where you can")
     parser.add_argument("--builder", default="", help="image to build on: the same with a C compiler")
     parser.add_argument("--tool", choices=("buildah", "docker"), help="by default whichever is there")
+    parser.add_argument("--parts", type=Path, default=ROOT / "build", help="folder for the list of parts of each image")
     given = parser.parse_args()
     try:
         if unknown := sorted(set(given.roles) - set(ROLES)):
             raise CannotBuild(f"no image {', '.join(unknown)}; there are {', '.join(ROLES)}")
         tool = given.tool or found_tool()
         for role in given.roles or ROLES:
-            print(build(tool, role, f"{given.repository}/{role}:{version()}", given.base, given.builder), flush=True)
+            image = build(tool, role, f"{given.repository}/{role}:{version()}", given.base, given.builder)
+            copy_parts(tool, image, given.parts / f"{role}.cdx.json")
+            print(image, flush=True)
     except CannotBuild as error:
         print(f"make images: {error}", file=sys.stderr)
         return 1
@@ -102,6 +106,34 @@ def build(tool: str, role: str, tag: str, base: str, builder: str) -> str:
         if subprocess.run([*command, str(ROOT)], env=environment, stdout=sys.stderr, check=False).returncode:
             raise CannotBuild(f"{tool} could not build {tag}; its last lines above say why")
     return tag
+
+
+def copy_parts(tool: str, image: str, target: Path) -> None:
+    """Copy the list of parts out of an image.
+
+    Raises:
+        CannotBuild: the tool does not give it; what it printed is above.
+    """
+
+    def told(*words: str) -> bytes:
+        done = subprocess.run([tool, *words], env=environment, stdout=subprocess.PIPE, check=False)
+        if done.returncode:
+            raise CannotBuild(f"{tool} gives no list of parts of {image}; its last lines above say why")
+        return done.stdout
+
+    environment = dict(os.environ)
+    with tempfile.TemporaryDirectory() as scratch:
+        if tool == "buildah":
+            environment |= machine.settings(environment, Path(scratch))
+            container = told("from", "--pull-never", image).decode().strip()
+            try:
+                parts = told("run", "--isolation=chroot", container, "--", "cat", PARTS)
+            finally:
+                told("rm", container)
+        else:
+            parts = told("run", "--rm", "--network=none", image, "cat", PARTS)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(parts)
 
 
 def pip_settings() -> dict[str, str]:

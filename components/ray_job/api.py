@@ -71,10 +71,12 @@ class KubernetesRayJobs:
         return cast(dict[str, Any], yaml.safe_load(text))
 
     def create(self, manifest: dict[str, Any]) -> bool:
-        """Create a job; False when there is one of that name already."""
+        """Create a job with every field of the manifest; False when there is one of that name already."""
         what = f"create RayJob {manifest['metadata']['name']}"
+        create = self._objects.create_namespaced_custom_object
         try:
-            self._ask(what, self._objects.create_namespaced_custom_object, body=manifest)
+            # The API server's default drops unknown fields with a warning, and with authOptions the cluster's token.
+            self._ask(what, create, body=manifest, field_validation="Strict")
         except _Exists:
             return False
         return True
@@ -107,6 +109,12 @@ class KubernetesRayJobs:
                     return None
                 case 409:
                     raise _Exists(reason) from refusal
+                case 400 if "unknown field" in reason:
+                    raise InvalidInput(
+                        f"the API server would not {what}: {reason}; KubeRay's CRDs are older than the template: "
+                        "upgrade KubeRay, or remove the fields from the values that make the template",
+                        field="ray_job",
+                    ) from refusal
                 case 400 | 404 | 422:
                     raise InvalidInput(f"the API server would not {what}: {reason}", field="ray_job") from refusal
                 case _:

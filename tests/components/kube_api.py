@@ -6,6 +6,7 @@ that KubeRay reports, and runs its entrypoint for real, in a process of this mac
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import shlex
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from listening import listening
-from rendering import api_faults, operator_faults
+from rendering import api_faults, custom_schema, drop_property, operator_faults, unknown_fields
 
 RAYJOBS = re.compile(r"/apis/ray\.io/v1/namespaces/([^/]+)/rayjobs(?:/([^/?]+))?$")
 CONFIG_MAPS = re.compile(r"/api/v1/namespaces/([^/]+)/configmaps/([^/?]+)$")
@@ -33,6 +34,7 @@ class Cluster:
     fail          how many of the next jobs end with AppFailed instead of running
     late          whether jobs never end, and are over at their deadline
     outage        answers 500 for so many requests
+    missing       paths of fields that the installed definition of RayJob lacks
     """
 
     def __init__(self, crds: Path) -> None:
@@ -44,11 +46,12 @@ class Cluster:
         self.verbs: set[tuple[str, str]] = set()
         self.operator, self.late = True, False
         self.fail = self.outage = 0
+        self.missing: list[tuple[str, ...]] = []
         # Instead of ``python -m components.steps``: a script with the same arguments.
         self.module = ""
         self.lock = threading.Lock()
 
-    def answer(self, method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
+    def answer(self, method: str, path: str, query: dict[str, list[str]], body: bytes) -> tuple[int, dict[str, Any]]:
         with self.lock:
             if self.outage:
                 self.outage -= 1
@@ -64,7 +67,7 @@ class Cluster:
             match method:
                 case "POST" if name is None:
                     self.verbs.add(("rayjobs", "create"))
-                    return self._create(json.loads(body))
+                    return self._create(json.loads(body), query.get("fieldValidation", ["Warn"])[0])
                 case "GET" if name:
                     self.verbs.add(("rayjobs", "get"))
                     if name not in self.jobs:
@@ -80,7 +83,18 @@ class Cluster:
                     )
             return refusal(403, f"{method} {path} is forbidden")
 
-    def _create(self, job: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def _create(self, job: dict[str, Any], validation: str) -> tuple[int, dict[str, Any]]:
+        schema = custom_schema(self.crds, job["apiVersion"], job["kind"])
+        for path in self.missing:
+            drop_property(schema := copy.deepcopy(schema), *path)
+        # Metadata's own fields are not in the schema.
+        unknown = [each for each in unknown_fields(schema, job) if not each.startswith("metadata.")]
+        if unknown and validation == "Strict":
+            told = ", ".join(f'unknown field "{each}"' for each in unknown)
+            return refusal(400, f"RayJob cannot be handled as a RayJob: strict decoding error: {told}")
+        # Only unknown fields at the paths of earlier definitions are dropped; all others are refused below.
+        for path in self.missing:
+            _drop(job, *path)
         if problems := api_faults(job, self.crds):
             return refusal(422, f"RayJob.ray.io is invalid: {problems}")
         name = job["metadata"]["name"]
@@ -122,10 +136,16 @@ class Cluster:
                     status |= {"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED"}
 
 
+def _drop(entry: dict[str, Any], *path: str) -> None:
+    for name in path[:-1]:
+        entry = entry.get(name, {})
+    entry.pop(path[-1], None)
+
+
 def refusal(code: int, message: str) -> tuple[int, dict[str, Any]]:
     return code, {"kind": "Status", "status": "Failure", "code": code, "message": message}
 
 
 def serving(cluster: Cluster, folder: Path) -> AbstractContextManager[Path]:
     """The server on a free port; gives a kubeconfig that points at it, namespace ``growth``."""
-    return listening(lambda method, path, _, body: cluster.answer(method, path, body), folder, "growth")
+    return listening(lambda *request: cluster.answer(*request), folder, "growth")

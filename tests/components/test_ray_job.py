@@ -107,8 +107,8 @@ def test_it_does_only_what_the_charts_role_allows(ask, cluster: Cluster) -> None
 def test_a_second_try_joins_the_job_that_runs(ask, cluster: Cluster, monkeypatch) -> None:
     answer = cluster.answer
 
-    def cut_off(method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
-        return refusal(500, "away") if cluster.created else answer(method, path, body)
+    def cut_off(method: str, path: str, query: dict[str, list[str]], body: bytes) -> tuple[int, dict[str, Any]]:
+        return refusal(500, "away") if cluster.created else answer(method, path, query, body)
 
     monkeypatch.setattr(cluster, "answer", cut_off)
     with pytest.raises(Unavailable, match="away"):
@@ -159,11 +159,11 @@ def test_without_an_operator_the_job_is_taken_back(ask, cluster: Cluster) -> Non
 def test_a_short_outage_of_the_api_server_is_sat_out(ask, cluster: Cluster, monkeypatch) -> None:
     answer = cluster.answer
 
-    def flaky(method: str, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
+    def flaky(method: str, path: str, query: dict[str, list[str]], body: bytes) -> tuple[int, dict[str, Any]]:
         if method == "GET" and "rayjobs" in path and len(cluster.created) == 1 and not broken:
             broken.append(1)
             cluster.outage = 3
-        return answer(method, path, body)
+        return answer(method, path, query, body)
 
     broken: list[int] = []
     monkeypatch.setattr(cluster, "answer", flaky)
@@ -199,6 +199,14 @@ def test_a_template_that_the_crd_refuses_is_refused_by_name(ask, cluster: Cluste
     break_it(job)
     cluster.config_maps[TEMPLATE] = {"rayjob.yaml": yaml.safe_dump(job)}
     with pytest.raises(InvalidInput, match=told):
+        ask()
+    assert cluster.created == []
+
+
+def test_a_definition_without_authentication_refuses_the_job_and_names_the_field(ask, cluster: Cluster) -> None:
+    # The default of the API server would drop the field with a warning and run an open cluster.
+    cluster.missing = [("spec", "rayClusterSpec", "authOptions")]
+    with pytest.raises(InvalidInput, match=r'unknown field "spec\.rayClusterSpec\.authOptions".*upgrade KubeRay'):
         ask()
     assert cluster.created == []
 

@@ -84,7 +84,13 @@ def tools(tmp_path_factory: pytest.TempPathFactory, missing: Callable[[str], Any
 
 
 @pytest.fixture(scope="session")
-def building(tools: None) -> Iterator[Callable[[str], Future[str]]]:
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the lists of parts of the images that are built."""
+    return tmp_path_factory.mktemp("parts")
+
+
+@pytest.fixture(scope="session")
+def building(tools: None, parts: Path) -> Iterator[Callable[[str], Future[str]]]:
     """Starts to build the image of a role, or of the base that they run on, beside what the tests do; one at a time.
 
     Even where no layer is made again, buildah reads all that is copied to find that out: an image is built once.
@@ -94,6 +100,7 @@ def building(tools: None) -> Iterator[Callable[[str], Future[str]]]:
 
         def build(role: str) -> str:
             options = ["--base", base.result(), "--builder", os.environ.get("BUILDER") or BUILDER, "--tool=buildah"]
+            options.append(f"--parts={parts}")
             return command(sys.executable, str(ROOT / "images" / "build.py"), role, *options).strip().splitlines()[-1]
 
         @cache

@@ -8,6 +8,7 @@ import os
 import subprocess
 import time
 import uuid
+from base64 import b64decode
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -93,11 +94,12 @@ class Container:
 
 
 class Pods:
-    """The pods of the chart with one node's values, as rendered but for three things that a cluster would add.
+    """The pods of the chart with one node's values, as rendered but for four things that a cluster would add.
 
     - an InferenceService's predictor is the pod KServe would make of it, a CronJob's template the pod of one run;
     - names of Services are host names of the pods' addresses;
-    - a claim is a volume that belongs to the user the pods run as, as fsGroup would have it.
+    - a claim is a volume that belongs to the user the pods run as, as fsGroup would have it;
+    - a Secret's files are in a volume too, readable for that user's group.
     """
 
     def __init__(self, workspace: Path) -> None:
@@ -114,9 +116,7 @@ class Pods:
         command("podman", "network", "create", self._network)
         for claim in (entry for entry in self.objects if entry["kind"] == "PersistentVolumeClaim"):
             name = claim["metadata"]["name"]
-            self._volumes.append(self._own(name))
-            command("podman", "volume", "create", self._own(name))
-            folder = Path(json.loads(command("podman", "volume", "inspect", self._own(name)))[0]["Mountpoint"])
+            folder = self._volume(name)
             if name.endswith("-workspace"):
                 command("cp", "-a", f"{self._workspace}/.", str(folder))
                 _begin_now(folder / "campaign.json")
@@ -155,6 +155,8 @@ class Pods:
         for volume in spec["volumes"]:
             if claim := volume.get("persistentVolumeClaim"):
                 claim["claimName"] = self._own(claim["claimName"])
+            elif secret := volume.pop("secret", None):
+                volume["persistentVolumeClaim"] = {"claimName": self._files_of(secret)}
         pod = f"{name}-{self._mark}"
         manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod, "labels": {"app": pod}}, "spec": spec}
         started = Container(pod, container["name"])
@@ -171,6 +173,29 @@ class Pods:
         if service:
             self._hosts[f"{service}.{NAMESPACE}.svc"] = started.address
         return started
+
+    def bearer(self, role: str) -> dict[str, str]:
+        """The header of a caller with the token of a role."""
+        [secret] = [entry for entry in self.objects if entry["kind"] == "Secret"]
+        return {"authorization": f"Bearer {b64decode(secret['data'][role]).decode()}"}
+
+    def _files_of(self, volume: dict[str, Any]) -> str:
+        """Name of a volume with the files of a Secret that a pod mounts."""
+        [secret] = [e for e in self.objects if (e["kind"], e["metadata"]["name"]) == ("Secret", volume["secretName"])]
+        name = f"{volume['secretName']}-{uuid.uuid4().hex[:8]}"
+        folder = self._volume(name)
+        for item in volume["items"]:
+            path = folder / item["path"]
+            path.write_bytes(b64decode(secret["data"][item["key"]]))
+            os.chown(path, 0, USER)
+            path.chmod(volume["defaultMode"])
+        return self._own(name)
+
+    def _volume(self, claim: str) -> Path:
+        """Make a volume; gives its folder."""
+        self._volumes.append(self._own(claim))
+        command("podman", "volume", "create", self._own(claim))
+        return Path(json.loads(command("podman", "volume", "inspect", self._own(claim)))[0]["Mountpoint"])
 
     def _own(self, claim: str) -> str:
         return f"{claim}-{self._mark}"

@@ -16,7 +16,7 @@ import pytest
 from build import ROLES, version
 from containers import ROOT, command
 from helm_python import Chart, RegistryClient
-from rendering import CASES, CHART, NAMESPACE, RELEASE, render, values_of
+from rendering import CASES, CHART, NAMESPACE, RELEASE, parse, render, values_of, without_tokens
 
 MANIFESTS = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
 pytestmark = pytest.mark.timeout(3600)
@@ -96,6 +96,9 @@ def test_the_chart_comes_back_with_its_digest_and_renders_the_same_objects(
     values = values_of(CASES[0])
     with Chart.load(CHART) as local, Chart.load_archive(archive.read_bytes()) as pulled:
         rendered = [chart.render(values, name=RELEASE, namespace=NAMESPACE) for chart in (local, pulled)]
+    # The tokens of each rendering are its own.
+    tokens = [without_tokens(parse(texts.pop("shadowprice/templates/tokens.yaml"))) for texts in rendered]
+    assert tokens[0] == tokens[1] != []
     assert rendered[0] == rendered[1]
 
 

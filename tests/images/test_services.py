@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import grpc
 import httpx
@@ -47,6 +48,25 @@ def test_an_image_is_small_labelled_and_keeps_nothing_of_the_machine_it_was_buil
     assert command("podman", "run", "--rm", "--network=none", image, "python", "-c", script).strip() == "[]"
 
 
+@pytest.mark.parametrize("role", ["serving", "ledger", "pipeline"])
+def test_the_list_of_parts_has_every_installed_distribution_with_its_version(role, built, parts: Path) -> None:
+    script = (
+        "import json; from importlib.metadata import distributions;"
+        "parts = json.load(open('/opt/shadowprice/sbom.cdx.json'));"
+        "same = lambda name, version: [name.lower().replace('_', '-').replace('.', '-'), version];"
+        "listed = sorted(same(part['name'], part['version']) for part in parts['components']);"
+        "there = sorted(same(each.metadata['Name'], each.version) for each in distributions());"
+        "print(json.dumps([parts, listed, there]))"
+    )
+    told = command("podman", "run", "--rm", "--network=none", built(role), "python", "-c", script)
+    inside, listed, there = json.loads(told)
+    assert inside["bomFormat"] == "CycloneDX"
+    assert listed == there
+    assert "shadowprice" in dict(listed)
+    # The build has copied it out of the image.
+    assert json.loads((parts / f"{role}.cdx.json").read_text()) == inside
+
+
 @pytest.mark.parametrize("service", ["ledger", "predictor"])
 def test_a_service_runs_as_the_chart_says(service: str, pods: Pods, request) -> None:
     container: Container = request.getfixturevalue(service)
@@ -71,19 +91,24 @@ def test_the_rendered_resolve_publishes_a_certified_price(pods: Pods, first_pric
     assert abs(record.gap) <= 1e-6
 
 
-def test_inference_in_both_protocols_is_authorised_and_counted(predictor: Container, ledger: Container) -> None:
+def test_inference_in_both_protocols_is_authorised_and_counted(
+    pods: Pods, predictor: Container, ledger: Container
+) -> None:
     requests = [("r1", "nobody", "customer"), ("r2", "nobody", "merchant")]
     v1 = httpx.post(
         f"{predictor.url}/v1/models/world:predict",
         json={"instances": [dict(zip(NAMES, r, strict=True)) for r in requests]},
         timeout=30,
+        headers=pods.bearer("decide"),
     )
     assert v1.status_code == 200, v1.text
     first = v1.json()["predictions"]
     assert [entry["reason"] for entry in first] == ["cold_start", "cold_start"]
     columns = zip(NAMES, zip(*requests, strict=True), strict=True)
     inputs = [{"name": name, "datatype": "BYTES", "shape": [2], "data": list(data)} for name, data in columns]
-    v2 = httpx.post(f"{predictor.url}/v2/models/world/infer", json={"inputs": inputs}, timeout=30)
+    v2 = httpx.post(
+        f"{predictor.url}/v2/models/world/infer", json={"inputs": inputs}, timeout=30, headers=pods.bearer("decide")
+    )
     assert v2.status_code == 200, v2.text
     outputs = {entry["name"]: entry["data"] for entry in v2.json()["outputs"]}
     # The same requests again: the same answers, and no more money.
@@ -95,28 +120,36 @@ def test_inference_in_both_protocols_is_authorised_and_counted(predictor: Contai
     assert value(httpx.get(f"{predictor.url}/metrics").text, "shadowprice_cold_start_total") >= 2
 
 
-def test_inference_over_grpc_gives_the_same_answer(predictor: Container) -> None:
+def test_inference_over_grpc_gives_the_same_answer(pods: Pods, predictor: Container) -> None:
     inputs = [InferInput(n, [1], "BYTES", [v]) for n, v in zip(NAMES, ("g1", "nobody", "merchant"), strict=True)]
     with grpc.insecure_channel(f"{predictor.address}:{GRPC}") as channel:
+        metadata = tuple(pods.bearer("decide").items())
         message = InferRequest("world", inputs).to_grpc()
-        answer = InferResponse.from_grpc(GRPCInferenceServiceStub(channel).ModelInfer(message, timeout=30))
+        answer = InferResponse.from_grpc(
+            GRPCInferenceServiceStub(channel).ModelInfer(message, timeout=30, metadata=metadata)
+        )
     found = {output.name: output.as_numpy().tolist() for output in answer.outputs}
     body = {"instances": [{"request_id": "g1", "account_id": "nobody", "side": "merchant"}]}
-    again = httpx.post(f"{predictor.url}/v1/models/world:predict", json=body, timeout=30).json()["predictions"]
+    again = httpx.post(
+        f"{predictor.url}/v1/models/world:predict", json=body, timeout=30, headers=pods.bearer("decide")
+    ).json()["predictions"]
     # The same request over HTTP: what was promised stands.
-    assert again[0]["reason"] == "repeat"
+    assert again[0]["repeat"] is True
+    assert found["reason"] == [again[0]["reason"].encode()]
     assert found["incentive"] == [again[0]["incentive"]]
 
 
-def test_a_decision_outlives_its_ledger(predictor: Container, ledger: Container, eventually) -> None:
+def test_a_decision_outlives_its_ledger(pods: Pods, predictor: Container, ledger: Container, eventually) -> None:
     body = {"instances": [{"request_id": "kept", "account_id": "nobody", "side": "merchant"}]}
-    before = httpx.post(f"{predictor.url}/v1/models/world:predict", json=body, timeout=30).json()["predictions"]
+    before = httpx.post(
+        f"{predictor.url}/v1/models/world:predict", json=body, timeout=30, headers=pods.bearer("decide")
+    ).json()["predictions"]
     started = ledger.state["State"]["StartedAt"]
     # Its first process is told to end; as a Deployment's, the container is started again.
     ledger.inside("kill 1")
     eventually(lambda: ledger.state["State"]["StartedAt"] != started)
     ledger.wait_ready(8081, "/readyz")
-    again = httpx.post(f"{predictor.url}/v1/models/world:predict", json=body, timeout=30)
+    again = httpx.post(f"{predictor.url}/v1/models/world:predict", json=body, timeout=30, headers=pods.bearer("decide"))
     assert again.status_code == 200, again.text
     assert again.json()["predictions"][0]["incentive"] == before[0]["incentive"]
 
@@ -129,9 +162,11 @@ def test_the_charts_own_test_passes(pods: Pods, predictor: Container) -> None:
     assert "price version 1" in told.wait_done()
 
 
-def test_an_answer_to_a_bad_request_names_the_field(predictor: Container) -> None:
+def test_an_answer_to_a_bad_request_names_the_field(pods: Pods, predictor: Container) -> None:
     body = {"instances": [{"request_id": "x", "account_id": "a", "side": "nobody"}]}
-    refused = httpx.post(f"{predictor.url}/v1/models/world:predict", json=body, timeout=30)
+    refused = httpx.post(
+        f"{predictor.url}/v1/models/world:predict", json=body, timeout=30, headers=pods.bearer("decide")
+    )
     assert refused.status_code == 400
     assert "side" in refused.text
 
