@@ -15,8 +15,10 @@ import yaml
 from listening import listening
 from rendering import faults
 
+CLUSTER_WIDE = ("CustomResourceDefinition", "Namespace")
 KINDS = {
     "v1": ("ConfigMap", "Namespace", "PersistentVolumeClaim", "Pod", "Secret", "Service", "ServiceAccount"),
+    "apiextensions.k8s.io/v1": ("CustomResourceDefinition",),
     "apps/v1": ("Deployment",),
     "batch/v1": ("CronJob", "Job"),
     "policy/v1": ("PodDisruptionBudget",),
@@ -39,8 +41,10 @@ def plural(kind: str) -> str:
 class ApiServer:
     """Namespaces are kept; of everything else only that it was taken.
 
-    taken    kind/namespace/name of what was taken
-    refused  what was refused, and why
+    taken      kind/namespace/name of what was taken
+    refused    what was refused, and why
+    installed  custom resource definitions by name, as they are read
+    forbidden  whether the caller may not read custom resource definitions
     """
 
     def __init__(self, crds: Path) -> None:
@@ -48,6 +52,8 @@ class ApiServer:
         self.spaces = {"default"}
         self.taken: set[str] = set()
         self.refused: list[str] = []
+        self.installed: dict[str, dict[str, Any]] = {}
+        self.forbidden = False
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: bytes) -> tuple[int, Any]:
         groups = sorted(api for api in KINDS if "/" in api)
@@ -73,6 +79,11 @@ class ApiServer:
     def _object(self, method: str, found: re.Match[str], query: dict[str, list[str]], body: bytes) -> tuple[int, Any]:
         name, space = found["name"], found["space"]
         if method == "GET":
+            if found["plural"] == "customresourcedefinitions":
+                if self.forbidden:
+                    return _refusal(403, f"customresourcedefinitions {name!r} is forbidden")
+                if name in self.installed:
+                    return 200, self.installed[name]
             if found["plural"] == "namespaces" and name in self.spaces:
                 return 200, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             return _refusal(404, f"{found['plural']} {name!r} not found")
@@ -111,7 +122,7 @@ def _resources(api: str) -> list[dict[str, Any]]:
         {
             "name": plural(kind),
             "singularName": kind.lower(),
-            "namespaced": kind != "Namespace",
+            "namespaced": kind not in CLUSTER_WIDE,
             "kind": kind,
             "verbs": verbs,
         }
@@ -126,14 +137,14 @@ def _openapi(api: str) -> dict[str, Any]:
     paths = {}
     for kind in KINDS[api]:
         of = {"group": group, "version": version, "kind": kind}
-        space = "" if kind == "Namespace" else "/namespaces/{namespace}"
+        space = "" if kind in CLUSTER_WIDE else "/namespaces/{namespace}"
         patch = {"parameters": parameters, "x-kubernetes-group-version-kind": of, "responses": {}}
         paths[f"{_base(api)}{space}/{plural(kind)}/{{name}}"] = {"patch": patch}
     return {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.33.0"}, "paths": paths}
 
 
 def _refusal(code: int, message: str) -> tuple[int, dict[str, Any]]:
-    reason = {404: "NotFound", 422: "Invalid"}.get(code, "MethodNotAllowed")
+    reason = {403: "Forbidden", 404: "NotFound", 422: "Invalid"}.get(code, "MethodNotAllowed")
     return code, {
         "kind": "Status",
         "apiVersion": "v1",

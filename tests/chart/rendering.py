@@ -49,6 +49,11 @@ def render(values: dict[str, Any], revision: int = 1) -> Objects:
     return parse("\n---\n".join(text for name, text in files.items() if name.endswith(".yaml")))
 
 
+def without_tokens(objects: Objects) -> Objects:
+    """The objects with the keys of each Secret in place of its data, which differ with each rendering."""
+    return [entry | {"data": sorted(entry["data"])} if entry["kind"] == "Secret" else entry for entry in objects]
+
+
 def template(helm: str, values: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """The objects by the Helm 3 command line."""
     return subprocess.run(
@@ -102,18 +107,49 @@ def api_faults(entry: dict[str, Any], crds: Path) -> list[str]:
 
 
 @cache
+def definition(crds: Path, group: str, kind: str) -> dict[str, Any]:
+    """The custom resource definition of a kind; copy it before it is changed."""
+    for path in sorted(crds.glob(f"{group}_*.yaml")):
+        found: dict[str, Any] = yaml.load(path.read_text(), _Loader)
+        if found["spec"]["names"]["kind"] == kind:
+            return found
+    raise LookupError(f"no schema of {group} {kind} in {crds}")
+
+
+@cache
 def custom_schema(crds: Path, api: str, kind: str) -> dict[str, Any]:
     """OpenAPI schema of a custom resource."""
     group, _, version = api.partition("/")
-    for path in sorted(crds.glob(f"{group}_*.yaml")):
-        spec = yaml.load(path.read_text(), _Loader)["spec"]
-        if spec["names"]["kind"] == kind:
-            found = next(entry for entry in spec["versions"] if entry["name"] == version)
-            schema: dict[str, Any] = found["schema"]["openAPIV3Schema"]
-            # The API server knows these of every object; the schema leaves them out.
-            schema["properties"]["metadata"] = {"type": "object"}
-            return schema
-    raise LookupError(f"no schema of {api} {kind} in {crds}")
+    found = next(each for each in definition(crds, group, kind)["spec"]["versions"] if each["name"] == version)
+    schema: dict[str, Any] = copy.deepcopy(found["schema"]["openAPIV3Schema"])
+    # The API server knows these of every object; the schema leaves them out.
+    schema["properties"]["metadata"] = {"type": "object"}
+    return schema
+
+
+def drop_property(schema: dict[str, Any], *path: str) -> None:
+    """Remove a field from a schema, as an earlier version of the definition lacks it."""
+    *parents, last = path
+    for name in parents:
+        schema = schema["properties"][name]
+    schema["properties"].pop(last, None)
+
+
+def unknown_fields(schema: dict[str, Any], value: Any, path: str = "") -> list[str]:
+    """Paths of the fields that the API server drops from an object, or refuses under strict field validation."""
+    if isinstance(value, list):
+        below = schema.get("items", {})
+        return [each for i, entry in enumerate(value) for each in unknown_fields(below, entry, f"{path}[{i}]")]
+    if not isinstance(value, dict) or "properties" not in schema:
+        return []
+    found = []
+    for name, entry in value.items():
+        place = f"{path}.{name}".removeprefix(".")
+        if name in schema["properties"]:
+            found += unknown_fields(schema["properties"][name], entry, place)
+        elif not schema.get("x-kubernetes-preserve-unknown-fields"):
+            found.append(place)
+    return found
 
 
 def broken_rules(schema: dict[str, Any], value: Any, path: str = "") -> list[str]:

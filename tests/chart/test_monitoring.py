@@ -13,6 +13,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 from rendering import CHART, ROOT, render, values_of
 
+from serving.ledger.headroom import HeadroomCollector, Storage
 from serving.ledger.metrics import LedgerCollector
 from serving.ledger.totals import Totals
 from serving.metrics import PredictorMetrics
@@ -49,7 +50,9 @@ def exported() -> set[str]:
     totals = Totals(
         decisions={}, authorised=nothing, outstanding=nothing, spent=nothing, responses=nothing, outcomes=nothing
     )
-    registry.register(LedgerCollector(campaign, lambda: totals))
+    storage = Storage(used_bytes=0, limit_bytes=0, decisions=0, outcomes=0)
+    registry.register(HeadroomCollector("c", lambda: storage, {"store": Path()}))
+    registry.register(LedgerCollector(campaign, lambda: totals, lambda: 0.0))
     names = set()
     for family in registry.collect():
         names.add(family.name)
@@ -97,11 +100,17 @@ HEALTHY = [
     series("shadowprice_pacing_error_ratio", "-0.02x240"),
     series("shadowprice_price_rejected_total", "0x240"),
     series("shadowprice_price_passed_over", "0x240", reason="unsound"),
+    series("shadowprice_clock_skew_seconds", "-59x240"),
     series("shadowprice_degraded_total", "0x240", reason="stale_price"),
     series("shadowprice_spend_minor_units_total", "0+100x240", side="customer"),
     series("shadowprice_budget_minor_units", "100000x240", budget="budget"),
     series("shadowprice_decision_seconds_bucket", "0+100x240", stage="total", le="0.01"),
     series("shadowprice_decision_seconds_bucket", "0+100x240", stage="total", le="+Inf"),
+    # Fills within four days, and is no more than half full.
+    series("shadowprice_disk_free_bytes", "8e9-1e6x240", volume="store"),
+    series("shadowprice_disk_size_bytes", "10e9x240", volume="store"),
+    series("shadowprice_store_bytes", "7e8x240"),
+    series("shadowprice_store_limit_bytes", "1e9x240"),
 ]
 
 ILL: dict[str, list[dict[str, str]]] = {
@@ -116,6 +125,12 @@ ILL: dict[str, list[dict[str, str]]] = {
         series("shadowprice_decision_seconds_bucket", "0+100x240", stage="total", le="1.0"),
         series("shadowprice_decision_seconds_bucket", "0+100x240", stage="total", le="+Inf"),
     ],
+    "ShadowpriceDiskFull": [
+        series("shadowprice_disk_free_bytes", "4e9-1e6x240", volume="store"),
+        series("shadowprice_disk_size_bytes", "10e9x240", volume="store"),
+    ],
+    "ShadowpriceStoreFull": [series("shadowprice_store_bytes", "9e8x240")],
+    "ShadowpriceClockSkew": [series("shadowprice_clock_skew_seconds", "-61x240")],
     "ShadowpriceMetricsMissing": [],
 }
 
@@ -171,6 +186,43 @@ def test_a_predictor_that_started_on_a_damaged_price_raises_the_alert_too(promto
     }
     done = run(command, rules.parent / "started.yaml", tests)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_headroom_alerts_know_a_full_disk_from_a_slow_one_and_a_redis_without_a_limit(
+    promtool: tuple[str, Path],
+) -> None:
+    command, rules = promtool
+    size = series("shadowprice_disk_size_bytes", "10e9x240", volume="log")
+    no_limit = [series("shadowprice_store_bytes", "9e8x240"), series("shadowprice_store_limit_bytes", "0x240")]
+    cases = {
+        # Full in 2.7 days, nearly full and not growing, full in seven days.
+        "4e9-1e6x240": True,
+        "9e8x240": True,
+        "4e9-4e5x240": False,
+    }
+    for number, (free, fires) in enumerate(cases.items()):
+        labels = {"alertname": "ShadowpriceDiskFull", "campaign": CAMPAIGN, "severity": "critical", "volume": "log"}
+        expected = {"exp_labels": labels, "exp_annotations": ALERTS["ShadowpriceDiskFull"]["annotations"]}
+        tests = {
+            "rule_files": [str(rules)],
+            "evaluation_interval": "1m",
+            "tests": [
+                {
+                    "interval": "1m",
+                    "input_series": [series("shadowprice_disk_free_bytes", free, volume="log"), size, *no_limit],
+                    "alert_rule_test": [
+                        {
+                            "alertname": "ShadowpriceDiskFull",
+                            "eval_time": "180m",
+                            "exp_alerts": [expected] if fires else [],
+                        },
+                        {"alertname": "ShadowpriceStoreFull", "eval_time": "180m", "exp_alerts": []},
+                    ],
+                }
+            ],
+        }
+        done = run(command, rules.parent / f"headroom-{number}.yaml", tests)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def run(command: str, path: Path, tests: dict[str, Any]) -> subprocess.CompletedProcess[str]:

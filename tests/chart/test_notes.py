@@ -119,7 +119,8 @@ def test_a_predictor_takes_the_request_that_it_is_told_with(values: dict[str, An
     [request] = [words for words in commands(notes(values)) if words[0] == "curl" and ":predict" in words[2]]
     assert urlsplit(request[2]).path == f"/v1/models/{values['campaign']}:predict"
     decode_v1(json.loads(request[request.index("-d") + 1]), 1)
-    assert ("-H" in request) == bool(values.get("auth", {}).get("existingSecret"))
+    headers = [request[place + 1] for place, word in enumerate(request) if word == "-H"]
+    assert headers == ["authorization: Bearer $TOKEN", "content-type: application/json"]
 
 
 @pytest.mark.parametrize("key", ["bearer", "token.txt"])

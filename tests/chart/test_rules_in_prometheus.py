@@ -81,7 +81,7 @@ def test_recorded_totals_alerts_and_the_next_price_come_from_what_the_services_e
     books = [TOTALS]
     registry = CollectorRegistry()
     predictor = PredictorMetrics(CAMPAIGN, registry)
-    registry.register(LedgerCollector(CAMPAIGN, lambda: books[0]))
+    registry.register(LedgerCollector(CAMPAIGN, lambda: books[0], lambda: 0.0))
     curves = Curves(np.array([10, 100]), np.linspace([0.1, 0.3], [0.4, 0.9], 50).T)
 
     def solved(url: str, newest: Any = None) -> Any:
@@ -118,6 +118,11 @@ def test_recorded_totals_alerts_and_the_next_price_come_from_what_the_services_e
             eventually(lambda: value(server.url, "campaign:shadowprice_pacing_error:ratio") == 0.25)
             assert value(server.url, "shadowprice_solve_seconds") == 0.125
             assert value(server.url, "shadowprice_pacing_error_ratio") == -0.25
+
+            books[0] = replace(TOTALS, refunded={"customer": 1_500})
+            eventually(lambda: value(server.url, "campaign:shadowprice_spend_minor_units:total") == 7_500)
+            eventually(lambda: value(server.url, "campaign:shadowprice_budget_used:ratio") == 7_500 / 60_000)
+            assert PrometheusSpend(server.url).read(CAMPAIGN.name).spent == 7_500
 
             books[0] = replace(TOTALS, spent={"customer": 60_001}, outstanding={"customer": 0})
             eventually(lambda: "ShadowpriceOverspend" in firing(server.url))

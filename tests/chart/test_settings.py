@@ -1,6 +1,7 @@
 """What the chart sets is what the services read: their own settings, parsed from the rendered environment."""
 
 import argparse
+import base64
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from rendering import CHART, merged, pods, render, values_of
 
 from serving.config import Config
 from serving.ledger.__main__ import _settings
+from serving.tokens import ROLES, Tokens
 
 MINIMAL = values_of(CHART / "ci" / "minimal-values.yaml")
 PRODUCTION = values_of(CHART / "ci" / "production-values.yaml")
@@ -48,13 +50,18 @@ def mounted(spec: dict[str, Any], path: Path | None) -> str:
     return f"{volume['secret']['secretName']}/{item['key']}"
 
 
-def test_by_default_the_books_are_a_file_the_log_is_kept_and_nobody_is_asked_for_a_token(monkeypatch) -> None:
+def test_by_default_the_books_are_a_file_the_log_is_kept_and_callers_need_tokens_of_their_own(monkeypatch) -> None:
     settings, spec = ledger(MINIMAL, monkeypatch), pod(MINIMAL, "Deployment")
     assert not settings.redis
-    assert settings.redis_password_file is settings.token_file is None
+    assert settings.redis_password_file is None
+    assert mounted(spec, settings.token_file) == "spring-tokens/all"
+    assert settings.calls_per_second > 0
     assert mounted(spec, settings.db) == mounted(spec, settings.log_dir) == "spring-ledger"
-    config = Config.parse([], environment(pod(MINIMAL, "InferenceService")))
-    assert (config.grpc_port, config.feature_reader, config.token_file) == (0, "sdk", None)
+    predictor = pod(MINIMAL, "InferenceService")
+    config = Config.parse([], environment(predictor))
+    assert (config.grpc_port, config.feature_reader) == (0, "auto")
+    assert mounted(predictor, config.token_file) == "spring-tokens/decide"
+    assert config.calls_per_second > 0
 
 
 def test_a_ledger_with_redis_has_address_and_password_from_its_secret(monkeypatch) -> None:
@@ -64,7 +71,11 @@ def test_a_ledger_with_redis_has_address_and_password_from_its_secret(monkeypatc
     assert address["valueFrom"]["secretKeyRef"] == {"name": "ledger-redis", "key": "url"}
     assert mounted(spec, settings.redis_password_file) == "ledger-redis/password"
     assert mounted(spec, settings.token_file) == "callers/bearer"
-    assert mounted(spec, settings.log_dir) == "ledger-summer"
+    assert mounted(spec, settings.log_dir) == mounted(spec, settings.witness) == "ledger-summer"
+    assert (settings.redis_durability, settings.redis_replicas) == ("checked", 0)
+    managed = merged(merged(PRODUCTION, "ledger.redis.durability", "declared"), "ledger.redis.replicas", 2)
+    settings = ledger(managed, monkeypatch)
+    assert (settings.redis_durability, settings.redis_replicas) == ("declared", 2)
     without = merged(PRODUCTION, "ledger.redis.passwordKey", "")
     assert ledger(without, monkeypatch).redis_password_file is None
     assert "redis" not in {volume["name"] for volume in pod(without, "Deployment")["volumes"]}
@@ -72,7 +83,7 @@ def test_a_ledger_with_redis_has_address_and_password_from_its_secret(monkeypatc
 
 def test_a_ledger_that_keeps_nothing_on_its_claim_has_none(monkeypatch) -> None:
     made = merged(merged(PRODUCTION, "ledger.storage", {}), "ledger.decisionLog", {"enabled": False})
-    assert ledger(made, monkeypatch).log_dir is None
+    assert ledger(made, monkeypatch).log_dir is ledger(made, monkeypatch).witness is None
     assert not [entry for entry in render(made) if entry["kind"] == "PersistentVolumeClaim"]
     assert "ledger" not in {volume["name"] for volume in pod(made, "Deployment")["volumes"]}
     # With either, it has one.
@@ -105,7 +116,26 @@ def test_who_calls_the_services_shows_the_token(kind: str, variables: set[str]) 
     given = environment(spec)
     assert {name for name in given if name.endswith("TOKEN_FILE")} == variables
     assert {mounted(spec, Path(given[name])) for name in variables} == {"callers/bearer"}
-    assert not [name for name in environment(pod(MINIMAL, kind)) if "TOKEN" in name]
+    made = pod(MINIMAL, kind)
+    key = {"CronJob": "read", "Pod": "check"}[kind]
+    assert {mounted(made, Path(environment(made)[name])) for name in variables} == {f"spring-tokens/{key}"}
+
+
+def test_the_tokens_that_are_made_are_what_the_services_read(tmp_path: Path) -> None:
+    [secret] = [entry for entry in render(MINIMAL) if entry["kind"] == "Secret"]
+    made = {}
+    for key, value in secret["data"].items():
+        (tmp_path / key).write_bytes(base64.b64decode(value))
+        made[key] = Tokens(tmp_path / key)
+    assert len({made["all"].secret(role) for role in ROLES}) == len(ROLES)
+    for role in ROLES:
+        assert made[role].secret(role) == made["all"].secret(role)
+        caller = made["all"].caller(f"Bearer {made[role].secret(role)}")
+        assert caller is not None
+        assert caller.roles == {role}
+    for role in ("decide", "report"):
+        assert made["check"].secret(role) == made[role].secret(role)
+    assert not [entry for entry in render(PRODUCTION) if entry["kind"] == "Secret"]
 
 
 def test_the_ledger_is_let_out_to_its_redis_and_to_nobody_else() -> None:

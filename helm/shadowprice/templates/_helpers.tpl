@@ -101,32 +101,34 @@ subPath: {{ . | quote }}
 {{- if or (eq .Values.ledger.books "sqlite") .Values.ledger.decisionLog.enabled }}true{{ end -}}
 {{- end }}
 
-{{/* The bearer token as a file, where one is asked for; call with (dict "root" $ "variables" (list "…")). */}}
+{{- define "shadowprice.tokenSecret" -}}
+{{- default (printf "%s-tokens" (include "shadowprice.name" .)) .Values.auth.existingSecret -}}
+{{- end }}
+
+{{/* Key of the tokens that a pod needs: of a generated secret those of its role alone; call with (dict "root" $ "key" "read"). */}}
+{{- define "shadowprice.tokenKey" -}}
+{{- if .root.Values.auth.existingSecret }}{{ .root.Values.auth.key }}{{ else }}{{ .key }}{{ end -}}
+{{- end }}
+
+{{/* The tokens as a file; call with (dict "variables" (list "…")). */}}
 {{- define "shadowprice.tokenEnv" -}}
-{{- if .root.Values.auth.existingSecret }}
 {{- range .variables }}
 - {name: {{ . }}, value: /etc/shadowprice/auth/token}
 {{- end }}
 {{- end }}
-{{- end }}
 
 {{- define "shadowprice.tokenMount" -}}
-{{- if .Values.auth.existingSecret }}
 - {name: token, mountPath: /etc/shadowprice/auth, readOnly: true}
 {{- end }}
-{{- end }}
 
+{{/* Call with (dict "root" $ "key" "read"). */}}
 {{- define "shadowprice.tokenVolume" -}}
-{{- with .Values.auth }}
-{{- if .existingSecret }}
 - name: token
   secret:
-    secretName: {{ .existingSecret }}
+    secretName: {{ include "shadowprice.tokenSecret" .root }}
     # Read by the pod's group alone: 0440.
     defaultMode: 288
-    items: [{key: {{ .key | quote }}, path: token}]
-{{- end }}
-{{- end }}
+    items: [{key: {{ include "shadowprice.tokenKey" . | quote }}, path: token}]
 {{- end }}
 
 {{/* Fail before anything is applied when the API server lacks a kind; call with (dict "root" $ "api" "…" "what" "…"). */}}

@@ -103,3 +103,28 @@ spec:
     - name: shared-memory
       emptyDir: {medium: Memory, sizeLimit: 2Gi}
 {{- end }}
+
+{{/*
+Fail where the API server would drop authOptions: a field that a CRD's schema lacks is pruned with no more than a warning,
+and the cluster would run open. Each CRD is read as the version this chart writes and as the one that is stored. Without a
+cluster (helm template) lookup finds nothing, and the Ray job client's strict creation is what refuses the field.
+*/}}
+{{- define "shadowprice.rayAuthKept" -}}
+{{- if and .Values.checks.crds (ne .Values.training.ray.auth "disabled") }}
+{{- $places := dict "rayclusters.ray.io" (list) "rayjobs.ray.io" (list "rayClusterSpec") }}
+{{- range $crd, $path := $places }}
+{{- $found := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" $crd }}
+{{- range $version := dig "spec" "versions" list $found }}
+{{- if or (eq $version.name "v1") $version.storage }}
+{{- $place := dig "schema" "openAPIV3Schema" "properties" "spec" dict $version }}
+{{- range $path }}
+{{- $place = dig "properties" . dict $place }}
+{{- end }}
+{{- if not (hasKey (dig "properties" dict $place) "authOptions") }}
+{{- fail (printf "training.ray.auth: the CRD %s (version %s) has no authOptions, so the API server would drop the token and run an open Ray cluster; upgrade KubeRay's CRDs and operator to 1.5 or later, or set training.ray.auth=disabled to rely on the network policy alone (docs/ray-jobs.md)" $crd $version.name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
