@@ -25,6 +25,7 @@ BENCHMARKS = (
     "vouchers",
     "pacing",
     "delivery",
+    "hostile",
 )
 
 

@@ -25,7 +25,7 @@ from benchmarks.service.deployment import REDIS, environment
 from serving.ledger.authorise import entries
 from serving.ledger.messages import Authorizations, Items
 from serving.ledger.opening import open_store
-from serving.ledger.store import Outcome, Store, microseconds
+from serving.ledger.store import Ceiling, Outcome, Store, microseconds
 from shadowprice.campaign import Budget, Campaign, Terms
 
 WIDTHS = (16, 64)
@@ -103,10 +103,10 @@ def _books(kind: str, sizes: tuple[int, int]) -> dict[str, float]:
                 for start, end in ((0, sizes[0]), (sizes[0], sizes[1])):
                     for first in range(start, end, BATCH):
                         _authorise(store, range(first, min(first + BATCH, end)))
-                    used.append(_used(server) if server else _size(file))
+                    used.append(_used(server) if server else size_of(file))
                 for first in range(0, sizes[1], BATCH):
                     _settle(store, range(first, min(first + BATCH, sizes[1])))
-                used.append(_used(server) if server else _size(file))
+                used.append(_used(server) if server else size_of(file))
             finally:
                 store.close()
         finally:
@@ -131,7 +131,7 @@ def _authorise(store: Store, numbers: range) -> None:
     )
     asked = Authorizations(campaign=CAMPAIGN.name, model_version="0123456789abcdef", price_version=1, items=items)
     now = datetime.now(UTC)
-    store.authorise(entries(CAMPAIGN, asked, now), 10**12, microseconds(now)).result()
+    store.authorise([entries(CAMPAIGN, asked, now)], Ceiling(10**12), microseconds(now)).result()
 
 
 def _settle(store: Store, numbers: range) -> None:
@@ -150,7 +150,7 @@ def _settle(store: Store, numbers: range) -> None:
         )
         for place, number in enumerate(numbers)
     ]
-    store.settle(outcomes, microseconds(now)).result()
+    store.settle(outcomes, Ceiling(10**12), microseconds(now)).result()
 
 
 def _request(number: int) -> str:
@@ -162,7 +162,7 @@ def _used(server: RedisServer) -> int:
         return int(client.info("memory")["used_memory"])
 
 
-def _size(file: Path) -> int:
+def size_of(file: Path) -> int:
     """Of the database, with what is in its write-ahead log still."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as reader:
         pages, size = (reader.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))

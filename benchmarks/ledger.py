@@ -22,7 +22,7 @@ from benchmarks.faults.redis_server import RedisServer
 from serving.ledger.authorise import entries
 from serving.ledger.messages import Authorizations, Items
 from serving.ledger.opening import open_store
-from serving.ledger.store import Store, microseconds
+from serving.ledger.store import Ceiling, Store, microseconds
 from shadowprice.campaign import Budget, Campaign, Terms
 
 CALLERS = (1, 32)
@@ -71,7 +71,9 @@ def _measure(store: Store, prefix: str, callers: int, calls: int) -> dict[str, f
     def call(number: int) -> float:
         now = datetime.now(UTC)
         started = time.perf_counter()
-        store.authorise(entries(CAMPAIGN, _batch(f"{prefix}-{number}"), now), 10**12, microseconds(now)).result()
+        store.authorise(
+            [entries(CAMPAIGN, _batch(f"{prefix}-{number}"), now)], Ceiling(10**12), microseconds(now)
+        ).result()
         return time.perf_counter() - started
 
     with ThreadPoolExecutor(callers) as pool:
@@ -108,7 +110,7 @@ def _log_bytes(folder: Path) -> dict[str, float]:
     def decide(count: int) -> None:
         now = datetime.now(UTC)
         wanted = [entry for _ in range(count) for entry in entries(CAMPAIGN, _batch(str(uuid.uuid4())), now)]
-        store.authorise(wanted, 10**12, microseconds(now)).result()
+        store.authorise([wanted], Ceiling(10**12), microseconds(now)).result()
 
     try:
         for _ in range(10):

@@ -26,7 +26,7 @@ CALLERS = 3
 PATIENCE_SECONDS = 30.0
 BETWEEN = 20
 """Answers between the end of a fault and the next."""
-WEIGHTS = {"ledger killed": 0.3, "redis killed": 1.0, "disk full": 1.0}
+WEIGHTS = {"ledger killed": 0.3, "redis killed": 1.0, "disk full": 1.0, "lagging replica promoted": 0.3}
 """How often a kind of fault is drawn, 3 where it is not named: a process starts slower than a network heals."""
 
 
@@ -102,7 +102,7 @@ class _Watch:
                     totals = ledger.totals()
                 except ShadowpriceError:
                     continue
-                self.highest = max(self.highest, totals["spent"] + totals["outstanding"])
+                self.highest = max(self.highest, totals["net_spent"] + totals["outstanding"])
 
 
 def run(quick: bool = False, count: int = 1000) -> dict[str, Any]:

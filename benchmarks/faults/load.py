@@ -109,7 +109,8 @@ class _Caller:
             self.serial += 1
             self.pending.append(f"{SIDES[self.serial % 2]}-{self.number}-{self.serial}")
         asked = self.pending[:4] + (self.dice.sample(self.mine, 1) if self.mine and self.dice.random() < 0.3 else [])
-        told = self.runner.run(self.authoriser.authorise(self._proposals(asked), model_version="m", price_version=1))
+        answer = self.runner.run(self.authoriser.authorise(self._proposals(asked), model_version="m", price_version=1))
+        told = answer.decisions
         for request_id, level, incentive in zip(told.request_id, told.level, told.incentive, strict=True):
             self.witness.answered(request_id, level, incentive)
             if request_id in self.pending:

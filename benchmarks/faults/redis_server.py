@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from serving.launch import HOST, free_port
@@ -14,13 +15,18 @@ START_SECONDS = 20.0
 
 
 class RedisServer:
-    """A redis-server on a free port with its append-only file in ``folder``; not yet started."""
+    """A redis-server on a free port with its append-only file in ``folder``; not yet started.
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    options, launcher  further arguments, and the command that its own is put behind
+    """
+
+    def __init__(self, folder: Path, *options: str, launcher: Sequence[str] = ()) -> None:
         self.port = free_port()
         self.url = f"redis://{HOST}:{self.port}/0"
+        self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self._command = [
+            *launcher,
             *(shutil.which("redis-server") or "redis-server", "--bind", HOST, "--port", str(self.port)),
             *("--dir", str(folder), "--save", "", "--appendonly", "yes", "--appendfsync", "always"),
             *options,

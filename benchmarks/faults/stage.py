@@ -11,10 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
+from benchmarks.faults.hostile import ATTACKS, Attack, Attackers
 from benchmarks.faults.proxy import Proxy
 from benchmarks.faults.redis_server import RedisServer
+from benchmarks.faults.wall_clock import WallClock
 from serving.launch import HOST, Service, free_port
 from serving.ledger.opening import open_store
 from serving.ledger.store import Store
@@ -22,8 +25,11 @@ from shadowprice.campaign import Budget, Campaign, Terms
 
 LEVELS = (0, 50, 130)
 MOST_UNITS = 3
-DISK_BYTES = 24 * 2**20
+DISK_BYTES = 128 * 2**20
 READY_SECONDS = 180.0
+LAG_SECONDS = 0.5
+AHEAD_SECONDS = 4 * 86_400
+"""How far a clock jumps: further than an authorization lives."""
 
 
 class Stage:
@@ -44,10 +50,11 @@ class Stage:
         self._folder = folder
         self._campaign_file = folder / "campaign.json"
         self._campaign_file.write_text(json.dumps(self.campaign.to_dict()))
+        self.clock, self.store_clock = WallClock(folder / "clock"), WallClock(folder / "store-clock")
         self.redis: RedisServer | None = None
         self.store_network: Proxy | None = None
         if kind == "redis":
-            self.redis = RedisServer(disk / "redis")
+            self.redis = RedisServer(disk / "redis", launcher=self.store_clock.launcher)
             self.redis.start()
             self.store_network = Proxy(self.redis.port)
         self._port = free_port()
@@ -72,13 +79,17 @@ class Stage:
             "network cut": lambda seconds: self._network(self.network, self.network.cut, seconds),
             "network silent": lambda seconds: self._network(self.network, self.network.silence, seconds),
             "network slow": lambda seconds: self._network(self.network, lambda: self.network.throttle(2000), seconds),
+            "clock ahead": lambda seconds: self._jump(self.clock, seconds),
         }
+        found |= {name: partial(self._attacked, attack) for name, attack in ATTACKS.items()}
         if self.redis is not None and self.store_network is not None:
             store = self.store_network
             found |= {
                 "redis killed": self._kill_redis,
+                "lagging replica promoted": self._promote_lagging,
                 "store cut": lambda seconds: self._network(store, store.cut, seconds),
                 "store silent": lambda seconds: self._network(store, store.silence, seconds),
+                "store's clock ahead": lambda seconds: self._jump(self.store_clock, seconds),
                 "store slow": lambda seconds: self._network(store, lambda: store.throttle(4000), seconds),
             }
         found["disk full"] = self._fill_disk if self.mounted else self._forbid_growth
@@ -106,7 +117,9 @@ class Stage:
         ]
         if self.store_network is not None:
             command += ["--redis", f"redis://{HOST}:{self.store_network.port}/0"]
-        return Service("ledger", command, self._port, "/readyz", self._folder / "ledger.log")
+            command += ["--witness", str(self.disk / "ledger.witness")]
+        log = self._folder / "ledger.log"
+        return Service("ledger", command, self._port, "/readyz", log, launcher=self.clock.launcher)
 
     def _kill_ledger(self, seconds: float) -> None:
         self.ledger.process.kill()
@@ -120,6 +133,38 @@ class Stage:
         self.redis.kill()
         time.sleep(seconds)
         self.redis.start()
+
+    def _promote_lagging(self, seconds: float) -> None:
+        """Let a copy that lags by at least ``LAG_SECONDS`` answer in place of Redis, and put Redis back.
+
+        The ledger refuses a store that went back until it is restarted on one that did not.
+        """
+        assert self.redis is not None
+        kept = self.redis.folder
+        # Not on the small disk, which has no room for copies.
+        aside, lagging = self._folder / "aside", self._folder / "lagging"
+        shutil.copytree(kept, lagging)
+        time.sleep(max(LAG_SECONDS, seconds))
+        self.redis.kill()
+        shutil.copytree(kept, aside)
+        for copy in (lagging, aside):
+            shutil.rmtree(kept)
+            shutil.move(copy, kept)
+            self.redis.start()
+            if copy is lagging:
+                time.sleep(seconds)
+                self.redis.kill()
+        self._kill_ledger(seconds)
+
+    def _jump(self, clock: WallClock, seconds: float) -> None:
+        clock.set(AHEAD_SECONDS)
+        time.sleep(seconds)
+        clock.set(0)
+
+    def _attacked(self, attack: Attack, seconds: float) -> None:
+        attackers = Attackers(attack, self.url, self.campaign.name)
+        time.sleep(seconds)
+        attackers.stop()
 
     def _network(self, network: Proxy, fail: Callable[[], None], seconds: float) -> None:
         fail()

@@ -22,6 +22,9 @@ VALUES: dict[str, Any] = {
     "expected_cost": 20.0,
     "propensity": 1.0,
     "reason": "optimal",
+    "repeat": False,
+    "price_version": 1,
+    "model_version": "model",
 }
 
 
