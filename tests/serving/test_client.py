@@ -20,7 +20,7 @@ TOKEN = "a-token-of-the-test"
 VALUES = {"INT64": 7, "INT32": 1, "FP64": 0.5, "BYTES": "none", "BOOL": True}
 
 
-async def answer(body):
+async def answer(body, caller):
     outputs = [{"name": name, "data": [VALUES[datatype]]} for name, datatype in OUTPUTS.items()]
     parameters = {"price_version": 3, "model_version": "m", "price_age_seconds": 1.0, "degraded": False}
     return orjson.dumps({"outputs": outputs, "parameters": parameters})

@@ -16,11 +16,11 @@ REQUEST = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\
 HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
 
 
-async def echo(body):
+async def echo(body, caller):
     return body
 
 
-async def hang(body):
+async def hang(body, caller):
     await asyncio.sleep(30)
 
 
