@@ -50,7 +50,7 @@ quickstart: install ## The whole main job on one machine [DATASET=world|tables|o
 
 .PHONY: serve
 serve: install ## The services of the last run (predictor on PORT=8080, ledger on the next port) [RUN=runs/latest]
-	$(BIN)/python -W ignore -m serving.run $(RUN) --port $(PORT)
+	$(BIN)/python -W ignore -m serving.local.run $(RUN) --port $(PORT)
 
 .PHONY: test
 test: install ## Every test [TESTS=path] [WORKERS=2]

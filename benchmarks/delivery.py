@@ -24,7 +24,7 @@ from shadowprice.learning.delivery_plan import PLAN, plan_delivery
 from shadowprice.responses import make
 from shadowprice.responses.funds.model import FundModel
 from shadowprice.responses.funds.rows import EventHistory
-from shadowprice.responses.inputs import with_features
+from shadowprice.responses.joint.inputs import with_features
 from shadowprice.responses.training import TrainingConfig
 
 FUNDS = 8

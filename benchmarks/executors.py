@@ -24,7 +24,7 @@ from shadowprice.allocation import (
     solve,
     write_shards,
 )
-from shadowprice.responses.heads import HazardHead
+from shadowprice.responses.layers.heads import HazardHead
 
 LEVELS = np.arange(1, 11) * 20
 SHARD = 1_000_000

@@ -14,9 +14,9 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.capacity import BATCH, CAMPAIGN, LEVELS, size_of
-from serving.ledger.authorise import entries
+from serving.ledger.api.authorise import entries
+from serving.ledger.api.messages import Authorizations, Items
 from serving.ledger.log import LogWriter
-from serving.ledger.messages import Authorizations, Items
 from serving.ledger.opening import open_store
 from serving.ledger.store import Ceiling, Outcome, Store, microseconds
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from benchmarks.cells import Cells
 from benchmarks.faults.redis_server import RedisServer
-from serving.ledger.authorise import entries
-from serving.ledger.messages import Authorizations, Items
+from serving.ledger.api.authorise import entries
+from serving.ledger.api.messages import Authorizations, Items
 from serving.ledger.opening import open_store
 from serving.ledger.store import Ceiling, Store, microseconds
 from shadowprice.campaign import Budget, Campaign, Terms

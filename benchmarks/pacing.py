@@ -18,7 +18,7 @@ from statsmodels.stats.multitest import multipletests
 
 from benchmarks.cells import Cells
 from benchmarks.market import DELAY_HOURS, market_day
-from shadowprice.evaluation.attainable import Attainable
+from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.pacing.compare import Setting, attainable, best_fixed_price, optimum
 from shadowprice.pacing.exploration import explored
 from shadowprice.pacing.pacers import make_pacer

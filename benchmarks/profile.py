@@ -17,33 +17,36 @@ from benchmarks.instances import problem
 from shadowprice.allocation import Problem, solve, solve_demands
 
 STEPS = {
-    "shadowprice.allocation.population.kernel.gather": "drawing samples",
-    "shadowprice.allocation.population._usable": "looking at the sample's numbers",
-    "shadowprice.allocation.spend_curve.kernel.climb": "climbing hulls",
-    "shadowprice.allocation.spend_curve.kernel.select": "selecting edges",
-    "shadowprice.allocation.pricing.Points.of": "points in float64",
-    "shadowprice.allocation.search.interval": "the sample's interval",
-    "shadowprice.allocation.search._exact": "the exact price",
-    "shadowprice.allocation.pricing.best_levels": "ties",
-    "shadowprice.allocation.pricing.solve_population": "the certificate",
-    "shadowprice.allocation.boxes.scout": "the guess of K prices",
-    "shadowprice.allocation.boxes.optimum": "the simplex on the core",
-    "shadowprice.allocation.scout.optimum": "the simplex on a sample",
-    "shadowprice.allocation.boxes.approach": "Newton steps inside",
+    "shadowprice.allocation.population.population.kernel.gather": "drawing samples",
+    "shadowprice.allocation.population.population._usable": "looking at the sample's numbers",
+    "shadowprice.allocation.population.spend_curve.kernel.climb": "climbing hulls",
+    "shadowprice.allocation.population.spend_curve.kernel.select": "selecting edges",
+    "shadowprice.allocation.one_budget.pricing.Points.of": "points in float64",
+    "shadowprice.allocation.one_budget.search.interval": "the sample's interval",
+    "shadowprice.allocation.one_budget.search._exact": "the exact price",
+    "shadowprice.allocation.one_budget.pricing.best_levels": "ties",
+    "shadowprice.allocation.one_budget.pricing.solve_population": "the certificate",
+    "shadowprice.allocation.several_budgets.partition.scout": "the guess of K prices",
+    "shadowprice.allocation.several_budgets.partition.optimum": "the simplex on the core",
+    "shadowprice.allocation.several_budgets.sample.optimum": "the simplex on a sample",
+    "shadowprice.allocation.several_budgets.partition.approach": "Newton steps inside",
     "shadowprice.allocation.solvers.box.rows_of": "patterns of membership",
     "shadowprice.allocation.solvers.box.certified": "the certificate",
-    "shadowprice.allocation.certificate.whole_levels": "whole levels",
-    "shadowprice.allocation.demands.exact.place": "the passes",
-    "shadowprice.allocation.demands.exact.sampled": "samples",
-    "shadowprice.allocation.demands.exact.exact_sizes": "shortest paths",
-    "shadowprice.allocation.demands.exact.supporting": "prices in the middle",
-    "shadowprice.allocation.demands.box.place": "passes over samples",
-    "shadowprice.allocation.demands.box.exact_sizes_of_samples": "shortest paths of samples",
-    "shadowprice.allocation.demands.exact.Seats.of": "looking at the numbers",
+    "shadowprice.allocation.several_budgets.certificate.whole_levels": "whole levels",
+    "shadowprice.allocation.exact_sizes.exact.place": "the passes",
+    "shadowprice.allocation.exact_sizes.exact.sampled": "samples",
+    "shadowprice.allocation.exact_sizes.exact.exact_sizes": "shortest paths",
+    "shadowprice.allocation.exact_sizes.exact.supporting": "prices in the middle",
+    "shadowprice.allocation.exact_sizes.bracket.place": "passes over samples",
+    "shadowprice.allocation.exact_sizes.bracket.exact_sizes_of_samples": "shortest paths of samples",
+    "shadowprice.allocation.exact_sizes.exact.Seats.of": "looking at the numbers",
 }
 """Function → what it is called here. The passes over accounts are named by whom they look at."""
 
-PASSES = ("shadowprice.allocation.population.kernel.score", "shadowprice.allocation.search.kernel.score")
+PASSES = (
+    "shadowprice.allocation.population.population.kernel.score",
+    "shadowprice.allocation.one_budget.search.kernel.score",
+)
 
 
 class Clock:

@@ -15,7 +15,7 @@ from benchmarks.cells import Cells
 from benchmarks.service.deployment import Running, cpu_seconds, port_of, resident_mb, serving
 from benchmarks.service.load import generate
 from benchmarks.service.stages import clocks, ledger_alone, means
-from serving.launch import Service
+from serving.local.launch import Service
 
 ACCOUNTS = 2000
 CASES = (

@@ -28,7 +28,7 @@ from benchmarks.cells import Cells
 from benchmarks.service.abuse import bad_requests
 from benchmarks.service.deployment import Running, port_of, resident_mb, serving
 from benchmarks.service.load import body
-from serving.launch import Service
+from serving.local.launch import Service
 
 ACCOUNTS = 2000
 GOOD_EVERY = 2

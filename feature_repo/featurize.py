@@ -25,7 +25,7 @@ from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
 from shadowprice.learning.propensity import check_weighting, weigh
 from shadowprice.learning.training_set import TrainingSet, snapshot_times
 from shadowprice.pacing.history import fit_traffic
-from shadowprice.responses.inputs import with_features
+from shadowprice.responses.joint.inputs import with_features
 from shadowprice.tables import Tables, campaign_from_tables, labelled
 
 

@@ -23,7 +23,7 @@ from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.resolve import Resolution
 from shadowprice.pacing.state import PricingState
 from shadowprice.price import PriceRecord
-from shadowprice.responses.heads import Head, load_heads
+from shadowprice.responses.layers.heads import Head, load_heads
 
 PRICES = "prices"
 

@@ -23,7 +23,7 @@ from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.resolve import resolve
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.price import PriceRecord
-from shadowprice.responses.heads import load_heads
+from shadowprice.responses.layers.heads import load_heads
 
 HOURS = 24
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from feature_repo.resolve import Solver
 from feature_repo.workspace import CAMPAIGN
-from serving.launch import Deployment, launch
+from serving.local.launch import Deployment, launch
+from serving.local.replay import ServiceDay
 from serving.measure import SAMPLE_ROWS
-from serving.replay import ServiceDay
 from shadowprice.datasets.package import load_dataset
 from shadowprice.files import write_whole
 from shadowprice.learning.outcome_model import truth_of

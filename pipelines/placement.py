@@ -13,7 +13,7 @@ from kfp.dsl import PipelineTask
 
 from feature_repo.names import REDIS_VARIABLE
 from pipelines.cluster import Cluster
-from serving.ledger.guard import TOKEN_VARIABLE
+from serving.ledger.api.guard import TOKEN_VARIABLE
 
 LOCAL = "SHADOWPRICE_LOCAL"
 MOUNT = "/workspace"

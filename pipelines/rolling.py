@@ -16,7 +16,7 @@ from feature_repo.featurize import featurize
 from shadowprice.datasets import load, names
 from shadowprice.datasets.package import save_dataset
 from shadowprice.errors import ShadowpriceError
-from shadowprice.evaluation.windows import WEEK
+from shadowprice.evaluation.statistics.windows import WEEK
 from shadowprice.learning.fit import fit_model
 from shadowprice.learning.recipes import choose_training
 from shadowprice.learning.rolling import Cut, as_markdown, origins, roll

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from serving.features import ReaderName
-from serving.limits import MAX_ITEMS
+from serving.http.limits import MAX_ITEMS
+from serving.predictor.features import ReaderName
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput
 
@@ -67,7 +67,9 @@ class Config:
     @classmethod
     def parse(cls, arguments: Sequence[str], environment: Mapping[str, str]) -> Config:
         """Read flags; a missing one is taken from ``SHADOWPRICE_<NAME>``. Exits with usage when wrong."""
-        parser = argparse.ArgumentParser(prog="python -m serving", description="The decision service of one campaign.")
+        parser = argparse.ArgumentParser(
+            prog="python -m serving.predictor", description="The decision service of one campaign."
+        )
 
         def add(name: str, help: str, **options: Any) -> None:
             add_setting(parser, environment, name, help, **options)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feature_repo.workspace import read_campaign
-from serving.client import LedgerClient
+from serving.client.client import LedgerClient
 from shadowprice.campaign import Campaign, Side
 from shadowprice.errors import NotCertified
 from shadowprice.pacing.history import Traffic

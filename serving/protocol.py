@@ -9,7 +9,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from serving.limits import IDENTIFIER_RULE, is_identifier
+from serving.http.limits import IDENTIFIER_RULE, is_identifier
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import InvalidRequest
 

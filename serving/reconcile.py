@@ -13,11 +13,11 @@ from typing import Any
 
 import pandas as pd
 
-from serving.client import LedgerClient
+from serving.client.client import LedgerClient
 from serving.config import add_setting
 from shadowprice.errors import ShadowpriceError
+from shadowprice.pacing.decision_log.served import ServedLog, read_parts
 from shadowprice.pacing.prometheus import PrometheusSpend
-from shadowprice.pacing.served import ServedLog, read_parts
 from shadowprice.pacing.spend import MetricsSpend, SpendReport, SpendSource
 
 WAIT_SECONDS = 45.0

@@ -24,14 +24,14 @@ import orjson
 import pandas as pd
 
 from serving.config import add_setting, read_campaign
+from serving.http.tokens import read_secret
 from serving.ledger.durability import Durability
 from serving.ledger.opening import open_store
 from serving.ledger.store import Correction, CorrectionRow, Decision, Entry, Outcome, OutcomeRow, Store, lone
-from serving.tokens import read_secret
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, ShadowpriceError
-from shadowprice.pacing.segments import SCHEMAS, Kind
-from shadowprice.pacing.served import ServedLog, read_log
+from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind
+from shadowprice.pacing.decision_log.served import ServedLog, read_log
 
 SOURCE = "decision-log"
 """Source of the outcomes that are recorded again; the event itself, sent again, is then a repeat."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from feature_repo.resolve import publish_price_file, solve_state
 from serving.config import add_setting
-from serving.logs import quiet_logs
+from serving.http.logs import quiet_logs
 from serving.measure import measure
 from shadowprice.errors import Conflict, ShadowpriceError
 

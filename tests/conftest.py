@@ -203,7 +203,7 @@ def fit_intercepts() -> Callable[..., tuple[NDArray[np.float64], float]]:
     ) -> tuple[NDArray[np.float64], float]:
         import torch
 
-        from shadowprice.responses.hazard import HazardLayer
+        from shadowprice.responses.layers.hazard import HazardLayer
 
         torch.set_default_dtype(torch.float64)
         try:

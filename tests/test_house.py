@@ -31,11 +31,11 @@ def test_imports_go_only_downwards() -> None:
             ["torch", "pandas", "kfp", "ray", "feast"],
         ),
         ("import shadowprice.allocation", ["torch", "pandas", "ray", "scipy"]),
-        ("import shadowprice.responses.heads", ["torch", "pandas", "ray"]),
+        ("import shadowprice.responses.layers.heads", ["torch", "pandas", "ray"]),
         ("import shadowprice.pacing.price_store", ["torch", "ray", "feast", "kfp"]),
         ("import feature_repo", ["feast", "torch"]),
         # What the images of the services leave out.
-        ("import serving.resolve, serving.check", ["torch", "pandera", "ray", "kfp", "sklearn", "scipy"]),
+        ("import serving.resolve, serving.client.check", ["torch", "pandera", "ray", "kfp", "sklearn", "scipy"]),
         ("import serving.ledger.__main__", ["torch", "pandas", "feast", "kserve", "httpx", "scipy"]),
     ],
 )

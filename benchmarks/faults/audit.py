@@ -12,7 +12,7 @@ from benchmarks.faults.load import Witness
 from serving.ledger.log import LogWriter
 from serving.ledger.store import Store
 from shadowprice.campaign import Campaign
-from shadowprice.pacing.served import read_log
+from shadowprice.pacing.decision_log.served import read_log
 
 PAGE = 10_000
 Row = TypeVar("Row")

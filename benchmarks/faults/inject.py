@@ -18,7 +18,7 @@ from tqdm import tqdm
 from benchmarks.faults.audit import Audit, audit
 from benchmarks.faults.load import Load, Witness
 from benchmarks.faults.stage import Stage, staged
-from serving.client import LedgerClient
+from serving.client.client import LedgerClient
 from shadowprice.errors import ShadowpriceError
 
 LIMIT = 40_000

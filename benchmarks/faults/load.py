@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from threading import Event, Lock, Thread
 
 from benchmarks.faults.stage import LEVELS, MOST_UNITS
-from serving.client import LedgerClient, Outcome
-from serving.ledger_client import Authoriser, Proposals
+from serving.client.client import LedgerClient, Outcome
+from serving.predictor.ledger_client import Authoriser, Proposals
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import ShadowpriceError, Unavailable
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Thread
 
-from serving.launch import HOST
+from serving.local.launch import HOST
 
 CHUNK = 65536
 

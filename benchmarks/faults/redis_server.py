@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from serving.launch import HOST, free_port
+from serving.local.launch import HOST, free_port
 
 START_SECONDS = 20.0
 

@@ -18,9 +18,9 @@ from benchmarks.faults.hostile import ATTACKS, Attack, Attackers
 from benchmarks.faults.proxy import Proxy
 from benchmarks.faults.redis_server import RedisServer
 from benchmarks.faults.wall_clock import WallClock
-from serving.launch import HOST, Service, free_port
 from serving.ledger.opening import open_store
 from serving.ledger.store import Store
+from serving.local.launch import HOST, Service, free_port
 from shadowprice.campaign import Budget, Campaign, Terms
 
 LEVELS = (0, 50, 130)

@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.reproduce.papers import by_paper
 from benchmarks.reproduce.summary import show
-from shadowprice.evaluation.intervals import Estimate
+from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.files import write_whole
 
 INDEX = "README.md"

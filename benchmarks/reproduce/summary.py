@@ -13,8 +13,8 @@ from statsmodels.stats.multitest import multipletests
 
 from benchmarks.reproduce.primary import LEVEL
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.intervals import Estimate
-from shadowprice.evaluation.pairs import paired_over_seeds
+from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.evaluation.statistics.pairs import paired_over_seeds
 
 Comparison = tuple[str, str, str]
 """Column, row, other row."""

@@ -13,7 +13,7 @@ from benchmarks.reproduce.registry import TABLES
 from benchmarks.reproduce.summary import Summary, show
 from benchmarks.reproduce.table import Table
 from benchmarks.reproduce.took import Took
-from shadowprice.evaluation.intervals import Estimate
+from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.files import write_whole
 
 

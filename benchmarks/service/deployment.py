@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from serving.launch import Deployment, Service, free_port, start_ledger, start_predictor
+from serving.local.launch import Deployment, Service, free_port, start_ledger, start_predictor
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
-from shadowprice.responses.heads import HazardHead, save_heads
 from shadowprice.responses.integrity import file_digests
+from shadowprice.responses.layers.heads import HazardHead, save_heads
 
 LEVELS = (0, 20, 40, 60, 80, 100, 120, 140, 160, 180)
 WIDTH = 64

@@ -12,7 +12,7 @@ from typing import Any
 
 from kserve import InferOutput, InferRequest, InferResponse, Model, ModelServer
 
-from serving.logs import quiet_logs
+from serving.http.logs import quiet_logs
 from serving.protocol import OUTPUTS
 
 VALUES: dict[str, Any] = {

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import uvicorn
 
-from serving.access import check_exposed
 from serving.config import PREFIX, add_setting, read_campaign
-from serving.ledger.app import Background, Trouble, create_app
+from serving.http.access import check_exposed
+from serving.http.listening import bounds
+from serving.http.logs import quiet_logs
+from serving.http.tokens import Tokens, read_secret
+from serving.ledger.api.app import Background, Trouble, create_app
 from serving.ledger.checking import checking
 from serving.ledger.durability import Durability
 from serving.ledger.opening import open_store
 from serving.ledger.sweep import sweeping
-from serving.listening import bounds
-from serving.logs import quiet_logs
-from serving.tokens import Tokens, read_secret
 from shadowprice.errors import ShadowpriceError
 from shadowprice.lifeline import end_with_parent
 

@@ -2,7 +2,7 @@
 
 The books are the outbox: what they hold is logged, by number, from where the newest segment ends. So a
 ledger that is killed between two segments goes on where it was, and nothing is lost or made up. Small segments
-are merged behind it (:mod:`shadowprice.pacing.compaction`).
+are merged behind it (:mod:`shadowprice.pacing.decision_log.compaction`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from serving.ledger.background import repeating
 from serving.ledger.store import Store
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.files import write_whole
-from shadowprice.pacing.compaction import compact
-from shadowprice.pacing.segments import SCHEMAS, Kind, Segment, segments
+from shadowprice.pacing.decision_log.compaction import compact
+from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind, Segment, segments
 
 logger = logging.getLogger("serving")
 ROWS = 50_000

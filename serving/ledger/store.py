@@ -1,6 +1,6 @@
 """The ledger's store: the operations that must be atomic and durable, and nothing else.
 
-What may be asked for is checked before (:mod:`serving.ledger.authorise`, :mod:`serving.ledger.settle`);
+What may be asked for is checked before (:mod:`serving.ledger.api.authorise`, :mod:`serving.ledger.api.settle`);
 a store only decides what depends on what it holds. There are two, held to the same tests:
 :mod:`serving.ledger.sqlite` and :mod:`serving.ledger.redis` (decision record 0012).
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple, Protocol, get_args
 
-from serving.ledger.headroom import Storage
+from serving.ledger.api.headroom import Storage
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
 from shadowprice.campaign import Side

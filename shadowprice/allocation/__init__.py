@@ -1,6 +1,6 @@
 """Spending a budget: the multiple-choice knapsack, its price of money, and the certificate."""
 
-from shadowprice.allocation.demands import (
+from shadowprice.allocation.exact_sizes import (
     NOBODY,
     Plan,
     SeatQuota,
@@ -10,10 +10,10 @@ from shadowprice.allocation.demands import (
     priority_demands,
     solve_demands,
 )
-from shadowprice.allocation.draw import draw_levels
 from shadowprice.allocation.executors.ray import RayExecutor
-from shadowprice.allocation.problem import Problem, Resource, on_response
-from shadowprice.allocation.solution import Allocation
+from shadowprice.allocation.problem.assignment import draw_levels
+from shadowprice.allocation.problem.problem import Problem, Resource, on_response
+from shadowprice.allocation.problem.solution import Allocation
 from shadowprice.allocation.solvers import solve
 from shadowprice.allocation.sources import CurveProblem, ShardWriter, StoredProblem, write_shards
 

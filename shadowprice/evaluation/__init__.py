@@ -1,7 +1,7 @@
 """How good a response model is, with intervals, and whether it may go on."""
 
 from shadowprice.evaluation import metrics
-from shadowprice.evaluation.intervals import Estimate, Interval
-from shadowprice.evaluation.pairs import paired_difference, paired_over_seeds
+from shadowprice.evaluation.statistics.intervals import Estimate, Interval
+from shadowprice.evaluation.statistics.pairs import paired_difference, paired_over_seeds
 
 __all__ = ["Estimate", "Interval", "metrics", "paired_difference", "paired_over_seeds"]

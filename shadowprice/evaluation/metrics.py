@@ -1,10 +1,10 @@
 """Every registered metric: ``from shadowprice.evaluation import metrics``, then ``metrics.auc(y, p)``.
 
 Each is a plain function ``metric(*arrays, weight=None, interval=None, **options)`` that gives a
-float, or an :class:`~shadowprice.evaluation.intervals.Estimate` when an interval is asked for.
+float, or an :class:`~shadowprice.evaluation.statistics.intervals.Estimate` when an interval is asked for.
 """
 
-from shadowprice.evaluation.allocation_metrics import (
+from shadowprice.evaluation.policy.allocation_metrics import (
     budget_use,
     cost_error,
     cpmd,
@@ -15,15 +15,15 @@ from shadowprice.evaluation.allocation_metrics import (
     tha,
     thc,
 )
-from shadowprice.evaluation.calibration import ece
-from shadowprice.evaluation.classification import auc, brier, logloss, relaimpr
-from shadowprice.evaluation.cost_curve import aucc
-from shadowprice.evaluation.eom import eom
-from shadowprice.evaluation.monotonicity import epr, mlss, rpr
-from shadowprice.evaluation.off_policy import dr_value, effective_rows, ips_value
-from shadowprice.evaluation.regression import mae, mse, normalised_gini
-from shadowprice.evaluation.slope import curve_slope
-from shadowprice.evaluation.uplift import auuc, lift, qini, wau
+from shadowprice.evaluation.policy.eom import eom
+from shadowprice.evaluation.policy.off_policy import dr_value, effective_rows, ips_value
+from shadowprice.evaluation.prediction.calibration import ece
+from shadowprice.evaluation.prediction.classification import auc, brier, logloss, relaimpr
+from shadowprice.evaluation.prediction.monotonicity import epr, mlss, rpr
+from shadowprice.evaluation.prediction.regression import mae, mse, normalised_gini
+from shadowprice.evaluation.uplift.cost_curve import aucc
+from shadowprice.evaluation.uplift.ranking import auuc, lift, qini, wau
+from shadowprice.evaluation.uplift.slope import curve_slope
 
 __all__ = [
     "auc",

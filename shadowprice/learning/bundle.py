@@ -18,9 +18,9 @@ from shadowprice.campaign import Side
 from shadowprice.errors import NotFound
 from shadowprice.files import write_whole
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.responses.heads import FILE as HEADS_FILE
-from shadowprice.responses.heads import Head, save_heads
 from shadowprice.responses.integrity import file_digests
+from shadowprice.responses.layers.heads import FILE as HEADS_FILE
+from shadowprice.responses.layers.heads import Head, save_heads
 from shadowprice.responses.sided import SidedModel
 
 EMBEDDINGS = "embeddings.parquet"

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from shadowprice.campaign import Side
-from shadowprice.evaluation.windows import DAY, WEEK
+from shadowprice.evaluation.statistics.windows import DAY, WEEK
 from shadowprice.learning.rolling import Origin, as_of
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.calibration import Offset, agreed

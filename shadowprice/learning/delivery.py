@@ -23,8 +23,8 @@ from shadowprice.learning.bundle import write_bundle
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses import make
 from shadowprice.responses.funds.model import TRAINING, FundModel
-from shadowprice.responses.heads import DeliveryHead, Head
-from shadowprice.responses.inputs import with_features
+from shadowprice.responses.joint.inputs import with_features
+from shadowprice.responses.layers.heads import DeliveryHead, Head
 from shadowprice.responses.registry import model_class, wants
 from shadowprice.responses.sided import SidedModel
 from shadowprice.tables import Tables, behaviours, offer_features
@@ -38,8 +38,8 @@ DELIVERY = "delivery.json"
 class DeliveryModel(SidedModel):
     """Model that stores the ETV of every segment for each account, minor units, and its risk tolerance behind them.
 
-    The rule of eligibility is thus part of what is served: :class:`~shadowprice.responses.heads.DeliveryHead` reads
-    both.
+    The rule of eligibility is thus part of what is served:
+    :class:`~shadowprice.responses.layers.heads.DeliveryHead` reads both.
     """
 
     def __init__(self, model: FundModel, segments: Sequence[Segment], tolerance: pd.Series) -> None:

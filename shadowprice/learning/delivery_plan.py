@@ -15,14 +15,14 @@ import pandas as pd
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from shadowprice.allocation.demands import METHODS, Audit, Plan, audit
+from shadowprice.allocation.exact_sizes import METHODS, Audit, Plan, audit
 from shadowprice.campaign import Campaign, Segment
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
 from shadowprice.learning.delivery import NO_TOLERANCE, SIDE, risk_levels, segments_of, tolerances
 from shadowprice.price import PriceRecord
-from shadowprice.responses.heads import DeliveryHead, load_heads
+from shadowprice.responses.layers.heads import DeliveryHead, load_heads
 from shadowprice.tables import Tables
 
 PLAN = "plan.parquet"

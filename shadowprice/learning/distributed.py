@@ -18,7 +18,7 @@ from shadowprice.errors import MissingExtra
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.local_ray import start_ray
-from shadowprice.responses.joint import JointModel
+from shadowprice.responses.joint.model import JointModel
 from shadowprice.responses.training import FitResult, TrainingConfig
 
 RESULT = "fit.json"

@@ -15,15 +15,15 @@ from shadowprice.campaign import Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, ShadowpriceError
 from shadowprice.evaluation import metrics
-from shadowprice.evaluation.calibration import CalibrationTable, calibration_table, equal_bins
-from shadowprice.evaluation.change_points import ChangePoints, find_change_points
-from shadowprice.evaluation.gate import Check, Compared, GateResult, Limits, gate
-from shadowprice.evaluation.intervals import Estimate, Interval
-from shadowprice.evaluation.likelihood import account_offset
-from shadowprice.evaluation.means import mean
-from shadowprice.evaluation.per_level import ResponseByLevel, response_by_level
-from shadowprice.evaluation.slope import Slope, within_slope
-from shadowprice.evaluation.windows import weeks
+from shadowprice.evaluation.policy.gate import Check, Compared, GateResult, Limits, gate
+from shadowprice.evaluation.prediction.calibration import CalibrationTable, calibration_table, equal_bins
+from shadowprice.evaluation.prediction.change_points import ChangePoints, find_change_points
+from shadowprice.evaluation.prediction.likelihood import account_offset
+from shadowprice.evaluation.prediction.per_level import ResponseByLevel, response_by_level
+from shadowprice.evaluation.statistics.intervals import Estimate, Interval
+from shadowprice.evaluation.statistics.means import mean
+from shadowprice.evaluation.statistics.windows import weeks
+from shadowprice.evaluation.uplift.slope import Slope, within_slope
 from shadowprice.learning.calibrate import uncalibrated
 from shadowprice.learning.identification import identification, slope_within_cells
 from shadowprice.learning.partners import row_partners

@@ -9,11 +9,11 @@ import pandas as pd
 
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.gate import Check
-from shadowprice.evaluation.slope import NOT_IDENTIFIED, ROUNDING, Slope, slope_over_windows
-from shadowprice.evaluation.trial_plan import TrialPlan, plan_trial
-from shadowprice.evaluation.windows import DAY, weeks
-from shadowprice.responses.effect import cell_names
+from shadowprice.evaluation.policy.gate import Check
+from shadowprice.evaluation.statistics.windows import DAY, weeks
+from shadowprice.evaluation.uplift.slope import NOT_IDENTIFIED, ROUNDING, Slope, slope_over_windows
+from shadowprice.evaluation.uplift.trial_plan import TrialPlan, plan_trial
+from shadowprice.responses.repair.effect import cell_names
 
 WORTH_FINDING = 0.25
 """Rise of the response from the lowest level to the highest, as a share of the mean response, that a trial finds."""

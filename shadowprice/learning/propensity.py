@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from shadowprice.errors import InvalidInput
-from shadowprice.responses.tabular import fit_tabular
+from shadowprice.responses.tabular.rows import fit_tabular
 from shadowprice.responses.weights import Weights, inverse_propensity
 
 Array = NDArray[np.float64]

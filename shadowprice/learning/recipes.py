@@ -10,10 +10,10 @@ from shadowprice.campaign import Side
 from shadowprice.encoders.registry import ENCODERS
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.responses.joint import JointSpec
-from shadowprice.responses.layers import LAYERS
+from shadowprice.responses.joint.model import JointSpec
+from shadowprice.responses.layers.registry import LAYERS
 from shadowprice.responses.registry import OF_DELIVERIES, OF_ROWS, OF_SESSIONS, model_class
-from shadowprice.responses.repaired import NONE, RepairSteps
+from shadowprice.responses.repair.model import NONE, RepairSteps
 
 OWN: Mapping[Side, str] = {"customer": "hazard", "merchant": "linear"}
 """S0's response layer of each side."""
@@ -38,7 +38,7 @@ class Training:
     """Recipe of a model and what follows it.
 
     recipe        one of :func:`recipe_names`
-    curve_repair  steps, see :class:`~shadowprice.responses.repaired.RepairSteps`
+    curve_repair  steps, see :class:`~shadowprice.responses.repair.model.RepairSteps`
     calibration   ``validation``: on the validation split; ``rolling``: by what past weeks agree on, see
                   :func:`~shadowprice.learning.calibrate.calibrate_by_weeks`
     """

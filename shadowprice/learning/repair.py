@@ -7,7 +7,7 @@ import pandas as pd
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.responses.repaired import RepairedModel, RepairSteps, SideRepair
+from shadowprice.responses.repair.model import RepairedModel, RepairSteps, SideRepair
 from shadowprice.responses.sided import SidedModel
 
 DEFAULT = "none"

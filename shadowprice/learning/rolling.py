@@ -14,10 +14,10 @@ from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
-from shadowprice.evaluation.intervals import Estimate
-from shadowprice.evaluation.means import mean
-from shadowprice.evaluation.slope import Slope
-from shadowprice.evaluation.windows import DAY, WEEK
+from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.evaluation.statistics.means import mean
+from shadowprice.evaluation.statistics.windows import DAY, WEEK
+from shadowprice.evaluation.uplift.slope import Slope
 from shadowprice.learning.identification import slope_within_cells
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.sided import SidedModel

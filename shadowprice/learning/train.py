@@ -15,8 +15,8 @@ from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.learning.recipes import Separate, recipe
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.responses.joint import JointModel
-from shadowprice.responses.network import Rows
+from shadowprice.responses.joint.model import JointModel
+from shadowprice.responses.joint.network import Rows
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.training import FitResult, Progress, TrainingConfig, TrainingData, fit_network

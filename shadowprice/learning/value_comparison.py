@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotCertified
-from shadowprice.evaluation.every_look import at_equal_price
-from shadowprice.evaluation.frontier import Trial
-from shadowprice.evaluation.gate import Compared
-from shadowprice.evaluation.intervals import Interval
-from shadowprice.evaluation.joint import at_budget
+from shadowprice.evaluation.policy.frontier import Trial
+from shadowprice.evaluation.policy.gate import Compared
+from shadowprice.evaluation.policy.interim import at_equal_price
+from shadowprice.evaluation.policy.joint import at_budget
+from shadowprice.evaluation.statistics.intervals import Interval
 from shadowprice.learning.partners import row_partners
 from shadowprice.learning.propensity import judged_propensity
 from shadowprice.learning.training_set import TrainingSet

@@ -28,12 +28,12 @@ from shadowprice.graphs.voucher_graphs import VoucherGraphs
 from shadowprice.learning.bundle import Served, write_served
 from shadowprice.responses import load, make
 from shadowprice.responses.base import FILE, ResponseModel
-from shadowprice.responses.heads import StoredHead
+from shadowprice.responses.layers.heads import StoredHead
 from shadowprice.responses.registry import wants
-from shadowprice.responses.repair import Repair
-from shadowprice.responses.sessions import SessionModel
+from shadowprice.responses.repair.repair import Repair
 from shadowprice.responses.state import load_state
-from shadowprice.responses.tabular_network import TabularNetwork
+from shadowprice.responses.tabular.network import TabularNetwork
+from shadowprice.responses.vouchers.sessions import SessionModel
 
 META = "vouchers.json"
 TABLES = "tables"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
-from shadowprice.evaluation.attainable import Attainable
+from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.pacing.day import Day
 from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.outcomes import OutcomeModel, Outcomes, Population

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
-from shadowprice.evaluation.off_policy import effective_rows
+from shadowprice.evaluation.policy.off_policy import effective_rows
 from shadowprice.pacing.outcomes import Outcomes, Population
 from shadowprice.pacing.replay import Replay
 from shadowprice.pacing.window import solve_window

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation import Allocation, Problem, Resource, solve
-from shadowprice.allocation.joint import campaign_problem
+from shadowprice.allocation.problem.joint import campaign_problem
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified

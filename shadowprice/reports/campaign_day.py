@@ -13,8 +13,8 @@ import numpy as np
 from shadowprice.campaign import Campaign
 from shadowprice.datasets.registry import Dataset
 from shadowprice.errors import PriceRejected
-from shadowprice.evaluation.attainable import Attainable
-from shadowprice.evaluation.intervals import Estimate
+from shadowprice.evaluation.policy.attainable import Attainable
+from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.learning.outcome_model import truth_note
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.exploration import ExplorationReport

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Budget, Side
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.attainable import Attainable
-from shadowprice.evaluation.calibration import CalibrationTable
-from shadowprice.evaluation.change_points import ChangePoints
-from shadowprice.evaluation.gate import GateResult
-from shadowprice.evaluation.intervals import Estimate
-from shadowprice.evaluation.per_level import ResponseByLevel
-from shadowprice.evaluation.slope import Slope
+from shadowprice.evaluation.policy.attainable import Attainable
+from shadowprice.evaluation.policy.gate import GateResult
+from shadowprice.evaluation.prediction.calibration import CalibrationTable
+from shadowprice.evaluation.prediction.change_points import ChangePoints
+from shadowprice.evaluation.prediction.per_level import ResponseByLevel
+from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.evaluation.uplift.slope import Slope
 
 Section = Literal["spending", "response", "quality", "solves", "data", "run"]
 Role = Literal["resolved", "static", "hindsight"]

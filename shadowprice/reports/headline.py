@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shadowprice.evaluation.slope import NOT_IDENTIFIED
+from shadowprice.evaluation.uplift.slope import NOT_IDENTIFIED
 from shadowprice.reports.data import Currency, Policy, ReportData, Scenario, SideReport, Solve
 from shadowprice.reports.wording import MISSING, incentives, listed, money, number, percent
 

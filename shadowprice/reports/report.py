@@ -9,8 +9,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from shadowprice.evaluation.intervals import Estimate
-from shadowprice.evaluation.slope import Slope
+from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.evaluation.uplift.slope import Slope
 from shadowprice.files import write_whole
 from shadowprice.reports import headline, response_figures, spending_figures, wording
 from shadowprice.reports.data import ReportData, Section, SideReport

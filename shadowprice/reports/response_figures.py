@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from shadowprice.evaluation.calibration import CalibrationTable
-from shadowprice.evaluation.change_points import ChangePoints
-from shadowprice.evaluation.per_level import ResponseByLevel
+from shadowprice.evaluation.prediction.calibration import CalibrationTable
+from shadowprice.evaluation.prediction.change_points import ChangePoints
+from shadowprice.evaluation.prediction.per_level import ResponseByLevel
 from shadowprice.reports.data import Currency
 from shadowprice.reports.svg import (
     DASHED,

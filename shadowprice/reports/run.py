@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign
-from shadowprice.evaluation.attainable import Attainable
+from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.pacing.compare import score
 from shadowprice.pacing.exploration import ExplorationReport
 from shadowprice.pacing.replay import Replay

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shadowprice.evaluation.gate import GateResult
-from shadowprice.evaluation.intervals import Estimate
+from shadowprice.evaluation.policy.gate import GateResult
+from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.reports.data import Currency, Scenario, SideReport, Solve
 from shadowprice.reports.headline import LIMITS, against, change_sentence, effect_sentence, solve_sentence
 from shadowprice.reports.wording import duration, estimate, incentives, money, number, percent

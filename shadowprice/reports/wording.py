@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shadowprice.evaluation.intervals import Estimate
+from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.reports.data import Currency
 
 MISSING = "–"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shadowprice.evaluation.random_effects import random_effects
+from shadowprice.evaluation.statistics.random_effects import random_effects
 
 Array = NDArray[np.float64]
 
@@ -90,7 +90,7 @@ def agreed(offsets: Sequence[Offset], groups: Sequence[ArrayLike]) -> float:
         groups: names (n,) of the group of each row, whose rows share an error; a group may be in several windows.
 
     Windows that disagree, and errors that few groups carry, widen the interval (see
-    :func:`~shadowprice.evaluation.random_effects.random_effects`). One window cannot agree with itself: 0.
+    :func:`~shadowprice.evaluation.statistics.random_effects.random_effects`). One window cannot agree with itself: 0.
     """
     if len(offsets) < 2:
         return 0.0

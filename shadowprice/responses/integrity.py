@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shadowprice.errors import InvalidInput, NotFound
-from shadowprice.responses.heads import FILE
+from shadowprice.responses.layers.heads import FILE
 
 
 def file_digests(folder: Path) -> dict[str, str]:

@@ -22,8 +22,8 @@ from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.base import ResponseModel
 from shadowprice.responses.calibration import Offset, hazard_factor, hazard_offset, mean_offset, mean_shift
-from shadowprice.responses.heads import Head, StoredHead
-from shadowprice.responses.inputs import with_features
+from shadowprice.responses.joint.inputs import with_features
+from shadowprice.responses.layers.heads import Head, StoredHead
 from shadowprice.responses.registry import load, make, wants
 from shadowprice.responses.sided import SEPARATE, SidedModel
 from shadowprice.responses.weights import given_weights

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.graphs.snapshot import GraphSnapshot
-from shadowprice.responses.heads import Head
+from shadowprice.responses.layers.heads import Head
 
 NETWORK = "network.safetensors"
-"""The file of a :class:`~shadowprice.responses.joint.JointModel`."""
+"""The file of a :class:`~shadowprice.responses.joint.model.JointModel`."""
 SEPARATE = "separate.json"
 """The file of a :class:`~shadowprice.responses.separate.SeparateModels`."""
 REPAIRED = "repair.json"
-"""The file of a :class:`~shadowprice.responses.repaired.RepairedModel`."""
+"""The file of a :class:`~shadowprice.responses.repair.model.RepairedModel`."""
 
 
 class SidedModel(ABC):
@@ -72,13 +72,13 @@ class SidedModel(ABC):
 def load_sided(folder: Path) -> SidedModel:
     """Read a model that was saved in ``folder``, whichever kind it is."""
     if (folder / REPAIRED).exists():
-        from shadowprice.responses.repaired import RepairedModel
+        from shadowprice.responses.repair.model import RepairedModel
 
         return RepairedModel.load(folder)
     if (folder / SEPARATE).exists():
         from shadowprice.responses.separate import SeparateModels
 
         return SeparateModels.load(folder)
-    from shadowprice.responses.joint import JointModel
+    from shadowprice.responses.joint.model import JointModel
 
     return JointModel.load(folder)

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from shadowprice.campaign import Side
 from shadowprice.encoders.base import GraphTensors
-from shadowprice.responses.batches import Batches, SampledNeighbourhoods, WholeGraph
 from shadowprice.responses.checkpoint import load_checkpoint, save_checkpoint
-from shadowprice.responses.network import ResponseNetwork, Rows
+from shadowprice.responses.joint.batches import Batches, SampledNeighbourhoods, WholeGraph
+from shadowprice.responses.joint.network import ResponseNetwork, Rows
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment, linprog
 from scipy.sparse import csr_matrix, vstack
 
 from shadowprice.allocation import NOBODY, Plan, solve_demands
-from shadowprice.allocation.demands import exact
+from shadowprice.allocation.exact_sizes import exact
 from shadowprice.errors import InvalidProblem
 
 LAWS = settings(max_examples=60, deadline=None, derandomize=True)

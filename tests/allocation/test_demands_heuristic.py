@@ -13,9 +13,9 @@ from shadowprice.allocation import (
     priority_demands,
     solve_demands,
 )
-from shadowprice.allocation.demands import METHODS
-from shadowprice.allocation.demands.heuristic import served
-from shadowprice.allocation.demands.plan import Seats
+from shadowprice.allocation.exact_sizes import METHODS
+from shadowprice.allocation.exact_sizes.heuristic import served
+from shadowprice.allocation.exact_sizes.plan import Seats
 from shadowprice.errors import InvalidProblem
 
 

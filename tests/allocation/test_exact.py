@@ -8,7 +8,8 @@ import highspy
 import numpy as np
 import pytest
 
-from shadowprice.allocation import Problem, Resource, on_response, search, solve
+from shadowprice.allocation import Problem, Resource, on_response, solve
+from shadowprice.allocation.one_budget import search
 
 FORMS = ("total", "per_account", "per_response")
 KINDS = (

@@ -7,12 +7,13 @@ import sys
 import numpy as np
 import pytest
 
-from shadowprice.allocation import Problem, Resource, on_response, search, solve
+from shadowprice.allocation import Problem, Resource, on_response, solve
 from shadowprice.allocation.kernel import NetCost, Tile
-from shadowprice.allocation.population import InMemory
-from shadowprice.allocation.sampling import strata
-from shadowprice.allocation.search import Goal, interval, locate
-from shadowprice.allocation.spend_curve import SpendCurve
+from shadowprice.allocation.one_budget import search
+from shadowprice.allocation.one_budget.search import Goal, interval, locate
+from shadowprice.allocation.population.population import InMemory
+from shadowprice.allocation.population.sampling import strata
+from shadowprice.allocation.population.spend_curve import SpendCurve
 
 LEVELS = np.arange(1, 11) * 20
 ACCOUNTS = 30_000

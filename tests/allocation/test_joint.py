@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from shadowprice.allocation import solve
-from shadowprice.allocation.joint import campaign_problem
+from shadowprice.allocation.problem.joint import campaign_problem
 from shadowprice.campaign import Budget, Campaign, CostBasis, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import decide

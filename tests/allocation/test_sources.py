@@ -22,7 +22,7 @@ from shadowprice.allocation import (
 )
 from shadowprice.allocation.executors import InProcess
 from shadowprice.errors import InvalidInput, InvalidProblem
-from shadowprice.responses.heads import HazardHead
+from shadowprice.responses.layers.heads import HazardHead
 
 LEVELS = np.arange(1, 7) * 20
 ACCOUNTS = 20_011

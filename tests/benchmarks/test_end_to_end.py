@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.reproduce.tables.end_to_end import END_TO_END, TWO_STAGE, fitted_value, uniform_value, value_at_spend
 from shadowprice.datasets.misspecified import World
-from shadowprice.evaluation.pairs import paired_over_seeds
+from shadowprice.evaluation.statistics.pairs import paired_over_seeds
 
 
 def shares(nuisance: float, seeds: int, rows: int) -> dict[str, np.ndarray]:

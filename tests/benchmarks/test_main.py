@@ -14,7 +14,8 @@ from benchmarks.document import PAGES, TABLES, filled
 from benchmarks.dualip import Rows, objective
 from benchmarks.instances import problem
 from benchmarks.profile import Clock, watched
-from shadowprice.allocation import search, solve
+from shadowprice.allocation import solve
+from shadowprice.allocation.one_budget import search
 
 
 @pytest.mark.parametrize("name", command.BENCHMARKS)

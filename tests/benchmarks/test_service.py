@@ -14,8 +14,8 @@ from benchmarks.service import tables
 from benchmarks.service.abuse import bad_requests
 from benchmarks.service.load import V1, V2, body, drive
 from benchmarks.serving_abuse import Caller
+from serving.http.web import parse_json
 from serving.protocol import decode_v1, decode_v2
-from serving.web import parse_json
 from shadowprice.errors import InvalidRequest
 
 

@@ -259,7 +259,7 @@ def test_the_chart_tests_readiness_one_inference_and_the_age_of_the_price() -> N
     [pod] = [entry for entry in render(values_of(PRODUCTION)) if entry["kind"] == "Pod"]
     assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
     args = pod["spec"]["containers"][0]["args"]
-    assert args[:3] == ["python", "-m", "serving.check"]
+    assert args[:3] == ["python", "-m", "serving.client.check"]
     given = dict(each[2:].split("=", 1) for each in args[3:])
     assert given == {
         "campaign": "summer_2027",

@@ -13,10 +13,10 @@ import yaml
 from prometheus_client import CollectorRegistry
 from rendering import CHART, ROOT, render, values_of
 
-from serving.ledger.headroom import HeadroomCollector, Storage
-from serving.ledger.metrics import LedgerCollector
+from serving.ledger.api.headroom import HeadroomCollector, Storage
+from serving.ledger.api.metrics import LedgerCollector
 from serving.ledger.totals import Totals
-from serving.metrics import PredictorMetrics
+from serving.predictor.metrics import PredictorMetrics
 from shadowprice.campaign import Budget, Campaign, Terms
 
 RULES = next(o for o in render(values_of(CHART / "ci" / "production-values.yaml")) if o["kind"] == "PrometheusRule")

@@ -20,12 +20,12 @@ from prometheus_client import CollectorRegistry, start_http_server
 from rendering import CHART, render, values_of
 
 from benchmarks.faults.redis_server import RedisServer
-from serving.client import LedgerClient, Outcome
-from serving.launch import Service, free_port
-from serving.ledger.metrics import LedgerCollector
+from serving.client.client import LedgerClient, Outcome
+from serving.ledger.api.metrics import LedgerCollector
 from serving.ledger.totals import Totals
-from serving.ledger_client import Authoriser, Proposals
-from serving.metrics import PredictorMetrics
+from serving.local.launch import Service, free_port
+from serving.predictor.ledger_client import Authoriser, Proposals
+from serving.predictor.metrics import PredictorMetrics
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.pacing.pacers import Standing, make_pacer

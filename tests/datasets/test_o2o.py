@@ -11,7 +11,7 @@ import pytest
 from shadowprice.datasets import Dataset, load
 from shadowprice.datasets.o2o import JULY_FILE, LABELLED_FILE
 from shadowprice.errors import InvalidTable, NotFound
-from shadowprice.evaluation.slope import within_slope
+from shadowprice.evaluation.uplift.slope import within_slope
 from shadowprice.learning.identification import slope_within_cells
 from shadowprice.tables import campaign_from_tables, labelled
 

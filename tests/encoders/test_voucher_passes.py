@@ -15,8 +15,8 @@ from shadowprice.encoders.kernel import compiled, graphs, histories
 from shadowprice.encoders.voucher_graph import VoucherGraphEncoder
 from shadowprice.encoders.voucher_nodes import Learned, Nodes
 from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER, GraphBatch
-from shadowprice.responses.dmbgn_history import Encoded, Histories, read_histories, read_plain
-from shadowprice.responses.sessions import Past, TargetAttention
+from shadowprice.responses.vouchers.dmbgn_history import Encoded, Histories, read_histories, read_plain
+from shadowprice.responses.vouchers.sessions import Past, TargetAttention
 
 NODES, KINDS, CODES, PRICES = 400, 200, 5, 2
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 3e-5}

@@ -5,7 +5,7 @@ import pytest
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import Interval, metrics
-from shadowprice.evaluation.calibration import calibration_table, equal_bins
+from shadowprice.evaluation.prediction.calibration import calibration_table, equal_bins
 
 
 def slow_ece(y, p, groups):

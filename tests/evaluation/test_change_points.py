@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from shadowprice.evaluation.change_points import find_change_points
-from shadowprice.evaluation.current_status import CurrentStatus
-from shadowprice.evaluation.segments import fit_segments
+from shadowprice.evaluation.prediction.change_points import find_change_points
+from shadowprice.evaluation.prediction.current_status import CurrentStatus
+from shadowprice.evaluation.prediction.segments import fit_segments
 
 LEVELS = np.arange(20, 201, 20)
 JUMPS = np.array([2, 2, 2, 2, 5, 10, 10, 10, 10, 10]) / 1000

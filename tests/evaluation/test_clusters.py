@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.clusters import combined, partitions
+from shadowprice.evaluation.statistics.clusters import combined, partitions
 
 FIELDS = ("cluster", "partner")
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.confidence_sequence import confidence_sequence, policy_difference
+from shadowprice.evaluation.policy.confidence_sequence import confidence_sequence, policy_difference
 
 
 def by_the_book(x: list[float], alpha: float) -> list[tuple[float, float, float]]:

@@ -6,8 +6,8 @@ from scipy import stats
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
-from shadowprice.evaluation.eom import outcome_path
-from shadowprice.evaluation.intervals import Interval
+from shadowprice.evaluation.policy.eom import outcome_path
+from shadowprice.evaluation.statistics.intervals import Interval
 
 J = 3
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.every_look import EqualPrice, at_equal_price
-from shadowprice.evaluation.frontier import Trial, at_equal_spend
-from shadowprice.evaluation.gate import gate
-from shadowprice.evaluation.intervals import Interval
+from shadowprice.evaluation.policy.frontier import Trial, at_equal_spend
+from shadowprice.evaluation.policy.gate import gate
+from shadowprice.evaluation.policy.interim import EqualPrice, at_equal_price
+from shadowprice.evaluation.statistics.intervals import Interval
 
 LEVELS = np.array([0.0, 10.0, 20.0])
 PRICE = 0.01

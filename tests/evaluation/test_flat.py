@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.flat import best_flat, flat_frontier
+from shadowprice.evaluation.policy.uniform import best_flat, flat_frontier
 
 
 @pytest.mark.parametrize("seed", range(8))

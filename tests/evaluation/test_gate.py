@@ -5,8 +5,8 @@ import pytest
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import Estimate
-from shadowprice.evaluation.gate import Limits, gate
-from shadowprice.evaluation.joint import AtBudget
+from shadowprice.evaluation.policy.gate import Limits, gate
+from shadowprice.evaluation.policy.joint import AtBudget
 
 GOOD = {
     "customer": {

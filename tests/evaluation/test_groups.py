@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.groups import codes, crossed
+from shadowprice.evaluation.statistics.groups import codes, crossed
 
 
 @pytest.mark.parametrize("dtype", ["object", "string", "string[pyarrow]", "category"])

@@ -7,8 +7,8 @@ from scipy import stats
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import Interval, metrics
-from shadowprice.evaluation.clusters import Clusters
-from shadowprice.evaluation.intervals import resamples
+from shadowprice.evaluation.statistics.clusters import Clusters
+from shadowprice.evaluation.statistics.intervals import resamples
 
 
 def test_the_interval_of_independent_rows_agrees_with_scipys_bootstrap():
@@ -60,7 +60,7 @@ def test_undefined_replicates_are_left_out_of_an_interval():
 
 
 def test_the_chunks_of_a_large_bootstrap_are_no_larger_than_the_memory_they_may_use(monkeypatch):
-    monkeypatch.setattr("shadowprice.evaluation.intervals.CELLS_AT_ONCE", 1000)
+    monkeypatch.setattr("shadowprice.evaluation.statistics.intervals.CELLS_AT_ONCE", 1000)
     shapes = [counts.shape for counts in resamples(Clusters(np.arange(300), 300), Interval(replications=10))]
     assert shapes == [(3, 300)] * 3 + [(1, 300)]
 

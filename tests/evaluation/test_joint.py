@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from shadowprice.allocation import Problem, Resource, solve
-from shadowprice.allocation.joint import campaign_problem
+from shadowprice.allocation.problem.joint import campaign_problem
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.flat import best_flat
-from shadowprice.evaluation.frontier import Trial
-from shadowprice.evaluation.gate import gate
-from shadowprice.evaluation.intervals import Interval
-from shadowprice.evaluation.joint import AtBudget, at_budget
+from shadowprice.evaluation.policy.frontier import Trial
+from shadowprice.evaluation.policy.gate import gate
+from shadowprice.evaluation.policy.joint import AtBudget, at_budget
+from shadowprice.evaluation.policy.uniform import best_flat
+from shadowprice.evaluation.statistics.intervals import Interval
 
 LEVELS = {"customer": np.array([0, 20, 50, 100]), "merchant": np.array([0, 10, 40])}
 REQUESTS = {"customer": 3000.0, "merchant": 500.0}

@@ -5,7 +5,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from shadowprice.evaluation.likelihood import account_offset, current_status, derivatives, log1mexp
+from shadowprice.evaluation.prediction.likelihood import account_offset, current_status, derivatives, log1mexp
 
 
 @pytest.mark.parametrize("hazard", [1e-12, 1e-6, 0.1, 0.69, 0.7, 5.0, 40.0, 700.0])

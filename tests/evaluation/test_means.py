@@ -6,7 +6,7 @@ import statsmodels.api as sm
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
-from shadowprice.evaluation.means import mean, wilson
+from shadowprice.evaluation.statistics.means import mean, wilson
 
 
 @pytest.mark.parametrize(("responders", "rows"), [(0, 10), (3, 10), (10, 10), (137, 4000)])

@@ -9,8 +9,8 @@ import pytest
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import Interval, metrics
-from shadowprice.evaluation.frontier import Trial, at_equal_spend, frontier, price_grid
-from shadowprice.evaluation.off_policy import cross_fitted
+from shadowprice.evaluation.policy.frontier import Trial, at_equal_spend, frontier, price_grid
+from shadowprice.evaluation.policy.off_policy import cross_fitted
 
 J = 4
 LEVELS = np.array([0.0, 1.0, 2.0, 4.0])

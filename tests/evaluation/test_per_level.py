@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.per_level import response_by_level
+from shadowprice.evaluation.prediction.per_level import response_by_level
 
 
 def test_the_table_by_level_agrees_with_a_groupby_and_leaves_an_unseen_level_empty():

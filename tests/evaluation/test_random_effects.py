@@ -7,7 +7,7 @@ import pytest
 from statsmodels.stats.meta_analysis import combine_effects
 
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.random_effects import between_variance, effective, random_effects
+from shadowprice.evaluation.statistics.random_effects import between_variance, effective, random_effects
 
 
 def own_clusters(variance: np.ndarray, clusters: int = 50) -> np.ndarray:

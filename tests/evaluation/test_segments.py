@@ -7,9 +7,9 @@ from scipy.optimize import minimize
 from sklearn.isotonic import IsotonicRegression
 
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.current_status import CurrentStatus
-from shadowprice.evaluation.likelihood import current_status
-from shadowprice.evaluation.segments import fit_segments
+from shadowprice.evaluation.prediction.current_status import CurrentStatus
+from shadowprice.evaluation.prediction.likelihood import current_status
+from shadowprice.evaluation.prediction.segments import fit_segments
 
 LEVELS = np.array([10, 40, 50, 100, 180])
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.intervals import Interval
-from shadowprice.evaluation.sensitivity import uplift_by_sensitivity
+from shadowprice.evaluation.statistics.intervals import Interval
+from shadowprice.evaluation.uplift.sensitivity import uplift_by_sensitivity
 
 FEW = Interval(replications=200)
 

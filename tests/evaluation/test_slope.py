@@ -8,8 +8,9 @@ import pytest
 import statsmodels.formula.api as smf
 
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation import metrics, slope
-from shadowprice.evaluation.slope import slope_over_windows, within_slope
+from shadowprice.evaluation import metrics
+from shadowprice.evaluation.uplift.ranking import slope
+from shadowprice.evaluation.uplift.slope import slope_over_windows, within_slope
 
 
 def confounded(seed: int = 0) -> pd.DataFrame:

@@ -7,9 +7,9 @@ import pytest
 from statsmodels.stats.power import NormalIndPower
 
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation import trial_plan
-from shadowprice.evaluation.slope import within_slope
-from shadowprice.evaluation.trial_plan import plan_trial
+from shadowprice.evaluation.uplift.ranking import trial_plan
+from shadowprice.evaluation.uplift.slope import within_slope
+from shadowprice.evaluation.uplift.trial_plan import plan_trial
 
 LEVELS = (100, 500, 5000)
 

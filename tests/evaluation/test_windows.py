@@ -3,8 +3,8 @@ import doctest
 import numpy as np
 import pandas as pd
 
-from shadowprice.evaluation import windows
-from shadowprice.evaluation.windows import weeks
+from shadowprice.evaluation.statistics import windows
+from shadowprice.evaluation.statistics.windows import weeks
 
 
 def test_a_week_begins_at_the_midnight_before_the_first_row() -> None:

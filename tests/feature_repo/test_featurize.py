@@ -13,7 +13,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.learning.recipes import recipe
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.history import Traffic
-from shadowprice.responses.joint import JointModel
+from shadowprice.responses.joint.model import JointModel
 
 
 @pytest.fixture(scope="module")

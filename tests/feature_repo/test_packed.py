@@ -14,7 +14,7 @@ from feature_repo.columns import FeatureColumns
 from feature_repo.online import OnlineReader, publish_embeddings
 from feature_repo.packed import PackedReader
 from feature_repo.store import create
-from serving.features import open_reader
+from serving.predictor.features import open_reader
 from shadowprice.errors import InvalidInput, NotFound, Unavailable
 
 NAMES = ["a0", "a1", "ü" * 100, "with space", "", "nobody", "a" * 256, "45", "\r\n$3"]

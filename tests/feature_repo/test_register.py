@@ -23,8 +23,8 @@ from shadowprice.errors import Conflict
 from shadowprice.learning.bundle import EMBEDDINGS
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
-from shadowprice.responses.heads import StoredHead, load_heads, save_heads
 from shadowprice.responses.integrity import file_digests
+from shadowprice.responses.layers.heads import StoredHead, load_heads, save_heads
 
 LEVELS = (0, 50)
 

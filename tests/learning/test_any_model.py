@@ -14,9 +14,9 @@ from shadowprice.learning.bundle import EMBEDDINGS, read_meta
 from shadowprice.learning.fit import fit_bundle
 from shadowprice.learning.recipes import Separate, recipe, recipe_names
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.responses.heads import load_heads
-from shadowprice.responses.joint import JointSpec
-from shadowprice.responses.layers import LAYERS
+from shadowprice.responses.joint.model import JointSpec
+from shadowprice.responses.layers.heads import load_heads
+from shadowprice.responses.layers.registry import LAYERS
 from shadowprice.responses.registry import OF_ROWS
 from shadowprice.responses.sided import load_sided
 from shadowprice.responses.training import TrainingConfig
@@ -82,7 +82,7 @@ def test_what_trees_learned_is_served_without_trees_or_torch(folder: Path, data:
     fit_bundle(folder, tmp_path, "gbdt", TrainingConfig(epochs=1), workers=0)
     code = f"""
 import json, sys, pathlib, pyarrow.parquet, numpy
-from shadowprice.responses.heads import load_heads
+from shadowprice.responses.layers.heads import load_heads
 table = pyarrow.parquet.read_table({str(tmp_path / EMBEDDINGS)!r}).to_pylist()
 own = numpy.array([row["embedding"] for row in table if row["side"] == "customer"], dtype=numpy.float32)
 response = load_heads(pathlib.Path({str(tmp_path)!r}))["customer"].response(own[:5])

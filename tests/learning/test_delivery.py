@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from shadowprice.allocation.demands import audit
+from shadowprice.allocation.exact_sizes import audit
 from shadowprice.campaign import Campaign, Segment, Terms
 from shadowprice.datasets.funds import FundOptions, draw, load
 from shadowprice.errors import InvalidInput, NotCertified

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from shadowprice.evaluation.gate import gate
-from shadowprice.evaluation.slope import Slope
+from shadowprice.evaluation.policy.gate import gate
+from shadowprice.evaluation.uplift.slope import Slope
 from shadowprice.learning.identification import identification, slope_within_cells, trial
 
 LEVELS = (100, 500, 1000)

@@ -10,9 +10,9 @@ import pytest
 
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.evaluation import Interval, metrics
-from shadowprice.evaluation.frontier import Trial, at_equal_spend
-from shadowprice.evaluation.joint import AtBudget
-from shadowprice.evaluation.means import mean
+from shadowprice.evaluation.policy.frontier import Trial, at_equal_spend
+from shadowprice.evaluation.policy.joint import AtBudget
+from shadowprice.evaluation.statistics.means import mean
 from shadowprice.graphs.snapshot import build_snapshot
 from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.partners import row_partners

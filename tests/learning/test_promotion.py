@@ -10,8 +10,8 @@ import pytest
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
-from shadowprice.evaluation.flat import best_flat
-from shadowprice.evaluation.gate import Limits
+from shadowprice.evaluation.policy.gate import Limits
+from shadowprice.evaluation.policy.uniform import best_flat
 from shadowprice.graphs.snapshot import build_snapshot
 from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.training_set import TrainingSet

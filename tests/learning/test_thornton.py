@@ -11,14 +11,14 @@ import torch
 from lifelines import ExponentialFitter, PiecewiseExponentialFitter
 
 from shadowprice.datasets import load
-from shadowprice.evaluation.current_status import CurrentStatus
-from shadowprice.evaluation.means import wilson
-from shadowprice.evaluation.segments import fit_segments
+from shadowprice.evaluation.prediction.current_status import CurrentStatus
+from shadowprice.evaluation.prediction.segments import fit_segments
+from shadowprice.evaluation.statistics.means import wilson
 from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
 from shadowprice.responses import make, names
-from shadowprice.responses.hazard import HazardLayer
+from shadowprice.responses.layers.hazard import HazardLayer
 from shadowprice.responses.registry import model_class, wants
-from shadowprice.responses.repair import Repair
+from shadowprice.responses.repair.repair import Repair
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.tables import labelled
 from shadowprice.testing import assert_monotone

@@ -12,8 +12,8 @@ from shadowprice.learning.fit import fit_bundle
 from shadowprice.learning.recipes import recipe
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet, snapshot_times
-from shadowprice.responses.heads import load_heads
-from shadowprice.responses.joint import JointModel
+from shadowprice.responses.joint.model import JointModel
+from shadowprice.responses.layers.heads import load_heads
 from shadowprice.responses.training import TrainingConfig
 
 TINY = {"customers": 300, "merchants": 80, "both": 10, "trials": 3}

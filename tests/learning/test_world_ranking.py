@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shadowprice.evaluation.pairs import paired_over_seeds
+from shadowprice.evaluation.statistics.pairs import paired_over_seeds
 from shadowprice.learning.evaluate import Evaluation, evaluate
 from shadowprice.learning.train import train
 from shadowprice.responses.training import TrainingConfig

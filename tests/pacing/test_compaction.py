@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from shadowprice.errors import InvalidTable, Unavailable
-from shadowprice.pacing import compaction
-from shadowprice.pacing.compaction import compact
-from shadowprice.pacing.segments import SCHEMAS, Segment, segments
-from shadowprice.pacing.served import read_log
+from shadowprice.pacing.decision_log import compaction
+from shadowprice.pacing.decision_log.compaction import compact
+from shadowprice.pacing.decision_log.segments import SCHEMAS, Segment, segments
+from shadowprice.pacing.decision_log.served import read_log
 
 TIERS = (4, 16, 64)
 TIME = pd.Timestamp("2026-03-01", tz="UTC")
@@ -140,7 +140,7 @@ def test_a_reader_that_is_overtaken_by_a_merge_finds_every_row(tmp_path, monkeyp
         pass
     answers = iter([listed])
     monkeypatch.setattr(
-        "shadowprice.pacing.served.segments",
+        "shadowprice.pacing.decision_log.served.segments",
         lambda folder, kind: next(answers, None) or segments(folder, kind) if kind == "outcomes" else [],
     )
     assert costs(tmp_path) == [1, 2, 3, 4, 5]

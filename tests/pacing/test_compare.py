@@ -11,7 +11,7 @@ import pytest
 from scipy import optimize, stats
 
 from shadowprice.curves import Curves
-from shadowprice.evaluation.attainable import Attainable
+from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.pacing.compare import Setting, attainable, run_policies, score
 from shadowprice.pacing.outcomes import Population
 from shadowprice.pacing.replay import Replay

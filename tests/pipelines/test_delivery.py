@@ -20,16 +20,16 @@ from prometheus_client import CollectorRegistry
 from feature_repo.online import OnlineReader
 from feature_repo.workspace import read_campaign
 from pipelines.local import PipelineFailed, run
-from serving.bundle import Bundle
-from serving.client import DecisionClient
-from serving.features import Features
-from serving.in_force import InForce
-from serving.launch import Deployment, free_port, start_ledger, start_predictor
-from serving.ledger_client import Authorisation, Authorised
-from serving.metrics import PredictorMetrics
-from serving.models import Models
-from serving.predictor import Predictor
-from serving.price_watcher import PriceWatcher
+from serving.client.client import DecisionClient
+from serving.local.launch import Deployment, free_port, start_ledger, start_predictor
+from serving.predictor.active import InForce
+from serving.predictor.bundle import Bundle
+from serving.predictor.features import Features
+from serving.predictor.ledger_client import Authorisation, Authorised
+from serving.predictor.metrics import PredictorMetrics
+from serving.predictor.models import Models
+from serving.predictor.predictor import Predictor
+from serving.predictor.price_watcher import PriceWatcher
 from serving.protocol import Requests
 from shadowprice.datasets import load
 from shadowprice.datasets.folder import write_tables

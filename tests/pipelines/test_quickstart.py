@@ -14,8 +14,8 @@ import pytest
 
 from feature_repo.resolve import Solver
 from feature_repo.workspace import CAMPAIGN, read_campaign
-from serving.client import DecisionClient, LedgerClient
-from serving.launch import Deployment, launch
+from serving.client.client import DecisionClient, LedgerClient
+from serving.local.launch import Deployment, launch
 from shadowprice.campaign import SIDES
 from shadowprice.datasets import load
 from shadowprice.datasets.folder import write_tables
@@ -217,17 +217,17 @@ def test_a_deployed_campaign_is_checked_and_priced_again_by_the_commands_of_the_
         assert "for slot 1" in solved.stdout
         assert len(list((folder / "prices" / running.name).glob("*.json"))) == len(before) + 1
         address = ("--predictor-url", services.predictor_url, "--ledger-url", services.ledger_url)
-        checked = command("serving.check", "--campaign", running.name, *address)
+        checked = command("serving.client.check", "--campaign", running.name, *address)
         assert checked.returncode == 0, checked.stderr
         with LedgerClient(services.ledger_url) as ledger:
             totals = ledger.totals()
-        old = command("serving.check", "--campaign", running.name, *address, "--max-price-age-seconds", "0")
+        old = command("serving.client.check", "--campaign", running.name, *address, "--max-price-age-seconds", "0")
         assert old.returncode == 1
         assert "old" in old.stderr
     # What the check was promised, it gave back.
     assert totals["outstanding"] == 0
     assert sum(totals["requests"].values()) == 1
-    gone = command("serving.check", "--campaign", running.name, *address)
+    gone = command("serving.client.check", "--campaign", running.name, *address)
     assert gone.returncode == 1
     assert "does not answer" in gone.stderr
 

@@ -16,8 +16,8 @@ from feature_repo.resolve import Solver
 from feature_repo.vouchers import publish_vouchers
 from feature_repo.workspace import read_campaign
 from pipelines.local import PipelineFailed, run
-from serving.bundle import load_bundle
-from serving.launch import Deployment, launch
+from serving.local.launch import Deployment, launch
+from serving.predictor.bundle import load_bundle
 from shadowprice.allocation import Problem, Resource, on_response, solve
 from shadowprice.curves import Curves
 from shadowprice.datasets.folder import write_tables
@@ -28,7 +28,7 @@ from shadowprice.learning.bundle import EMBEDDINGS
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 from shadowprice.responses import load
-from shadowprice.responses.repair import Repair
+from shadowprice.responses.repair.repair import Repair
 from shadowprice.tables import SessionTables
 
 BUDGET, REQUESTS = 208_000, 2000

@@ -7,12 +7,12 @@ import pytest
 
 from shadowprice.campaign import Budget
 from shadowprice.evaluation import Estimate
-from shadowprice.evaluation.attainable import Attainable
-from shadowprice.evaluation.calibration import calibration_table, equal_bins
-from shadowprice.evaluation.change_points import find_change_points
-from shadowprice.evaluation.gate import gate
-from shadowprice.evaluation.per_level import response_by_level
-from shadowprice.evaluation.slope import within_slope
+from shadowprice.evaluation.policy.attainable import Attainable
+from shadowprice.evaluation.policy.gate import gate
+from shadowprice.evaluation.prediction.calibration import calibration_table, equal_bins
+from shadowprice.evaluation.prediction.change_points import find_change_points
+from shadowprice.evaluation.prediction.per_level import response_by_level
+from shadowprice.evaluation.uplift.slope import within_slope
 from shadowprice.reports.data import Policy, ReportData, Scenario, SideReport, Solve
 
 LEVELS = np.arange(20, 201, 20)

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from shadowprice.evaluation.attainable import Attainable
+from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.reports.data import Currency
 from shadowprice.reports.headline import against, change_sentence, headline, solve_sentence
 

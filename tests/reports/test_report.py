@@ -10,7 +10,7 @@ import pytest
 
 from shadowprice.campaign import Budget
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.gate import Check, GateResult
+from shadowprice.evaluation.policy.gate import Check, GateResult
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.report import render, write_report
 

@@ -31,12 +31,12 @@ import torch
 
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.monotonicity import rpr
+from shadowprice.evaluation.prediction.monotonicity import rpr
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
 from shadowprice.responses import load, make, names
 from shadowprice.responses.base import ResponseModel
-from shadowprice.responses.layers import LAYERS, make_layer
+from shadowprice.responses.layers.registry import LAYERS, make_layer
 from shadowprice.responses.registry import model_class, wants
 from shadowprice.responses.state import State
 from shadowprice.responses.training import TrainingConfig

@@ -9,8 +9,8 @@ from sklearn.isotonic import IsotonicRegression
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.responses import make
-from shadowprice.responses.dipn import DipnModel, DipnNetwork
-from shadowprice.responses.tabular import fit_tabular
+from shadowprice.responses.tabular.dipn import DipnModel, DipnNetwork
+from shadowprice.responses.tabular.rows import fit_tabular
 from shadowprice.responses.training import TrainingConfig
 
 LEVELS = [0, 10, 20, 40, 80]

@@ -20,10 +20,10 @@ from shadowprice.encoders.voucher_graph import VoucherGraphEncoder
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.sessions import SessionLog, nanoseconds
 from shadowprice.graphs.voucher_graphs import BEFORE_GROUPS, GROUPS, VOUCHER, spans
-from shadowprice.responses import dmbgn_history, dmbgn_network
-from shadowprice.responses.dmbgn_network import NODE, DmbgnNetwork, NodeInputs
-from shadowprice.responses.sessions import Past, SessionRows, Vouchers
-from shadowprice.responses.tabular import fit_tabular
+from shadowprice.responses.tabular.rows import fit_tabular
+from shadowprice.responses.vouchers import dmbgn_history, dmbgn_network
+from shadowprice.responses.vouchers.dmbgn_network import NODE, DmbgnNetwork, NodeInputs
+from shadowprice.responses.vouchers.sessions import Past, SessionRows, Vouchers
 
 
 @cache

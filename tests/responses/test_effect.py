@@ -9,8 +9,8 @@ import statsmodels.api as sm
 
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.slope import within_slope
-from shadowprice.responses.effect import Effect, UsualLevels
+from shadowprice.evaluation.uplift.slope import within_slope
+from shadowprice.responses.repair.effect import Effect, UsualLevels
 
 LEVELS = np.array([100, 500, 1000, 3000])
 TRUE = np.array([0.0, 0.8, 0.8, 1.4])

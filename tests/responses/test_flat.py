@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.optim import AdamW
 
-from shadowprice.responses.flat import FlatAdamW
+from shadowprice.responses.vouchers.flat import FlatAdamW
 
 
 def test_steps_are_those_of_adamw() -> None:

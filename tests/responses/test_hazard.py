@@ -7,7 +7,7 @@ from lifelines import ExponentialFitter
 from sklearn.isotonic import IsotonicRegression
 
 from shadowprice.datasets.world import CHANGE_POINTS, CUSTOMER_LEVELS, customer_response
-from shadowprice.responses.hazard import HazardLayer, log1mexp
+from shadowprice.responses.layers.hazard import HazardLayer, log1mexp
 from shadowprice.testing import assert_monotone
 
 LEVELS = np.array([20, 50, 60, 100, 200])

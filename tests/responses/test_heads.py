@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from shadowprice.errors import InvalidInput, NotFound
-from shadowprice.responses.heads import FILE, HazardHead, LinearHead, load_heads, save_heads
+from shadowprice.responses.layers.heads import FILE, HazardHead, LinearHead, load_heads, save_heads
 
 WIDTH = 5
 
@@ -138,5 +138,5 @@ def test_files_that_are_not_heads_are_refused_by_name(tmp_path):
 
 
 def test_heads_need_no_torch():
-    code = "import sys, shadowprice.responses.heads as h; assert 'torch' not in sys.modules, sorted(sys.modules)"
+    code = "import sys, shadowprice.responses.layers.heads as h; assert 'torch' not in sys.modules, sorted(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shadowprice.responses.isotonic import isotonic_embedding, literal_smoothness, smoothness
+from shadowprice.responses.tabular.isotonic import isotonic_embedding, literal_smoothness, smoothness
 
 
 def test_the_embedding_is_the_indicator_of_levels_reached() -> None:

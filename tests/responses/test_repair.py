@@ -12,7 +12,7 @@ from sklearn.isotonic import IsotonicRegression
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
-from shadowprice.responses.repair import IsotonicMap, Repair, pava
+from shadowprice.responses.repair.repair import IsotonicMap, Repair, pava
 
 
 def sklearn_pava(y: np.ndarray, weight: np.ndarray) -> np.ndarray:

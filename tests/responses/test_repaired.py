@@ -15,9 +15,9 @@ from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.fit import fit_bundle
 from shadowprice.learning.repair import repair
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.responses.heads import load_heads
-from shadowprice.responses.inputs import with_features
-from shadowprice.responses.repaired import RepairedModel, RepairSteps
+from shadowprice.responses.joint.inputs import with_features
+from shadowprice.responses.layers.heads import load_heads
+from shadowprice.responses.repair.model import RepairedModel, RepairSteps
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import load_sided
 from shadowprice.responses.training import TrainingConfig

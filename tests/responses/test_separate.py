@@ -8,8 +8,8 @@ import pytest
 
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
-from shadowprice.responses.heads import load_heads, save_heads
-from shadowprice.responses.inputs import with_features
+from shadowprice.responses.joint.inputs import with_features
+from shadowprice.responses.layers.heads import load_heads, save_heads
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import load_sided
 from shadowprice.responses.training import TrainingConfig

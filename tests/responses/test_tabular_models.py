@@ -10,9 +10,9 @@ from sklearn.isotonic import IsotonicRegression
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.responses import load, make
-from shadowprice.responses.lattice import LatticeEnsemble
-from shadowprice.responses.tabular import TabularInputs, fit_tabular
-from shadowprice.responses.tabular_network import weighted_logloss
+from shadowprice.responses.tabular.lattice import LatticeEnsemble
+from shadowprice.responses.tabular.network import weighted_logloss
+from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.testing import assert_monotone, assert_permutation_equivariant
 

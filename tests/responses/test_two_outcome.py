@@ -12,12 +12,12 @@ from shadowprice.datasets.misspecified import World
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.responses import load, make
-from shadowprice.responses.cfrnet import squared_mmd, wasserstein
-from shadowprice.responses.direct_ranking import DirectRankingModel, RankingNetwork
-from shadowprice.responses.outcomes import Outcome
-from shadowprice.responses.tabular import fit_tabular
+from shadowprice.responses.tabular.rows import fit_tabular
 from shadowprice.responses.training import TrainingConfig
-from shadowprice.responses.two_outcome import LabelledRows, TwoOutcomeModel, labelled_rows
+from shadowprice.responses.uplift.cfrnet import squared_mmd, wasserstein
+from shadowprice.responses.uplift.direct_ranking import DirectRankingModel, RankingNetwork
+from shadowprice.responses.uplift.outcomes import Outcome
+from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel, labelled_rows
 from shadowprice.responses.weights import inverse_propensity
 
 QUICK = TrainingConfig(learning_rate=2e-2, epochs=60, patience=20, decay=0.98)

@@ -20,11 +20,11 @@ from shadowprice.graphs.leaks import check_history, check_known, check_past, che
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER, GraphBatch, build_graphs
 from shadowprice.responses import make
-from shadowprice.responses.dmbgn_history import Encoded, Histories, read_histories, read_plain, score_features
-from shadowprice.responses.dmbgn_network import NODE
-from shadowprice.responses.minibatch import fit_module
-from shadowprice.responses.sessions import Past, TargetAttention
+from shadowprice.responses.tabular.minibatch import fit_module
 from shadowprice.responses.training import TrainingConfig
+from shadowprice.responses.vouchers.dmbgn_history import Encoded, Histories, read_histories, read_plain, score_features
+from shadowprice.responses.vouchers.dmbgn_network import NODE
+from shadowprice.responses.vouchers.sessions import Past, TargetAttention
 from shadowprice.tables import SessionTables
 
 SHORT = TrainingConfig(epochs=2, learning_rate=1e-2, batch_rows=256, weight_decay=0.1)

@@ -16,12 +16,12 @@ import pandas as pd
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from serving.launch import Deployment, Service, free_port, start_ledger, start_predictor
+from serving.local.launch import Deployment, Service, free_port, start_ledger, start_predictor
 from shadowprice.campaign import SIDES, Budget, Campaign, Terms
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
-from shadowprice.responses.heads import HazardHead, Head, LinearHead, save_heads
 from shadowprice.responses.integrity import file_digests
+from shadowprice.responses.layers.heads import HazardHead, Head, LinearHead, save_heads
 
 WIDTH = 6
 ACCOUNTS = 120

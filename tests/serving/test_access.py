@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from serving.access import check_exposed
-from serving.rates import Amounts, Rates
-from serving.refused import TooManyCalls
-from serving.tokens import Tokens
+from serving.http.access import check_exposed
+from serving.http.rates import Amounts, Rates
+from serving.http.refused import TooManyCalls
+from serving.http.tokens import Tokens
 from shadowprice.errors import InvalidInput
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from serving.bundle import load_bundle
-from serving.features import Features
-from serving.models import Models
+from serving.predictor.bundle import load_bundle
+from serving.predictor.features import Features
+from serving.predictor.models import Models
 from shadowprice.campaign import Terms
 from shadowprice.errors import InvalidInput, NotFound
 

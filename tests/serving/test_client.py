@@ -9,11 +9,11 @@ import orjson
 import pytest
 import uvicorn
 
-from serving.access import Access
-from serving.client import DecisionClient
-from serving.front import Front
+from serving.client.client import DecisionClient
+from serving.http.access import Access
+from serving.http.handler import Front
+from serving.http.tokens import Tokens
 from serving.protocol import OUTPUTS
-from serving.tokens import Tokens
 from shadowprice.errors import InvalidRequest
 
 TOKEN = "a-token-of-the-test"

@@ -6,9 +6,9 @@ import threading
 import numpy as np
 import pytest
 
-from serving import features as module
-from serving.features import Features, open_reader
-from serving.recent import Recent
+from serving.predictor.features import Features, open_reader
+from serving.predictor.predictor import features as module
+from serving.predictor.recent import Recent
 from shadowprice.errors import NotFound, Unavailable
 
 

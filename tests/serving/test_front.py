@@ -7,11 +7,11 @@ import asyncio
 import orjson
 import pytest
 
-from serving.access import Access
-from serving.admission import Admission
-from serving.front import Front, pause
-from serving.limits import MAX_BODY_BYTES, SMALL_BODY
-from serving.tokens import Tokens
+from serving.http.access import Access
+from serving.http.admission import Admission
+from serving.http.handler import Front, pause
+from serving.http.limits import MAX_BODY_BYTES, SMALL_BODY
+from serving.http.tokens import Tokens
 from shadowprice.errors import InvalidRequest
 
 TOKEN = "a-token-of-the-test"

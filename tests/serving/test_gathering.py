@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from serving.gathering import MAX_WAITING, Gatherer
+from serving.predictor.batching import MAX_WAITING, Gatherer
 from serving.protocol import Requests
 from shadowprice.errors import Conflict, Unavailable
 

@@ -17,15 +17,15 @@ from kserve.protocol.grpc import grpc_predict_v2_pb2 as messages
 from kserve.protocol.grpc import grpc_predict_v2_pb2_grpc as service
 from kserve.protocol.model_repository_extension import ModelRepositoryExtension
 
-from serving.access import Access
-from serving.admission import Admission
-from serving.client import DecisionClient
-from serving.grpc_api import GrpcServer, decode
-from serving.launch import free_port
-from serving.model import CampaignModel
+from serving.client.client import DecisionClient
+from serving.http.access import Access
+from serving.http.admission import Admission
+from serving.http.tokens import Tokens
+from serving.local.launch import free_port
+from serving.predictor.grpc_api import GrpcServer, decode
+from serving.predictor.model import CampaignModel
+from serving.predictor.rest import decisions
 from serving.protocol import INPUTS, OUTPUTS, Requests
-from serving.rest import decisions
-from serving.tokens import Tokens
 from shadowprice.errors import InvalidRequest
 
 NAMES = ("request_id", "account_id", "side")

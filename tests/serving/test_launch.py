@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from serving.config import Config
-from serving.launch import Deployment, free_port, launch, start_ledger, start_predictor
+from serving.local.launch import Deployment, free_port, launch, start_ledger, start_predictor
 from shadowprice.errors import Unavailable
 from shadowprice.pacing.price_store import PriceStore
 
@@ -102,7 +102,8 @@ def test_flags_win_over_the_environment_and_a_missing_one_is_named(tmp_path, cap
 
 def test_the_services_load_no_torch_no_ray_and_no_pandera():
     code = (
-        "import sys, serving.__main__, serving.ledger.__main__, serving.client, serving.launch, feature_repo.online\n"
+        "import sys, serving.predictor.__main__, serving.ledger.__main__, serving.client.client, serving.local.launch\n"
+        "import feature_repo.online\n"
         "loaded = {'torch', 'ray', 'pandera'} & set(sys.modules)\n"
         "assert not loaded, loaded\n"
     )

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager, nullcontext
 import pytest
 import uvicorn
 
-from serving.front import Front
-from serving.limits import MAX_HEAD_BYTES
-from serving.listening import Limits, bounded_http, bounds, raise_file_limit
+from serving.http.handler import Front
+from serving.http.limits import MAX_HEAD_BYTES
+from serving.http.listening import Limits, bounded_http, bounds, raise_file_limit
 
 REQUEST = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from feature_repo.workspace import CAMPAIGN
-from serving.launch import Deployment, free_port, start_ledger
+from serving.local.launch import Deployment, free_port, start_ledger
 from serving.measure import measure
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import NotCertified, Unavailable

@@ -15,10 +15,10 @@ import pytest
 from benchmarks.faults.hosts import host
 from benchmarks.faults.redis_server import RedisServer
 from benchmarks.service.deployment import LEVELS, REDIS, environment, prepare
-from serving.client import DecisionClient
+from serving.client.client import DecisionClient
 from serving.config import read_campaign
-from serving.launch import free_port, start_ledger, start_predictor
 from serving.ledger.opening import open_store
+from serving.local.launch import free_port, start_ledger, start_predictor
 from shadowprice.campaign import Budget
 from shadowprice.errors import Unavailable
 

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from serving.features import Features
-from serving.in_force import InForce, ServedModel
-from serving.ledger.answers import content, recorded_rows
-from serving.ledger.authorise import calls, ceiling, entries
-from serving.ledger.messages import Authorizations
+from serving.ledger.api.answers import content, recorded_rows
+from serving.ledger.api.authorise import calls, ceiling, entries
+from serving.ledger.api.messages import Authorizations
 from serving.ledger.sqlite.database import TABLES
 from serving.ledger.sqlite.promises import Authorise
 from serving.ledger.store import microseconds
-from serving.ledger_client import Authorisation, Authorised
-from serving.metrics import PredictorMetrics
-from serving.predictor import Predictor
+from serving.predictor.active import InForce, ServedModel
+from serving.predictor.features import Features
+from serving.predictor.ledger_client import Authorisation, Authorised
+from serving.predictor.metrics import PredictorMetrics
+from serving.predictor.predictor import Predictor
 from serving.protocol import OUTPUTS, Requests
 from shadowprice.campaign import SIDES, Budget, Segment, Terms
 from shadowprice.decision import decide
@@ -427,7 +427,8 @@ def test_a_repeat_is_the_first_answer_also_when_the_feature_store_fails(build, k
 def nobody_is_eligible(monkeypatch):
     def bar():
         monkeypatch.setattr(
-            "serving.predictor.allowed_by", lambda head, matrix: np.zeros((len(head.levels), len(matrix)), dtype=bool)
+            "serving.predictor.predictor.allowed_by",
+            lambda head, matrix: np.zeros((len(head.levels), len(matrix)), dtype=bool),
         )
 
     return bar

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from serving.in_force import ServedModel
-from serving.price_watcher import PriceWatcher
+from serving.predictor.active import ServedModel
+from serving.predictor.price_watcher import PriceWatcher
 from shadowprice.errors import InvalidInput, NotFound, Unavailable
 from shadowprice.pacing.price_store import PriceStore
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from serving.http.web import json_response
 from serving.protocol import OUTPUTS, Answers, decode_v1, decode_v2, encode_v1, encode_v2, request_name
-from serving.web import json_response
 from shadowprice.errors import InvalidRequest
 
 GOOD = {"request_id": "r1", "account_id": "a1", "side": "customer"}

@@ -23,10 +23,10 @@ from feature_repo.resolve import publish_price_file
 from feature_repo.store import create
 from feature_repo.workspace import CAMPAIGN, FEATURES
 from serving import resolve
-from serving.bundle import Bundle
-from serving.features import Features
-from serving.models import Models
-from serving.price_watcher import PriceWatcher
+from serving.predictor.bundle import Bundle
+from serving.predictor.features import Features
+from serving.predictor.models import Models
+from serving.predictor.price_watcher import PriceWatcher
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.learning.bundle import EMBEDDINGS
 from shadowprice.pacing.day import Accounts
@@ -36,8 +36,8 @@ from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.pacing.state import PricingState
 from shadowprice.price import PriceRecord
-from shadowprice.responses.heads import StoredHead, save_heads
 from shadowprice.responses.integrity import file_digests
+from shadowprice.responses.layers.heads import StoredHead, save_heads
 
 LEVELS = (0, 50)
 NAMES = ["a", "b", "c", "d"]

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from serving.check import check
-from serving.client import DecisionClient, LedgerClient, Outcome
-from serving.launch import free_port, start_ledger, start_predictor
+from serving.client.check import check
+from serving.client.client import DecisionClient, LedgerClient, Outcome
 from serving.ledger.sqlite.database import open_for_reading
+from serving.local.launch import free_port, start_ledger, start_predictor
 from shadowprice.decision import decide
 from shadowprice.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from shadowprice.pacing.spend import MetricsSpend

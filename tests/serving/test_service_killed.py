@@ -7,7 +7,7 @@ import threading
 import time
 from contextlib import contextmanager
 
-from serving.client import DecisionClient
+from serving.client.client import DecisionClient
 from serving.ledger.sqlite.database import open_for_reading
 from shadowprice.errors import Unavailable
 

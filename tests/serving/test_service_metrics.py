@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from serving.client import DecisionClient
+from serving.client.client import DecisionClient
 from serving.protocol import RECORDED_REASONS
 
 CONTRACT = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from serving.starting import check_models
+from serving.predictor.starting import check_models
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.pacing.price_store import PriceStore
 

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from serving.tokens import ROLES, Tokens
+from serving.http.tokens import ROLES, Tokens
 from shadowprice.errors import InvalidInput, Unavailable
 
 SECRET = "an-example-of-a-token"

@@ -12,9 +12,9 @@ from benchmarks.reproduce.table import Primary, Rows, Table
 from shadowprice.allocation import Problem, Resource, on_response, solve
 from shadowprice.curves import Curves
 from shadowprice.evaluation import metrics
-from shadowprice.evaluation.flat import best_flat
+from shadowprice.evaluation.policy.uniform import best_flat
 from shadowprice.responses import make
-from shadowprice.responses.repaired import RepairSteps, SideRepair
+from shadowprice.responses.repair.model import RepairSteps, SideRepair
 
 LEVELS = (100, 500, 1000, 2000, 3000)
 ALIKE, TRUTH = "best flat mixture", "true curves"

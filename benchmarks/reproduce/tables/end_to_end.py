@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Primary, Rows, Table
 from shadowprice.datasets.misspecified import SimulatedTrial, World
-from shadowprice.evaluation.truth import true_value_at_spend
+from shadowprice.evaluation.policy.truth import true_value_at_spend
 from shadowprice.responses import make
 from shadowprice.responses.training import TrainingConfig
 

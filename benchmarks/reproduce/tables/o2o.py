@@ -20,7 +20,7 @@ from shadowprice.datasets.o2o import LABEL_DELAY_DAYS, LABELLED_FILE
 from shadowprice.datasets.package import save_dataset
 from shadowprice.datasets.registry import Dataset
 from shadowprice.decision import uniform
-from shadowprice.evaluation.means import mean
+from shadowprice.evaluation.statistics.means import mean
 from shadowprice.learning.calibrate import uncalibrated
 from shadowprice.learning.fit import fit_model
 from shadowprice.learning.recipes import DEFAULTS, VALIDATION

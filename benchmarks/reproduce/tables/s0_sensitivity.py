@@ -11,11 +11,11 @@ from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Primary, Rows, Table
 from benchmarks.reproduce.tables.s0_comparison import size
 from benchmarks.training_set import training_set
-from shadowprice.evaluation.intervals import Interval
-from shadowprice.evaluation.sensitivity import uplift_by_sensitivity
+from shadowprice.evaluation.statistics.intervals import Interval
+from shadowprice.evaluation.uplift.sensitivity import uplift_by_sensitivity
 from shadowprice.learning.recipes import recipe
-from shadowprice.responses.heads import LogitHead
-from shadowprice.responses.joint import JointModel, JointSpec
+from shadowprice.responses.joint.model import JointModel, JointSpec
+from shadowprice.responses.layers.heads import LogitHead
 from shadowprice.responses.training import TrainingConfig
 
 GRAPH, HISTORY, RANDOM = "sensitivity on the graph", "sensitivity on DNN-H", "sensitivity at random"

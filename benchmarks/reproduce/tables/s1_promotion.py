@@ -17,7 +17,7 @@ from shadowprice.allocation import Problem, Resource, solve
 from shadowprice.datasets.promotion import Promotion, PromotionOptions, draw
 from shadowprice.decision import decide
 from shadowprice.evaluation import metrics
-from shadowprice.evaluation.attainable import Attainable
+from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.responses import make
 from shadowprice.responses.training import TrainingConfig
 

@@ -10,7 +10,7 @@ from benchmarks.reproduce.primary import Primary
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Rows, Table
 from benchmarks.reproduce.tables.s2_funds import FIRST
-from shadowprice.allocation.demands import METHODS
+from shadowprice.allocation.exact_sizes import METHODS
 from shadowprice.datasets.funds import FundOptions, draw
 
 SIZES = (10_000, 50_000, 200_000)

@@ -10,7 +10,7 @@ from benchmarks.reproduce.primary import Primary
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Rows, Table
 from benchmarks.reproduce.tables.s2_funds import ETV_NOTE, FIRST, MODELS, TRUTH, fit, options
-from shadowprice.allocation.demands import METHODS
+from shadowprice.allocation.exact_sizes import METHODS
 from shadowprice.datasets.funds import UNIT, Funds, draw, mean_amount
 from shadowprice.evaluation import metrics
 

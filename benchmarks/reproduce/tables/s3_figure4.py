@@ -19,7 +19,7 @@ from benchmarks.reproduce.tables.s3_vouchers import describe, draw, fit, judge, 
 from shadowprice.datasets.vouchers import VoucherData
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.responses.base import ResponseModel
-from shadowprice.responses.dmbgn import DmbgnModel
+from shadowprice.responses.vouchers.dmbgn import DmbgnModel
 
 LENGTHS = ("0", "1", "2 and more")
 NONE, LONG = f"history of {LENGTHS[0]}", f"history of {LENGTHS[-1]}"

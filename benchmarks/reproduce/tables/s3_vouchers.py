@@ -13,7 +13,7 @@ from shadowprice.graphs.leaks import check_known, check_split
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.responses import make
 from shadowprice.responses.base import ResponseModel
-from shadowprice.responses.sessions import SessionModel
+from shadowprice.responses.vouchers.sessions import SessionModel
 from shadowprice.tables.schema import PHASES
 
 SESSIONS: dict[Region, int] = {"A": 30_000, "B": 33_000, "C": 36_000}

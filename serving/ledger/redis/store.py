@@ -11,10 +11,10 @@ import orjson
 import redis
 from redis.exceptions import ResponseError
 
+from serving.ledger.api.headroom import Storage
 from serving.ledger.clock import Clock, monotonic
 from serving.ledger.durability import Durability
 from serving.ledger.groups import Groups
-from serving.ledger.headroom import Storage
 from serving.ledger.redis import rows, sums
 from serving.ledger.redis.condition import Condition
 from serving.ledger.redis.connection import DurabilityCheck, NotDurable, check_durable, connect

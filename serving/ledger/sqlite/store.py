@@ -8,8 +8,8 @@ from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
+from serving.ledger.api.headroom import Storage
 from serving.ledger.clock import Clock, monotonic
-from serving.ledger.headroom import Storage
 from serving.ledger.sqlite import rows
 from serving.ledger.sqlite.corrections import Correct, corrections_after
 from serving.ledger.sqlite.database import claim, create, keep_ledger_time

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from shadowprice.allocation.sharded import Request, Team
-from shadowprice.allocation.sources.base import Sharded, Source
-from shadowprice.allocation.tiled import Layout
+from shadowprice.allocation.population.sharded import Request, Team
+from shadowprice.allocation.population.source import Sharded, Source
+from shadowprice.allocation.population.tiled import Layout
 
 
 class Executor(Protocol):

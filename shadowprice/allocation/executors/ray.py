@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from shadowprice.allocation.executors.worker import Worker
-from shadowprice.allocation.sampling import WIDTH
-from shadowprice.allocation.sharded import Request, Team
-from shadowprice.allocation.sources.base import Sharded, Source
-from shadowprice.allocation.tiled import Layout
+from shadowprice.allocation.population.sampling import WIDTH
+from shadowprice.allocation.population.sharded import Request, Team
+from shadowprice.allocation.population.source import Sharded, Source
+from shadowprice.allocation.population.tiled import Layout
 from shadowprice.errors import InvalidInput, MissingExtra, ShadowpriceError, Unavailable
 from shadowprice.local_ray import start_ray
 

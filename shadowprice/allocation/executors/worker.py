@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.allocation.sharded import Request
-from shadowprice.allocation.sources.base import Source
-from shadowprice.allocation.tiled import Layout
+from shadowprice.allocation.population.sharded import Request
+from shadowprice.allocation.population.source import Source
+from shadowprice.allocation.population.tiled import Layout
 
 
 class Worker:

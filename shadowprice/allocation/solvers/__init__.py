@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from shadowprice.allocation.executors import Executor
-from shadowprice.allocation.level_file import LevelFile
-from shadowprice.allocation.opening import open_shards
-from shadowprice.allocation.problem import Problem
-from shadowprice.allocation.solution import Allocation
+from shadowprice.allocation.population.level_file import LevelFile
+from shadowprice.allocation.problem.problem import Problem
+from shadowprice.allocation.problem.solution import Allocation
 from shadowprice.allocation.solvers.bisection import solve_bisection
 from shadowprice.allocation.solvers.box import solve_box
 from shadowprice.allocation.solvers.breakpoints import solve_breakpoints
@@ -18,6 +17,7 @@ from shadowprice.allocation.solvers.dual_ascent import solve_dual_ascent
 from shadowprice.allocation.solvers.highs import solve_highs_lp, solve_highs_milp
 from shadowprice.allocation.solvers.interval import solve_interval
 from shadowprice.allocation.solvers.lbfgs import solve_lbfgs
+from shadowprice.allocation.solvers.prepared import open_shards
 from shadowprice.allocation.sources import Sharded
 from shadowprice.errors import InvalidProblem, NotFound
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shadowprice.allocation.boxes import locate
-from shadowprice.allocation.certificate import certified, contradiction
-from shadowprice.allocation.opening import Opened
-from shadowprice.allocation.population import InMemory, Population
-from shadowprice.allocation.problem import Problem
-from shadowprice.allocation.rows import FEW_GROUPS, Rows, rows_of
-from shadowprice.allocation.solution import Allocation
+from shadowprice.allocation.population.population import InMemory, Population
+from shadowprice.allocation.problem.problem import Problem
+from shadowprice.allocation.problem.solution import Allocation
+from shadowprice.allocation.several_budgets.certificate import certified, contradiction
+from shadowprice.allocation.several_budgets.partition import locate
+from shadowprice.allocation.several_budgets.rows import FEW_GROUPS, Rows, rows_of
+from shadowprice.allocation.solvers.prepared import Opened
 from shadowprice.errors import InvalidProblem
 
 

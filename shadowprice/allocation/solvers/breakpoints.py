@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation.kernel import NetCost, Tile
 from shadowprice.allocation.kernel.plain import climb
-from shadowprice.allocation.problem import Matrix, Problem
-from shadowprice.allocation.solution import ROUNDING, Allocation, fill, pick, relative_excess, relative_gap
+from shadowprice.allocation.problem.problem import Matrix, Problem
+from shadowprice.allocation.problem.solution import ROUNDING, Allocation, fill, pick, relative_excess, relative_gap
 from shadowprice.decision import best_levels
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from shadowprice.allocation.dense import Dense, Vector
-from shadowprice.allocation.problem import Matrix, Problem
-from shadowprice.allocation.solution import Allocation, pick, relative_gap
+from shadowprice.allocation.problem.dense import Dense, Vector
+from shadowprice.allocation.problem.problem import Matrix, Problem
+from shadowprice.allocation.problem.solution import Allocation, pick, relative_gap
 from shadowprice.errors import InvalidProblem, MissingExtra, Unavailable
 
 METHODS = ("choose", "simplex", "ipm", "pdlp")

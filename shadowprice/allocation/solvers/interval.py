@@ -1,20 +1,20 @@
 """One budget at the speed of memory: an interval for the price, one pass, exact work on the unsettled few.
 
 Exact in the same sense as ``breakpoints``: the price is the slope of a hull edge in float64, and the tie share
-and the certificate come from the decision rule at that price. See :mod:`shadowprice.allocation.search`.
+and the certificate come from the decision rule at that price. See :mod:`shadowprice.allocation.one_budget.search`.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from shadowprice.allocation.net_cost import row_of, tile_of
-from shadowprice.allocation.opening import Opened
-from shadowprice.allocation.population import InMemory
-from shadowprice.allocation.pricing import solve_population
-from shadowprice.allocation.problem import Problem
-from shadowprice.allocation.search import Goal
-from shadowprice.allocation.solution import Allocation
+from shadowprice.allocation.one_budget.pricing import solve_population
+from shadowprice.allocation.one_budget.search import Goal
+from shadowprice.allocation.population.population import InMemory
+from shadowprice.allocation.problem.net_cost import row_of, tile_of
+from shadowprice.allocation.problem.problem import Problem
+from shadowprice.allocation.problem.solution import Allocation
+from shadowprice.allocation.solvers.prepared import Opened
 
 
 def solve_interval(problem: Problem | Opened, *, near: float | None = None) -> Allocation:

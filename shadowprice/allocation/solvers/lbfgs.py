@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from shadowprice.allocation.dense import Dense, Vector
-from shadowprice.allocation.problem import Problem
-from shadowprice.allocation.solution import Allocation
+from shadowprice.allocation.problem.dense import Dense, Vector
+from shadowprice.allocation.problem.problem import Problem
+from shadowprice.allocation.problem.solution import Allocation
 from shadowprice.errors import InvalidProblem, MissingExtra
 
 

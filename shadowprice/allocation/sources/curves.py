@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.allocation.mapped import advise, open_npy
-from shadowprice.allocation.sampling import WIDTH
-from shadowprice.allocation.sources.base import TILE, Arrays, Resources
+from shadowprice.allocation.population.mapped import advise, open_npy
+from shadowprice.allocation.population.sampling import WIDTH
+from shadowprice.allocation.population.source import TILE, Arrays, Resources
 from shadowprice.errors import InvalidInput, InvalidProblem
 
 Curve = Callable[[NDArray[Any]], NDArray[Any] | Arrays]

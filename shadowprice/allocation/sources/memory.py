@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation import kernel
-from shadowprice.allocation.problem import Problem, Resource, ResponseCost
-from shadowprice.allocation.sampling import WIDTH
-from shadowprice.allocation.sources.base import Arrays
+from shadowprice.allocation.population.sampling import WIDTH
+from shadowprice.allocation.population.source import Arrays
+from shadowprice.allocation.problem.problem import Problem, Resource, ResponseCost
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.allocation.mapped import PAGE, advise, fetch, open_npy
-from shadowprice.allocation.sources.base import TILE, Arrays, Described
+from shadowprice.allocation.population.mapped import PAGE, advise, fetch, open_npy
+from shadowprice.allocation.population.source import TILE, Arrays, Described
 from shadowprice.allocation.sources.memory import MemorySource, gather
 from shadowprice.errors import InvalidInput
 

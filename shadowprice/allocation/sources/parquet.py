@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.allocation.sampling import WIDTH
-from shadowprice.allocation.sources.base import Arrays, Described
+from shadowprice.allocation.population.sampling import WIDTH
+from shadowprice.allocation.population.source import Arrays, Described
 from shadowprice.allocation.sources.memory import MemorySource
 from shadowprice.errors import InvalidInput, MissingExtra
 

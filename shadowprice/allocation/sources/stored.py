@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.allocation.sources.base import Arrays, Resources, Source
+from shadowprice.allocation.population.source import Arrays, Resources, Source
 from shadowprice.allocation.sources.npy import NpySource
 from shadowprice.allocation.sources.parquet import ParquetSource
 from shadowprice.errors import InvalidInput, MissingExtra

@@ -28,11 +28,11 @@ from shadowprice.responses.funds.network import FundNetwork
 from shadowprice.responses.funds.offers import OfferInputs, fit_offers
 from shadowprice.responses.funds.outputs import Delivery, Outputs
 from shadowprice.responses.funds.rows import EventHistory, FundRows, check_instants, check_outcomes
-from shadowprice.responses.inputs import InputScaling, fit_inputs, graph_tensors, request_rows
+from shadowprice.responses.joint.inputs import InputScaling, fit_inputs, graph_tensors, request_rows
 from shadowprice.responses.state import State
-from shadowprice.responses.tabular import TabularInputs, fit_tabular
+from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
 from shadowprice.responses.training import Progress, TrainingConfig
-from shadowprice.responses.two_outcome import held_out_rows
+from shadowprice.responses.uplift.two_outcome import held_out_rows
 from shadowprice.tables.schema import ACTIONS
 
 TRAINING = TrainingConfig(learning_rate=3e-3, decay=0.95, epochs=30, patience=5, weight_decay=0.3)

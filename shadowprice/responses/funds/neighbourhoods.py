@@ -8,7 +8,7 @@ from torch import Tensor
 
 from shadowprice.encoders.base import GraphTensors
 from shadowprice.graphs.sampler import NeighbourSampler
-from shadowprice.responses.batches import FANOUTS
+from shadowprice.responses.joint.batches import FANOUTS
 
 WHOLE_GRAPH = 50_000
 """Nodes up to which a step passes over the whole graph; beyond, over a sampled neighbourhood of its rows."""

@@ -15,9 +15,9 @@ from shadowprice.encoders.behaviour import BEHAVIOUR_WIDTH, BehaviourEncoder, Be
 from shadowprice.encoders.gat2 import Gat2Encoder
 from shadowprice.encoders.short_softmax import short_softmax
 from shadowprice.responses.funds.offers import UNKNOWN, OfferInputs
-from shadowprice.responses.outcome_networks import ArmLinear
-from shadowprice.responses.tabular import TabularInputs
-from shadowprice.responses.tabular_network import FeatureEmbedding
+from shadowprice.responses.tabular.network import FeatureEmbedding
+from shadowprice.responses.tabular.rows import TabularInputs
+from shadowprice.responses.uplift.networks import ArmLinear
 
 EXPERTS = 4
 EXPERT_WIDTH = 128

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from shadowprice.evaluation.off_policy import cross_fitted
+from shadowprice.evaluation.policy.off_policy import cross_fitted
 from shadowprice.responses.training import TrainingConfig
-from shadowprice.responses.two_outcome import TwoOutcomeModel
+from shadowprice.responses.uplift.two_outcome import TwoOutcomeModel
 
 
 def row_baselines(

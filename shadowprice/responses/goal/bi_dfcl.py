@@ -26,9 +26,9 @@ from shadowprice.responses.goal.goals import Goal
 from shadowprice.responses.goal.implicit import flat, hypergradient
 from shadowprice.responses.goal.model import goal_unit
 from shadowprice.responses.goal.trial import Trial
-from shadowprice.responses.outcome_networks import OutcomeNetwork
 from shadowprice.responses.training import TrainingConfig
-from shadowprice.responses.two_outcome import LabelledRows
+from shadowprice.responses.uplift.networks import OutcomeNetwork
+from shadowprice.responses.uplift.two_outcome import LabelledRows
 
 ROUNDS = TrainingConfig(learning_rate=2e-2, epochs=40, patience=15)
 LARGEST_LOWER = 20_000

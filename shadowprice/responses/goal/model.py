@@ -19,9 +19,9 @@ from shadowprice.responses.goal.goals import Goal
 from shadowprice.responses.goal.path import outcome_path
 from shadowprice.responses.goal.registry import make_estimator
 from shadowprice.responses.goal.trial import Trial
-from shadowprice.responses.outcome_networks import NETWORKS, OutcomeNetwork
 from shadowprice.responses.training import Progress, TrainingConfig
-from shadowprice.responses.two_outcome import LabelledRows, TwoOutcomeModel
+from shadowprice.responses.uplift.networks import NETWORKS, OutcomeNetwork
+from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel
 
 FINE_TUNING = TrainingConfig(learning_rate=2e-3, epochs=150, patience=50, weight_decay=1e-5)
 BUDGETS = (0.2, 0.35, 0.5, 0.65, 0.8)

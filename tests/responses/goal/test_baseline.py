@@ -18,7 +18,7 @@ from shadowprice.responses.goal.goals import Goal
 from shadowprice.responses.goal.model import GoalModel
 from shadowprice.responses.goal.trial import Trial
 from shadowprice.responses.training import TrainingConfig
-from shadowprice.responses.two_outcome import held_out_rows
+from shadowprice.responses.uplift.two_outcome import held_out_rows
 
 QUICK = TrainingConfig(learning_rate=2e-2, epochs=10, patience=10)
 NO_ROUNDS = TrainingConfig(learning_rate=2e-2, epochs=1)

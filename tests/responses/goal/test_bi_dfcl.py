@@ -13,7 +13,7 @@ from shadowprice.responses import make
 from shadowprice.responses.goal.bi_dfcl import BiDfclModel, BridgeNetwork, _Rounds
 from shadowprice.responses.goal.goals import BudgetGoal
 from shadowprice.responses.training import TrainingConfig
-from shadowprice.responses.two_outcome import labelled_rows
+from shadowprice.responses.uplift.two_outcome import labelled_rows
 
 LEVELS = (0, 100, 200, 300)
 

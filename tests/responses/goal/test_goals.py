@@ -11,7 +11,7 @@ import torch
 from shadowprice.datasets.misspecified import World
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
-from shadowprice.evaluation.truth import true_value_at_spend
+from shadowprice.evaluation.policy.truth import true_value_at_spend
 from shadowprice.responses.goal import make_estimator
 from shadowprice.responses.goal.goals import BudgetGoal, LagrangianGoal
 from shadowprice.responses.goal.path import outcome_path

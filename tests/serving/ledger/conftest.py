@@ -13,16 +13,16 @@ import pytest
 import redis
 
 from benchmarks.faults.redis_server import RedisServer
-from serving.ledger.authorise import ceiling, entries
-from serving.ledger.corrections import CorrectionEvent, corrections
+from serving.ledger.api.authorise import ceiling, entries
+from serving.ledger.api.corrections import CorrectionEvent, corrections
+from serving.ledger.api.events import Event
+from serving.ledger.api.messages import Authorizations, Items
+from serving.ledger.api.settle import outcomes
 from serving.ledger.durability import Durability
-from serving.ledger.events import Event
-from serving.ledger.messages import Authorizations, Items
 from serving.ledger.opening import open_store
 from serving.ledger.redis.layout import keys
 from serving.ledger.redis.scripts import KEYS
 from serving.ledger.redis.store import RedisStore
-from serving.ledger.settle import outcomes
 from serving.ledger.store import Known, Store, lone, microseconds
 from shadowprice.campaign import Budget, Campaign, Terms
 

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from serving.ledger.app import create_app
-from serving.ledger.guard import ROUTES, ledger_tokens
-from serving.tokens import ROLES, Tokens, read_secret
+from serving.http.tokens import ROLES, Tokens, read_secret
+from serving.ledger.api.app import create_app
+from serving.ledger.api.guard import ROUTES, ledger_tokens
 from shadowprice.errors import InvalidInput
 
 TOKEN = "an-example-of-a-token"

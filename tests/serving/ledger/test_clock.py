@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 import redis
 
+from serving.ledger.api.skew import ClockSkew
 from serving.ledger.clock import Stopwatch, monotonic
 from serving.ledger.log import LogWriter
 from serving.ledger.opening import open_store
-from serving.ledger.skew import ClockSkew
 from serving.ledger.store import Dates, microseconds
 from serving.recover import recover
-from shadowprice.pacing.segments import segments
-from shadowprice.pacing.served import exposure_and_outcome, read_log
+from shadowprice.pacing.decision_log.segments import segments
+from shadowprice.pacing.decision_log.served import exposure_and_outcome, read_log
 from shadowprice.tables import validate_some
 
 SECOND, HOUR, DAY = timedelta(seconds=1), timedelta(hours=1), timedelta(days=1)

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from serving.ledger.corrections import needs_administrator
+from serving.ledger.api.corrections import needs_administrator
+from serving.ledger.api.metrics import LedgerCollector
 from serving.ledger.log import LogWriter
-from serving.ledger.metrics import LedgerCollector
 from serving.ledger.sqlite.backup import audit
 from serving.reconcile import log_totals, reconcile
 from serving.recover import recover
 from shadowprice.campaign import Terms
 from shadowprice.errors import Conflict, InvalidInput, NotFound, ShadowpriceError
-from shadowprice.pacing.served import exposure_and_outcome, read_log
+from shadowprice.pacing.decision_log.served import exposure_and_outcome, read_log
 from shadowprice.pacing.spend import SpendReport
 
 HOUR = timedelta(hours=1)

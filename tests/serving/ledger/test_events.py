@@ -6,7 +6,7 @@ import pytest
 from cloudevents.conversion import to_binary, to_structured
 from cloudevents.http import CloudEvent
 
-from serving.ledger.events import read_events
+from serving.ledger.api.events import read_events
 from shadowprice.errors import ShadowpriceError
 
 

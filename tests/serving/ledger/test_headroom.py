@@ -9,7 +9,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from serving.ledger.app import create_app
+from serving.ledger.api.app import create_app
 
 
 @pytest.fixture

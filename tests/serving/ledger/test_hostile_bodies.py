@@ -12,10 +12,10 @@ import httpx
 import pytest
 from pydantic import TypeAdapter
 
-from serving.ledger.app import create_app
-from serving.ledger.events import read_events
-from serving.ledger.messages import Authorizations, Releases, parse
-from serving.limits import MAX_BODY_BYTES
+from serving.http.limits import MAX_BODY_BYTES
+from serving.ledger.api.app import create_app
+from serving.ledger.api.events import read_events
+from serving.ledger.api.messages import Authorizations, Releases, parse
 from shadowprice.errors import InvalidRequest
 
 SIZE = MAX_BODY_BYTES - 50_000

@@ -14,11 +14,11 @@ from serving.reconcile import LOGGED, log_totals
 from shadowprice.campaign import Terms
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidTable, NotFound, Unavailable
-from shadowprice.evaluation.intervals import Interval
 from shadowprice.evaluation.metrics import effective_rows, ips_value
-from shadowprice.pacing.compaction import compact
-from shadowprice.pacing.segments import segments
-from shadowprice.pacing.served import exposure_and_outcome, read_log, read_parts
+from shadowprice.evaluation.statistics.intervals import Interval
+from shadowprice.pacing.decision_log.compaction import compact
+from shadowprice.pacing.decision_log.segments import segments
+from shadowprice.pacing.decision_log.served import exposure_and_outcome, read_log, read_parts
 from shadowprice.tables import validate_some
 
 

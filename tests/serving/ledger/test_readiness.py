@@ -11,14 +11,14 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from serving.launch import Service, free_port
 from serving.ledger.log import LogWriter
 from serving.ledger.opening import open_store
-from serving.ledger_client import Authoriser
+from serving.local.launch import Service, free_port
+from serving.predictor.ledger_client import Authoriser
 from serving.recover import recover
 from shadowprice.campaign import Terms
 from shadowprice.errors import Conflict, Unavailable
-from shadowprice.pacing.served import read_log
+from shadowprice.pacing.decision_log.served import read_log
 
 
 @pytest.fixture

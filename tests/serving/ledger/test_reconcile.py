@@ -15,9 +15,9 @@ import pytest
 
 from benchmarks.faults.load import Load
 from benchmarks.faults.stage import Stage
-from serving.client import Correction, LedgerClient
+from serving.client.client import Correction, LedgerClient
 from serving.reconcile import reconcile
-from shadowprice.pacing.segments import segments
+from shadowprice.pacing.decision_log.segments import segments
 from shadowprice.pacing.spend import SpendReport
 
 

@@ -24,8 +24,8 @@ from serving.recover import recover
 from shadowprice.campaign import Terms
 from shadowprice.errors import Conflict, InvalidInput, InvalidTable
 from shadowprice.files import write_whole
-from shadowprice.pacing.segments import segments
-from shadowprice.pacing.served import read_log
+from shadowprice.pacing.decision_log.segments import segments
+from shadowprice.pacing.decision_log.served import read_log
 
 HOUR = timedelta(hours=1)
 

@@ -1,0 +1,1 @@
+"""Clients of predictor and ledger, and the readiness check of a deployment."""

@@ -1,0 +1,239 @@
+"""Clients of the two services, over kept-alive connections."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from serving.http.tokens import Role
+from serving.ledger.api.corrections import CORRECTION_TYPE
+from serving.ledger.api.events import TYPE
+from serving.ledger.api.guard import ledger_tokens
+from serving.ledger.store import CorrectionKind
+from serving.protocol import INPUTS, OUTPUTS
+from shadowprice.errors import Conflict, InvalidRequest, NotFound, ShadowpriceError, Unavailable
+
+TIMEOUT_SECONDS = 30.0
+DTYPES = {"INT64": np.int64, "INT32": np.int32, "FP64": np.float64, "BYTES": np.str_, "BOOL": np.bool_}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decisions:
+    """What a batch of n requests was given; arrays (n,) in the order of the requests.
+
+    incentive in minor units; level an index into the side's levels, -1 for nothing; reason str;
+    repeat whether the request was answered before; price_version and model_version those it was decided with;
+    active_price_version and active_model_version those in use now; seconds the call took, as the caller saw it.
+    """
+
+    incentive: NDArray[np.int64]
+    level: NDArray[np.int32]
+    response: NDArray[np.float64]
+    expected_cost: NDArray[np.float64]
+    propensity: NDArray[np.float64]
+    reason: NDArray[np.str_]
+    repeat: NDArray[np.bool_]
+    price_version: NDArray[np.int64]
+    model_version: NDArray[np.str_]
+    active_price_version: int
+    active_model_version: str
+    price_age_seconds: float
+    degraded: bool
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What came of one request.
+
+    redeemed     for customers; response for merchants (units of response)
+    cost         minor units paid
+    observed_at  UTC
+    """
+
+    request_id: str
+    cost: int
+    observed_at: datetime
+    redeemed: bool | None = None
+    response: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Correction(Outcome):
+    """An outcome as it stands from now on.
+
+    event_id  of the correction; the same again counts nothing
+    kind      ``reversal``, ``refund`` or ``clawback``
+    override  book it also without an outcome before it, and without room; for administrators
+    """
+
+    event_id: str
+    kind: CorrectionKind
+    override: bool = False
+
+
+class _Client:
+    """A kept-alive connection whose refusals are errors of :mod:`shadowprice.errors`."""
+
+    def __init__(self, url: str) -> None:
+        headers = {"content-type": "application/json"}
+        self._http = httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS, headers=headers)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _send(self, method: str, path: str, token: str | None, **options: Any) -> Any:
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        try:
+            response = self._http.request(method, path, headers=headers | options.pop("headers", {}), **options)
+        except httpx.TransportError as error:
+            raise Unavailable(f"{self._http.base_url} does not answer: {error!r}") from error
+        try:
+            content = orjson.loads(response.content)
+        except orjson.JSONDecodeError as error:
+            raise Unavailable(f"{response.url} answered {response.status_code} with what is not JSON") from error
+        if response.is_success:
+            return content
+        message = content.get("error", response.text) if isinstance(content, dict) else response.text
+        raise _error(response.status_code, str(message), content)
+
+
+class DecisionClient(_Client):
+    """Asks the predictor of one campaign, by Open Inference V2, showing ``token`` where it wants one."""
+
+    def __init__(self, url: str, campaign: str, token: str | None = None) -> None:
+        super().__init__(url)
+        self._token = token
+        self._path = f"/v2/models/{campaign}/infer"
+
+    def decide(self, request_ids: Sequence[str], account_ids: Sequence[str], sides: Sequence[str]) -> Decisions:
+        """Decide n requests in one call.
+
+        Raises:
+            InvalidRequest: the predictor refuses a field; Conflict: a request id is used twice for
+                different accounts; NotFound: another campaign; Unavailable: it cannot answer now.
+        """
+        tensors = zip(INPUTS, (request_ids, account_ids, sides), strict=True)
+        body = {
+            "inputs": [
+                {"name": name, "datatype": "BYTES", "shape": [len(values)], "data": [str(value) for value in values]}
+                for name, values in tensors
+            ]
+        }
+        started = time.perf_counter()
+        content = self._send("POST", self._path, self._token, content=orjson.dumps(body))
+        seconds = time.perf_counter() - started
+        outputs = {tensor["name"]: tensor["data"] for tensor in content["outputs"]}
+        arrays: dict[str, Any] = {
+            name: np.array(outputs[name], dtype=DTYPES[datatype]) for name, datatype in OUTPUTS.items()
+        }
+        parameters = content["parameters"]
+        return Decisions(
+            **arrays,
+            active_price_version=parameters["price_version"],
+            active_model_version=parameters["model_version"],
+            price_age_seconds=parameters["price_age_seconds"],
+            degraded=parameters["degraded"],
+            seconds=seconds,
+        )
+
+
+class LedgerClient(_Client):
+    """Reports outcomes to the ledger and reads its totals; shows a token of the file that the environment names."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self._tokens = ledger_tokens(os.environ)
+
+    def _token(self, role: Role) -> str | None:
+        return None if self._tokens is None else self._tokens.secret(role)
+
+    def settle(self, outcomes: Sequence[Outcome], source: str) -> tuple[int, int]:
+        """Report outcomes in one call, all or none; the event id is the request id, so a repeat counts nothing.
+
+        Returns how many were new and how many had been taken before.
+
+        Raises:
+            NotFound: a request that was never decided; Conflict: it is settled otherwise;
+            InvalidRequest: an outcome that cannot be; Unavailable: the ledger cannot write now.
+        """
+        return self._report("/v1/outcomes", [_event(TYPE, source, each.request_id, each, ()) for each in outcomes])
+
+    def correct(self, corrections: Sequence[Correction], source: str) -> tuple[int, int]:
+        """Correct outcomes in one call, all or none; an event id that was taken before counts nothing.
+
+        Returns how many were new and how many had been taken before.
+
+        Raises:
+            NotFound, InvalidRequest, Unavailable: as of :meth:`settle`; Conflict: a request without an outcome, a
+                cost without room, or an event id with another content.
+        """
+        more = ("kind", "override")
+        events = [_event(CORRECTION_TYPE, source, each.event_id, each, more) for each in corrections]
+        return self._report("/v1/corrections", events)
+
+    def _report(self, path: str, events: list[dict[str, Any]]) -> tuple[int, int]:
+        headers = {"content-type": "application/cloudevents-batch+json"}
+        content = self._send("POST", path, self._token("report"), content=orjson.dumps(events), headers=headers)
+        return content["accepted"], content["repeated"]
+
+    def release(self, campaign: str, request_ids: Sequence[str]) -> tuple[int, int]:
+        """Give back promises that were not made use of, all or none; what is not open any more is repeated.
+
+        Raises:
+            NotFound: a request that was never decided; Conflict: one is settled; Unavailable: see above.
+        """
+        body = {"campaign": campaign, "request_ids": list(request_ids)}
+        content = self._send("POST", "/v1/releases", self._token("release"), content=orjson.dumps(body))
+        return content["accepted"], content["repeated"]
+
+    def totals(self) -> dict[str, Any]:
+        """The campaign's totals: spent, authorised, outstanding, money_left, requests and responses by side."""
+        content: dict[str, Any] = self._send("GET", "/v1/totals", self._token("read"))
+        return content
+
+    def traffic(self, since: datetime | None = None, limit: int = 1000) -> dict[str, Any]:
+        """Requests by hour and side from ``since`` on, and those of the newest ``limit`` requests that are among them.
+
+        ``since`` is the start of a quarter of an hour in UTC.
+        """
+        parameters: dict[str, Any] = {"limit": limit} | ({} if since is None else {"since": since.isoformat()})
+        content: dict[str, Any] = self._send("GET", "/v1/traffic", self._token("read"), params=parameters)
+        return content
+
+
+def _event(type: str, source: str, event_id: str, outcome: Outcome, more: Sequence[str]) -> dict[str, Any]:
+    names = ("request_id", "redeemed", "response", "cost", "observed_at", *more)
+    data = {name: value for name in names if (value := getattr(outcome, name)) is not None}
+    return {"specversion": "1.0", "type": type, "source": source, "id": event_id, "data": data}
+
+
+def _error(status: int, message: str, content: Any) -> ShadowpriceError:
+    if status == NotFound.status:
+        return NotFound(message)
+    if status == Conflict.status:
+        return Conflict(message)
+    if 400 <= status < 500:
+        refused = InvalidRequest(message)
+        refused.field = content.get("field") if isinstance(content, dict) else None
+        return refused
+    return Unavailable(f"answered {status}: {message}")

@@ -1,0 +1,1 @@
+"""HTTP parts that predictor and ledger share: tokens, limits, refusals, request handler."""

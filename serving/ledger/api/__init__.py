@@ -1,0 +1,1 @@
+"""HTTP interface of the ledger."""

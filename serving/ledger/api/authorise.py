@@ -1,0 +1,106 @@
+"""Check the decisions of a call and prepare them for the ledger, with the answer where the budget is exhausted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import islice, repeat
+
+from serving.ledger.api.messages import Authorizations, Items, Unprocessable
+from serving.ledger.store import Ceiling, Decision, Entry, Known, Row, microseconds
+from shadowprice.campaign import Campaign, Side
+from shadowprice.decision import NOTHING
+from shadowprice.errors import NotFound
+
+Levels = Mapping[Side, Sequence[int]]
+
+
+def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> list[Entry]:
+    """Return the decisions of all calls, ready to be recorded.
+
+    A request whose incentive does not fit the budget any more is given the level of no incentive, or
+    nothing at all where there is none.
+
+    Raises:
+        NotFound: another campaign.
+        Unprocessable: a side, level, amount or vector of propensities that the campaign does not have.
+    """
+    if batch.campaign != campaign.name:
+        raise NotFound(f"campaign {batch.campaign!r} is not kept here; this is {campaign.name!r}")
+    items = batch.items
+    if items is None:
+        return []
+    levels = {side: terms.incentives for side, terms in campaign.sides.items()}
+    _check(items, levels)
+    at = microseconds(decided_at)
+    ttl = timedelta(hours=campaign.authorisation_ttl_hours) // timedelta(microseconds=1)
+    spare_level = {side: 0 if incentives[0] == 0 else NOTHING for side, incentives in levels.items()}
+    reserved = {side: terms.reserved for side, terms in campaign.sides.items()}
+    units = {side: terms.most_units for side, terms in campaign.sides.items()}
+    made = []
+    # By position, column by column: a call of a hundred is a hundred times this line.
+    for name, account, side, level, incentive, response, cost, propensity, reason, unpaid, vector, seen in zip(
+        items.request_id,
+        items.account_id,
+        items.side,
+        items.level,
+        items.incentive,
+        items.response,
+        items.expected_cost,
+        items.propensity,
+        items.reason,
+        items.response_unpaid or repeat(0.0),
+        map(tuple, items.propensities),
+        items.features_at or repeat(None),
+        strict=False,  # what is absent has no length
+    ):
+        known = batch.model_version, batch.price_version, None if seen is None else round(seen * 1e6), at, units[side]
+        wanted = Decision(name, account, side, level, incentive, response, cost, propensity, vector, reason, *known)
+        spare = Decision(
+            name, account, side, spare_level[side], 0, unpaid, 0.0, 0.0, vector, "budget_exhausted", *known
+        )
+        made.append(Entry(wanted, spare, reserved[side], ttl))
+    return made
+
+
+def calls(batch: Authorizations, made: Sequence[Entry]) -> list[list[Row]]:
+    """Return the rows of each call: its entries, in the order of :func:`entries`, then its known requests."""
+    rest = iter(made)
+    found: list[list[Row]] = [list(islice(rest, size)) for size in batch.call_sizes]
+    known = batch.known
+    if known is not None:
+        for request_id, account_id, side, call in zip(
+            known.request_id, known.account_id, known.side, known.call, strict=True
+        ):
+            found[call].append(Known(request_id, account_id, side))
+    return found
+
+
+def ceiling(campaign: Campaign, hard_stop: bool) -> Ceiling | None:
+    """What may be authorized and spent at most; None without the hard stop and for a mean, which has no amount."""
+    if not hard_stop or campaign.budget.form != "total":
+        return None
+    return Ceiling(int(campaign.budget.limit), campaign.late_reserve)
+
+
+def _check(items: Items, levels: Levels) -> None:
+    for row, (side, level, incentive) in enumerate(zip(items.side, items.level, items.incentive, strict=True)):
+        offered = levels.get(side)
+        if offered is None:
+            raise Unprocessable(f"the campaign has {sorted(levels)}, not {side!r}", field=f"items.side[{row}]")
+        if level >= len(offered):
+            raise Unprocessable(f"must be below {len(offered)}", field=f"items.level[{row}]")
+        if incentive != offered[level]:
+            raise Unprocessable(f"level {level} is {offered[level]} minor units", field=f"items.incentive[{row}]")
+    for row, (side, level, propensity, vector) in enumerate(
+        zip(items.side, items.level, items.propensity, items.propensities, strict=True)
+    ):
+        if len(vector) != len(levels[side]):
+            raise Unprocessable(
+                f"must have {len(levels[side])} values, one per level", field=f"items.propensities[{row}]"
+            )
+        if abs(sum(vector) - 1.0) > 1e-6 or abs(vector[level] - propensity) > 1e-9:
+            raise Unprocessable(
+                "must sum to 1 and hold the propensity of the level given at its place",
+                field=f"items.propensities[{row}]",
+            )

@@ -1,0 +1,69 @@
+"""Corrections of outcomes: CloudEvents with the values of the outcome as it stands from now on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import TypeAdapter
+
+from serving.ledger.api.events import SEVERAL, Envelope, Event, OutcomeData, event_of, read_envelopes
+from serving.ledger.api.settle import outcomes
+from serving.ledger.store import Correction, CorrectionKind, Decision
+from shadowprice.campaign import Campaign
+
+CORRECTION_TYPE = "shadowprice.correction.v1"
+"""Event type of a correction; the ledger does not insist on it."""
+
+
+class CorrectionData(OutcomeData):
+    """The outcome of a request after the correction: absolute values, no differences.
+
+    kind      ``reversal``, ``refund`` or ``clawback``
+    override  book it also without an outcome before it, and without room; for administrators
+    """
+
+    kind: CorrectionKind
+    override: bool = False
+
+
+class CorrectionEnvelope(Envelope):
+    """A CloudEvent around a correction; extension attributes are ignored, as the standard allows."""
+
+    data: CorrectionData
+
+
+EVENT = TypeAdapter(CorrectionEnvelope)
+EVENTS: TypeAdapter[list[CorrectionEnvelope]] = TypeAdapter(Annotated[list[CorrectionEnvelope], SEVERAL])
+
+
+@dataclass(frozen=True)
+class CorrectionEvent:
+    """One correction: the corrected outcome, and why."""
+
+    event: Event
+    kind: CorrectionKind
+    override: bool
+
+
+def read_corrections(body: bytes, headers: Mapping[str, str]) -> list[CorrectionEvent]:
+    """The events of a request to ``/v1/corrections``; see :func:`serving.ledger.api.events.read_envelopes`."""
+    return [
+        CorrectionEvent(event_of(envelope, where), envelope.data.kind, envelope.data.override)
+        for envelope, where in read_envelopes(body, headers, EVENT, EVENTS)
+    ]
+
+
+def needs_administrator(events: Sequence[CorrectionEvent]) -> bool:
+    """Whether any of the corrections may exceed the limit of the budget."""
+    return any(each.override for each in events)
+
+
+def corrections(
+    campaign: Campaign, events: Sequence[CorrectionEvent], decided: Mapping[str, Decision], now: datetime
+) -> list[Correction]:
+    """Return the events as corrections, held to the rules of :func:`serving.ledger.api.settle.outcomes`."""
+    corrected = outcomes(campaign, [each.event for each in events], decided, now)
+    return [Correction(outcome, each.kind, each.override) for outcome, each in zip(corrected, events, strict=True)]

@@ -1,0 +1,131 @@
+"""Outcomes as CloudEvents 1.0: structured, batched, or in binary mode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Literal, TypeVar
+from urllib.parse import unquote
+
+import orjson
+from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+
+from serving.http.limits import MAX_ITEMS
+from serving.http.web import parse_json
+from serving.ledger.api.messages import Identifier, Message, MinorUnits, Unprocessable, parse, refusal
+
+TYPE = "shadowprice.outcome.v1"
+"""Event type of an outcome; the ledger does not insist on it."""
+BINARY_MARK = "ce-specversion"
+
+
+def _flag(value: object) -> object:
+    """Tables write redeemed as 0 and 1."""
+    return bool(value) if type(value) is int and value in (0, 1) else value
+
+
+class OutcomeData(Message):
+    """What came of a request.
+
+    redeemed     whether the incentive was redeemed; required for customers
+    response     measured response, such as a merchant's share ratio; ``redeemed`` when absent
+    cost         minor units paid
+    observed_at  when that was known, with its offset from UTC
+    """
+
+    request_id: Identifier
+    redeemed: Annotated[bool | None, BeforeValidator(_flag)] = None
+    response: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
+    cost: MinorUnits
+    observed_at: AwareDatetime
+
+
+class Envelope(Message):
+    """A CloudEvent around an outcome; extension attributes are ignored, as the standard allows."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True, json_schema_extra={})
+
+    specversion: Literal["1.0"]
+    id: Identifier
+    source: Identifier
+    type: Identifier
+    data: OutcomeData
+
+
+SEVERAL = Field(min_length=1, max_length=MAX_ITEMS, fail_fast=True)
+EVENT = TypeAdapter(Envelope)
+EVENTS: TypeAdapter[list[Envelope]] = TypeAdapter(Annotated[list[Envelope], SEVERAL])
+Wrapped = TypeVar("Wrapped", bound=Envelope)
+
+
+@dataclass(frozen=True)
+class Event:
+    """One outcome.
+
+    where     how to name it in an error, such as ``[3]``
+    response  units of response
+    content   the data as JSON of one form: two deliveries of one event have the same
+    """
+
+    where: str
+    source: str
+    event_id: str
+    request_id: str
+    redeemed: bool | None
+    response: float
+    cost: int
+    observed_at: datetime
+    content: str
+
+
+def read_events(body: bytes, headers: Mapping[str, str]) -> list[Event]:
+    """The events of a request to ``/v1/outcomes``; see :func:`read_envelopes`."""
+    return [event_of(envelope, where) for envelope, where in read_envelopes(body, headers, EVENT, EVENTS)]
+
+
+def read_envelopes(
+    body: bytes, headers: Mapping[str, str], one: TypeAdapter[Wrapped], several: TypeAdapter[list[Wrapped]]
+) -> list[tuple[Wrapped, str]]:
+    """The envelopes of a request, each with how to name it in an error.
+
+    Read are one structured event, a JSON list of them, and binary mode (attributes in ``ce-``
+    headers, data in the body).
+
+    Raises:
+        InvalidRequest: names the first field that is wrong, within a list with its index.
+    """
+    if BINARY_MARK in headers:
+        names = ("specversion", "id", "source", "type")
+        # The HTTP binding of CloudEvents writes what is not plain ASCII in percent encoding.
+        attributes = {name: unquote(headers[f"ce-{name}"]) for name in names if f"ce-{name}" in headers}
+        try:
+            return [(one.validate_json(orjson.dumps({**attributes, "data": parse_json(body)})), "")]
+        except ValidationError as error:
+            raise refusal(error) from None
+    if body.lstrip()[:1] == b"[":
+        envelopes: list[Wrapped] = parse(several, body)
+        return [(envelope, f"[{index}]") for index, envelope in enumerate(envelopes)]
+    return [(parse(one, body), "")]
+
+
+def event_of(envelope: Envelope, where: str) -> Event:
+    """The outcome in an envelope.
+
+    Raises:
+        Unprocessable: it has neither ``redeemed`` nor ``response``.
+    """
+    data = envelope.data
+    if data.redeemed is None and data.response is None:
+        raise Unprocessable("needs redeemed or response", field=f"{where}.data.redeemed".lstrip("."))
+    return Event(
+        where=where,
+        source=envelope.source,
+        event_id=envelope.id,
+        request_id=data.request_id,
+        redeemed=data.redeemed,
+        response=float(bool(data.redeemed)) if data.response is None else data.response,
+        cost=data.cost,
+        observed_at=data.observed_at,
+        content=data.model_dump_json(),
+    )

@@ -1,0 +1,192 @@
+"""What the predictor sends to be authorised, checked field by field."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from serving.http.limits import IDENTIFIER_RULE, MAX_ID_LENGTH, MAX_ITEMS, MAX_MINOR_UNITS, is_identifier
+from serving.http.web import check_structure
+from serving.protocol import RecordedReason
+from shadowprice.campaign import Side
+from shadowprice.errors import InvalidRequest
+
+
+def _check_identifier(value: str) -> str:
+    if not is_identifier(value):
+        raise ValueError(IDENTIFIER_RULE)
+    return value
+
+
+# The limits of the description are checked by the validator, whose words are for people.
+Identifier = Annotated[
+    str,
+    AfterValidator(_check_identifier),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH}),
+]
+MinorUnits = Annotated[int, Field(ge=0, le=MAX_MINOR_UNITS)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+Value = TypeVar("Value")
+UNKNOWN = "unknown_field"
+MAX_NAME = 64
+"""Characters of an unknown field's name that are repeated to the caller."""
+# A list stops at its first wrong value: collecting a million errors takes a gigabyte.
+Column = Annotated[list[Value], Field(min_length=1, max_length=MAX_ITEMS, fail_fast=True)]
+
+
+class Message(BaseModel):
+    """Base of everything received: nothing is converted, nothing unknown is accepted.
+
+    The number of errors in a message is bounded, whatever it holds.
+    """
+
+    # ``extra="forbid"`` would collect an error for each unknown field.
+    model_config = ConfigDict(
+        strict=True,
+        extra="allow",
+        frozen=True,
+        protected_namespaces=(),
+        json_schema_extra={"additionalProperties": False},
+    )
+
+    @model_validator(mode="after")
+    def _nothing_unknown(self) -> Self:
+        if self.__pydantic_extra__:
+            name = next(iter(self.__pydantic_extra__))[:MAX_NAME]
+            raise PydanticCustomError(UNKNOWN, "Extra inputs are not permitted", {"name": name})
+        return self
+
+
+class Columns(Message):
+    """Base of rows sent as columns: lists of one length, so that a call of a hundred is few objects."""
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Self:
+        sizes = {name: len(column) for name, column in vars(self).items() if column is not None}
+        if len(set(sizes.values())) > 1:
+            raise ValueError(f"must all have one length, got {sizes}")
+        return self
+
+
+class Items(Columns):
+    """n decisions to authorise, as columns.
+
+    incentive        minor units at that level
+    response         expected response, and expected_cost the money it is expected to cost
+    response_unpaid  expected response if the money is refused; 0 where absent
+    propensities     probability of each level of the side; a nearly exhausted budget adds up those that do not fit
+    features_at      when the features were computed, seconds since 1970 (UTC); null where there were none
+    """
+
+    request_id: Column[Identifier]
+    account_id: Column[Identifier]
+    side: Column[Side]
+    level: Column[Annotated[int, Field(ge=0, le=10_000)]]
+    incentive: Column[MinorUnits]
+    response: Column[Finite]
+    expected_cost: Column[Finite]
+    propensity: Column[Annotated[float, Field(gt=0, le=1)]]
+    reason: Column[RecordedReason]
+    propensities: Column[Annotated[list[Probability], Field(max_length=10_000, fail_fast=True)]]
+    response_unpaid: Column[Finite] | None = None
+    features_at: Column[Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] | None] | None = None
+
+
+class KnownItems(Columns):
+    """n requests that the caller would decide without an authorization; their earlier decisions are looked up.
+
+    call  the call each belongs to, from 0 on
+    """
+
+    request_id: Column[Identifier]
+    account_id: Column[Identifier]
+    side: Column[Side]
+    call: Column[Annotated[int, Field(ge=0, lt=MAX_ITEMS)]]
+
+
+class Authorizations(Message):
+    """Decisions of several calls, each authorised all or none; at least one item or known request.
+
+    sizes  items of each call, in order; all are one call where absent
+    known  requests of the same calls that nothing is recorded for
+    """
+
+    campaign: Identifier
+    model_version: Identifier
+    price_version: Annotated[int, Field(ge=1, le=2**53)]
+    items: Items | None = None
+    sizes: Column[Annotated[int, Field(ge=0, le=MAX_ITEMS)]] | None = None
+    known: KnownItems | None = None
+
+    @property
+    def call_sizes(self) -> list[int]:
+        """Items of each call."""
+        return [0 if self.items is None else len(self.items.request_id)] if self.sizes is None else self.sizes
+
+    @model_validator(mode="after")
+    def _calls_match(self) -> Self:
+        if self.items is None and self.known is None:
+            raise ValueError("must have items or known requests")
+        count = 0 if self.items is None else len(self.items.request_id)
+        if sum(self.call_sizes) != count:
+            raise ValueError(f"sizes must sum to the {count} items")
+        if self.known is not None and max(self.known.call) >= len(self.call_sizes):
+            raise ValueError(f"known.call must be below the {len(self.call_sizes)} calls")
+        return self
+
+
+class Releases(Message):
+    """Promises that were not made use of, given back all or none."""
+
+    campaign: Identifier
+    request_ids: Column[Identifier]
+
+
+Parsed = TypeVar("Parsed")
+
+
+def parse(adapter: TypeAdapter[Parsed], body: bytes) -> Parsed:
+    """A message from JSON.
+
+    Raises:
+        InvalidRequest: names the first field that is wrong; the message counts the others.
+    """
+    check_structure(body)
+    try:
+        return adapter.validate_json(body)
+    except ValidationError as error:
+        raise refusal(error) from None
+
+
+def refusal(error: ValidationError) -> InvalidRequest:
+    """What pydantic found, as an error of ours; nothing the caller sent is repeated but names of fields."""
+    problems = error.errors(include_url=False, include_input=False)
+    first = problems[0]
+    others = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
+    location = (*first["loc"], first["ctx"]["name"]) if first["type"] == UNKNOWN else first["loc"]
+    return Unprocessable(f"{first['msg']}{others}", field=_path(location) or "body")
+
+
+class Unprocessable(InvalidRequest):
+    """The body is JSON or nearly so, and says something that cannot be."""
+
+    status = 422
+
+
+def _path(location: tuple[Any, ...]) -> str:
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}"
+    return text.lstrip(".")

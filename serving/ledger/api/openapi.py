@@ -1,0 +1,69 @@
+"""What the ledger's OpenAPI says of bodies and parameters; FastAPI reads neither, the endpoints parse them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+
+from serving.http.limits import MAX_ITEMS
+from serving.http.refused import responses
+from serving.ledger.api.corrections import CorrectionEnvelope
+from serving.ledger.api.events import Envelope
+from serving.ledger.api.messages import Authorizations, Releases
+from serving.ledger.traffic import MAX_SAMPLE
+
+REFERENCE = "#/components/schemas/{model}"
+
+
+def _events(envelope: type[Envelope]) -> dict[str, Any]:
+    event = {"$ref": REFERENCE.format(model=envelope.__name__)}
+    return {"anyOf": [event, {"type": "array", "items": event, "minItems": 1, "maxItems": MAX_ITEMS}]}
+
+
+BODIES: dict[str, dict[str, Any]] = {
+    "/v1/authorizations": {"$ref": REFERENCE.format(model=Authorizations.__name__)},
+    "/v1/outcomes": _events(Envelope),
+    "/v1/corrections": _events(CorrectionEnvelope),
+    "/v1/releases": {"$ref": REFERENCE.format(model=Releases.__name__)},
+}
+_SINCE = {
+    "name": "since",
+    "in": "query",
+    "description": "start of a quarter of an hour in UTC, from which hours are counted; without it, all requests are",
+    "schema": {"type": "string", "format": "date-time"},
+}
+_LIMIT = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": MAX_SAMPLE}}
+
+
+def describe(route: str, campaign: str) -> dict[str, Any]:
+    """What is added to the description of an endpoint."""
+    added: dict[str, Any] = {}
+    if route in BODIES:
+        added["requestBody"] = {"required": True, "content": {"application/json": {"schema": BODIES[route]}}}
+    else:
+        named = {"name": "campaign", "in": "query", "schema": {"type": "string", "enum": [campaign]}}
+        parameters = {"/v1/totals": [named], "/v1/traffic": [named, _SINCE, _LIMIT]}.get(route, [])
+        if parameters:
+            added["parameters"] = parameters
+    if route.startswith("/v1/"):
+        added["responses"] = responses("POST" if route in BODIES else "GET")
+    return added
+
+
+def described(app: FastAPI, campaign: str) -> dict[str, Any]:
+    """The OpenAPI document of the ledger: FastAPI's, with the messages among its components."""
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, routes=app.routes)
+        _, definitions = models_json_schema(
+            [(model, "validation") for model in (Authorizations, CorrectionEnvelope, Envelope, Releases)],
+            ref_template=REFERENCE,
+        )
+        schemas = definitions["$defs"]
+        for model in (Authorizations, Releases):
+            schemas[model.__name__]["properties"]["campaign"] = {"type": "string", "enum": [campaign]}
+        document.setdefault("components", {}).setdefault("schemas", {}).update(schemas)
+        app.openapi_schema = document
+    return app.openapi_schema

@@ -1,0 +1,1 @@
+"""Services of a run on one machine: start, replay of a campaign day, stop."""

@@ -1,0 +1,203 @@
+"""Starting the predictor and its ledger on one machine, and stopping them for certain."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from serving.config import read_campaign
+from shadowprice.errors import Unavailable
+from shadowprice.lifeline import Child
+
+HOST = "127.0.0.1"
+TAIL_LINES = 30
+STOP_SECONDS = 10.0
+POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment:
+    """What the two services of a campaign read and write, and where their logs go.
+
+    served_dir is for the decision log, logs_dir for what the processes print. window is the predictor's setting:
+    off, since campaigns of data sets are replayed after their end.
+    """
+
+    campaign_file: Path
+    model_dir: Path
+    features_dir: Path
+    prices_dir: Path
+    ledger_db: Path
+    logs_dir: Path
+    served_dir: Path
+    window: Literal["on", "off"] = "off"
+
+    @classmethod
+    def of_run(cls, run: Path, campaign_file: Path, ledger: str = "ledger.db") -> Deployment:
+        """The places of a run's folder; a rehearsal keeps its decisions in a ledger of another name."""
+        return cls(
+            campaign_file=campaign_file,
+            model_dir=run / "model",
+            features_dir=run / "features",
+            prices_dir=run / "prices",
+            ledger_db=run / ledger,
+            logs_dir=run / "logs",
+            served_dir=run / "served" / Path(ledger).stem,
+        )
+
+
+@dataclass(frozen=True)
+class Services:
+    """Addresses of the running services of a campaign."""
+
+    campaign: str
+    predictor_url: str
+    ledger_url: str
+
+    @property
+    def metrics_urls(self) -> tuple[str, str]:
+        """The metrics pages of both."""
+        return f"{self.predictor_url}/metrics", f"{self.ledger_url}/metrics"
+
+
+class Service:
+    """A process of ours that serves on a port, its output in a log file; it ends when this one does.
+
+    host, launcher  address it listens on, and what its command is put behind, where that is not this machine's own
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        port: int,
+        ready_path: str,
+        log: Path,
+        *,
+        host: str = HOST,
+        launcher: Sequence[str] = (),
+    ) -> None:
+        self.name = name
+        self.url = f"http://{host}:{port}"
+        self._ready_url = self.url + ready_path
+        self._log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as output:
+            self.process = Child(
+                [*launcher, sys.executable, "-m", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def wait_ready(self, timeout: float) -> None:
+        """Return when the service is ready.
+
+        Raises:
+            Unavailable: it ended, or is not ready in time; the message ends with the end of its log.
+        """
+        deadline = time.monotonic() + timeout
+        while not self.ready():
+            status = self.process.poll()
+            if status is not None:
+                raise Unavailable(
+                    f"the {self.name} ended with status {status}; its log {self._log} says:\n{self.tail()}"
+                )
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    f"the {self.name} is not ready after {timeout:.0f} s; its log {self._log} says:\n{self.tail()}"
+                )
+            time.sleep(POLL_SECONDS)
+
+    def ready(self) -> bool:
+        """Whether its readiness endpoint says so."""
+        try:
+            with urllib.request.urlopen(self._ready_url, timeout=5.0) as response:
+                return bool(response.status == 200)
+        except OSError:
+            return False
+
+    def tail(self) -> str:
+        """The last lines of its log."""
+        lines = self._log.read_text(errors="replace").splitlines()
+        return "\n".join(lines[-TAIL_LINES:]) or "(nothing)"
+
+    def stop(self) -> None:
+        """End the process: politely, and after ten seconds by force. Returns when it is gone."""
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def start_ledger(deployment: Deployment, port: int, *, host: str = HOST, launcher: Sequence[str] = ()) -> Service:
+    """Start the ledger, by ``launcher`` on another host where given; it is not yet ready."""
+    command = [
+        "serving.ledger",
+        *("--db", str(deployment.ledger_db)),
+        *("--witness", f"{deployment.ledger_db}.witness"),
+        *("--campaign-file", str(deployment.campaign_file)),
+        *("--log-dir", str(deployment.served_dir)),
+        *("--host", host, "--port", str(port)),
+    ]
+    log = deployment.logs_dir / "ledger.log"
+    return Service("ledger", command, port, "/readyz", log, host=host, launcher=launcher)
+
+
+def start_predictor(deployment: Deployment, port: int, ledger_url: str) -> Service:
+    """Start the predictor; it is not yet ready."""
+    command = [
+        "serving.predictor",
+        *("--campaign-file", str(deployment.campaign_file)),
+        *("--model-dir", str(deployment.model_dir)),
+        *("--features-dir", str(deployment.features_dir)),
+        *("--prices-dir", str(deployment.prices_dir)),
+        *("--ledger-url", ledger_url),
+        *("--window", deployment.window),
+        *("--host", HOST, "--http-port", str(port)),
+    ]
+    return Service("predictor", command, port, "/v2/health/ready", deployment.logs_dir / "predictor.log")
+
+
+@contextmanager
+def launch(
+    deployment: Deployment, *, predictor_port: int | None = None, ledger_port: int | None = None, timeout: float = 120.0
+) -> Iterator[Services]:
+    """Both services, ready; they are gone when the context ends, however it ends.
+
+    Args:
+        deployment: what they read and write.
+        predictor_port, ledger_port: where they listen; free ports when not given.
+        timeout: seconds to wait for both to be ready.
+
+    Raises:
+        Unavailable: one ended or is not ready in time; its log's end is in the message.
+    """
+    campaign = read_campaign(deployment.campaign_file).name
+    with ExitStack() as running:
+        ledger = start_ledger(deployment, ledger_port or free_port())
+        running.callback(ledger.stop)
+        predictor = start_predictor(deployment, predictor_port or free_port(), ledger.url)
+        running.callback(predictor.stop)
+        deadline = time.monotonic() + timeout
+        for service in (ledger, predictor):
+            service.wait_ready(max(0.0, deadline - time.monotonic()))
+        yield Services(campaign, predictor.url, ledger.url)
+
+
+def free_port() -> int:
+    """A port of this machine that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+    return port

@@ -1,0 +1,138 @@
+"""Replaying a campaign day against the running services, over HTTP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+from prometheus_client.parser import text_string_to_metric_families
+
+from feature_repo.resolve import Solver
+from serving.client.client import DecisionClient, Decisions, LedgerClient, Outcome
+from serving.local.launch import Services
+from serving.measure import SAMPLE_ROWS, recent_accounts, state_of
+from shadowprice.campaign import Side
+from shadowprice.errors import Unavailable
+from shadowprice.pacing.day import Day
+from shadowprice.pacing.history import Traffic
+from shadowprice.pacing.outcomes import Outcomes
+from shadowprice.pacing.replay import Answers
+from shadowprice.pacing.resolve import Resolution
+from shadowprice.pacing.spend import SpendSource, fetch
+
+SOURCE = "replay"
+ATTEMPTS = 5
+RETRY_SECONDS = 0.5
+
+
+@dataclass
+class ServiceDay:
+    """The three sides of a replay, each over HTTP: ask, settle, price again.
+
+    services, solver, traffic   what runs, what prices, what is expected
+    spend                       where the spend is read from: the services' metrics, or Prometheus
+    single_seconds              time of every call with one request
+    call_seconds                time of all calls together
+    requests                    requests answered
+    errors                      calls that failed and were sent again
+    """
+
+    services: Services
+    solver: Solver
+    traffic: Traffic
+    spend: SpendSource
+    single_seconds: list[float] = field(default_factory=list)
+    call_seconds: float = 0.0
+    requests: int = 0
+    errors: int = 0
+
+    def __post_init__(self) -> None:
+        self._decisions = DecisionClient(self.services.predictor_url, self.services.campaign)
+        self._ledger = LedgerClient(self.services.ledger_url)
+
+    def decide(self, batch: Day) -> Answers:
+        """Answer a batch: its first request in a call of its own, which is timed, the others in one call."""
+        parts = [batch.take(slice(0, 1)), batch.take(slice(1, None))]
+        level: list[NDArray[np.int32]] = []
+        reason: list[NDArray[np.str_]] = []
+        propensity: list[NDArray[np.float64]] = []
+        for part in parts:
+            if not len(part):
+                continue
+            answer = self._ask(part)
+            if len(part) == 1:
+                self.single_seconds.append(answer.seconds)
+            self.call_seconds += answer.seconds
+            self.requests += len(part)
+            level.append(answer.level)
+            reason.append(answer.reason)
+            propensity.append(answer.propensity)
+        return Answers(np.concatenate(level), np.concatenate(reason), np.concatenate(propensity))
+
+    def _ask(self, part: Day) -> Decisions:
+        """One call; the service may be away for a moment, and asking again is safe because answers are remembered."""
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return self._decisions.decide(part.request_id.tolist(), part.account_id.tolist(), part.side.tolist())
+            except Unavailable:
+                self.errors += 1
+                time.sleep(RETRY_SECONDS)
+        return self._decisions.decide(part.request_id.tolist(), part.account_id.tolist(), part.side.tolist())
+
+    def settle(self, outcomes: Outcomes) -> None:
+        """Report outcomes to the ledger."""
+        now = datetime.now(UTC)
+        customer = outcomes.side == "customer"
+        self._ledger.settle(
+            [
+                Outcome(
+                    request_id=str(outcomes.request_id[row]),
+                    cost=int(outcomes.cost[row]),
+                    observed_at=now,
+                    redeemed=bool(outcomes.response[row]) if customer[row] else None,
+                    response=None if customer[row] else float(outcomes.response[row]),
+                )
+                for row in range(len(outcomes))
+            ],
+            source=SOURCE,
+        )
+
+    @property
+    def moments(self) -> Sequence[float]:
+        """When the campaign's pacer wants a price."""
+        return self.solver.pacer.moments(self.solver.campaign.hours)
+
+    def resolve(self, at: float, observed: Mapping[Side, NDArray[np.int64]]) -> Resolution:
+        """Price the rest of the day from what the services report, publish, and wait until it is in force."""
+        campaign = self.solver.campaign
+        recent = recent_accounts(campaign, self._ledger.traffic(limit=SAMPLE_ROWS)["sample"])
+        state = state_of(campaign, self.traffic, at, observed, self.spend.read(campaign.name), recent)
+        found = self.solver.solve(state)
+        self.solver.publish(found.record)
+        wait_for_price(self.services, found.record.version)
+        return found
+
+
+def wait_for_price(services: Services, version: int, timeout: float = 30.0) -> None:
+    """Return when the predictor decides with price ``version`` or a later one.
+
+    Raises:
+        Unavailable: it does not within ``timeout`` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        page = fetch(services.metrics_urls[0], timeout).decode()
+        current = [
+            sample.value
+            for family in text_string_to_metric_families(page)
+            for sample in family.samples
+            if sample.name == "shadowprice_price_version" and sample.labels["campaign"] == services.campaign
+        ]
+        if current and current[0] >= version:
+            return
+        time.sleep(0.05)
+    raise Unavailable(f"the predictor did not take price version {version} within {timeout:.0f} s")

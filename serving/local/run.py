@@ -1,0 +1,41 @@
+"""``python -m serving.local.run RUN``: the services of a finished run, until interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from serving.local.launch import Deployment, launch
+from shadowprice.errors import ShadowpriceError
+
+
+def main() -> int:
+    """Command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m serving.local.run", description="Serve a finished run.")
+    parser.add_argument("run", type=Path, help="folder of the run, such as runs/latest")
+    parser.add_argument("--port", type=int, default=8080, help="of the predictor; the ledger gets the next one")
+    given = parser.parse_args()
+    folder = given.run.resolve()
+    if not (folder / "campaign.json").exists():
+        print(f"{given.run}: there is no run in this folder; run make quickstart first", file=sys.stderr)
+        return 1
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        deployment = Deployment.of_run(folder, folder / "campaign.json")
+        with launch(deployment, predictor_port=given.port, ledger_port=given.port + 1) as services:
+            print(f"campaign {services.campaign}: predictor {services.predictor_url}, ledger {services.ledger_url}")
+            print("Ctrl-C stops them.", flush=True)
+            stop.wait()
+    except ShadowpriceError as error:
+        print(f"serve failed: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

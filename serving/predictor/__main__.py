@@ -1,0 +1,131 @@
+"""``python -m serving.predictor``: run the predictor of one campaign."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import sys
+import time
+from threading import Thread
+
+from serving.config import Config, read_campaign
+from serving.http.access import Access, check_exposed
+from serving.http.logs import quiet_logs
+from serving.http.tokens import Tokens
+from serving.ledger.api.guard import ledger_tokens
+from serving.predictor.bundle import Bundle
+from serving.predictor.features import Features, open_reader
+from serving.predictor.ledger_client import Authoriser
+from serving.predictor.metrics import PredictorMetrics
+from serving.predictor.model import CampaignModel
+from serving.predictor.models import Models
+from serving.predictor.predictor import Predictor
+from serving.predictor.price_watcher import PriceWatcher
+from serving.predictor.rest import PredictorServer, decisions
+from serving.predictor.starting import check_models
+from shadowprice.campaign import Campaign
+from shadowprice.errors import InvalidInput, NotFound, ShadowpriceError, Unavailable
+from shadowprice.lifeline import end_with_parent
+from shadowprice.pacing.price_store import PriceStore
+
+logger = logging.getLogger("serving")
+RETRY_SECONDS = 0.5
+SWITCH_SECONDS = 0.001
+"""How long a thread may keep the interpreter from the others; the default of 5 ms would be a request's whole time."""
+
+
+def main() -> int:
+    """Serve until told to stop; 2 when the configuration is wrong."""
+    end_with_parent()
+    quiet_logs()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    config = Config.parse(sys.argv[1:], os.environ)
+    try:
+        campaign = read_campaign(config.campaign_file)
+        tokens = Tokens.of(config.token_file)
+        check_exposed(config.host, tokens)
+        check_models(config.model_dir, campaign, PriceStore(config.prices_dir))
+        ledger = Authoriser(config.ledger_url, campaign.name, ledger_tokens(os.environ))
+    except ShadowpriceError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    model = CampaignModel(campaign.name, config.max_instances)
+    server = PredictorServer(
+        model,
+        config.host,
+        config.http_port,
+        config.grpc_port or None,
+        access=Access(decisions, tokens, config.calls_per_second, config.amount_per_hour),
+        seconds=config.request_seconds,
+    )
+    Thread(target=_warm_up, args=(config, campaign, ledger, model), name="warm-up", daemon=True).start()
+    server.run()
+    return 0
+
+
+def _warm_up(config: Config, campaign: Campaign, ledger: Authoriser, model: CampaignModel) -> None:
+    """Wait for everything the model needs, run it once, and declare it ready."""
+    metrics = PredictorMetrics(campaign)
+
+    def open_features(bundle: Bundle) -> Features:
+        return Features(
+            open_reader(config.features_dir, bundle.model_version, config.feature_reader),
+            {side: head.default_embedding for side, head in bundle.heads.items()},
+            cache_seconds=config.cache_seconds,
+            max_age_seconds=config.feature_max_age_seconds,
+        )
+
+    models = Models(config.model_dir, campaign, open_features)
+    watcher = PriceWatcher(
+        PriceStore(config.prices_dir),
+        campaign,
+        load_model=models.load,
+        on_swap=metrics.price_in_force,
+        on_rejected=metrics.price_rejected,
+        on_passed_over=metrics.prices_passed_over,
+        poll_seconds=config.poll_seconds,
+    )
+    predictor = Predictor(
+        campaign=campaign,
+        source=watcher,
+        ledger=ledger,
+        metrics=metrics,
+        authorisation_required=config.authorise == "required",
+        window=config.window == "on",
+    )
+    watching = False
+    complaint = ""
+    while not model.ready:
+        try:
+            if not watching:
+                _warm_newest(models)
+                watcher.start()
+                watching = True
+            if watcher.current is None:
+                raise Unavailable(f"there is no price of {campaign.name!r} in {config.prices_dir} yet")
+            if predictor.authorisation_required:
+                ledger.check({side: terms.incentives for side, terms in campaign.sides.items()})
+        except Exception as error:  # whatever is missing may still come; say it once and wait
+            if str(error) != complaint:
+                complaint = str(error)
+                logger.warning("not ready: %s", complaint, exc_info=not isinstance(error, ShadowpriceError))
+            time.sleep(RETRY_SECONDS)
+            continue
+        # What is alive now stays: without this, each full collection walks all of Feast and KServe.
+        gc.collect()
+        gc.freeze()
+        model.become_ready(predictor)
+        logger.info("ready to decide for campaign %s", campaign.name)
+
+
+def _warm_newest(models: Models) -> None:
+    """So that the first price finds its model warm; the price in force may be of another, if this one is damaged."""
+    try:
+        models.newest()
+    except (InvalidInput, NotFound) as error:
+        logger.warning("the newest model may not be used: %s", error)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""What decides: a price and the model it was solved for, as one reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from serving.predictor.features import Features
+from shadowprice.campaign import Side
+from shadowprice.price import PriceRecord
+from shadowprice.responses.layers.heads import Head
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model that is loaded and warm: its heads, and the embeddings it computed."""
+
+    version: str
+    heads: Mapping[Side, Head]
+    features: Features
+
+
+@dataclass(frozen=True)
+class InForce:
+    """A price and its model; ``price.model_version == model.version``.
+
+    A price of money is that of one model's curves: with another's, the budget does not bind where it
+    should. So the two are replaced together or not at all, and a call takes this reference once.
+    """
+
+    price: PriceRecord
+    model: ServedModel

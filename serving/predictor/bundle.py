@@ -1,0 +1,102 @@
+"""The trained model as the service reads it: heads in numpy, and a version."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shadowprice.campaign import MODEL_VERSION, Campaign, Side
+from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.responses.integrity import check_files
+from shadowprice.responses.layers.heads import Head, load_heads
+
+VERSIONS = "models"
+"""Folder of the immutable models, one per version, beside the pointer to the newest."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Response heads by side, and the version they were trained as."""
+
+    heads: Mapping[Side, Head]
+    model_version: str
+
+
+def read_version(folder: Path) -> str:
+    """The version that ``model.json`` of a bundle names.
+
+    Raises:
+        InvalidInput: the file is missing, damaged, or names none.
+    """
+    return _read_meta(folder)[0]
+
+
+def find_bundle(pointer: Path, version: str) -> Path:
+    """The folder of a version: ``models/<version>`` beside ``pointer``, or what ``pointer`` leads to.
+
+    Raises:
+        NotFound: it is in neither.
+        InvalidInput: the file that should tell the version is damaged.
+    """
+    # Resolved once: what the pointer led to stays, even if the pointer moves while files are read.
+    current = pointer.resolve()
+    beside = pointer.parent / VERSIONS / version
+    for folder in (beside, current):
+        if (folder / "model.json").exists() and read_version(folder) == version:
+            return folder
+    raise NotFound(f"no model {version!r} in {beside.parent}, nor is it the one in {pointer}")
+
+
+def load_bundle(folder: Path, campaign: Campaign) -> Bundle:
+    """Read ``model.json`` and ``heads.safetensors`` and make sure that they are whole and fit the campaign.
+
+    Raises:
+        InvalidInput: a file is missing or damaged, the heads are not those that ``model.json`` was
+            written with, or they do not fit (:func:`check_heads`).
+        NotFound: there are no heads.
+    """
+    version, files = _read_meta(folder)
+    check_files(folder, files)
+    heads = load_heads(folder)
+    check_heads(campaign, heads)
+    return Bundle(heads, version)
+
+
+def _read_meta(folder: Path) -> tuple[str, Any]:
+    path = folder / "model.json"
+    try:
+        meta = json.loads(path.read_bytes())
+        version = meta["model_version"]
+    except OSError as error:
+        raise InvalidInput(f"cannot be read: {error}", field=str(path)) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(f"holds no model_version: {error!r}", field=str(path)) from error
+    if not isinstance(version, str) or not re.fullmatch(MODEL_VERSION, version):
+        raise InvalidInput(f"{version!r}: use letters, digits, '.', '_' and '-'", field=f"{path}: model_version")
+    return version, meta.get("files")
+
+
+def check_heads(campaign: Campaign, heads: Mapping[Side, Head]) -> None:
+    """Make sure that the heads fit the campaign.
+
+    Raises:
+        InvalidInput: a side without a head, other levels than the campaign's, or a head that does
+            not give finite responses.
+    """
+    for side, terms in campaign.sides.items():
+        if side not in heads:
+            raise InvalidInput(f"the model has no head for side {side!r}; it has {sorted(heads)}", field="model")
+        head = heads[side]
+        if tuple(head.levels.tolist()) != terms.levels:
+            raise InvalidInput(
+                f"the model's levels of side {side!r} are {head.levels.tolist()}, the campaign's {list(terms.levels)}",
+                field="model",
+            )
+        if not np.isfinite(head.response(head.default_embedding[None])).all():
+            raise InvalidInput(f"the head of side {side!r} gives responses that are not finite", field="model")

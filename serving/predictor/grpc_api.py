@@ -1,0 +1,254 @@
+"""Open Inference V2 over gRPC, with KServe's own messages."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from typing import Any
+
+from grpc import StatusCode, aio
+from kserve.protocol.dataplane import DataPlane
+from kserve.protocol.grpc import grpc_predict_v2_pb2 as messages
+from kserve.protocol.grpc import grpc_predict_v2_pb2_grpc as service
+from kserve.protocol.grpc.servicer import InferenceServicer
+from kserve.protocol.model_repository_extension import ModelRepositoryExtension
+
+from serving.http.access import Access
+from serving.http.admission import Admission
+from serving.http.limits import IDENTIFIER_RULE, MAX_BODY_BYTES, MAX_HEAD_BYTES, is_identifier
+from serving.http.tokens import Caller
+from serving.protocol import INPUTS, OUTPUTS, Answers, Requests, check_count, checked_columns
+from shadowprice.errors import InvalidRequest, NotFound, ShadowpriceError
+
+logger = logging.getLogger("serving")
+
+CODES = {
+    400: StatusCode.INVALID_ARGUMENT,
+    401: StatusCode.UNAUTHENTICATED,
+    403: StatusCode.PERMISSION_DENIED,
+    404: StatusCode.NOT_FOUND,
+    409: StatusCode.ALREADY_EXISTS,
+    413: StatusCode.INVALID_ARGUMENT,
+    422: StatusCode.INVALID_ARGUMENT,
+    429: StatusCode.RESOURCE_EXHAUSTED,
+    503: StatusCode.UNAVAILABLE,
+}
+"""What the statuses of our errors are called over gRPC."""
+MAX_STREAMS = 100
+"""Calls at a time of one connection."""
+MAX_CALLS = 400
+"""Calls at a time of all connections; one more is refused with RESOURCE_EXHAUSTED."""
+CONTENTS = {"INT64": "int64_contents", "INT32": "int_contents", "FP64": "fp64_contents", "BOOL": "bool_contents"}
+
+
+class Servicer(InferenceServicer):  # type: ignore[misc]
+    """KServe's servicer, whose errors of callers are theirs, and whose models nobody loads or unloads from outside."""
+
+    def __init__(
+        self,
+        data_plane: DataPlane,
+        repository: ModelRepositoryExtension,
+        access: Access,
+        admission: Admission,
+        seconds: float,
+    ) -> None:
+        super().__init__(data_plane, repository)
+        self._access = access
+        self._admission = admission
+        self._seconds = seconds
+
+    async def ModelInfer(
+        self, request: messages.ModelInferRequest, context: aio.ServicerContext[Any, Any]
+    ) -> messages.ModelInferResponse:
+        """Decide."""
+        try:
+            caller = self._access.caller(_authorisation(context), "decide")
+            with self._admission.hold() as hold:
+                hold.add(request.ByteSize())
+                async with asyncio.timeout(self._seconds):
+                    return await self._infer(request, caller)
+        except ShadowpriceError as error:
+            await context.abort(CODES.get(error.status, StatusCode.INTERNAL), str(error))
+        except TimeoutError:
+            await context.abort(StatusCode.UNAVAILABLE, f"no answer within {self._seconds:.0f} s")
+        except Exception:
+            logger.exception("gRPC ModelInfer failed")
+            await context.abort(StatusCode.INTERNAL, "internal error; see the log of the service")
+
+    async def _infer(self, request: messages.ModelInferRequest, caller: Caller) -> messages.ModelInferResponse:
+        model = self._model(request.model_name)
+        metrics = model.when_ready().metrics
+        with metrics.stage("total"):
+            with metrics.stage("decode"):
+                requests = decode(request, model.max_instances)
+            answers = await model.predict(requests)
+            self._access.charge(caller, answers.authorized)
+            with metrics.stage("encode"):
+                return encode(answers, model.name, request.id)
+
+    def _model(self, name: str) -> Any:
+        model = self._data_plane.model_registry.get_model(name)
+        if model is None:
+            known = sorted(self._data_plane.model_registry.get_models())
+            raise NotFound(f"model {name!r} does not exist; this service decides for {known}")
+        return model
+
+    async def ModelReady(
+        self, request: messages.ModelReadyRequest, context: aio.ServicerContext[Any, Any]
+    ) -> messages.ModelReadyResponse:
+        """Whether the model decides."""
+        try:
+            return messages.ModelReadyResponse(ready=await self._model(request.name).healthy())
+        except NotFound as error:
+            await context.abort(StatusCode.NOT_FOUND, str(error))
+
+    async def ModelMetadata(
+        self, request: messages.ModelMetadataRequest, context: aio.ServicerContext[Any, Any]
+    ) -> messages.ModelMetadataResponse:
+        """Names and types of inputs and outputs."""
+        try:
+            self._model(request.name)
+        except NotFound as error:
+            await context.abort(StatusCode.NOT_FOUND, str(error))
+        return await super().ModelMetadata(request, context)
+
+    async def RepositoryModelLoad(
+        self,
+        request: messages.RepositoryModelLoadRequest,  # noqa: ARG002
+        context: aio.ServicerContext[Any, Any],
+    ) -> messages.RepositoryModelLoadResponse:
+        """Refused: the price says which model decides."""
+        await context.abort(StatusCode.UNIMPLEMENTED, "models are not loaded from outside; the price names the model")
+
+    async def RepositoryModelUnload(
+        self,
+        request: messages.RepositoryModelUnloadRequest,  # noqa: ARG002
+        context: aio.ServicerContext[Any, Any],
+    ) -> messages.RepositoryModelUnloadResponse:
+        """Refused, as loading is."""
+        await context.abort(StatusCode.UNIMPLEMENTED, "models are not unloaded from outside")
+
+
+class GrpcServer:
+    """The servicer on an address of this machine; shares the event loop of the REST server."""
+
+    def __init__(
+        self,
+        data_plane: DataPlane,
+        repository: ModelRepositoryExtension,
+        address: str,
+        *,
+        access: Access,
+        admission: Admission,
+        seconds: float,
+    ) -> None:
+        self._servicer = Servicer(data_plane, repository, access, admission, seconds)
+        self._address = address
+        self._server: aio.Server | None = None
+
+    async def start(self) -> None:
+        """Begin to answer.
+
+        Raises:
+            RuntimeError: the address is taken.
+        """
+        # Two servers must not share a port, each with its own calls.
+        options = [
+            ("grpc.max_receive_message_length", MAX_BODY_BYTES),
+            ("grpc.max_concurrent_streams", MAX_STREAMS),
+            ("grpc.max_metadata_size", MAX_HEAD_BYTES),
+            ("grpc.so_reuseport", 0),
+        ]
+        self._server = aio.server(options=options, maximum_concurrent_rpcs=MAX_CALLS)
+        service.add_GRPCInferenceServiceServicer_to_server(self._servicer, self._server)
+        self._server.add_insecure_port(self._address)
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """Let calls finish for a moment, then end."""
+        if self._server is not None:
+            await self._server.stop(grace=1.0)
+
+
+def decode(request: messages.ModelInferRequest, max_items: int) -> Requests:
+    """Requests of a message with the inputs of :data:`INPUTS`, BYTES of shape [n], as contents or raw.
+
+    Raises:
+        InvalidRequest: anything else; names the field and the first offending rows.
+    """
+    if request.id and not is_identifier(request.id):
+        raise InvalidRequest(IDENTIFIER_RULE, field="id")
+    raw = list(request.raw_input_contents)
+    if raw and len(raw) != len(request.inputs):
+        raise InvalidRequest(f"holds {len(raw)} tensors for {len(request.inputs)} inputs", field="raw_input_contents")
+    columns: dict[str, list[Any]] = {}
+    for position, tensor in enumerate(request.inputs):
+        if tensor.name not in INPUTS:
+            raise InvalidRequest(
+                f"is not an input of this model; it takes {list(INPUTS)}", field=f"inputs[{position}].name"
+            )
+        field = f"inputs.{tensor.name}"
+        if tensor.name in columns:
+            raise InvalidRequest("is given twice", field=field)
+        if tensor.datatype != "BYTES":
+            raise InvalidRequest("must be BYTES", field=f"{field}.datatype")
+        values = _unpacked(raw[position], max_items, field) if raw else tensor.contents.bytes_contents
+        check_count(values, max_items, f"{field}.contents")
+        if list(tensor.shape) != [len(values)]:
+            raise InvalidRequest(f"must be [{len(values)}], the number of values", field=f"{field}.shape")
+        columns[tensor.name] = [_text(value) for value in values]
+    return checked_columns(columns)
+
+
+def encode(answers: Answers, model_name: str, name: str) -> messages.ModelInferResponse:
+    """The answer's message. gRPC's parameters know no floating point: the price's age is in whole seconds."""
+    parameter = messages.InferParameter
+    response = messages.ModelInferResponse(
+        model_name=model_name,
+        model_version=answers.active_model_version,
+        id=name,
+        parameters={
+            "price_version": parameter(int64_param=answers.active_price_version),
+            "model_version": parameter(string_param=answers.active_model_version),
+            "price_age_seconds": parameter(int64_param=int(answers.price_age_seconds)),
+            "degraded": parameter(bool_param=answers.degraded),
+        },
+    )
+    for output, datatype in OUTPUTS.items():
+        values = getattr(answers, output)
+        tensor = response.outputs.add(name=output, datatype=datatype, shape=[len(answers.reason)])
+        if datatype == "BYTES":
+            tensor.contents.bytes_contents.extend([value.encode() for value in values])
+        else:
+            getattr(tensor.contents, CONTENTS[datatype]).extend(values.tolist())
+    return response
+
+
+def _unpacked(raw: bytes, max_items: int, field: str) -> list[bytes]:
+    """The values of a raw BYTES tensor: each a length, u32 little-endian, and that many bytes."""
+    values: list[bytes] = []
+    place = 0
+    while place < len(raw):
+        if len(values) > max_items:
+            break
+        length = struct.unpack_from("<I", raw, place)[0] if place + 4 <= len(raw) else len(raw)
+        place += 4
+        if place + length > len(raw):
+            raise InvalidRequest("its raw contents end in the middle of a value", field=field)
+        values.append(raw[place : place + length])
+        place += length
+    return values
+
+
+def _text(value: bytes) -> str | None:
+    """The text, or None, which no identifier is, where it is not UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _authorisation(context: aio.ServicerContext[Any, Any]) -> str:
+    shown = next((value for key, value in context.invocation_metadata() or () if key == "authorization"), "")
+    return shown if isinstance(shown, str) else ""

@@ -1,0 +1,59 @@
+"""The models a price may name: loaded, checked and warm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+
+from serving.predictor.active import ServedModel
+from serving.predictor.bundle import Bundle, find_bundle, load_bundle, read_version
+from serving.predictor.features import Features
+from shadowprice.campaign import Campaign
+from shadowprice.decision import decide
+from shadowprice.errors import Unavailable
+
+
+class Models:
+    """Loads models by version, from the folder that ``pointer`` leads to or from ``models/<version>`` beside it.
+
+    The one loaded last is kept. Safe to share between threads.
+
+    open_features  features of a bundle's accounts
+    """
+
+    def __init__(self, pointer: Path, campaign: Campaign, open_features: Callable[[Bundle], Features]) -> None:
+        self._pointer = pointer
+        self._campaign = campaign
+        self._open_features = open_features
+        self._loading = Lock()
+        self._last: ServedModel | None = None
+
+    def newest(self) -> ServedModel:
+        """The model that was registered last. Raises as :meth:`load` does."""
+        return self.load(read_version(self._pointer))
+
+    def load(self, version: str) -> ServedModel:
+        """The model of this version, with everything it needs run once.
+
+        Raises:
+            NotFound: there is no such model, or it is not registered with the feature store.
+            InvalidInput: its files are damaged, or it does not fit the campaign.
+            Unavailable: the feature store does not answer.
+        """
+        with self._loading:
+            if self._last is None or self._last.version != version:
+                bundle = load_bundle(find_bundle(self._pointer, version), self._campaign)
+                self._last = self._warm(ServedModel(version, bundle.heads, self._open_features(bundle)))
+            return self._last
+
+    def _warm(self, model: ServedModel) -> ServedModel:
+        """Run everything but the ledger once for each side, so that the first caller does not wait for it."""
+        for side in self._campaign.sides:
+            embeddings = model.features.read(side, ["warm-up"])
+            if embeddings.failed:
+                raise Unavailable("the feature store does not answer")
+            response = model.heads[side].response(embeddings.matrix)
+            value, cost = self._campaign.terms(side).value(response), self._campaign.charges(side, response)
+            decide(value, cost, [0.0] * len(cost), 0.0, ["warm-up"])
+        return model

@@ -1,0 +1,56 @@
+"""The bodies of the prediction endpoints, as the service's OpenAPI describes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from serving.http.limits import MAX_ID_LENGTH, MAX_ITEMS
+from serving.protocol import INPUTS
+from shadowprice.campaign import SIDES
+
+_IDENTIFIER = {"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH}
+_COLUMNS: dict[str, Any] = {
+    name: {"type": "string", "enum": list(SIDES)} if name == "side" else _IDENTIFIER for name in INPUTS
+}
+
+
+def _body(properties: dict[str, Any]) -> dict[str, Any]:
+    schema = {"type": "object", "required": [name for name in properties if name != "id"], "properties": properties}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+V1_BODY = _body(
+    {
+        "instances": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": MAX_ITEMS,
+            "items": {
+                "type": "object",
+                "required": list(INPUTS),
+                "properties": _COLUMNS,
+                "additionalProperties": False,
+            },
+        }
+    }
+)
+V2_BODY = _body(
+    {
+        "id": _IDENTIFIER,
+        "inputs": {
+            "type": "array",
+            "minItems": len(INPUTS),
+            "maxItems": len(INPUTS),
+            "items": {
+                "type": "object",
+                "required": ["name", "datatype", "shape", "data"],
+                "properties": {
+                    "name": {"type": "string", "enum": list(INPUTS)},
+                    "datatype": {"type": "string", "enum": ["BYTES"]},
+                    "shape": {"type": "array", "minItems": 1, "maxItems": 1, "items": {"type": "integer"}},
+                    "data": {"type": "array", "minItems": 1, "maxItems": MAX_ITEMS, "items": {"type": "string"}},
+                },
+            },
+        },
+    }
+)

@@ -1,0 +1,271 @@
+"""From requests to authorised answers, without anything of a web server.
+
+The curve is the head's, worth and cost are the campaign's, the choice is made by
+:func:`shadowprice.decision.decide` alone, and what the ledger has recorded is what is answered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from serving.predictor.active import InForce
+from serving.predictor.calls import Calls, Unrecorded, answers, first_occurrences, standing_rows
+from serving.predictor.ledger_client import Authorisation, Authorised, KnownRequests, Proposals
+from serving.predictor.metrics import PredictorMetrics
+from serving.protocol import Answers, Requests, UnrecordedReason
+from shadowprice.campaign import Campaign, Side
+from shadowprice.decision import NOTHING, decide
+from shadowprice.errors import ShadowpriceError, Unavailable
+from shadowprice.responses.layers.heads import allowed_by
+
+
+class Ledger(Protocol):
+    """Authorises answers; :class:`serving.predictor.ledger_client.Authoriser` is the real one."""
+
+    async def authorise(
+        self,
+        proposals: Proposals,
+        known: KnownRequests | None = None,
+        *,
+        sizes: Sequence[int] | None = None,
+        model_version: str,
+        price_version: int,
+    ) -> Authorisation:
+        """Record the proposals of several calls, each all or none, and look up the known requests."""
+
+
+class Current(Protocol):
+    """Source of the active price and model; :class:`serving.predictor.price_watcher.PriceWatcher` is the real one."""
+
+    @property
+    def current(self) -> InForce | None:
+        """The pair in force, if any was found yet."""
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """Decides for one campaign, on an event loop.
+
+    source                     price and model in force
+    ledger                     what promises are authorised by
+    authorisation_required     refuse to answer while the ledger does not (decision record 0003)
+    window                     a request outside the campaign's window costs nothing; False: decide at any time
+    clock                      returns the time (UTC)
+    """
+
+    campaign: Campaign
+    source: Current
+    ledger: Ledger
+    metrics: PredictorMetrics
+    authorisation_required: bool = True
+    window: bool = True
+    clock: Callable[[], datetime] = _utc_now
+
+    async def answer(self, requests: Requests) -> Answers:
+        """Answer one call, as :meth:`answer_all` does.
+
+        Raises:
+            Conflict: a request id stands for another account or side.
+            InvalidInput: a side the campaign does not have.
+            Unavailable: there is no price yet, or no authorisation.
+        """
+        (found,) = await self.answer_all([requests])
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def answer_all(self, calls: Sequence[Requests]) -> list[Answers | Exception]:
+        """Answer several calls of any sides together; the answer of each is its own, or the error that refuses it.
+
+        One message goes to the ledger, whatever the calls are. A call is refused alone. Unknown accounts and a
+        stale price degrade the answers, as ``reason`` says: the first of budget_exhausted, stale_price,
+        cold_start, explored, tie, optimal. A request id that was answered before, also within the call, gets that
+        answer. Otherwise an account that no level is allowed for (ineligible), or a request outside the window
+        (outside_window), is given nothing that costs money, and the ledger has nothing to record.
+        """
+        first = [self._first_occurrences(call) for call in calls]
+        accepted = [(call, rows) for call, rows in zip(calls, first, strict=True) if isinstance(rows, list)]
+        answered: Iterator[Answers | Exception] = iter(())
+        if accepted:
+            try:
+                answered = await self._answer(Calls.joined(*zip(*accepted, strict=True)))
+            except ShadowpriceError as error:
+                answered = iter([error] * len(accepted))
+        return [next(answered) if isinstance(rows, list) else rows for rows in first]
+
+    def _first_occurrences(self, requests: Requests) -> list[int] | ShadowpriceError:
+        try:
+            return first_occurrences(self.campaign, requests)
+        except ShadowpriceError as error:
+            return error
+
+    async def _answer(self, calls: Calls) -> Iterator[Answers | Exception]:
+        in_force = self.source.current
+        if in_force is None:
+            raise Unavailable(f"campaign {self.campaign.name!r} has no price yet")
+        price, requests, firsts, now = in_force.price, calls.requests, calls.rows, self.clock()
+        outside = self.window and not self.campaign.starts_at <= now < self.campaign.ends_at
+        stale = not outside and price.stale(now)
+        proposed: list[tuple[list[int], Proposals]] = []
+        failed = False
+        for side in () if outside else dict.fromkeys(requests.side):
+            rows = [row for row in firsts if requests.side[row] == side]
+            mine, proposals, unread = await self._propose(side, rows, requests, in_force, stale, now)
+            failed |= unread
+            if mine:
+                proposed.append((mine, proposals))
+        rows, wanted = _merged(proposed)
+        proposes = set(rows)
+        known = [row for row in firsts if row not in proposes]
+        found, unauthorised = await self._authorise(wanted, calls.known(known), calls.sizes(rows), in_force)
+        for happened, why in ((failed, "features"), (stale, "stale_price"), (unauthorised, "unauthorised")):
+            if happened:
+                self.metrics.degraded(why, calls.count)
+        standing = standing_rows(calls, rows, known, found)
+        reason: UnrecordedReason = "outside_window" if outside else "ineligible"
+        nothing = {side: self._level_of_nothing(side, outside) for side in self.campaign.sides}
+        self._count_unrecorded(calls, set(known).difference(standing), found, reason)
+        return answers(
+            calls,
+            standing,
+            found,
+            Unrecorded(
+                reason=reason,
+                level=[nothing[side] for side in requests.side],
+                price_version=price.version,
+                model_version=in_force.model.version,
+            ),
+            price_age_seconds=(now - price.solved_at).total_seconds(),
+            degraded=failed or stale or unauthorised,
+        )
+
+    def _level_of_nothing(self, side: Side, outside: bool) -> int:
+        """Level that costs nothing, where the side has one: a segment of a delivery is an offer, and not nothing."""
+        terms = self.campaign.terms(side)
+        return 0 if outside and terms.levels[0] == 0 and not terms.segments else NOTHING
+
+    def _count_unrecorded(
+        self, calls: Calls, rows: Iterable[int], found: Authorisation, reason: UnrecordedReason
+    ) -> None:
+        answered = [row for row in rows if found.errors[calls.call[row]] is None]
+        for side, count in Counter(calls.requests.side[row] for row in answered).items():
+            self.metrics.unrecorded(side, reason, count)
+
+    async def _propose(
+        self, side: Side, rows: list[int], requests: Requests, in_force: InForce, stale: bool, now: datetime
+    ) -> tuple[list[int], Proposals, bool]:
+        """The rows of one side that may be given something, what it would be, and whether the store failed."""
+        terms, price, model = self.campaign.terms(side), in_force.price, in_force.model
+        with self.metrics.stage("features"):
+            embeddings = await model.features.fetch(side, [requests.account_id[row] for row in rows])
+        self.metrics.features_used(side, int((~embeddings.known).sum()), _oldest(embeddings.computed_at, now))
+        allowed = allowed_by(model.heads[side], embeddings.matrix)
+        if allowed is not None:
+            # Who may be given nothing is not decided for: no score reaches over a rule.
+            able = np.flatnonzero(allowed.any(axis=0))
+            rows = [rows[column] for column in able]
+            embeddings, allowed = embeddings.take(able), allowed[:, able]
+        request_ids = [requests.request_id[row] for row in rows]
+        with self.metrics.stage("curve"):
+            response = model.heads[side].response(embeddings.matrix)
+        with self.metrics.stage("decide"):
+            decision = decide(
+                terms.value(response),
+                self.campaign.charges(side, response),
+                [price.prices[name] for name in self.campaign.priced],
+                price.tie_share,
+                request_ids,
+                allowed,
+                exploration=self.campaign.exploration,
+            )
+        level, columns = decision.level, np.arange(len(rows))
+        unpaid = response[0] if terms.incentives[0] == 0 else np.zeros(len(rows), dtype=np.float32)
+        reasons = np.where(decision.explored, "explored", np.where(decision.tied, "tie", "optimal")).astype(object)
+        reasons[~embeddings.known] = "cold_start"
+        if stale:
+            reasons[:] = "stale_price"
+        times = embeddings.computed_at.tolist()
+        proposals = Proposals(
+            request_id=request_ids,
+            account_id=[requests.account_id[row] for row in rows],
+            side=[side] * len(rows),
+            level=level.tolist(),
+            incentive=np.asarray(terms.incentives)[level].tolist(),
+            response=response[level, columns].tolist(),
+            expected_cost=terms.cost(response)[level, columns].tolist(),
+            propensity=decision.propensity.tolist(),
+            reason=reasons.tolist(),
+            response_unpaid=unpaid.tolist(),
+            propensities=decision.policy.propensities().T.tolist(),
+            features_at=[None if math.isnan(at) else at for at in times],
+        )
+        return rows, proposals, embeddings.failed
+
+    async def _authorise(
+        self, proposals: Proposals, known: KnownRequests, sizes: Sequence[int], in_force: InForce
+    ) -> tuple[Authorisation, bool]:
+        """Return what stands for the requests, and whether the ledger was not asked."""
+        try:
+            with self.metrics.stage("authorise"):
+                found = await self.ledger.authorise(
+                    proposals,
+                    known,
+                    sizes=sizes,
+                    model_version=in_force.model.version,
+                    price_version=in_force.price.version,
+                )
+            return found, False
+        except Unavailable as error:
+            if self.authorisation_required:
+                raise Unavailable(
+                    f"nothing is promised without authorisation; send the request again: {error}"
+                ) from error
+            return _unauthorised(proposals, len(sizes), in_force), True
+
+
+def _oldest(computed_at: NDArray[np.float64], now: datetime) -> float | None:
+    known = computed_at[np.isfinite(computed_at)]
+    return now.timestamp() - float(known.min()) if known.size else None
+
+
+def _merged(proposed: Sequence[tuple[list[int], Proposals]]) -> tuple[list[int], Proposals]:
+    """Rows and proposals of all sides, in the order of their rows: who comes first is promised first."""
+    if len(proposed) == 1:
+        return proposed[0]
+    rows = [row for mine, _ in proposed for row in mine]
+    order = sorted(range(len(rows)), key=rows.__getitem__)
+    columns = {
+        field.name: [value for _, proposals in proposed for value in getattr(proposals, field.name)]
+        for field in fields(Proposals)
+    }
+    return sorted(rows), Proposals(**{name: [column[at] for at in order] for name, column in columns.items()})
+
+
+def _unauthorised(proposals: Proposals, calls: int, in_force: InForce) -> Authorisation:
+    """Return the proposals as if they had been recorded."""
+    n = len(proposals.request_id)
+    decisions = Authorised(
+        request_id=proposals.request_id,
+        level=proposals.level,
+        incentive=proposals.incentive,
+        response=proposals.response,
+        expected_cost=proposals.expected_cost,
+        propensity=proposals.propensity,
+        reason=proposals.reason,
+        price_version=[in_force.price.version] * n,
+        model_version=[in_force.model.version] * n,
+        repeat=[False] * n,
+    )
+    return Authorisation(decisions, known=[], errors=[None] * calls)

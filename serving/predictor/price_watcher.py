@@ -1,0 +1,157 @@
+"""Price and model in force: read from their stores, verified, swapped together without a restart."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from threading import Event, Thread
+
+from serving.predictor.active import InForce, ServedModel
+from shadowprice.campaign import Campaign
+from shadowprice.errors import InvalidInput, NotFound, PriceRejected, ShadowpriceError
+from shadowprice.pacing.price_rules import check_price
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.price import PriceRecord
+
+logger = logging.getLogger("serving")
+
+
+class PriceWatcher:
+    """Follows the newest sound price of a campaign, and the model it was solved for.
+
+    The price says which model decides: a newly registered model comes into force with the first price
+    solved for it, in one step (:class:`serving.predictor.active.InForce`). A version is never gone back on. A
+    record that fails its checksum, breaks a rule of :func:`~shadowprice.pacing.price_rules.check_price`,
+    or names a model that is missing, damaged or unfit is ignored, and the pair in force stays;
+    ``on_rejected`` hears of each such version once. A reader takes :attr:`current` once per call.
+
+    Args:
+        store, campaign: where to look, and whose prices may decide.
+        load_model: gives the model of a version, loaded and warm; NotFound or InvalidInput when there
+            is none that may be used, Unavailable when it is worth asking again.
+        on_swap: called with every price that comes into force.
+        on_rejected: called once for each version that may not be used, with one of ``metrics.REJECTED``.
+        on_passed_over: called at every look with how many files are passed over now, by the same kinds.
+        poll_seconds: how often the store is looked at.
+    """
+
+    def __init__(
+        self,
+        store: PriceStore,
+        campaign: Campaign,
+        *,
+        load_model: Callable[[str], ServedModel],
+        on_swap: Callable[[PriceRecord], None],
+        on_rejected: Callable[[str], None],
+        on_passed_over: Callable[[Mapping[str, int]], None],
+        poll_seconds: float,
+    ) -> None:
+        self.current: InForce | None = None
+        self._store = store
+        self._campaign = campaign
+        self._name = campaign.name
+        self._load_model = load_model
+        self._on_swap = on_swap
+        self._on_rejected = on_rejected
+        self._on_passed_over = on_passed_over
+        self._poll_seconds = poll_seconds
+        self._rejected: set[int] = set()
+        self._earlier: set[int] = set()
+        self._complaint = ""
+        self._stopping = Event()
+        self._thread = Thread(target=self._run, name="price-watcher", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop watching; the price in force stays."""
+        self._stopping.set()
+        self._thread.join()
+
+    def poll(self) -> None:
+        """Look once. Whatever is wrong with the store, the price in force stays."""
+        try:
+            versions = self._store.versions(self._name)
+            strays = self._store.strays(self._name)
+        except (ShadowpriceError, OSError) as error:
+            self._complain(str(error))
+            return
+        passed_over = Counter(unsound=len(strays))
+        if strays:
+            self._complain(strays[0])
+        in_force = 0 if self.current is None else self.current.price.version
+        if versions and versions[-1] < in_force:
+            passed_over["older"] += 1
+            self._reject(
+                versions[-1], "older", f"the store went back to version {versions[-1]}; {in_force} stays in force"
+            )
+        ahead = [version for version in versions if version > in_force and version not in self._earlier]
+        for version in reversed(ahead):
+            found = self._usable(version)
+            if isinstance(found, InForce):
+                self.current = found
+                self._on_swap(found.price)
+                logger.info(
+                    "price version %d of slot %d is in force, with model %s",
+                    found.price.version,
+                    found.price.slot,
+                    found.model.version,
+                )
+                break
+            if found is not None:
+                passed_over[found] += 1
+        if self.current is None and self._earlier:
+            self._complain(
+                f"version {max(self._earlier)} is of an earlier window than that from "
+                f"{self._campaign.starts_at.isoformat()}, which has no price yet; solve one"
+            )
+        self._on_passed_over(passed_over)
+
+    def _usable(self, version: int) -> InForce | str | None:
+        """A version with its model; why it is rejected; None where it is of the past or cannot be read now."""
+        record: PriceRecord | None = None
+        try:
+            record = self._store.read(self._name, version)
+            if record.window is not None and record.window < self._campaign.starts_at:
+                self._earlier.add(version)
+                return None
+            check_price(record, self._campaign, datetime.now(UTC))
+            return InForce(record, self._model_of(record))
+        except PriceRejected as error:
+            return self._reject(version, "unsound", str(error))
+        except (NotFound, InvalidInput) as error:
+            named = "" if record is None else f" is of model {record.model_version!r}"
+            return self._reject(version, "model", f"version {version}{named}: {error}")
+        except ShadowpriceError as error:
+            self._complain(str(error))
+            return None
+
+    def _model_of(self, record: PriceRecord) -> ServedModel:
+        if self.current is not None and self.current.model.version == record.model_version:
+            return self.current.model
+        return self._load_model(record.model_version)
+
+    def _reject(self, version: int, kind: str, reason: str) -> str:
+        if version not in self._rejected:
+            self._rejected.add(version)
+            self._on_rejected(kind)
+            logger.error("price rejected: %s", reason)
+        return kind
+
+    def _complain(self, reason: str) -> None:
+        if reason != self._complaint:
+            self._complaint = reason
+            logger.error("price store: %s", reason)
+
+    def _run(self) -> None:
+        while True:
+            try:
+                self.poll()
+            except Exception:  # the watcher must outlive any single look
+                logger.exception("looking for a new price failed")
+            if self._stopping.wait(self._poll_seconds):
+                return

@@ -1,0 +1,215 @@
+"""KServe's server with the endpoints of the contract and nothing else.
+
+KServe's own handlers for prediction parse a body twice, answer some malformed bodies with 500, and
+stand beside endpoints that let any caller unload the model. So the two prediction endpoints are
+written here, ahead of KServe's application with its data plane and health endpoints.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from fastapi import APIRouter, FastAPI
+from kserve import ModelServer
+from kserve.errors import (
+    ModelNotFound,
+    ModelNotReady,
+    ServerNotReady,
+    model_not_found_handler,
+    model_not_ready_handler,
+    server_not_ready_handler,
+)
+from kserve.protocol.dataplane import DataPlane
+from kserve.protocol.rest.server import RESTServer, metrics_handler
+from kserve.protocol.rest.v1_endpoints import V1Endpoints
+from kserve.protocol.rest.v2_endpoints import V2Endpoints
+from starlette.requests import Request
+from starlette.responses import Response
+from uvicorn.importer import import_from_string
+
+from serving.http.access import Access
+from serving.http.admission import Admission
+from serving.http.handler import REQUEST_SECONDS, Front, Handler
+from serving.http.listening import bounds
+from serving.http.refused import responses
+from serving.http.tokens import Caller, Role
+from serving.http.web import answering, error_response, parse_json
+from serving.predictor.grpc_api import GrpcServer
+from serving.predictor.openapi import V1_BODY, V2_BODY
+from serving.protocol import decode_v1, decode_v2, encode_v1, encode_v2, request_name
+from shadowprice.errors import InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from serving.predictor.model import CampaignModel
+
+
+class ReadyDataPlane(DataPlane):  # type: ignore[misc]
+    """KServe's data plane, whose server is ready when its models are; KServe's own is ready at once."""
+
+    async def ready(self) -> bool:
+        """Whether every model is ready."""
+        return all([await model.healthy() for model in self.model_registry.get_models().values()])
+
+
+class ContractServer(RESTServer):  # type: ignore[misc]
+    """KServe's REST server with the endpoints of the contract, without timing and access logs.
+
+    host       the one address to listen on
+    access     check of every request before its body is read
+    admission  bound of the bytes of all bodies
+    seconds    for a body to arrive, and for an answer
+    """
+
+    def __init__(
+        self, *arguments: Any, host: str, access: Access, admission: Admission, seconds: float, **options: Any
+    ) -> None:
+        super().__init__(*arguments, **options)
+        self.config.host = host
+        self.config.access_log = False
+        for name, value in bounds().items():
+            setattr(self.config, name, value)
+        self._access = access
+        self._admission = admission
+        self._seconds = seconds
+
+    def _register_endpoints(self, app: FastAPI) -> None:
+        v1, v2 = V1Endpoints(self.dataplane), V2Endpoints(self.dataplane)
+        router = APIRouter()
+        router.add_api_route("/", self.dataplane.live)
+        router.add_api_route("/metrics", metrics_handler)
+        router.add_api_route("/v1/models", v1.models)
+        router.add_api_route("/v1/models/{model_name}", v1.model_ready)
+        router.add_api_route("/v2", v2.metadata)
+        router.add_api_route("/v2/health/live", v2.live)
+        router.add_api_route("/v2/health/ready", v2.ready)
+        router.add_api_route("/v2/models", v2.models)
+        router.add_api_route("/v2/models/{model_name}", v2.model_metadata)
+        router.add_api_route("/v2/models/{model_name}/ready", v2.model_ready)
+        # Described here; a model of this name is answered by the front, so whoever gets here asks for another.
+        names = sorted(self.dataplane.model_registry.get_models())
+        parameter = {"name": "model_name", "in": "path", "required": True, "schema": {"type": "string", "enum": names}}
+        for path, body in (("/v1/models/{model_name}:predict", V1_BODY), ("/v2/models/{model_name}/infer", V2_BODY)):
+            described = {"parameters": [parameter], **body, "responses": responses("POST")}
+            router.add_api_route(path, answering(self._unknown), methods=["POST"], openapi_extra=described)
+        app.include_router(router)
+
+    async def _unknown(self, request: Request) -> Response:
+        known = sorted(self.dataplane.model_registry.get_models())
+        raise NotFound(f"model {request.path_params['model_name']!r} does not exist; this service decides for {known}")
+
+    def create_application(self) -> None:
+        """KServe's application, with the prediction endpoints of every model ahead of it."""
+        super().create_application()
+        handlers: dict[str, Handler] = {}
+        for model in self.dataplane.model_registry.get_models().values():
+            handlers[f"/v1/models/{model.name}:predict"] = partial(predict_v1, model, self._access)
+            handlers[f"/v2/models/{model.name}/infer"] = partial(infer_v2, model, self._access)
+        application = import_from_string(self.config.app)
+        self.config.app = Front(application, handlers, self._access, self._seconds, self._admission)
+
+    def _add_exception_handlers(self, app: FastAPI) -> None:
+        app.add_exception_handler(ModelNotFound, model_not_found_handler)
+        app.add_exception_handler(ModelNotReady, model_not_ready_handler)
+        app.add_exception_handler(ServerNotReady, server_not_ready_handler)
+        # KServe raises it where a caller names a version of a model.
+        app.add_exception_handler(NotImplementedError, _no_versions)
+
+    def _add_middlewares(self, app: FastAPI) -> None:
+        """None: KServe's would log three lines a request."""
+
+
+async def _no_versions(_: Request, __: Exception) -> Response:
+    error = InvalidRequest("cannot be asked for: the price in force names the model", field="model_version")
+    return error_response(error)
+
+
+def decisions(method: str, path: str) -> Role | None:  # noqa: ARG001 - a RoleOf
+    """Return the role that a call needs: deciding needs one; probes, metadata and metrics do not."""
+    return "decide" if method == "POST" else None
+
+
+async def predict_v1(model: CampaignModel, access: Access, body: bytes, caller: Caller) -> bytes:
+    """``POST /v1/models/{name}:predict``."""
+    metrics = model.when_ready().metrics
+    with metrics.stage("total"):
+        with metrics.stage("decode"):
+            requests = decode_v1(parse_json(body), model.max_instances)
+        answers = await model.predict(requests)
+        access.charge(caller, answers.authorized)
+        with metrics.stage("encode"):
+            return orjson.dumps(encode_v1(answers))
+
+
+async def infer_v2(model: CampaignModel, access: Access, body: bytes, caller: Caller) -> bytes:
+    """``POST /v2/models/{name}/infer``."""
+    metrics = model.when_ready().metrics
+    with metrics.stage("total"):
+        with metrics.stage("decode"):
+            content = parse_json(body)
+            requests = decode_v2(content, model.max_instances)
+            name = request_name(content)
+        answers = await model.predict(requests)
+        access.charge(caller, answers.authorized)
+        with metrics.stage("encode"):
+            return orjson.dumps(encode_v2(answers, model.name, name), option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+class PredictorServer(ModelServer):  # type: ignore[misc]
+    """KServe's model server for one campaign, in one process, that serves before its model is ready.
+
+    grpc_port  None: no gRPC
+    access     check of every call
+    """
+
+    def __init__(
+        self,
+        model: CampaignModel,
+        host: str,
+        http_port: int,
+        grpc_port: int | None = None,
+        *,
+        access: Access | None = None,
+        seconds: float = REQUEST_SECONDS,
+    ) -> None:
+        super().__init__(http_port=http_port, workers=1, enable_grpc=False, enable_latency_logging=False)
+        self.register_model(model)
+        self.dataplane = ReadyDataPlane(model_registry=self.registered_models)
+        access, admission = access or Access(decisions), Admission()
+        self._rest_server = ContractServer(
+            "kserve.model_server:app",
+            self.dataplane,
+            self.model_repository_extension,
+            http_port,
+            grace_period=5,
+            host=host,
+            access=access,
+            admission=admission,
+            seconds=seconds,
+        )
+        self._grpc = None
+        if grpc_port is not None:
+            self._grpc = GrpcServer(
+                self.dataplane,
+                self.model_repository_extension,
+                f"{host}:{grpc_port}",
+                access=access,
+                admission=admission,
+                seconds=seconds,
+            )
+
+    def run(self) -> None:
+        """Serve until SIGTERM or SIGINT."""
+        with asyncio.Runner(loop_factory=self._rest_server.config.get_loop_factory()) as runner:
+            runner.run(self._serve_both())
+
+    async def _serve_both(self) -> None:
+        if self._grpc is not None:
+            await self._grpc.start()
+        try:
+            await self._rest_server.start()
+        finally:
+            if self._grpc is not None:
+                await self._grpc.stop()

@@ -1,0 +1,45 @@
+"""Manual priority, the practice S2 compares itself with: segments choose in turn, each its best accounts."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shadowprice.allocation.exact_sizes.plan import NOBODY, Plan, Seats
+from shadowprice.allocation.exact_sizes.repair import place_everybody
+from shadowprice.errors import InvalidProblem
+
+
+def priority_demands(
+    value: ArrayLike, demands: ArrayLike, allowed: ArrayLike | None = None, *, conversion: ArrayLike | None = None
+) -> Plan:
+    """Segments in order of their historical ``conversion`` (J,), highest first, each take the best of who is left.
+
+    Without ``conversion`` the order is that of the mean value over eligible accounts. Who is left over in the end is
+    placed by augmenting paths, or the status is ``infeasible``. Other arguments and errors are those of
+    :func:`~shadowprice.allocation.exact_sizes.exact.solve_demands`. O(J·N).
+    Source: S2, the baseline of its online tests.
+    """
+    seats = Seats.of(value, demands, allowed)
+    depth, accounts = seats.shape
+    if conversion is None:
+        rate = np.array([_mean(seats, j) for j in range(depth)])
+    else:
+        rate = np.asarray(conversion, dtype=np.float64)
+        if rate.shape != (depth,) or not np.isfinite(rate).all():
+            raise InvalidProblem(f"must be {depth} finite numbers", field="conversion")
+    segment = np.full(accounts, NOBODY, dtype=np.int32)
+    for j in np.argsort(-rate, kind="stable").tolist():
+        free = segment == NOBODY
+        if seats.allowed is not None:
+            free &= seats.allowed[j]
+        candidates = np.flatnonzero(free)
+        order = np.argsort(-seats.value[j, candidates], kind="stable")
+        segment[candidates[order[: int(seats.demand[j])]]] = j
+    segment, shortage = place_everybody(seats, segment)
+    return seats.plan(segment) if shortage is None else seats.impossible(shortage)
+
+
+def _mean(seats: Seats, segment: int) -> float:
+    row = seats.value[segment] if seats.allowed is None else seats.value[segment][seats.allowed[segment]]
+    return float(row.mean(dtype=np.float64)) if row.size else -np.inf

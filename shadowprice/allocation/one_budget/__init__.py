@@ -1,0 +1,1 @@
+"""Price of a single budget, located by intervals over samples and full passes."""

@@ -1,0 +1,1 @@
+"""Accounts of a problem, in memory, in files or in shards, and passes over them."""

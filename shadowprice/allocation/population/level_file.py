@@ -1,0 +1,60 @@
+"""Levels of all accounts in a file, for answers that are larger than memory."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.allocation.population.mapped import advise, open_npy
+from shadowprice.allocation.problem.solution import Allocation
+
+
+class LevelFile:
+    """An int32 ``.npy`` file (N,) that is there as a whole or not at all."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self._draft: Path | None = None
+        self._level: NDArray[np.int32] | None = None
+
+    def __enter__(self) -> LevelFile:
+        return self
+
+    def room(self, accounts: int) -> NDArray[np.int32]:
+        """The file's entries; what an earlier pass wrote is overwritten."""
+        if self._level is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            handle, draft = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.")
+            os.close(handle)
+            self._draft = Path(draft)
+            self._level = np.lib.format.open_memmap(draft, mode="w+", dtype=np.int32, shape=(accounts,))
+            if hasattr(os, "posix_fallocate"):
+                # A full disk is an error now, and not a crash when a page of the map is written.
+                with open(draft, "r+b") as file:
+                    os.posix_fallocate(file.fileno(), 0, self._draft.stat().st_size)
+        return self._level
+
+    def keep(self, allocation: Allocation) -> Allocation:
+        """Put the file in its place; the answer's levels are a read-only map of it."""
+        level = self.room(allocation.level.size)
+        if not np.shares_memory(allocation.level, level):
+            level[:] = allocation.level
+        level.flush()  # type: ignore[attr-defined]
+        advise(level, 0, level.size, "DONTNEED")
+        assert self._draft is not None
+        os.chmod(self._draft, 0o644)
+        os.replace(self._draft, self._path)
+        self._draft = self._level = None
+        return replace(allocation, level=open_npy(self._path))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._draft is not None:
+            self._draft.unlink(missing_ok=True)

@@ -1,0 +1,141 @@
+"""Accounts in several shards, each asked at the same time: a question to all of them is one round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.allocation.kernel import NetCost, Scored, Tile
+from shadowprice.allocation.kernel.arguments import Matrix
+from shadowprice.allocation.population.merging import cut, join, merge, merge_cheapest
+from shadowprice.allocation.population.population import Cheapest
+from shadowprice.allocation.population.source import Source
+from shadowprice.allocation.population.tiled import Layout, Tiled
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A question to one shard.
+
+    method     of :class:`Tiled`
+    arguments  for it
+    into       where the levels of the shard's accounts go, or None when there are none
+    options    further arguments
+    """
+
+    shard: int
+    method: str
+    arguments: tuple[Any, ...] = ()
+    into: NDArray[np.int32] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def answer(self, source: Source, layout: Layout, into: NDArray[Any] | None) -> Any:
+        """Ask the shard; what is returned holds no levels."""
+        options = self.options if into is None else self.options | {"into": into}
+        found = getattr(Tiled(source, layout), self.method)(*self.arguments, **options)
+        return replace(found, level=into[:0]) if into is not None else found
+
+
+class Team(Protocol):
+    """Who holds the shards."""
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """Accounts of each shard."""
+
+    @property
+    def grain(self) -> int:
+        """How many neighbouring accounts are read as fast as one."""
+
+    def ask(self, layout: Layout, requests: Sequence[Request]) -> list[Any]:
+        """Answers in the order of the requests, which name each shard at most once. One round."""
+
+
+Room = Callable[[int], NDArray[np.int32]]
+"""Where the levels of so many accounts go."""
+
+
+def empty(accounts: int) -> NDArray[np.int32]:
+    """Room in memory."""
+    return np.empty(accounts, dtype=np.int32)
+
+
+class ShardedPopulation:
+    """The accounts of all shards in the shards' order.
+
+    Blocks are drawn by position among all accounts and sums are added in the shards' order, so that the
+    answers do not depend on who holds a shard, nor on its size but for the last bits of the sums.
+
+    rounds  questions asked so far
+    """
+
+    def __init__(self, team: Team, levels: int, layout: Layout, room: Room = empty) -> None:
+        self._team, self._layout, self._room = team, layout, room
+        self._ends = np.concatenate([[0], np.cumsum(team.sizes)]).astype(int).tolist()
+        self.levels = levels
+        self.rounds = 0
+
+    @property
+    def accounts(self) -> int:
+        """Number of accounts N."""
+        return int(self._ends[-1])
+
+    @property
+    def grain(self) -> int:
+        """That of the shards where they are held."""
+        return self._team.grain
+
+    def sample(self, starts: NDArray[np.int64], width: int) -> Tile:
+        """One round; a block may lie across shards."""
+        requests = []
+        for shard, (begin, end) in enumerate(zip(self._ends[:-1], self._ends[1:], strict=True)):
+            pieces = cut(starts, width, begin, end)
+            if pieces:
+                requests.append(Request(shard, "pieces", (pieces,)))
+        return join(self._ask(requests))
+
+    def score(
+        self, cost: NetCost, low: NDArray[np.float64], high: NDArray[np.float64], *, levels: bool = True
+    ) -> Scored:
+        """One round, one read of every shard."""
+        level = self._level() if levels else None
+        parts = self._ask(self._all("score", (cost, low, high), level, {"levels": levels}))
+        return merge(parts, self._ends[:-1], level)
+
+    def settle(
+        self,
+        costs: tuple[NetCost, ...],
+        low: Matrix,
+        high: Matrix,
+        *,
+        levels: bool = True,
+        worth: float = 1.0,
+    ) -> Scored:
+        """One round, one read of every shard."""
+        level = self._level() if levels else None
+        parts = self._ask(self._all("settle", (costs, low, high), level, {"levels": levels, "worth": worth}))
+        return merge(parts, self._ends[:-1], level)
+
+    def cheapest(self, cost: NetCost, member: NDArray[np.float64]) -> Cheapest:
+        """One round, one read of every shard."""
+        level = self._level()
+        return merge_cheapest(self._ask(self._all("cheapest", (cost, member), level, {})), level)
+
+    def _all(
+        self, method: str, arguments: tuple[Any, ...], level: NDArray[np.int32] | None, options: dict[str, Any]
+    ) -> list[Request]:
+        return [
+            Request(shard, method, arguments, None if level is None else level[begin:end], options)
+            for shard, (begin, end) in enumerate(zip(self._ends[:-1], self._ends[1:], strict=True))
+        ]
+
+    def _level(self) -> NDArray[np.int32]:
+        return self._room(self.accounts)
+
+    def _ask(self, requests: Sequence[Request]) -> list[Any]:
+        self.rounds += 1
+        return self._team.ask(self._layout, requests)

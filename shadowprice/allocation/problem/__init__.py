@@ -1,0 +1,1 @@
+"""Allocation problem: values, limits, solution and certificate."""

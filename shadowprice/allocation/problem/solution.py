@@ -1,0 +1,142 @@
+"""What a solve returns: prices, an answer for every account, and the certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.allocation.problem.problem import Matrix, Problem, Resource, Sense
+
+ROUNDING = 1e-12
+"""Relative slack that sums are allowed for floating point."""
+
+Status = Literal["optimal", "approximate", "infeasible"]
+
+
+@dataclass(frozen=True, eq=False)
+class Fractional:
+    """Accounts that the optimum of the linear programme gives several levels: a share of each.
+
+    A vertex with K limits has at most K such accounts (Sinha and Zoltners 1979 for K = 1), and at most
+    K more entries than accounts. Where copies of one account are indifferent, each of them counts.
+
+    account  int64 (F,), ascending; an account appears once for each of its levels
+    level    int32 (F,)
+    share    float64 (F,), positive; the shares of one account add up to 1
+    """
+
+    account: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    level: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    share: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+
+@dataclass(frozen=True, eq=False)
+class Allocation:
+    """A solved problem.
+
+    With one budget the optimum of the linear programme is the policy *(prices, tie_share)*: every
+    account takes its best level at the prices, and an account whose best levels tie takes the dearest
+    with probability ``tie_share``; ``level`` is the same policy rounded so that no limit is exceeded.
+
+    With several limits the optimum gives every account its best level at the prices as well, except
+    the few of ``fractional``, each of which ties with shares of its own. ``primal``, ``violation`` and
+    ``spend`` are those of this optimum; ``tie_share`` is the largest single share at which the decision
+    rule exceeds no cap in expectation (0 where there is none). ``level`` is an answer in whole levels. It is
+    within every limit whenever such an answer was found, which is certain for caps where one level takes
+    least from all of them (no incentive, as a rule); ``rounded_violation`` says what it exceeds otherwise.
+    An equality over costs that are not whole numbers is in general met by no whole answer: ``level`` then
+    comes close, on either side.
+
+    status      ``optimal``; ``approximate`` from a method that ended elsewhere, and gap and violation say how far off;
+                or ``infeasible`` when no answer, fractional or not, meets the limits; then
+                prices are NaN and ``level`` exceeds them by as little as was found (for one budget: the
+                cheapest levels)
+    prices      (K,), λ of each resource in value per unit of cost: ≥ 0 of a cap, ≤ 0 of a floor, any of an equality
+    tie_share   share of tied accounts that take the dearer level
+    level       (N,), one level per account: int8 for up to 127 levels in memory, int32 otherwise
+    primal      value of the optimum of the linear programme
+    dual        upper bound on every feasible value: λ·capacity + Σ_i max_j (value − λ·cost)
+    gap         (dual − primal) / |dual|
+    violation   largest relative excess of the optimum's spend over a limit; ≤ 0 is feasible
+    spend       (K,), money paid by the optimum, minor units
+    rounded     value of ``level``
+    tied        number of accounts that tie at the prices
+    passes      reads of the whole input the solver made; 0 where it does not count them
+    fractional  the accounts that are split; empty where ``tie_share`` says it all
+    rounded_violation  the violation of ``level``
+    conflict    where infeasible with several limits: names of rows that cannot be met together
+    """
+
+    status: Status
+    prices: NDArray[np.float64]
+    tie_share: float
+    level: NDArray[np.signedinteger[Any]]
+    primal: float
+    dual: float
+    gap: float
+    violation: float
+    spend: NDArray[np.float64]
+    rounded: float
+    tied: int
+    passes: int = 0
+    fractional: Fractional = field(default_factory=Fractional)
+    rounded_violation: float = 0.0
+    conflict: tuple[str, ...] = ()
+
+    @property
+    def rounded_gap(self) -> float:
+        """(dual − rounded) / |dual|: what the answer in whole levels may lack of the best one."""
+        return relative_gap(self.rounded, self.dual, abs(self.dual))
+
+
+def pick(matrix: Matrix, level: NDArray[np.integer]) -> NDArray[np.float64]:
+    """(N,): the entry of each account's level."""
+    return np.asarray(matrix[level, np.arange(level.size)], dtype=np.float64)
+
+
+def relative_excess(problem: Problem, resource: Resource, paid: float, measure: float) -> float:
+    """How far the spend of one resource is on the wrong side of its allowance; ≤ 0 is within the limit.
+
+    ``paid`` is the money, ``measure`` the quantity a mean is taken over. A cap gives
+    spend / allowance − 1, a floor the opposite, an equality the size of either.
+    """
+    return excess(resource.sense, paid, problem.capacity(resource) + resource.limit * measure)
+
+
+def excess(sense: Sense, paid: float, allowance: float) -> float:
+    """(paid − allowance) / allowance with the sign that the sense gives it; ≤ 0 is within the limit."""
+    above = paid / allowance - 1.0 if allowance > 0 else np.inf if paid > allowance else 0.0
+    if sense == "at_most":
+        return above
+    below = 1.0 - paid / allowance if allowance > 0 else 0.0
+    return below if sense == "at_least" else max(above, below)
+
+
+def relative_gap(primal: float, dual: float, terms: float) -> float:
+    """(dual − primal) / |dual|; a difference that is rounding in the dual's own terms counts as none.
+
+    Without that an optimum of zero would show a gap of one.
+    """
+    if not np.isfinite(dual):
+        return np.inf
+    return 0.0 if abs(dual - primal) <= ROUNDING * terms else (dual - primal) / abs(dual)
+
+
+def fill(
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    cheap: NDArray[np.intp],
+    dear: NDArray[np.intp],
+    capacity: float,
+) -> NDArray[np.int32]:
+    """Round the tie share: tied accounts take the dearer level, smallest step first, while the budget lasts."""
+    level = cheap.astype(np.int32)
+    rows = np.flatnonzero(cheap != dear)
+    rows = rows[np.argsort((high - low)[rows], kind="stable")]
+    left = capacity - float(low.sum())
+    fits = rows[np.cumsum((high - low)[rows]) <= left]
+    level[fits] = dear[fits]
+    return level

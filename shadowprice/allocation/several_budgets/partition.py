@@ -1,0 +1,128 @@
+"""The prices of several limits by boxes: guess, settle everyone outside doubt, finish exactly on the others.
+
+The guess comes with its error, hence with an interval for the price of every pattern. One pass finds the accounts
+whose best level is the same in all of it; they collapse into sums. What the others have to spend is then known
+exactly, so Newton steps and a much smaller box leave a core of a few hundred, which is solved to its vertex. A vertex
+outside its box costs a wider one: inside, next to nothing; outside, a pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.allocation.kernel import Tile
+from shadowprice.allocation.kernel.arguments import Levels, Matrix, level_type
+from shadowprice.allocation.population.mapped import assign
+from shadowprice.allocation.population.population import InMemory, Population
+from shadowprice.allocation.several_budgets.active_set import Core
+from shadowprice.allocation.several_budgets.certificate import Located
+from shadowprice.allocation.several_budgets.rows import Rows
+from shadowprice.allocation.several_budgets.sample import Scout, approach, scout, step
+from shadowprice.allocation.several_budgets.vertex import Vertex, optimum
+
+EXACT = 2048
+"""So many accounts are solved at once; more are settled by boxes first."""
+
+CORE = 384
+"""Accounts that a box inside a pass is meant to leave."""
+
+AIM = 3.0
+"""Newton steps that are still to come, from the prices inside a pass to the sides of their box."""
+
+CONFIDENCE = 3.5
+"""Standard errors from the guess to the sides of its box."""
+
+NEAR = 1e-5
+"""Newton steps among the unsettled end when they move prices by less than this share of them."""
+
+WIDER = 2.0
+"""A box that turns out not to hold the prices is replaced by one around those found, so many times as wide."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """An optimum on a population: see :class:`Located`; ``level`` is None where it was not asked for."""
+
+    sums: Matrix
+    last: Tile
+    account: NDArray[np.int64]
+    core: Core
+    vertex: Vertex
+    level: Levels | None
+    passes: int
+
+
+def locate(population: Population, rows: Rows, near: NDArray[np.float64] | None = None) -> Located:
+    """Find the prices at which the dual is lowest.
+
+    ``near`` are prices expected to be close, such as the last hour's.
+
+    One pass over the population when the guess's box holds the prices; each miss costs a pass.
+    """
+    n = population.accounts
+    sums = rows.nothing()
+    if n <= EXACT:
+        found = _everyone(population, rows, sums, np.zeros(rows.count) if near is None else near)
+    else:
+        guess = scout(population, rows, near)
+        found = _settle(population, rows, sums, guess, CONFIDENCE * guess.deviation(rows))
+    assert found.level is not None
+    return Located(rows, found.sums, found.last, found.account, found.core, found.vertex, found.level, found.passes)
+
+
+def _settle(
+    population: Population, rows: Rows, sums: Matrix, guess: Scout, reach: Matrix, inside: bool = False
+) -> Found:
+    """Settle whom the box ``guess ± reach`` settles, and find the optimum on the others."""
+    passes = 0
+    while True:
+        centre = rows.prices(guess.prices)
+        low, high = np.maximum(centre - reach, rows.least), np.minimum(centre + reach, rows.most)
+        scored = population.settle(rows.costs, low, high)
+        passes += 1
+        rest = replace(rows, capacity=rows.capacity - rows.taken(scored.sums))
+        total = sums + scored.sums
+        open_ = InMemory(scored.open)
+        if open_.accounts <= EXACT or inside:
+            inner = _everyone(open_, rest, total, guess.prices)
+        else:
+            inner = _inside(open_, rest, total, guess, reach)
+        settled = scored.sums[:, -1] > 0
+        if inner.vertex.ray is None:
+            at = rows.prices(inner.vertex.prices)
+            outside = ((at < low) | (at > high)) & settled & rows.loads.any(axis=2)
+            if not outside.any():
+                break
+            guess = replace(guess, prices=inner.vertex.prices)
+            reach = np.maximum(reach, np.abs(at - centre))
+        elif not settled.any():
+            break
+        reach = WIDER**passes * np.maximum(reach, 1e-6 * np.abs(centre))
+    level = scored.level
+    assert level is not None
+    assert inner.level is not None
+    assign(level, scored.account, inner.level)
+    return Found(inner.sums, inner.last, scored.account[inner.account], inner.core, inner.vertex, level, passes)
+
+
+def _inside(population: InMemory, rows: Rows, sums: Matrix, guess: Scout, reach: Matrix) -> Found:
+    """The optimum on what a pass left open: its spend is exact, so the box can be much smaller."""
+    n = population.accounts
+    share = float(sums[:, -1].sum() + n) / n
+    steeper = replace(guess, slope=guess.slope * share)
+    prices, over = approach(population, rows, steeper, NEAR)
+    off = step(steeper.slope, over, rows.lower - prices, rows.upper - prices)
+    narrow = np.maximum(AIM * np.abs(rows.loads @ off), reach * (CORE / n))
+    return _settle(population, rows, sums, replace(guess, prices=prices), narrow, inside=True)
+
+
+def _everyone(population: Population, rows: Rows, sums: Matrix, start: NDArray[np.float64]) -> Found:
+    """The optimum on a population small enough to be solved at once."""
+    n = population.accounts
+    tile = population.sample(np.zeros(1, dtype=np.int64), n)
+    core = Core.of(tile, rows)
+    vertex = optimum(core, rows.capacity, rows.lower, rows.upper, rows.slack(sums), start)
+    return Found(sums, tile, np.arange(n), core, vertex, np.zeros(n, dtype=level_type(tile.value.shape[0])), 1)

@@ -1,0 +1,323 @@
+"""The exact optimum of a small allocation problem with K limits: a dual simplex with long steps.
+
+The dual, D(λ) = λ·capacity + Σ_i max_j (value_ij − λ·cost_ij), is convex and piecewise linear. A vertex of it is
+held by K conditions: two levels of an account tie, or a row's price stands at a bound. Taken as equations of the
+primal they give the shares of the tied levels and the slacks of the held rows. Where one of these is negative the
+dual falls when its condition is given up: the prices move along the remaining edge to the lowest point of D on it,
+past as many accounts' changes of level as it takes, and the change that ends the descent is the new condition.
+The line search is the problem of one budget; it climbs the same hulls.
+
+With all shares and slacks non-negative the vertex is optimal: primal and dual meet. At most K accounts are split.
+Where D falls for ever the limits contradict each other, and the direction says which.
+
+Source: the dual simplex with bound flipping (Maros 2003) on a generalised upper bound structure (Dantzig and
+Van Slyke 1967); for K = 1 it is Sinha and Zoltners (1979).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.allocation import kernel
+from shadowprice.allocation.kernel import NetCost, Tile
+from shadowprice.allocation.kernel.arguments import Matrix
+from shadowprice.allocation.several_budgets.active_set import Core, Levels, power_of_two
+from shadowprice.errors import NotCertified
+
+FEASIBLE = 1e-11
+"""Shares and slacks may be negative by so much, in units of an account and of a row's largest cost."""
+
+ROUNDING = 2.0**-44
+"""What is smaller than this share of a direction is rounding."""
+
+PERTURBATIONS = (1e-12, 1e-10, 1e-8)
+"""Values are moved apart by such shares of the largest one, so that no two conditions coincide; the next is tried
+where the descent stalls. The reported prices and values are those of the true ones."""
+
+PIVOT = 1e-10
+"""A change of level whose charge moves less than this along a direction ends no descent: as a condition it would all
+but coincide with those that hold."""
+
+NEARBY = 0.02
+"""A line search looks first so far, as a share of the largest price."""
+
+FARTHER = 16.0
+"""Then so many times as far, and then all the way."""
+
+ALL = np.ones(1)
+"""Every account counts."""
+
+PATIENCE = 60
+"""Steps allowed per limit, and 10 limits more, before a descent counts as stalled."""
+
+
+@dataclass(frozen=True, eq=False)
+class Vertex:
+    """An optimum of a core.
+
+    prices   (K,), λ in the problem's units
+    level    (n,), best level of each account, and one of the tied levels of the split ones
+    account  (e,), the split accounts, once for each tied level
+    tied     (e,), the level
+    share    (e,), how many of the account's copies are on it
+    ray      (K,) or None: a direction in which the dual falls for ever; the limits contradict each other
+    steps    how many steps it took
+    """
+
+    prices: NDArray[np.float64]
+    level: Levels
+    account: Levels
+    tied: Levels
+    share: NDArray[np.float64]
+    ray: NDArray[np.float64] | None
+    steps: int
+
+
+def optimum(
+    core: Core,
+    capacity: NDArray[np.float64],
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    slack: NDArray[np.float64],
+    start: NDArray[np.float64],
+) -> Vertex:
+    """The vertex at which the dual is lowest.
+
+    Args:
+        core: the accounts.
+        capacity: (K,), right-hand sides.
+        lower, upper: (K,), bounds of the prices.
+        slack: (K,), rounding that each row is allowed.
+        start: (K,), prices to begin from; the closer, the fewer the steps.
+
+    About 2K steps from afar, each O((M + hull edges)·J·n + K³).
+    """
+    unit = core.worth / core.unit
+    for share in PERTURBATIONS:
+        descent = Descent(
+            core, capacity / core.unit, lower / unit, upper / unit, slack / core.unit, start / unit, share
+        )
+        vertex = descent.run()
+        if vertex is not None:
+            return vertex
+    raise NotCertified("the descent to the optimum of several limits stalls; no answer is exact enough to give")
+
+
+class Edge(NamedTuple):
+    """Where a move ends: after ``length``, as two levels of an account tie, or (account −1) a row meets its bound."""
+
+    length: float
+    account: int
+    pair: tuple[int, int]
+
+
+class Descent:
+    """The state of one descent, in the core's units."""
+
+    def __init__(
+        self,
+        core: Core,
+        capacity: NDArray[np.float64],
+        lower: NDArray[np.float64],
+        upper: NDArray[np.float64],
+        slack: NDArray[np.float64],
+        start: NDArray[np.float64],
+        perturbation: float,
+    ) -> None:
+        self.core, self.capacity, self.lower, self.upper = core, capacity, lower, upper
+        self.tolerance = FEASIBLE + slack
+        noise = np.random.default_rng(core.accounts).random(core.value.shape)
+        self.value = core.value + perturbation * noise
+        prices = np.clip(start, lower, upper)
+        self.prices = np.where(np.isfinite(prices), prices, 0.0)
+        # Conditions: rows whose price is held where it is, and tied levels of accounts.
+        self.held: list[int] = list(range(capacity.size))
+        self.ties: dict[int, list[int]] = {}
+        self.mask = core.allowed.copy()
+        self.net = NetCost(np.zeros(core.value.shape[0]), (np.ones(core.value.shape[0]),))
+        self.score = core.value
+        self.steps = 0
+
+    def run(self) -> Vertex | None:
+        """Descend to the optimum or along a ray; None where the steps run out."""
+        for steps in range(PATIENCE * (self.capacity.size + 10)):
+            self.steps = steps
+            try:
+                inverse: Matrix = np.asarray(np.linalg.inv(self._basis()), dtype=np.float64)
+            except np.linalg.LinAlgError:
+                return None
+            self.prices = self._prices(inverse, self.value)
+            self.score = np.where(self.core.allowed, self.value - self.core.charge(self.prices), -np.inf)
+            weights = inverse @ self._goal()
+            leaving = self._leaving(weights, inverse)
+            if leaving < 0:
+                return self._result(self._prices(inverse, self.core.value), weights, None)
+            direction = self._direction(inverse, leaving, -float(np.sign(weights[leaving])))
+            edge = self._lowest(direction, -abs(float(weights[leaving])), leaving)
+            if edge is None:
+                return self._result(np.full(direction.size, np.nan), weights, direction)
+            self._exchange(leaving, edge, direction)
+        return None
+
+    def _prices(self, inverse: Matrix, value: Matrix) -> NDArray[np.float64]:
+        """The prices at which the conditions hold."""
+        account, level = self._tied()
+        at = np.concatenate([value[level, account], self.prices[self.held]])
+        prices = np.clip((at @ inverse)[: self.capacity.size], self.lower, self.upper)
+        prices[self.held] = self.prices[self.held]
+        return np.asarray(prices)
+
+    def _direction(self, inverse: Matrix, leaving: int, sign: float) -> NDArray[np.float64]:
+        """(K,): how the prices move when a condition is given up and the others hold."""
+        direction = sign * inverse[leaving, : self.capacity.size]
+        direction[np.abs(direction) < ROUNDING * np.abs(direction).max()] = 0.0
+        # What is held stays where it is, to the last bit.
+        direction[self.held] = 0.0
+        ties = inverse.shape[0] - len(self.held)
+        if leaving >= ties:
+            direction[self.held[leaving - ties]] = sign
+        return np.asarray(direction)
+
+    def _basis(self) -> Matrix:
+        """The conditions as columns, tied levels and then held rows, over the rows and the split accounts."""
+        rows, (account, level) = self.capacity.size, self._tied()
+        position = {each: rows + at for at, each in enumerate(self.ties)}
+        basis = np.zeros((rows + len(position), account.size + len(self.held)))
+        basis[:rows, : account.size] = self.core.columns(account, level)
+        basis[[position[each] for each in account.tolist()], np.arange(account.size)] = 1.0
+        basis[self.held, account.size + np.arange(len(self.held))] = 1.0
+        return basis
+
+    def _goal(self) -> NDArray[np.float64]:
+        """What the conditions have to come to: what the other accounts leave of each row, and every copy its level."""
+        split = list(self.ties)
+        counts = self.core.times.copy()
+        counts[split] = 0.0
+        return np.concatenate([self.capacity - self.core.taken(self._level(), counts), self.core.times[split]])
+
+    def _tied(self) -> tuple[Levels, Levels]:
+        both = np.array([(i, j) for i, levels in self.ties.items() for j in levels], dtype=np.intp).reshape(-1, 2)
+        return both[:, 0], both[:, 1]
+
+    def _level(self) -> Levels:
+        level = np.asarray(self.score.argmax(axis=0), dtype=np.intp)
+        for account, levels in self.ties.items():
+            level[account] = levels[0]
+        return level
+
+    def _leaving(self, weights: NDArray[np.float64], inverse: Matrix) -> int:
+        """The condition whose giving up lets the dual fall most steeply; −1 where none does."""
+        ties = weights.size - len(self.held)
+        wrong = np.abs(weights)
+        wrong[:ties][weights[:ties] >= -FEASIBLE] = 0.0
+        for at, row in enumerate(self.held):
+            left, price = weights[ties + at], self.prices[row]
+            # Money may be left over where the price is at its lower bound, and lacking where it is at its upper.
+            right = price <= self.lower[row] if left > 0 else price >= self.upper[row]
+            if right or abs(left) <= self.tolerance[row]:
+                wrong[ties + at] = 0.0
+        if not wrong.any():
+            return -1
+        # Steepest edge: per unit of the length of the way.
+        length = np.sqrt((inverse[:, : self.capacity.size] ** 2).sum(axis=1))
+        return int((wrong / np.maximum(length, 1e-300)).argmax())
+
+    def _lowest(self, direction: NDArray[np.float64], slope: float, leaving: int) -> Edge | None:
+        """The condition that ends the descent along a direction; None where there is none."""
+        # Charges that differ by rounding alone are made equal: a change between them would end no descent.
+        grain = ROUNDING * float(power_of_two(np.abs(direction).max()))
+        fall = np.rint(self.core.charge(direction) / grain) * grain
+        account, level = self._tied()
+        given_up = (int(account[leaving]), int(level[leaving])) if leaving < account.size else (-1, -1)
+        split = list(self.ties)
+        # The tied levels of an account stay together along the way: one stands for all. The one given up falls behind.
+        free = self.core.allowed[:, split].copy()
+        final = np.zeros(self.core.accounts, dtype=bool)
+        for at, each in enumerate(split):
+            stays = [j for j in self.ties[each] if (each, j) != given_up]
+            free[self.ties[each], at] = False
+            free[stays[0], at] = True
+            final[each] = len(stays) > 1
+        self.mask[:, split] = free
+        found = self._along(direction, fall, slope, final)
+        self.mask[:, split] = self.core.allowed[:, split]
+        return found
+
+    def _along(
+        self, direction: NDArray[np.float64], fall: Matrix, slope: float, final: NDArray[np.bool_]
+    ) -> Edge | None:
+        """Where the dual, falling with ``slope`` at first, stops falling; looked for nearby before far away."""
+        limit, row = self._bound(direction)
+        enough = -float(np.abs(direction) @ self.tolerance)
+        near = max(NEARBY * float(np.abs(self.prices).max()), NEARBY**2) / float(np.abs(direction).max())
+        for reach in (near, FARTHER * near, limit):
+            edges = kernel.climb(Tile(self.score, (fall,), None, self.mask), self.net, ALL, 0.0, min(reach, limit))
+            real = np.flatnonzero(edges.step > PIVOT * float(np.abs(direction).max()))
+            order = real[np.argsort(edges.slope[real], kind="stable")]
+            passed = slope + np.cumsum((edges.step * self.core.times[edges.account])[order])
+            crossing = int(np.searchsorted(passed, enough))
+            # Beyond a change of an account that stays split its tie would be lost, and with it the edge.
+            barred = final[edges.account[order]]
+            if barred.any():
+                crossing = min(crossing, int(barred.argmax()))
+            if crossing < order.size:
+                edge = order[crossing]
+                owner, length = int(edges.account[edge]), float(edges.slope[edge])
+                return Edge(length, owner, self._pair(owner, length, fall[:, owner], float(edges.step[edge])))
+            if reach >= limit:
+                break
+        return Edge(limit, -1, (row, row)) if np.isfinite(limit) else None
+
+    def _bound(self, direction: NDArray[np.float64]) -> tuple[float, int]:
+        """How far it is until a row's price reaches its bound, and which row's."""
+        bound = np.where(direction < 0, self.lower, self.upper)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            far = np.where(direction != 0, (bound - self.prices) / direction, np.inf)
+        far[self.held] = np.inf
+        far = np.where(np.isfinite(far), np.maximum(far, 0.0), np.inf)
+        row = int(far.argmin()) if far.size else -1
+        return (float(far[row]), row) if far.size else (np.inf, -1)
+
+    def _pair(self, owner: int, length: float, fall: NDArray[np.float64], step: float) -> tuple[int, int]:
+        """The two levels of an account that tie at the end of the way, whose charges differ by ``step``."""
+        score = np.where(self.mask[:, owner], self.score[:, owner] - length * fall, -np.inf)
+        sums = score[:, None] + score[None, :]
+        sums[np.abs(fall[:, None] - fall[None, :] - step) > 1e-9 * step] = -np.inf
+        before, after = np.unravel_index(int(sums.argmax()), sums.shape)
+        return int(before), int(after)
+
+    def _exchange(self, leaving: int, edge: Edge, direction: NDArray[np.float64]) -> None:
+        """Give up one condition, move, and take up the other."""
+        account, level = self._tied()
+        if leaving >= account.size:
+            self.held.pop(leaving - account.size)
+        else:
+            self.ties[int(account[leaving])].remove(int(level[leaving]))
+        self.prices = np.clip(self.prices + edge.length * direction, self.lower, self.upper)
+        if edge.account < 0:
+            row = edge.pair[0]
+            self.prices[row] = self.lower[row] if direction[row] < 0 else self.upper[row]
+            self.held.append(row)
+        # An account with one level left is split no longer; it may have passed that level by.
+        self.ties = {each: levels for each, levels in self.ties.items() if len(levels) > 1}
+        if edge.account >= 0:
+            known = self.ties.setdefault(edge.account, [])
+            known.extend(j for j in edge.pair if j not in known)
+
+    def _result(
+        self, prices: NDArray[np.float64], weights: NDArray[np.float64], ray: NDArray[np.float64] | None
+    ) -> Vertex:
+        account, tied = self._tied()
+        return Vertex(
+            prices * self.core.worth / self.core.unit,
+            self._level(),
+            account,
+            tied,
+            np.maximum(weights[: account.size], 0.0),
+            None if ray is None else ray / self.core.unit,
+            self.steps,
+        )

@@ -1,0 +1,123 @@
+"""A problem as solvers see it, wherever its accounts are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.allocation.executors.base import Executor, InProcess
+from shadowprice.allocation.population.population import Population
+from shadowprice.allocation.population.sharded import Request, Room, ShardedPopulation, Team, empty
+from shadowprice.allocation.population.source import Assembly, Sharded, Source
+from shadowprice.allocation.population.tiled import Layout, Tiler, count_rows
+from shadowprice.allocation.problem.problem import Problem
+from shadowprice.allocation.sources.memory import MemoryProblem
+
+FEW = 8
+"""Accounts that are looked at to learn what the limits are made of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """Accounts that can be sampled and scored, and the limits on them.
+
+    example      a problem with the limits, of all accounts or of a few of them
+    accounts     N
+    populate     the accounts as a solver lays them out
+    memberships  () -> how many accounts are members of which limits, by combination (a byte 0 or 1 for each limit)
+    """
+
+    example: Problem
+    accounts: int
+    populate: Callable[[Tiler], Population]
+    memberships: Callable[[], dict[bytes, int]]
+
+    @classmethod
+    def of(cls, problem: Problem | Opened) -> Opened:
+        """A problem in memory; what is open already stays as it is."""
+        if isinstance(problem, Opened):
+            return problem
+        given = problem
+
+        def memberships() -> dict[bytes, int]:
+            masks = np.stack([given.members(resource) for resource in given.resources], axis=1)
+            return count_rows(masks)
+
+        return cls(given, given.shape[1], lambda tiler: tiler(given), memberships)
+
+    @cached_property
+    def combinations(self) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """bool (patterns, K), which limits count an account, in ascending order, and how many accounts there are."""
+        limits = self.example.resources
+        if all(limit.members is None for limit in limits):
+            return np.ones((1, len(limits)), dtype=bool), np.array([self.accounts])
+        found = sorted(self.memberships().items())
+        kinds = np.array([np.frombuffer(kind, dtype=np.uint8) for kind, _ in found]) > 0
+        return kinds, np.array([count for _, count in found])
+
+    @cached_property
+    def counted(self) -> NDArray[np.int64]:
+        """int (K,): how many accounts each limit counts."""
+        kinds, counts = self.combinations
+        return np.asarray(counts @ kinds, dtype=np.int64)
+
+
+class OpenedShards:
+    """Shards that a team holds.
+
+    opened  what solvers take
+    """
+
+    def __init__(self, problem: Sharded, first: Source, team: Team, room: Room = empty) -> None:
+        self._team, self._room = team, room
+        self._assembly = Assembly(problem.resources)
+        self._levels = first.levels
+        few = first.blocks(np.zeros(1, dtype=np.int64), min(FEW, first.accounts), first.names)
+        example, self._limiting = self._assembly.needs(few)
+        self._names = self._limiting | ({"value", "allowed"} & first.names)
+        self._populations: list[ShardedPopulation] = []
+        self._counts = 0
+        self.opened = Opened(example, sum(team.sizes), self._populate, self._memberships)
+
+    @property
+    def rounds(self) -> int:
+        """Questions that were put to all shards."""
+        return self._counts + sum(population.rounds for population in self._populations)
+
+    def _populate(self, tiler: Tiler) -> ShardedPopulation:
+        layout = Layout(self._assembly, tiler, self._names, self._limiting)
+        population = ShardedPopulation(self._team, self._levels, layout, self._room)
+        self._populations.append(population)
+        return population
+
+    def _memberships(self) -> dict[bytes, int]:
+        self._counts += 1
+        layout = Layout(self._assembly, None, self._names, self._limiting)
+        found: dict[bytes, int] = {}
+        for part in self._team.ask(layout, [Request(at, "memberships") for at in range(len(self._team.sizes))]):
+            for kind, count in part.items():
+                found[kind] = found.get(kind, 0) + count
+        return found
+
+
+@contextmanager
+def open_shards(problem: Problem | Sharded, executor: Executor | None, room: Room = empty) -> Iterator[Opened]:
+    """The accounts of a problem where an executor holds them; an interruption makes it let go of them."""
+    executor = executor or InProcess()
+    try:
+        sharded = MemoryProblem(problem) if isinstance(problem, Problem) else problem
+        sources, team = executor.hold(sharded)
+        shards = OpenedShards(sharded, sources[0], team, room)
+        try:
+            yield shards.opened
+        finally:
+            executor.rounds = shards.rounds
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            executor.close()
+        raise

@@ -1,0 +1,1 @@
+"""Value of a policy at a budget, estimated from logs, and the gate that judges it."""

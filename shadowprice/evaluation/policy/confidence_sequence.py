@@ -1,0 +1,129 @@
+"""Intervals that hold at all times at once: a comparison may be looked at every day and stopped when it is clear.
+
+A 95 % interval covers the truth in 95 % of the cases when it is looked at once. Looked at after every day, until it
+first excludes zero, it errs far more often. A confidence sequence covers the truth at *all* sample sizes together with
+its probability (Robbins 1970; Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting",
+JRSS B 2024).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.policy.off_policy import importance
+from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.evaluation.statistics.metric import Array, as_rows
+
+LARGEST_BET = 0.5
+"""Bound on λ_t, for values scaled to [0, 1]."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConfidenceSequence:
+    """After each of N values: estimate and interval, float64 (N,).
+
+    The interval is the intersection of all up to then, so it never widens. Where the means drift it may become empty
+    (``low`` above ``high``), which says that there is no one mean.
+    """
+
+    value: Array
+    low: Array
+    high: Array
+    level: float
+
+    @property
+    def last(self) -> Estimate:
+        """What all values say."""
+        return Estimate(float(self.value[-1]), float(self.low[-1]), float(self.high[-1]), self.level)
+
+    def decided(self, at: float = 0.0) -> int | None:
+        """Number of values after which the interval first excludes ``at``; None where it never does."""
+        out = np.flatnonzero((self.low > at) | (self.high < at))
+        return int(out[0]) + 1 if out.size else None
+
+
+def confidence_sequence(x: ArrayLike, low: float, high: float, *, level: float = 0.95) -> ConfidenceSequence:
+    """Predictable plug-in empirical-Bernstein sequence of the mean (Waudby-Smith and Ramdas 2024, theorem 2).
+
+    With values scaled to [0, 1], α = 1 − level, v_t = (x_t − μ̂_{t−1})² and ψ(λ) = −log(1 − λ) − λ:
+
+        Σ λ_i x_i / Σ λ_i  ±  (log(2/α) + Σ v_i ψ(λ_i)) / Σ λ_i
+        λ_t = min(½, √(2 log(2/α) / (σ̂²_{t−1} t log(1 + t))))
+
+    Args:
+        x: (N,) values in their order in time, independent given the past with one mean: one per account, or sums by
+            account where accounts repeat.
+        low, high: bounds that no value can pass, known beforehand.
+        level: probability of covering the mean at all N sizes at once.
+
+    Raises:
+        InvalidInput: a value outside the bounds, or bounds or a level that cannot be.
+
+    O(N). It is 1.5 to 3 times as wide as an interval looked at once, the more the later (300 to 50,000 values).
+    """
+    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        raise InvalidInput("must be finite and below high", field="low")
+    if not 0 < level < 1:
+        raise InvalidInput("must lie between 0 and 1", field="level")
+    values = as_rows({"x": x})["x"]
+    outside = np.flatnonzero((values < low) | (values > high))
+    if outside.size:
+        raise InvalidInput(f"must lie between {low:g} and {high:g}", field="x", rows=outside[:5].tolist())
+    scaled = (values - low) / (high - low)
+    t = np.arange(1, scaled.size + 1)
+    mean = (0.5 + np.cumsum(scaled)) / (t + 1)
+    variance = (0.25 + np.cumsum((scaled - mean) ** 2)) / (t + 1)
+    # What a bet may know is what came before.
+    mean, variance = np.concatenate([[0.5], mean[:-1]]), np.concatenate([[0.25], variance[:-1]])
+    odds = np.log(2.0 / (1.0 - level))
+    bet = np.minimum(LARGEST_BET, np.sqrt(2.0 * odds / (variance * t * np.log1p(t))))
+    total = np.cumsum(bet)
+    centre = np.cumsum(bet * scaled) / total
+    half = (odds + np.cumsum((scaled - mean) ** 2 * (-np.log1p(-bet) - bet))) / total
+    lower = np.maximum.accumulate(np.clip(centre - half, 0.0, 1.0))
+    upper = np.minimum.accumulate(np.clip(centre + half, 0.0, 1.0))
+    back = high - low
+    return ConfidenceSequence(low + back * centre, low + back * lower, low + back * upper, level)
+
+
+def policy_difference(
+    y: ArrayLike,
+    target: ArrayLike,
+    other: ArrayLike,
+    propensity: ArrayLike,
+    *,
+    largest: float,
+    least_propensity: float,
+    level: float = 0.95,
+) -> ConfidenceSequence:
+    """Value of one policy less that of another, per row, from rows in the order in which they were decided.
+
+    Args:
+        y: (N,) outcomes in [0, ``largest``].
+        target, other: (N,) probability with which each policy gives the row the level that it was given. The policies
+            must be fixed before the rows are seen.
+        propensity: (N,) probability with which it was given.
+        largest: bound on the outcomes, known beforehand.
+        least_propensity: bound on the propensities, such as ε / J where a share ε of requests explores J levels.
+
+    Inverse propensity scores w·y − w'·y are unbiased and bounded by ``largest`` / ``least_propensity`` either way
+    (Waudby-Smith et al., "Anytime-valid off-policy inference for contextual bandits", 2024). O(N).
+    """
+    rows = as_rows({"y": y, "target": target, "other": other, "propensity": propensity})
+    if not 0 < least_propensity <= 1:
+        raise InvalidInput("must be a probability above 0", field="least_propensity")
+    below = np.flatnonzero(rows["propensity"] < least_propensity)
+    if below.size:
+        raise InvalidInput(
+            f"lies below least_propensity {least_propensity:g}", field="propensity", rows=below[:5].tolist()
+        )
+    wrong = np.flatnonzero((rows["y"] < 0) | (rows["y"] > largest))
+    if wrong.size:
+        raise InvalidInput(f"must lie between 0 and {largest:g}", field="y", rows=wrong[:5].tolist())
+    bound = largest / least_propensity
+    weight = importance(rows["target"], rows["propensity"]) - importance(rows["other"], rows["propensity"])
+    return confidence_sequence(weight * rows["y"], -bound, bound, level=level)

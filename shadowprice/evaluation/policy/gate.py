@@ -1,0 +1,196 @@
+"""The gate before the budget is priced: explicit rules that a model's metrics must meet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.policy.interim import EqualPrice
+from shadowprice.evaluation.policy.joint import AtBudget
+from shadowprice.evaluation.statistics.intervals import Estimate
+
+Found = float | Estimate
+Compared = AtBudget | EqualPrice
+Rival = Literal["the incumbent", "uniform dosing"]
+
+REQUIRED: Mapping[str, tuple[str, ...]] = {
+    "customer": ("auc", "ece", "base_rate", "rpr"),
+    "merchant": ("mse", "ece", "base_rate", "rpr"),
+}
+"""Side → metrics that it cannot be judged without."""
+CAMPAIGN = "campaign"
+"""Subject of the rules that concern all sides together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a model must keep.
+
+    auc_floor     the lower bound of the AUC must lie above it: 0.5 is a coin. It finds a broken model, and does not
+                  make a good one
+    ece_share     most that the calibration error may be, as a share of the mean response: the response multiplies
+                  money, so expected costs are wrong by that share
+    value_margin  share of the rival's value at the budget that the candidate's lower bound may fall short by: 0
+                  promotes only what is shown to be better
+    effective_rows  rows of each side that the weights of a policy must be worth, or values are not compared
+    """
+
+    auc_floor: float = 0.5
+    ece_share: float = 0.25
+    value_margin: float = 0.0
+    effective_rows: float = 30.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """One rule applied to one side, or to the campaign: what it asks, what was found, whether it holds.
+
+    required  whether the gate stays shut where the rule does not hold
+    """
+
+    side: str
+    rule: str
+    found: str
+    passed: bool
+    required: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.side}: {self.rule}, found {self.found}"
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """Whether every required rule holds, and each rule with what was found."""
+
+    passed: bool
+    checks: tuple[Check, ...]
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the model did not pass, one sentence per broken rule; empty when it passed."""
+        return tuple(str(each) for each in self.checks if not each.passed and each.required)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Rules that do not hold and were not required, one sentence each."""
+        return tuple(str(each) for each in self.checks if not each.passed and not each.required)
+
+    def __str__(self) -> str:
+        """Markdown: the verdict and a table of the rules."""
+        verdict = "**Gate: passed.**" if self.passed else "**Gate: not passed.**"
+        marks = ["✓" if each.passed else "✗" if each.required else "✗ (not required)" for each in self.checks]
+        rows = [f"| {mark} | {c.side} | {c.rule} | {c.found} |" for mark, c in zip(marks, self.checks, strict=True)]
+        return "\n".join([verdict, "", "| | side | rule | found |", "|---|---|---|---|", *rows])
+
+
+def gate(
+    candidate: Mapping[str, Mapping[str, Found]],
+    baseline: Mapping[str, Mapping[str, Found]] | None = None,
+    limits: Limits | None = None,
+    value: Compared | str | None = None,
+    rival: Rival = "the incumbent",
+    required: bool = True,
+    extra: Sequence[Check] = (),
+) -> GateResult:
+    """Judge a model by its metrics.
+
+    Args:
+        candidate: side → metric name → value or Estimate. Both sides need ``ece``, ``base_rate`` and ``rpr``, a
+            customer ``auc`` and a merchant ``mse`` besides.
+        baseline: the same of the model it would replace, or of a plain one; per side the
+            candidate's ``mse`` may not lie wholly above the baseline's.
+        limits: see :class:`Limits`.
+        value: the candidate's value against the rival's at the campaign's budget, all sides together; or net of
+            money at one price where the gate is asked again as rows come in; or why it could not be compared.
+            Without it only the metrics are judged.
+        rival: what ``value`` is compared with.
+        required: whether the model must be shown to beat the rival; if not, the comparison is only reported.
+        extra: checks that were made elsewhere; they count like the others.
+
+    Rules, per side: every metric is a finite number; AUC above the floor by its lower bound (by its value when it has
+    no interval); calibration error, by its lower bound, at most a share of the mean response; no reversed pair in any
+    curve; squared error not worse than the baseline's. Of the campaign: the lower bound of the difference in value
+    above zero, less the margin, from enough effective rows.
+
+    Raises:
+        InvalidInput: a side is missing, unknown, or lacks a required metric.
+    """
+    allowed = limits or Limits()
+    if not candidate:
+        raise InvalidInput("needs the metrics of at least one side", field="candidate")
+    checks: list[Check] = []
+    for side, found in candidate.items():
+        missing = [name for name in _required(side) if name not in found]
+        if missing:
+            raise InvalidInput(f"lacks {', '.join(missing)}; evaluate the model with them", field=f"candidate.{side}")
+        checks += _side(side, found, (baseline or {}).get(side, {}), allowed)
+    if value is not None:
+        checks.append(replace(_beats(value, rival, allowed), required=required))
+    checks += extra
+    return GateResult(all(check.passed or not check.required for check in checks), tuple(checks))
+
+
+def _side(side: str, found: Mapping[str, Found], baseline: Mapping[str, Found], limits: Limits) -> list[Check]:
+    broken = [name for name, entry in found.items() if not math.isfinite(_value(entry))]
+    checks = [Check(side, "every metric is a finite number", ", ".join(broken) or "all finite", not broken)]
+    if "auc" in found:
+        low = found["auc"].low if isinstance(found["auc"], Estimate) else found["auc"]
+        rule = f"AUC above {limits.auc_floor:g} by its lower bound"
+        checks.append(Check(side, rule, _show(found["auc"]), low > limits.auc_floor))
+    error, rate = found["ece"], _value(found["base_rate"])
+    least = error.low if isinstance(error, Estimate) else error
+    rule = f"calibration error at most {limits.ece_share:.0%} of the mean response {rate:.4g}, by its lower bound"
+    checks.append(Check(side, rule, _show(error), least <= limits.ece_share * rate))
+    rule = "no curve falls where the incentive rises (RPR = 0)"
+    checks.append(Check(side, rule, _show(found["rpr"]), _value(found["rpr"]) == 0))
+    if "mse" in baseline and "mse" in found:
+        mine, other = found["mse"], _value(baseline["mse"])
+        low = mine.low if isinstance(mine, Estimate) else mine
+        checks.append(Check(side, f"squared error not above the baseline's {other:.4g}", _show(mine), low <= other))
+    return checks
+
+
+def _beats(found: Compared | str, rival: Rival, limits: Limits) -> Check:
+    rule = f"value at the campaign's budget above that of {rival} by its lower bound"
+    if isinstance(found, EqualPrice):
+        rule = f"value net of money above that of {rival} by a lower bound that holds at every look"
+    if limits.value_margin:
+        rule += f", less {limits.value_margin:.2%}"
+    if isinstance(found, str):
+        return Check(CAMPAIGN, rule, found, False)
+    if isinstance(found, EqualPrice):
+        unit, other, where, rows = (
+            "an account",
+            found.incumbent,
+            f"at a price of {found.price:.4g}",
+            found.effective_rows,
+        )
+    else:
+        unit, other, rows = "in all", found.rival.value, min(found.effective_rows.values())
+        where = f"with {found.budget:.4g} minor units at a price of {found.price:.4g}"
+        if found.least_cost > found.budget:
+            text = (
+                f"the cheapest levels cost {found.least_cost:.4g} of {found.budget:.4g} minor units: raise the budget"
+            )
+            return Check(CAMPAIGN, rule, text, False)
+    told = f"{_show(found.difference)} {unit}, {rival} {other:.4g}, {where}, {rows:.0f} effective rows"
+    if rows < limits.effective_rows:
+        return Check(CAMPAIGN, rule, f"{told}: fewer than {limits.effective_rows:g}, log more exploration", False)
+    return Check(CAMPAIGN, rule, told, found.difference.low > -limits.value_margin * abs(other))
+
+
+def _required(side: str) -> tuple[str, ...]:
+    if side not in REQUIRED:
+        raise InvalidInput(f"unknown side {side!r}; sides are {', '.join(REQUIRED)}", field="candidate")
+    return REQUIRED[side]
+
+
+def _value(found: Found) -> float:
+    return found.value if isinstance(found, Estimate) else float(found)
+
+
+def _show(found: Found) -> str:
+    return str(found) if isinstance(found, Estimate) else f"{found:.4g}"

@@ -1,0 +1,121 @@
+"""Two policies at one price of money, compared so that one may look again as rows come in and stop when it is clear.
+
+Where both spend alike is found from the very rows that the values are estimated from, and no interval of that
+difference is known that holds at all times at once. At a price λ that was fixed before, the value net of money v − λ·c
+of a policy is a plain mean, and a confidence sequence of the difference is
+(:mod:`~shadowprice.evaluation.policy.confidence_sequence`). At the price of the budget the two say
+the same: money saved is worth what it would have bought.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shadowprice.decision import decide
+from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence, confidence_sequence
+from shadowprice.evaluation.policy.frontier import Trial
+from shadowprice.evaluation.policy.off_policy import importance
+from shadowprice.evaluation.prediction.per_level import check_index
+from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.evaluation.statistics.metric import Array, as_rows
+
+
+@dataclass(frozen=True, eq=False)
+class EqualPrice:
+    """Two policies at one price of money.
+
+    price           of a minor unit
+    candidate, incumbent   value net of money per account (inverse propensity scores)
+    sequence        candidate − incumbent after each account, with intervals that hold at all of them at once
+    effective_rows  the fewer of what both policies' weights are worth
+    """
+
+    price: float
+    candidate: float
+    incumbent: float
+    sequence: ConfidenceSequence
+    effective_rows: float
+
+    @property
+    def difference(self) -> Estimate:
+        """Candidate − incumbent by now."""
+        return self.sequence.last
+
+
+def at_equal_price(
+    trial: Trial,
+    candidate: tuple[ArrayLike, ArrayLike],
+    incumbent: tuple[ArrayLike, ArrayLike],
+    *,
+    price: float,
+    largest_value: float,
+    largest_cost: float,
+    least_propensity: float,
+    level: float = 0.95,
+) -> EqualPrice:
+    """Compare two policies by their value net of money, in the order of the rows.
+
+    Args:
+        trial: rows that neither was fitted on, in the order in which they were decided; its outcome model is not read.
+        candidate, incumbent: (value (J, N), cost (J, N)) of the curves that each decides by. Both must be fixed before
+            the rows are seen: another model is another comparison, from its own first row.
+        price: of a minor unit, fixed before the rows are seen.
+        largest_value, largest_cost: bounds of what a row can bring and cost, both at least 0, known beforehand.
+        least_propensity: bound on the propensities, such as ε / J where a share ε of requests explores J levels.
+        level: probability of covering the truth at all looks at once.
+
+    An account counts once, by the mean of its rows and where its last one stands: leave out accounts that are still
+    being asked. The bounds make the interval wide where propensities are small; it takes more rows than
+    :func:`~shadowprice.evaluation.policy.frontier.at_equal_spend`, and in return any number of looks.
+
+    Raises:
+        InvalidInput: a value, cost or propensity outside its bounds, with its rows.
+
+    O(N · J).
+    """
+    logged = as_rows({name: getattr(trial, name) for name in ("value", "cost", "propensity")})
+    for name, largest in (("value", largest_value), ("cost", largest_cost)):
+        if not (np.isfinite(largest) and largest >= 0):
+            raise InvalidInput("must be finite and not negative", field=f"largest_{name}")
+        wrong = np.flatnonzero((logged[name] < 0) | (logged[name] > largest))
+        if wrong.size:
+            raise InvalidInput(f"must lie between 0 and {largest:g}", field=f"trial.{name}", rows=wrong[:5].tolist())
+    if not (np.isfinite(price) and price >= 0):
+        raise InvalidInput("must be finite and not negative", field="price")
+    if not 0 < least_propensity <= 1:
+        raise InvalidInput("must be a probability above 0", field="least_propensity")
+    below = np.flatnonzero(logged["propensity"] < least_propensity * (1 - 1e-9))
+    if below.size:
+        raise InvalidInput(
+            f"lies below least_propensity {least_propensity:g}", field="trial.propensity", rows=below[:5].tolist()
+        )
+    rows = logged["value"].size
+    weights = [_weights(trial, *curves, price, logged["propensity"]) for curves in (candidate, incumbent)]
+    net = logged["value"] - price * logged["cost"]
+    bound = max(largest_value, price * largest_cost, np.finfo(float).tiny) / (least_propensity * (1 - 1e-9))
+    account = np.arange(rows) if trial.account is None else np.asarray(trial.account)
+    of = np.unique(account, return_inverse=True)[1]
+    last = np.zeros(int(of.max()) + 1, dtype=np.intp)
+    last[of] = np.arange(rows)
+    share = np.bincount(of)
+    one, two = (np.bincount(of, w * net) / share for w in weights)
+    order = np.argsort(last)
+    sequence = confidence_sequence((one - two)[order], -bound, bound, level=level)
+    effective = min(float(w.sum() ** 2 / (w**2).sum()) if w.any() else 0.0 for w in weights)
+    return EqualPrice(price, float(one.mean()), float(two.mean()), sequence, effective)
+
+
+def _weights(trial: Trial, value: ArrayLike, cost: ArrayLike, price: float, propensity: Array) -> Array:
+    """(N,): 1 / propensity where the policy gives the level that was given, else 0."""
+    curves = [np.asarray(each, dtype=np.float64) for each in (value, cost)]
+    for name, each in zip(("value", "cost"), curves, strict=True):
+        if each.ndim != 2 or each.shape != (curves[0].shape[0], propensity.size):
+            raise InvalidInput(f"must have shape (levels, {propensity.size}), got {each.shape}", field=name)
+    given = check_index(trial.level, curves[0].shape[0])
+    # A row keeps its number however many come after it, and with it what a tie is decided by.
+    chosen = decide(curves[0], curves[1], [price], 0.5, np.arange(propensity.size)).level
+    return np.where(chosen == given, importance(np.ones(propensity.size), propensity), 0.0)

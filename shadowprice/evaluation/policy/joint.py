@@ -1,0 +1,203 @@
+"""Two ways of spending one budget on several sides, compared off-policy where both spend the whole budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shadowprice.campaign import Side
+from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.policy.frontier import (
+    Estimator,
+    LoggedPolicies,
+    Trial,
+    decided,
+    read_at,
+    spread,
+    step_worth,
+)
+from shadowprice.evaluation.policy.uniform import flat_frontier
+from shadowprice.evaluation.statistics.intervals import Estimate, Interval, bands
+from shadowprice.evaluation.statistics.metric import Array
+
+PolicyCurves = tuple[ArrayLike, ArrayLike]
+"""Value and cost (J, N) of the curves that a policy decides by."""
+
+
+@dataclass(frozen=True)
+class AtBudget:
+    """Two policies that share one price of money over all sides, where each spends the budget.
+
+    budget          net minor units that all expected requests may cost
+    price           of money at which the candidate spends it
+    candidate, rival   value of all expected requests, with intervals
+    difference      candidate − rival, its interval from the accounts that both share
+    effective_rows  side → the fewest that the candidate's (and the incumbent's) weights are worth near that price
+    least_cost      net minor units of the cheapest way to answer all requests; above ``budget`` nothing can be served
+    """
+
+    budget: float
+    price: float
+    candidate: Estimate
+    rival: Estimate
+    difference: Estimate
+    effective_rows: Mapping[Side, float]
+    least_cost: float
+
+
+def at_budget(
+    trials: Mapping[Side, Trial],
+    candidate: Mapping[Side, PolicyCurves],
+    incumbent: Mapping[Side, PolicyCurves] | None = None,
+    *,
+    requests: Mapping[Side, float],
+    budget: float,
+    exploration: float = 0.0,
+    estimator: Estimator = "dr",
+    interval: Interval | None = None,
+) -> AtBudget:
+    """Compare a candidate with the incumbent, or with the best flat mixture, at the budget of a campaign.
+
+    Args:
+        trials: side → rows that no policy was fitted on; costs are net of the allowance that a response earns.
+        candidate, incumbent: side → (value (J, N), net cost (J, N)) of the curves that each decides by. Without an
+            incumbent the rival is the best flat mixture of levels (:mod:`~shadowprice.evaluation.policy.uniform`).
+        requests: side → expected requests; a mean over the rows of a side counts so many times.
+        budget: net minor units for all requests: the limit of a total, the limit times all requests of a mean per
+            account, 0 of a mean per response.
+        exploration: share of requests whose level is drawn uniformly, under either policy.
+        estimator: as for :func:`~shadowprice.evaluation.policy.frontier.frontier`.
+        interval: of the bootstrap; its cluster and partner are the trials' unless it has a cluster.
+
+    One price of money decides for all sides, so a policy's frontier is the path of its total (cost, value) as the price
+    falls. In every bootstrap sample the frontiers are read at the budget by linear interpolation, which is what
+    sharing a tie between two prices attains. The flat mixture is chosen anew in every sample, from the same rows: its
+    value errs upwards, against the candidate. An account of several sides is drawn with all its rows.
+
+    O(Σ N · (L + J) · replications).
+
+    Raises:
+        InvalidInput: sides that differ, or an entry of a trial that cannot be.
+    """
+    sides = list(trials)
+    for name, given in (("candidate", candidate), ("incumbent", incumbent), ("requests", requests)):
+        if given is not None and set(given) != set(sides):
+            raise InvalidInput(f"needs the sides of the trials, {sorted(sides)}, got {sorted(given)}", field=name)
+    flats = {side: _flats(trials[side], np.asarray(candidate[side][0]).shape[0], estimator) for side in sides}
+    paths = [_Joint(trials, each, requests, estimator) for each in (candidate, incumbent) if each is not None]
+    rows = {side: flats[side].rows for side in sides}
+    chosen = _interval(trials, interval)
+
+    def values(weight: Array) -> Array:
+        """Candidate, rival and their difference, (B, 3)."""
+        parts = dict(zip(sides, np.split(weight, np.cumsum(list(rows.values()))[:-1], axis=1), strict=True))
+        levels = {side: flats[side].at(part) for side, part in parts.items()}
+        drawn = [sum(requests[side] * levels[side][k].mean(axis=1) for side in sides) for k in range(2)]
+        left = (budget - exploration * drawn[1]) / (1 - exploration)
+        own, *others = [path.read(parts, left) for path in paths]
+        other = others[0] if others else _best_flat(levels, requests, left)
+        own, other = ((1 - exploration) * each + exploration * drawn[0] for each in (own, other))
+        return np.stack([own, other, own - other], axis=1)
+
+    total = sum(rows.values())
+    point, limits = values(np.ones((1, total)))[0], bands(values, total, chosen)
+    own, other, difference = (
+        Estimate(float(value), float(low), float(high), chosen.level)
+        for value, low, high in zip(point, *limits, strict=True)
+    )
+
+    ones = {side: np.ones((1, size)) for side, size in rows.items()}
+    levels = {side: flats[side].at(each) for side, each in ones.items()}
+    drawn_cost = exploration * sum(requests[side] * float(levels[side][1].mean()) for side in sides)
+    left = (budget - drawn_cost) / (1 - exploration)
+    near = [path.nearest(ones, left) for path in paths]
+    cheapest = sum(requests[side] * float(levels[side][1].min()) for side in sides)
+    return AtBudget(
+        budget,
+        float(paths[0].prices[near[0]]),
+        own,
+        other,
+        difference,
+        {
+            side: min(float(path.of[side].effective_rows[place]) for path, place in zip(paths, near, strict=True))
+            for side in sides
+        },
+        min((1 - exploration) * cheapest, *[(1 - exploration) * path.least(ones) for path in paths]) + drawn_cost,
+    )
+
+
+class _Joint:
+    """The policies of one set of curves at common prices of money, on all sides."""
+
+    def __init__(
+        self,
+        trials: Mapping[Side, Trial],
+        curves: Mapping[Side, PolicyCurves],
+        requests: Mapping[Side, float],
+        estimator: Estimator,
+    ) -> None:
+        pairs = {side: (np.asarray(v, dtype=float), np.asarray(c, dtype=float)) for side, (v, c) in curves.items()}
+        self.prices = spread(np.concatenate([step_worth(*pair) for pair in pairs.values()]))
+        self.of = {side: decided(trials[side], v, c, self.prices, estimator)[0] for side, (v, c) in pairs.items()}
+        self._requests = requests
+
+    def _total(self, weight: Mapping[Side, Array]) -> tuple[Array, Array]:
+        """Value and cost (B, L) of all requests."""
+        found = {side: policies.at(weight[side]) for side, policies in self.of.items()}
+        value, cost = (
+            np.sum([self._requests[side] * each[k] for side, each in found.items()], axis=0) for k in range(2)
+        )
+        return value, cost
+
+    def read(self, weight: Mapping[Side, Array], budget: Array) -> Array:
+        """Value (B,) at the budget (B,)."""
+        value, cost = self._total(weight)
+        return np.concatenate(
+            [read_at(value[b : b + 1], cost[b : b + 1], float(budget[b])) for b in range(len(budget))]
+        )
+
+    def nearest(self, weight: Mapping[Side, Array], budget: float) -> int:
+        """Place of the price whose cost is nearest to the budget."""
+        return int(np.argmin(np.abs(self._total(weight)[1][0] - budget)))
+
+    def least(self, weight: Mapping[Side, Array]) -> float:
+        """Cost at the highest price."""
+        return float(self._total(weight)[1][0, 0])
+
+
+def _flats(trial: Trial, levels: int, estimator: Estimator) -> LoggedPolicies:
+    """The policies that give every account one level."""
+    rows = np.size(np.asarray(trial.level))
+    return LoggedPolicies(trial, np.repeat(np.arange(levels)[:, None], rows, axis=1), levels, estimator)
+
+
+def _best_flat(levels: Mapping[Side, tuple[Array, Array]], requests: Mapping[Side, float], budget: Array) -> Array:
+    """Value (B,) of the best flat mixture at the budget (B,); a level that no row was given is left out."""
+    found = np.full(len(budget), np.nan)
+    for b in range(len(budget)):
+        known = {side: np.isfinite(value[b]) & np.isfinite(cost[b]) for side, (value, cost) in levels.items()}
+        if not all(each.any() for each in known.values()):
+            continue
+        path = flat_frontier(
+            {side: value[b][known[side]] for side, (value, _) in levels.items()},
+            {side: cost[b][known[side]] for side, (_, cost) in levels.items()},
+            requests,
+        )
+        found[b] = np.interp(budget[b], path.cost, path.value)
+    return found
+
+
+def _interval(trials: Mapping[Side, Trial], interval: Interval | None) -> Interval:
+    given = interval or Interval()
+    if given.cluster is not None or any(trial.account is None for trial in trials.values()):
+        return given
+    accounts = [np.asarray(trial.account, dtype=str) for trial in trials.values()]
+    partners = [
+        own if trial.partner is None else np.asarray(trial.partner, dtype=str)
+        for own, trial in zip(accounts, trials.values(), strict=True)
+    ]
+    known = any(trial.partner is not None for trial in trials.values())
+    return replace(given, cluster=np.concatenate(accounts), partner=np.concatenate(partners) if known else None)

@@ -1,0 +1,1 @@
+"""Metrics of predictions: discrimination, calibration, shape of curves, likelihood."""

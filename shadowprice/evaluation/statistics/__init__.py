@@ -1,0 +1,1 @@
+"""Metrics as weighted statistics, and their intervals."""

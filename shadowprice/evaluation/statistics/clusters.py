@@ -1,0 +1,78 @@
+"""Clusters of dependent rows: by account, or crossed by account and partner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.statistics.groups import codes, crossed
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """One partition of N rows.
+
+    of    int64 (N,), cluster of each row, 0 … size − 1
+    size  number of clusters
+    """
+
+    of: NDArray[np.intp]
+    size: int
+
+    def sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum of ``values`` (N,) in each cluster, (size,)."""
+        return np.bincount(self.of, values, minlength=self.size).astype(np.float64, copy=False)
+
+
+def partitions(
+    rows: int, account: ArrayLike | None, partner: ArrayLike | None = None, *, fields: tuple[str, str]
+) -> tuple[Clusters, ...]:
+    """Return the partitions whose variances :func:`combined` adds up.
+
+    One partition by account (by row without accounts), or three: by account, by partner, and by pair of both.
+    Where one way is nested in the other, the coarser one alone is exact and is returned.
+
+    Args:
+        rows: N.
+        account, partner: identifiers (N,).
+        fields: names of the two in error messages.
+
+    Raises:
+        InvalidInput: an identifier is missing, or there is not one per row.
+
+    Complexity: O(N log N).
+    """
+    first = Clusters(np.arange(rows), rows) if account is None else _by(account, rows, fields[0])
+    if partner is None:
+        return (first,)
+    second = _by(partner, rows, fields[1])
+    pair = Clusters(*crossed(first.of, second.of, field=fields[1]))
+    if pair.size == second.size:
+        return (first,)
+    if pair.size == first.size:
+        return (second,)
+    return first, second, pair
+
+
+def combined(variances: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Variance from those of :func:`partitions`: V_account + V_partner − V_pair, at least each of the first two.
+
+    The difference may be negative in a sample; a single way is then the larger, and safe, choice.
+
+    Source: Cameron, Gelbach and Miller (2011), Robust inference with multiway clustering, equation 2.11.
+    """
+    if len(variances) == 1:
+        return np.asarray(variances[0])
+    account, partner, pair = variances
+    return np.asarray(np.maximum(account + partner - pair, np.maximum(account, partner)))
+
+
+def _by(ids: ArrayLike, rows: int, field: str) -> Clusters:
+    found = Clusters(*codes(ids, field=field))
+    if found.of.size != rows:
+        raise InvalidInput(f"must have one entry per row, {rows}, got {found.of.size}", field=field)
+    return found

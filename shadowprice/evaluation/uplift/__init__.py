@@ -1,0 +1,1 @@
+"""Metrics of incremental response: rankings, slopes, and the trial that would identify an effect."""

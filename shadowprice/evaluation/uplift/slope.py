@@ -1,0 +1,234 @@
+"""The slope of response in incentive value: what data show with confounders fixed, what a model says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from shadowprice.curves import check_levels
+from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.statistics.clusters import combined, partitions
+from shadowprice.evaluation.statistics.groups import codes, crossed
+from shadowprice.evaluation.statistics.intervals import Statistic
+from shadowprice.evaluation.statistics.metric import Array, as_rows, mean_of, metric
+from shadowprice.evaluation.statistics.random_effects import random_effects
+
+NOT_IDENTIFIED = "the effect of the incentive is not identified by this log"
+ROUNDING = 1e-12
+"""Slope per minor unit that is taken for 0."""
+
+
+@dataclass(frozen=True)
+class Slope:
+    """Response per minor unit of incentive, within cells.
+
+    value, standard_error, t  the slope, its cluster-robust error, their quotient
+    p_value                   two-sided, from the t distribution with ``clusters − 1`` degrees
+    low, high                 interval of the same distribution at ``level``
+    rows, cells, clusters     sizes of the sample; clusters are accounts, or partners where they are fewer
+    informative_rows          rows of cells in which the value varies; only they carry the slope
+    windows                   windows of time that were combined
+    between                   standard deviation of the true slope between windows
+    """
+
+    value: float
+    standard_error: float
+    t: float
+    p_value: float
+    low: float
+    high: float
+    level: float
+    rows: int
+    cells: int
+    clusters: int
+    informative_rows: int
+    windows: int = 1
+    between: float = 0.0
+
+    @property
+    def identified(self) -> bool:
+        """Whether the rows show that the response rises with the incentive: the interval lies above zero."""
+        return self.low > 0
+
+    def allows(self, rise: float) -> bool:
+        """Whether curves of slope ``rise`` lie inside the interval; its part below 0 counts as 0."""
+        return max(self.low, 0.0) - ROUNDING <= rise <= max(self.high, 0.0) + ROUNDING
+
+
+def within_slope(
+    y: ArrayLike,
+    value: ArrayLike,
+    cells: list[ArrayLike],
+    *,
+    cluster: ArrayLike | None = None,
+    partner: ArrayLike | None = None,
+    level: float = 0.95,
+) -> Slope:
+    """Least-squares slope of response in incentive value with the confounders' cells held fixed.
+
+    ``y = slope · value + effect of the cell + error``; cell effects are absorbed by taking each
+    cell's means off, so the slope compares only rows that share merchant, threshold and window.
+
+    Args:
+        y: (N,) responses; value: (N,) incentive in minor units.
+        cells: identifier columns (N,) that together name a cell.
+        cluster: (N,) account of each row; each row by itself when None.
+        partner: (N,) partner of each row, a second way of clusters crossed with the first.
+        level: of the interval.
+
+    Standard error: Liang–Zeger with the factor G/(G−1) · (N−1)/(N−cells−1), which equals ordinary
+    least squares with one dummy per cell; two ways add up as in
+    :func:`~shadowprice.evaluation.statistics.clusters.combined`. O(N log N).
+
+    Raises:
+        InvalidInput: the value varies within no cell, or there are too few rows or accounts.
+    """
+    columns = as_rows({"y": y, "value": value})
+    rows = columns["y"].size
+    of, groups = crossed(*cells, field="cells")
+    if of.size != rows:
+        raise InvalidInput(f"must have one entry per row, {rows}", field="cells")
+    found = partitions(rows, cluster, partner, fields=("cluster", "partner"))
+    owners = min(each.size for each in found)
+    response, amount = (_within(columns[name], of, groups) for name in ("y", "value"))
+    spread = np.bincount(of, np.abs(amount) > 1e-9 * np.abs(columns["value"]).max(), minlength=groups)
+    square = float(amount @ amount)
+    if not spread.any():
+        raise InvalidInput("does not vary within any cell; the slope cannot be told from the cells", field="value")
+    if rows <= groups + 1 or owners < 2:
+        raise InvalidInput("too few rows, accounts or partners for a standard error", field="cells")
+    slope = float(amount @ response) / square
+    scores = [(each.size, each.sums(amount * (response - slope * amount))) for each in found]
+    variance = combined([np.asarray(size / (size - 1) * (score @ score)) for size, score in scores])
+    error = float(np.sqrt((rows - 1) / (rows - groups - 1) * variance)) / square
+    quotient = slope / error if error > 0 else float(np.copysign(np.inf, slope))
+    half = float(stats.t.ppf((1 + level) / 2, owners - 1)) * error
+    return Slope(
+        slope,
+        error,
+        quotient,
+        float(2 * stats.t.sf(abs(quotient), owners - 1)),
+        slope - half,
+        slope + half,
+        level,
+        rows,
+        groups,
+        owners,
+        int(np.isin(of, np.flatnonzero(spread)).sum()),
+    )
+
+
+def slope_over_windows(
+    y: ArrayLike,
+    value: ArrayLike,
+    cells: list[ArrayLike],
+    window: ArrayLike,
+    *,
+    cluster: ArrayLike | None = None,
+    level: float = 0.95,
+) -> tuple[Slope, Array]:
+    """Slope within cells over windows of time, and the weight (N,) of each row in it.
+
+    Each window has its own :func:`within_slope`. Their mean is that of
+    :func:`~shadowprice.evaluation.statistics.random_effects.random_effects`: windows that disagree widen the
+    interval, and so does a slope that few cells carry.
+
+    Args:
+        y: (N,) responses; value: (N,) incentive in minor units.
+        cells: identifier columns (N,) that together name a cell.
+        window: (N,) window of time of each row, such as its week.
+        cluster: (N,) group whose rows share an error; the cell when None.
+        level: of the interval.
+
+    Errors are the jackknife's: the slope less the slope without one cluster. A cluster that carries most of a slope
+    fits itself, so that its residuals alone would hide its error. A window without two clusters in which value and
+    response vary is left out and has weight 0. With these weights, one regression on all rows with effects of
+    cell × window has the returned slope. O(N log N).
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> shop, week = rng.integers(0, 30, 6000), rng.integers(0, 5, 6000)
+        >>> value = rng.integers(1, 6, 6000)
+        >>> drift = np.array([-0.2, -0.1, 0.0, 0.1, 0.2])[week]
+        >>> y = drift * value + 0.1 * shop + rng.normal(size=6000)
+        >>> slope_over_windows(y, value, [shop], week)[0].identified
+        False
+
+    Raises:
+        InvalidInput: no window is left.
+    """
+    columns = as_rows({"y": y, "value": value})
+    rows = columns["y"].size
+    cell, _ = crossed(*cells, field="cells")
+    when, windows = codes(window, field="window")
+    of, groups = crossed(cell, when, field="cells")
+    owner, owners = (cell, int(cell.max(initial=0)) + 1) if cluster is None else codes(cluster, field="cluster")
+    if not rows == cell.size == owner.size:
+        raise InvalidInput(f"must have one entry per row, {rows}", field="cells" if cell.size != rows else "cluster")
+    response, amount = (_within(columns[name], of, groups) for name in ("y", "value"))
+    varies = np.abs(amount) > 1e-9 * np.abs(columns["value"]).max(initial=0.0)
+    found, influence, squares = [], [], {}
+    for k in range(windows):
+        inside = varies & (when == k)
+        if not inside.any():
+            continue
+        square = float(amount[inside] @ amount[inside])
+        rise = float(amount[inside] @ response[inside]) / square
+        score = amount[inside] * (response[inside] - rise * amount[inside])
+        own = np.bincount(owner[inside], amount[inside] ** 2, minlength=owners)
+        count = np.count_nonzero(own)
+        left_out = np.bincount(owner[inside], score, minlength=owners) / np.maximum(square - own, 1e-12 * square)
+        # Two clusters that differ are the least from which an error can be estimated.
+        if count >= 2 and np.count_nonzero(left_out) >= 2:
+            found.append(rise)
+            influence.append(left_out * np.sqrt((count - 1) / count))
+            squares[k] = square
+    if not found:
+        raise InvalidInput(
+            "does not vary within two clusters of any window, so the slope cannot be estimated", field="value"
+        )
+    mean = random_effects(found, influence, level=level)
+    informative = np.isin(of, np.unique(of[varies]))
+    quotient = mean.value / mean.standard_error if mean.standard_error > 0 else float(np.copysign(np.inf, mean.value))
+    of_window = np.zeros(windows)
+    of_window[list(squares)] = mean.share / np.array(list(squares.values()))
+    weight = of_window[when] * (rows / of_window[when].sum())
+    slope = Slope(
+        mean.value,
+        mean.standard_error,
+        quotient,
+        float(2 * stats.t.sf(abs(quotient), mean.degrees)),
+        mean.low,
+        mean.high,
+        level,
+        rows,
+        groups,
+        int(np.unique(owner[informative]).size),
+        int(informative.sum()),
+        len(found),
+        float(np.sqrt(mean.between)),
+    )
+    return slope, weight
+
+
+@metric
+def curve_slope(response: Array, *, levels: ArrayLike) -> Statistic:
+    """Mean slope of a model's curves, response per minor unit.
+
+    ``response`` (J, N) at ``levels`` (J,) minor units, J ≥ 2: each account's least-squares line
+    through its curve, averaged over accounts; to be set beside :func:`within_slope`. O(J·N).
+    """
+    amounts = check_levels(levels).astype(np.float64)
+    if response.shape[0] != amounts.size or amounts.size < 2:
+        raise InvalidInput(f"must have one entry per row of response, at least 2, got {amounts.size}", field="levels")
+    centred = amounts - amounts.mean()
+    return mean_of(centred @ response / (centred @ centred))
+
+
+def _within(column: Array, of: np.ndarray, groups: int) -> Array:
+    means = np.bincount(of, column, minlength=groups) / np.bincount(of, minlength=groups)
+    return np.asarray(column - means[of])

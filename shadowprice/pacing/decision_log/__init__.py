@@ -1,0 +1,1 @@
+"""Decision log: segments, compaction, and the rows that were served."""

@@ -1,0 +1,151 @@
+"""What was really served: decisions and outcomes from the ledger's append-only log, each counted once.
+
+A writer that was interrupted may write rows again, so segments may overlap: reading drops what was read. Small
+segments are replaced by larger ones at any time: what goes away while it is read is looked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+import pyarrow as pa
+
+from shadowprice.campaign import Campaign
+from shadowprice.errors import InvalidTable, NotFound
+from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind, read_segment, segments
+
+FLAG: Final = "boolean"
+WHOLE: Final = "Int64"
+"""Canonical types, as :mod:`shadowprice.tables.schema` has them; the services log without its checker installed."""
+ATTEMPTS = 5
+"""Listings of the folder in which a segment that was replaced meanwhile is looked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class ServedLog:
+    """The rows of a log in the order of recording; columns of :data:`SCHEMAS`.
+
+    decisions and outcomes  each request once; outcomes as they were first reported
+    corrections             each event once; a request may have several
+    skipped                 rows of each kind that were left out at the beginning
+    """
+
+    decisions: pd.DataFrame
+    outcomes: pd.DataFrame
+    corrections: pd.DataFrame
+    skipped: Mapping[Kind, int] = field(default_factory=dict)
+
+    @property
+    def corrected(self) -> pd.DataFrame:
+        """The outcomes as they stand now: response, cost and dates by the newest correction of each."""
+        newest = self.corrections.drop_duplicates("request_id", keep="last").set_index("request_id")
+        outcomes = self.outcomes.copy()
+        rows = outcomes["request_id"].isin(newest.index)
+        for name in ("response", "cost", "observed_at", "recorded_at", "misdated"):
+            outcomes.loc[rows, name] = newest[name].loc[outcomes.loc[rows, "request_id"]].to_numpy()
+        return outcomes
+
+
+def read_log(folder: str | Path, skip: Mapping[Kind, int] | None = None) -> ServedLog:
+    """Read a log, without its first ``skip`` rows of each kind. O(rows read) memory; skipped segments stay closed.
+
+    Raises:
+        NotFound: no such folder.
+        InvalidTable: a segment is missing between others, is damaged, or holds other rows than it says.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise NotFound(f"there is no decision log in {place}")
+    skipped = dict(skip or {})
+    decisions, outcomes, corrections = (_read(place, kind, skipped.get(kind, 0)) for kind in SCHEMAS)
+    return ServedLog(decisions, outcomes, corrections, skipped)
+
+
+def read_parts(folder: str | Path) -> Iterator[ServedLog]:
+    """Read a log a segment at a time, as logs of the rows of that segment. Memory of one segment, a million rows.
+
+    Raises:
+        NotFound, InvalidTable: as :func:`read_log`.
+    """
+    place = Path(folder)
+    if not place.is_dir():
+        raise NotFound(f"there is no decision log in {place}")
+    empty = {kind: schema.empty_table().to_pandas() for kind, schema in SCHEMAS.items()}
+    for kind in SCHEMAS:
+        for table in _tables(place, kind, 0):
+            yield ServedLog(**(empty | {kind: table.to_pandas()}))
+
+
+def exposure_and_outcome(log: ServedLog, campaign: Campaign) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The log as the canonical tables ``exposure`` and ``outcome``, outcomes as corrected.
+
+    An offer's id is ``<side>-<incentive>``. Requests that were given nothing at all are not exposures.
+    ``exploration`` says whether the level was drawn. The ledger hears a merchant's response as a ratio,
+    not as the counts that the table holds, so a merchant's outcome is not mature there; judge merchants
+    by ``response`` of the log itself. A date that cannot be right is replaced by that of recording, and none lies
+    before the decision.
+    """
+    decisions = log.decisions[log.decisions["level"] >= 0].reset_index(drop=True)
+    exposure = pd.DataFrame(
+        {
+            "request_id": decisions["request_id"],
+            "account_id": decisions["account_id"],
+            "side": decisions["side"],
+            "offer_id": decisions["side"] + "-" + decisions["incentive"].astype(str),
+            "decided_at": decisions["decided_at"],
+            "propensity": decisions["propensity"],
+            "policy_version": decisions["model_version"],
+            "price_version": decisions["price_version"].astype(WHOLE),
+            "exploration": (decisions["reason"] == "explored").astype(FLAG),
+        }
+    )
+    corrected = log.corrected
+    outcomes = corrected[corrected["request_id"].isin(exposure["request_id"])].reset_index(drop=True)
+    customer = outcomes["side"] == "customer"
+    observed = outcomes["observed_at"].mask(outcomes["misdated"], outcomes["recorded_at"])
+    decided = outcomes["request_id"].map(exposure.set_index("request_id")["decided_at"])
+    outcome = pd.DataFrame(
+        {
+            "request_id": outcomes["request_id"],
+            "observed_at": observed.mask(observed < decided, decided),
+            "mature": customer.astype(FLAG),
+            "cost_paid": outcomes["cost"].astype(WHOLE),
+            "redeemed": outcomes["response"].where(customer).astype(WHOLE),
+        }
+    )
+    unknown = set(exposure["side"]) - set(campaign.sides)
+    if unknown:
+        raise InvalidTable(f"campaign {campaign.name!r} has no side {sorted(unknown)}", field="decisions.side")
+    return exposure, outcome
+
+
+def _read(folder: Path, kind: Kind, read: int) -> pd.DataFrame:
+    tables = list(_tables(folder, kind, read))
+    whole = pa.concat_tables(tables) if tables else SCHEMAS[kind].empty_table()
+    frame: pd.DataFrame = whole.to_pandas()
+    return frame.drop_duplicates(["source", "event_id"] if kind == "corrections" else "request_id", ignore_index=True)
+
+
+def _tables(folder: Path, kind: Kind, read: int) -> Iterator[Any]:
+    """The rows after number ``read`` in order, a table for each segment."""
+    attempts = ATTEMPTS
+    while True:
+        try:
+            for segment in segments(folder, kind):
+                if segment.first > read + 1:
+                    missing = f"rows {read + 1} to {segment.first - 1} are in no segment"
+                    raise InvalidTable(missing, field=f"{folder}/{kind}")
+                if segment.last > read:
+                    table = read_segment(segment, kind).slice(read + 1 - segment.first)
+                    read, attempts = segment.last, ATTEMPTS
+                    yield table
+            return
+        except (FileNotFoundError, InvalidTable) as error:
+            # A listing of the folder is not of one moment: a hole may be a segment that is being replaced.
+            attempts -= 1
+            if not attempts:
+                raise InvalidTable(str(error)) from error

@@ -1,0 +1,240 @@
+"""From snapshots and frames to what a network reads: standardised graph tensors and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from shadowprice.campaign import SIDES, Side
+from shadowprice.encoders.base import GraphTensors
+from shadowprice.errors import InvalidInput
+from shadowprice.graphs.scaling import Scaling, fit_scaling
+from shadowprice.graphs.snapshot import GraphSnapshot, numeric_features
+from shadowprice.responses.base import RESERVED
+from shadowprice.responses.joint.network import Rows
+from shadowprice.responses.weights import given_weights
+
+INTERACTIONS = "h_"
+"""Prefix of the historical interaction aggregates, which only DNN-H reads."""
+
+
+@dataclass(frozen=True, eq=False)
+class InputScaling:
+    """How every input of a network is standardised: node features and context per side, edge features."""
+
+    node: Mapping[Side, Scaling]
+    edge: Scaling
+    context: Mapping[Side, Scaling]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; :meth:`from_dict` is the inverse."""
+        return {
+            "node": {side: scaling.to_dict() for side, scaling in self.node.items()},
+            "edge": self.edge.to_dict(),
+            "context": {side: scaling.to_dict() for side, scaling in self.context.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> InputScaling:
+        """Rebuild what :meth:`to_dict` gave."""
+        return cls(
+            node={side: Scaling.from_dict(value) for side, value in data["node"].items()},
+            edge=Scaling.from_dict(data["edge"]),
+            context={side: Scaling.from_dict(value) for side, value in data["context"].items()},
+        )
+
+
+def context_matrix(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.float32]]:
+    """Names and values (n, C) of the request features among ``columns``."""
+    table = numeric_features(frame[list(columns)])
+    return tuple(table.columns), table.to_numpy(dtype=np.float32).reshape(len(frame), -1)
+
+
+def context_values(frame: pd.DataFrame, names: Sequence[str]) -> NDArray[np.float32]:
+    """Values (n, C) of the fitted request features ``names``, NaN where the frame lacks the column.
+
+    A category is read against the fitted values and not those that happen to be in the frame, so that a row means the
+    same alone as in company.
+    """
+    values = np.full((len(frame), len(names)), np.nan, dtype=np.float32)
+    for position, name in enumerate(names):
+        column, _, value = name.partition("=")
+        if name.startswith("c_") and column in frame:
+            values[:, position] = frame[column].astype(str) == value
+        elif name in frame:
+            values[:, position] = frame[name].to_numpy(dtype=np.float32, na_value=np.nan)
+    return values
+
+
+def fit_inputs(
+    snapshots: Sequence[GraphSnapshot],
+    frames: Mapping[Side, pd.DataFrame],
+    context: Mapping[Side, Sequence[str]],
+    *,
+    interactions: bool,
+) -> InputScaling:
+    """Fit the standardisation on the training snapshots and the training rows alone."""
+    node: dict[Side, Scaling] = {}
+    for position, side in enumerate(SIDES):
+        names = tuple(
+            dict.fromkeys(
+                name
+                for snapshot in snapshots
+                for name in snapshot.names[side]
+                if interactions or not name.startswith(INTERACTIONS)
+            )
+        )
+        blocks = [_columns(snapshot, side, names)[snapshot.is_side[position]] for snapshot in snapshots]
+        node[side] = fit_scaling(names, np.concatenate(blocks) if blocks else np.zeros((0, len(names)), np.float32))
+    edge = fit_scaling(snapshots[0].edge_names, np.concatenate([snapshot.edge_features for snapshot in snapshots]))
+    return InputScaling(
+        node, edge, {side: fit_scaling(*context_matrix(frame, context.get(side, ()))) for side, frame in frames.items()}
+    )
+
+
+def graph_tensors(snapshots: Sequence[GraphSnapshot], scaling: InputScaling) -> GraphTensors:
+    """The block-diagonal union of the snapshots: an account is one node in each it appears in."""
+    offset = 0
+    ties: list[NDArray[np.int64]] = []
+    for snapshot in snapshots:
+        ties.append(snapshot.edge_index + offset)
+        offset += snapshot.nodes
+    index = np.concatenate(ties, axis=1)
+    edges = scaling.edge.apply(np.concatenate([snapshot.edge_features for snapshot in snapshots]))
+    is_side = np.concatenate([snapshot.is_side for snapshot in snapshots], axis=1)
+    features: dict[Side, torch.Tensor] = {}
+    for position, side in enumerate(SIDES):
+        fitted = scaling.node[side]
+        scaled = np.concatenate([fitted.apply(_columns(snapshot, side, fitted.names)) for snapshot in snapshots])
+        scaled[~is_side[position]] = 0.0
+        features[side] = torch.from_numpy(scaled)
+    return GraphTensors.whole(
+        features=features,
+        is_side=torch.from_numpy(is_side.astype(np.float32)),
+        edge_index=torch.from_numpy(np.concatenate([index, index[::-1]], axis=1)),
+        edge_features=torch.from_numpy(np.concatenate([edges, edges])),
+    )
+
+
+def request_rows(
+    frame: pd.DataFrame,
+    snapshots: Sequence[GraphSnapshot],
+    scaling: InputScaling,
+    side: Side,
+) -> Rows:
+    """Rows of a frame with account_id and, as it has them, partner_id, snapshot_at, level, response and weights.
+
+    A row refers to its account in the latest snapshot at or before ``snapshot_at`` (unix seconds);
+    without that column, in the last snapshot. Rows whose account no snapshot knows are refused.
+    """
+    which = _which(frame, snapshots)
+    node = _locate(frame["account_id"], which, snapshots)
+    _refuse_unknown(node)
+    if "partner_id" in frame and frame["partner_id"].notna().any():
+        partner = _locate(frame["partner_id"].fillna(""), which, snapshots)
+    else:
+        partner = np.full(len(frame), -1, dtype=np.int64)
+
+    def column(name: str, default: float) -> NDArray[np.float32]:
+        if name in frame:
+            return frame[name].to_numpy(dtype=np.float32)
+        return np.full(len(frame), default, dtype=np.float32)
+
+    return Rows(
+        node=node,
+        partner=partner,
+        context=scaling.context[side].apply(context_values(frame, scaling.context[side].names)),
+        level=frame["level"].to_numpy(dtype=np.int64) if "level" in frame else np.zeros(len(frame), dtype=np.int64),
+        response=column("response", 0.0),
+        weight=given_weights(frame).astype(np.float32),
+    )
+
+
+def with_features(frame: pd.DataFrame, snapshots: Sequence[GraphSnapshot], side: Side) -> pd.DataFrame:
+    """The frame with the features (x_*, h_*) its accounts had in the snapshot each row sees, as numbers.
+
+    Where a request names its partner, the partner's features follow as x_partner_* and h_partner_*, missing
+    where it is not known.
+    An indicator of a category is named x_<column>=<value>. Columns of what is neither label, context nor
+    feature, such as request_id and split, are left out.
+
+    Raises:
+        InvalidInput: a row's account has no profile at the time.
+    """
+    kept = [column for column in frame.columns if column in RESERVED or column.startswith(("x_", "h_", "c_"))]
+    which = _which(frame, snapshots)
+    node = _locate(frame["account_id"], which, snapshots)
+    _refuse_unknown(node)
+    names = tuple(dict.fromkeys(name for snapshot in snapshots for name in snapshot.names[side]))
+    tables = [_profiles(snapshots, side, names, node, frame.index)] if names else []
+    if "partner_id" in frame and frame["partner_id"].notna().any():
+        other: Side = "merchant" if side == "customer" else "customer"
+        theirs = tuple(dict.fromkeys(name for snapshot in snapshots for name in snapshot.names[other]))
+        if theirs:
+            partner = _locate(frame["partner_id"].fillna(""), which, snapshots)
+            found = _profiles(snapshots, other, theirs, partner, frame.index)
+            tables.append(found.rename(columns=lambda name: f"{name[:2]}partner_{name[2:]}"))
+    if not tables:
+        return frame[kept]
+    context = [column for column in kept if all(column not in table.columns for table in tables)]
+    return pd.concat([frame[context], *tables], axis=1)
+
+
+def _profiles(
+    snapshots: Sequence[GraphSnapshot],
+    side: Side,
+    names: tuple[str, ...],
+    node: NDArray[np.int64],
+    index: pd.Index[Any],
+) -> pd.DataFrame:
+    """The named features of nodes (n,), NaN where there is no node; an indicator c_<column>=<value> becomes x_…"""
+    values = np.concatenate([_columns(snapshot, side, names) for snapshot in snapshots])[np.maximum(node, 0)]
+    values[node < 0] = np.nan
+    return pd.DataFrame(values, columns=[f"x_{n}" if n.startswith("c_") else n for n in names], index=index)
+
+
+def _refuse_unknown(node: NDArray[np.int64]) -> None:
+    if np.any(node < 0):
+        rows = np.flatnonzero(node < 0)[:5].tolist()
+        raise InvalidInput("accounts without a profile at the time of the request", field="account_id", rows=rows)
+
+
+def _which(frame: pd.DataFrame, snapshots: Sequence[GraphSnapshot]) -> NDArray[np.int64]:
+    if "snapshot_at" not in frame:
+        return np.full(len(frame), len(snapshots) - 1, dtype=np.int64)
+    times = np.array([snapshot.at.timestamp() for snapshot in snapshots])
+    if np.any(np.diff(times) <= 0):
+        raise InvalidInput("must be in order of time", field="snapshots")
+    wanted = frame["snapshot_at"].to_numpy(dtype=np.float64)
+    return np.asarray(np.searchsorted(times, np.nan_to_num(wanted, nan=-np.inf), side="right") - 1, dtype=np.int64)
+
+
+def _locate(account_id: pd.Series, which: NDArray[np.int64], snapshots: Sequence[GraphSnapshot]) -> NDArray[np.int64]:
+    ids = account_id.to_numpy(dtype=object)
+    node = np.full(ids.size, -1, dtype=np.int64)
+    offset = 0
+    for number, snapshot in enumerate(snapshots):
+        rows = which == number
+        found = snapshot.find(ids[rows])
+        node[rows] = np.where(found >= 0, found + offset, -1)
+        offset += snapshot.nodes
+    return node
+
+
+def _columns(snapshot: GraphSnapshot, side: Side, names: tuple[str, ...]) -> NDArray[np.float32]:
+    """(N, len(names)): NaN where unknown; a value of a category that the snapshot knows by others is absent."""
+    place = {name: position for position, name in enumerate(snapshot.names[side])}
+    categories = {name.partition("=")[0]: position for name, position in place.items() if name.startswith("c_")}
+    matrix = np.full((snapshot.nodes, len(names)), np.nan, dtype=np.float32)
+    for position, name in enumerate(names):
+        if name in place:
+            matrix[:, position] = snapshot.features[side][:, place[name]]
+        elif name.startswith("c_") and (other := categories.get(name.partition("=")[0])) is not None:
+            matrix[:, position] = 0.0 * snapshot.features[side][:, other]
+    return matrix

@@ -1,0 +1,204 @@
+"""The joint model of S0: a graph encoder with a response layer per side, from frames to curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from shadowprice.campaign import Side
+from shadowprice.encoders.base import WIDTH
+from shadowprice.encoders.registry import make_encoder
+from shadowprice.errors import InvalidInput
+from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.responses.joint.inputs import InputScaling, fit_inputs, graph_tensors, request_rows
+from shadowprice.responses.joint.network import ResponseNetwork
+from shadowprice.responses.layers.base import ResponseLayer
+from shadowprice.responses.layers.heads import Head
+from shadowprice.responses.layers.registry import make_layer
+from shadowprice.responses.sided import NETWORK, SEPARATE, SidedModel
+from shadowprice.responses.state import State, load_state, save_state
+from shadowprice.responses.training import FitResult, Progress, TrainingConfig, TrainingData, fit_network
+from shadowprice.responses.weights import given_weights
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointSpec:
+    """What a joint model is made of.
+
+    encoder       name of the graph encoder
+    layers        response layer of each side
+    levels        incentive levels of each side, minor units
+    layer_options keyword options of each side's layer, such as ``fusion`` of the hazard layer
+    context       columns of each side's frame that describe the request rather than the account
+    partner       sides whose requests name an account of the other side
+    interactions  whether the h_* aggregates are read (DNN-H)
+    omega         weight of the merchants' loss
+    dropout       in the encoder
+    """
+
+    encoder: str = "gcn2"
+    layers: Mapping[Side, str]
+    levels: Mapping[Side, Sequence[int]]
+    layer_options: Mapping[Side, Mapping[str, Any]] = field(default_factory=dict)
+    context: Mapping[Side, Sequence[str]] = field(default_factory=dict)
+    partner: Mapping[Side, bool] = field(default_factory=dict)
+    interactions: bool = False
+    omega: float = 1.0
+    dropout: float = 0.1
+
+
+class JointModel(SidedModel):
+    """A :class:`JointSpec` with standardisation and weights."""
+
+    def __init__(self, spec: JointSpec, scaling: InputScaling, seed: int = 0) -> None:
+        self.spec = spec
+        self.scaling = scaling
+        torch.manual_seed(seed)
+        encoder = make_encoder(
+            spec.encoder,
+            inputs={side: fitted.width for side, fitted in scaling.node.items()},
+            edge_inputs=scaling.edge.width,
+            dropout=spec.dropout,
+        )
+        layers: dict[Side, ResponseLayer] = {
+            side: make_layer(
+                name, WIDTH, np.asarray(spec.levels[side], dtype=np.int64), **spec.layer_options.get(side, {})
+            )
+            for side, name in spec.layers.items()
+        }
+        self.network = ResponseNetwork(
+            encoder,
+            layers,
+            context={side: fitted.width for side, fitted in scaling.context.items()},
+            partner=spec.partner,
+            omega=spec.omega,
+        )
+
+    @classmethod
+    def prepare(
+        cls, spec: JointSpec, snapshots: Sequence[GraphSnapshot], train: Mapping[Side, pd.DataFrame], seed: int = 0
+    ) -> JointModel:
+        """A model ready to train: standardisation and intercepts fitted on the training rows."""
+        for side in spec.layers:
+            if side not in train or train[side].empty:
+                raise InvalidInput(f"there is no training row of side {side!r}", field="train")
+        model = cls(spec, fit_inputs(snapshots, train, spec.context, interactions=spec.interactions), seed)
+        for side, frame in train.items():
+            model.network.layer(side).start(
+                frame["level"].to_numpy(dtype=np.int64),
+                frame["response"].to_numpy(dtype=np.float64),
+                given_weights(frame),
+            )
+        return model
+
+    def data(
+        self,
+        snapshots: Sequence[GraphSnapshot],
+        train: Mapping[Side, pd.DataFrame],
+        validation: Mapping[Side, pd.DataFrame],
+    ) -> TrainingData:
+        """The frames as tensors-to-be."""
+
+        def rows(frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Any]:
+            return {side: request_rows(frames[side], snapshots, self.scaling, side) for side in self.spec.layers}
+
+        return TrainingData(graph_tensors(snapshots, self.scaling), rows(train), rows(validation))
+
+    def fit(
+        self,
+        snapshots: Sequence[GraphSnapshot],
+        train: Mapping[Side, pd.DataFrame],
+        validation: Mapping[Side, pd.DataFrame],
+        config: TrainingConfig,
+        *,
+        progress: Progress | None = None,
+        checkpoint: Path | None = None,
+    ) -> FitResult:
+        """Train in this process. Frames: account_id, level, response [, weight, partner_id, snapshot_at, context]."""
+        return fit_network(
+            self.network,
+            self.data(snapshots, train, validation),
+            config,
+            progress=progress,
+            checkpoint=checkpoint,
+        )
+
+    @torch.no_grad()
+    def calibrate(self, snapshots: Sequence[GraphSnapshot], held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
+        """Correct the overall level of each side's response on held-out rows; returns the corrections."""
+        self.network.eval()
+        nodes = self.network.encoder(graph_tensors(snapshots, self.scaling))
+        corrections: dict[Side, float] = {}
+        for side in self.spec.layers:
+            rows = request_rows(held_out[side], snapshots, self.scaling, side).tensors()
+            embedding = self.network.requests(side, nodes, rows)
+            corrections[side] = self.network.layer(side).calibrate(
+                embedding, rows.level, rows.response, rows.node, rows.weight
+            )
+        return corrections
+
+    @torch.no_grad()
+    def embed(
+        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
+    ) -> dict[Side, NDArray[np.float32]]:
+        """Embeddings (n, WIDTH) of the requests of each side: all that a head needs."""
+        self.network.eval()
+        nodes = self.network.encoder(graph_tensors(snapshots, self.scaling))
+        embedded: dict[Side, NDArray[np.float32]] = {}
+        for side, frame in frames.items():
+            rows = request_rows(frame, snapshots, self.scaling, side)
+            embedded[side] = self.network.requests(side, nodes, rows.tensors()).numpy()
+        return embedded
+
+    def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
+        """The response heads for a server without torch; unknown accounts get the mean embedding."""
+        return {
+            side: self.network.layer(side).to_head(embedding.mean(axis=0).astype(np.float32))
+            for side, embedding in embeddings.items()
+        }
+
+    def correct(self, side: Side, correction: float) -> None:
+        """Apply a correction that :meth:`calibrate` returned; its negative takes it off again."""
+        self.network.layer(side).correct(correction)
+
+    @property
+    def levels(self) -> Mapping[Side, tuple[int, ...]]:
+        """Incentive levels of each side, minor units."""
+        return {side: tuple(self.spec.levels[side]) for side in self.spec.layers}
+
+    def describe(self) -> dict[str, Any]:
+        """Encoder, width, and the head of each side."""
+        sides = {side: {"head": head, "levels": list(self.levels[side])} for side, head in self.spec.layers.items()}
+        return {"encoder": self.spec.encoder, "width": WIDTH, "sides": sides}
+
+    def state(self) -> State:
+        """Weights, standardisation and spec; :meth:`of` is the inverse."""
+        return State(
+            {name: tensor.detach().numpy() for name, tensor in self.network.state_dict().items()},
+            {"spec": asdict(self.spec), "scaling": self.scaling.to_dict()},
+        )
+
+    @classmethod
+    def of(cls, state: State) -> JointModel:
+        """The model that gave ``state``."""
+        model = cls(JointSpec(**state.meta["spec"]), InputScaling.from_dict(state.meta["scaling"]))
+        model.network.load_state_dict({name: torch.from_numpy(value) for name, value in state.arrays.items()})
+        model.network.eval()
+        return model
+
+    def save(self, folder: Path) -> None:
+        """Write spec, standardisation and weights to one file; :meth:`load` is the inverse."""
+        save_state(self.state(), folder / NETWORK)
+        (folder / SEPARATE).unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, folder: Path) -> JointModel:
+        """Read what :meth:`save` wrote."""
+        return cls.of(load_state(folder / NETWORK))

@@ -1,0 +1,131 @@
+"""The joint network: one encoder, one response layer per side (S0 fig. 2), and the rows it learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from shadowprice.campaign import Side
+from shadowprice.encoders.base import WIDTH, GraphEncoder, GraphTensors
+from shadowprice.responses.layers.base import ResponseLayer
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """n labelled requests of one side.
+
+    node      int64 (n,), the account's node
+    partner   int64 (n,), node of the account the offer is for, −1 where there is none
+    context   float32 (n, C), standardised features of the request itself
+    level     int64 (n,), index of the assigned level
+    response  float32 (n,), what was observed
+    weight    float32 (n,), weight in the loss, mean about 1
+    """
+
+    node: NDArray[np.int64]
+    partner: NDArray[np.int64]
+    context: NDArray[np.float32]
+    level: NDArray[np.int64]
+    response: NDArray[np.float32]
+    weight: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return int(self.node.size)
+
+    def take(self, index: NDArray[np.integer] | NDArray[np.bool_] | slice) -> Rows:
+        """The rows at ``index``."""
+        return Rows(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
+
+    def tensors(self) -> RowTensors:
+        """The same as tensors."""
+        return RowTensors(
+            **{f.name: torch.from_numpy(np.ascontiguousarray(getattr(self, f.name))) for f in fields(self)}
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RowTensors:
+    """:class:`Rows` as tensors."""
+
+    node: Tensor
+    partner: Tensor
+    context: Tensor
+    level: Tensor
+    response: Tensor
+    weight: Tensor
+
+
+class RequestTower(nn.Module):
+    """Adds what belongs to the request to the account's embedding: its context and the partner's embedding.
+
+    z = h_account + MLP(context ‖ h_partner). The sum keeps one width for every consumer.
+    """
+
+    def __init__(self, context: int, partner: bool, hidden: int = 128) -> None:
+        super().__init__()
+        self.partner = partner
+        inputs = context + (WIDTH if partner else 0)
+        self.net = nn.Sequential(nn.Linear(inputs + WIDTH, hidden), nn.ReLU(), nn.Linear(hidden, WIDTH))
+
+    def forward(self, account: Tensor, context: Tensor, partner: Tensor) -> Tensor:
+        """(n, WIDTH)."""
+        parts = [account, context, partner] if self.partner else [account, context]
+        out: Tensor = account + self.net(torch.cat(parts, dim=1))
+        return out
+
+
+class ResponseNetwork(nn.Module):
+    """Encoder, request towers and response layers of both sides, trained on one loss: L_c + ω·L_m."""
+
+    def __init__(
+        self,
+        encoder: GraphEncoder,
+        layers: Mapping[Side, ResponseLayer],
+        *,
+        context: Mapping[Side, int],
+        partner: Mapping[Side, bool],
+        omega: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.layers = nn.ModuleDict({str(side): layer for side, layer in layers.items()})
+        self.towers = nn.ModuleDict(
+            {
+                str(side): RequestTower(context.get(side, 0), partner.get(side, False))
+                for side in layers
+                if context.get(side, 0) or partner.get(side, False)
+            }
+        )
+        self.omega = omega
+
+    def layer(self, side: Side) -> ResponseLayer:
+        """The response layer of a side."""
+        return cast(ResponseLayer, self.layers[side])
+
+    def requests(self, side: Side, embedding: Tensor, rows: RowTensors) -> Tensor:
+        """Embeddings (n, WIDTH) of the requests, from those of the nodes (N, WIDTH)."""
+        account = embedding[rows.node]
+        if side not in self.towers:
+            return account
+        known = (rows.partner >= 0)[:, None]
+        partner = torch.where(known, embedding[rows.partner.clamp(min=0)], torch.zeros(1, WIDTH))
+        out: Tensor = self.towers[side](account, rows.context, partner)
+        return out
+
+    def forward(self, graph: GraphTensors, rows: Mapping[Side, RowTensors]) -> Tensor:
+        """The joint loss: weighted mean per side, the merchants' times ω."""
+        embedding = self.encoder(graph)
+        total = torch.zeros(())
+        for side, batch in rows.items():
+            if batch.node.numel() == 0:
+                continue
+            losses = self.layer(side).loss(self.requests(side, embedding, batch), batch.level, batch.response)
+            mean = (losses * batch.weight).sum() / batch.weight.sum()
+            total = total + (mean if side == "customer" else self.omega * mean)
+        return total

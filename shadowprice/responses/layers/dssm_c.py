@@ -1,0 +1,70 @@
+"""Two towers with a cost term (S0's baseline DSSM-c, which the paper names and does not define).
+
+    f(h, r_j) = sigmoid(κ·cos(u(h), v(r_j)) + softplus(a)·r_j + b)
+
+u is the account's tower, v the level's (Huang et al. 2013, two dense layers each), κ > 0 a learned scale. The
+non-negative slope in r is our reading of "with cost constraint". The cosine may fall from one level to the next, so
+the curve need not be monotone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from shadowprice.responses.layers.heads import DssmHead
+from shadowprice.responses.layers.logit import LogitLayer, inverse_softplus
+
+TOWER = 32
+"""Width of the towers' outputs and hidden layers."""
+
+
+class DssmLayer(LogitLayer):
+    """Embedding (n, D) → logits (n, J)."""
+
+    def __init__(self, width: int, levels: NDArray[np.int64]) -> None:
+        super().__init__(levels)
+        self.hidden = nn.Linear(width, TOWER)
+        self.out = nn.Linear(TOWER, TOWER)
+        self.level = nn.Sequential(nn.Linear(1, TOWER), nn.ReLU(), nn.Linear(TOWER, TOWER))
+        self.log_scale = nn.Parameter(torch.full((1,), float(np.log(5.0))))
+        self.raw_slope = nn.Parameter(torch.zeros(1))
+
+    def levels_tower(self) -> Tensor:
+        """v (J, TOWER), of length 1."""
+        last = self.amounts[-1:].clamp(min=1e-9)
+        return nn.functional.normalize(self.level((self.amounts / last)[:, None]), dim=1)
+
+    def forward(self, embedding: Tensor) -> Tensor:
+        """Logits (n, J)."""
+        cosine = nn.functional.normalize(self.out(torch.relu(self.hidden(embedding))), dim=1) @ self.levels_tower().T
+        logits: Tensor = cosine * self.log_scale.exp() + self.offsets()
+        return logits
+
+    def offsets(self) -> Tensor:
+        """(J,): what does not depend on the account."""
+        return nn.functional.softplus(self.raw_slope) * self.amounts + self.intercept
+
+    @torch.no_grad()
+    def set_slope(self, slope: float) -> None:
+        """Start from this slope."""
+        self.raw_slope.fill_(inverse_softplus(slope))
+
+    def to_head(self, default_embedding: NDArray[np.float32]) -> DssmHead:
+        """The same curve without torch."""
+
+        def array(tensor: Tensor) -> NDArray[np.float32]:
+            return tensor.detach().numpy().astype(np.float32)
+
+        return DssmHead(
+            levels=self.levels,
+            hidden_weight=array(self.hidden.weight),
+            hidden_bias=array(self.hidden.bias),
+            out_weight=array(self.out.weight),
+            out_bias=array(self.out.bias),
+            level_weight=array(self.levels_tower() * self.log_scale.exp()),
+            level_bias=array(self.offsets()),
+            default_embedding=default_embedding,
+        )

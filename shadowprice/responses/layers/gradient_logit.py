@@ -1,0 +1,47 @@
+"""The gradient and intercept model with which S0 analyses sensitivity (eq. 21).
+
+    f(h, r) = sigmoid(softplus(w_g·h + b_g)·r + w_i·h + b_i)
+
+The softplus term is the account's sensitivity to the incentive.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from shadowprice.responses.layers.heads import LogitHead
+from shadowprice.responses.layers.logit import LogitLayer, inverse_softplus
+
+
+class GradientLogitLayer(LogitLayer):
+    """A slope and an intercept of the logit for every account, (n, D) → (n, J)."""
+
+    def __init__(self, width: int, levels: NDArray[np.int64]) -> None:
+        super().__init__(levels)
+        self.slope = nn.Linear(width, 1)
+        self.base = nn.Linear(width, 1, bias=False)
+        nn.init.normal_(self.slope.weight, std=0.02)
+
+    def forward(self, embedding: Tensor) -> Tensor:
+        """Logits (n, J), non-decreasing in the level for any weights."""
+        logits: Tensor = nn.functional.softplus(self.slope(embedding)) * self.amounts + self.base(embedding)
+        return logits + self.intercept
+
+    @torch.no_grad()
+    def set_slope(self, slope: float) -> None:
+        """Start from this slope for everyone."""
+        self.slope.bias.fill_(inverse_softplus(slope))
+
+    def to_head(self, default_embedding: NDArray[np.float32]) -> LogitHead:
+        """The same curve without torch."""
+        return LogitHead(
+            levels=self.levels,
+            slope_weight=self.slope.weight.detach().numpy().astype(np.float32),
+            slope_bias=self.slope.bias.detach().numpy().astype(np.float32),
+            base_weight=self.base.weight.detach().numpy()[0].astype(np.float32),
+            base_bias=float(self.intercept.detach()[0]),
+            default_embedding=default_embedding,
+        )

@@ -1,0 +1,78 @@
+"""The semi-black-box model (Zhao et al. 2019), a baseline of S0: a logistic demand curve in a network.
+
+    f(h, r) = sigmoid(s(h)·r + w_i·h + b),   s(h) = Σ_k softmax(V·h + c)_k · softplus(a_k)
+
+The network gives every account its intercept; the sensitivity belongs to segments of accounts, which are learned with
+it. With ``slope="account"`` every account has a sensitivity of its own, as in S0's equation 21.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from shadowprice.errors import InvalidInput
+from shadowprice.responses.layers.heads import LogitHead
+from shadowprice.responses.layers.logit import LogitLayer, inverse_softplus
+
+SLOPES = ("segment", "account")
+
+
+class SbbmLayer(LogitLayer):
+    """Embedding (n, D) → logits (n, J).
+
+    Options:
+        slope: ``segment`` or ``account``, whose sensitivity it is.
+        segments: how many segments.
+    """
+
+    def __init__(self, width: int, levels: NDArray[np.int64], *, slope: str = "segment", segments: int = 8) -> None:
+        super().__init__(levels)
+        if slope not in SLOPES:
+            raise InvalidInput(f"must be one of {SLOPES}, got {slope!r}", field="slope")
+        if segments < 1:
+            raise InvalidInput(f"must be at least 1, got {segments}", field="segments")
+        by_segment = slope == "segment"
+        self.gate = nn.Linear(width, segments if by_segment else 1)
+        self.segment_slope = nn.Parameter(torch.zeros(segments)) if by_segment else None
+        self.base = nn.Linear(width, 1, bias=False)
+
+    def slope(self, embedding: Tensor) -> Tensor:
+        """Sensitivity (n, 1) of the logit, per ``RATE_SCALE`` minor units."""
+        if self.segment_slope is None:
+            return nn.functional.softplus(self.gate(embedding))
+        share = torch.softmax(self.gate(embedding), dim=1)
+        return (share @ nn.functional.softplus(self.segment_slope))[:, None]
+
+    def forward(self, embedding: Tensor) -> Tensor:
+        """Logits (n, J), non-decreasing in the level for any weights."""
+        logits: Tensor = self.slope(embedding) * self.amounts + self.base(embedding) + self.intercept
+        return logits
+
+    @torch.no_grad()
+    def set_slope(self, slope: float) -> None:
+        """Start around this slope: segments from a third of it to three times, so that they differ."""
+        if self.segment_slope is None:
+            self.gate.bias.fill_(inverse_softplus(slope))
+            return
+        spread = np.geomspace(1 / 3, 3, self.segment_slope.numel()) if self.segment_slope.numel() > 1 else np.ones(1)
+        spread /= spread.mean()
+        start = torch.tensor([inverse_softplus(float(slope * each)) for each in spread])
+        self.segment_slope.copy_(start)
+
+    def to_head(self, default_embedding: NDArray[np.float32]) -> LogitHead:
+        """The same curve without torch."""
+        segments = self.segment_slope
+        return LogitHead(
+            levels=self.levels,
+            slope_weight=self.gate.weight.detach().numpy().astype(np.float32),
+            slope_bias=self.gate.bias.detach().numpy().astype(np.float32),
+            segment_slope=None
+            if segments is None
+            else nn.functional.softplus(segments.detach()).numpy().astype(np.float32),
+            base_weight=self.base.weight.detach().numpy()[0].astype(np.float32),
+            base_bias=float(self.intercept.detach()[0]),
+            default_embedding=default_embedding,
+        )

@@ -1,0 +1,1 @@
+"""Curve repair: calibrated, monotone curves from any response model."""

@@ -1,0 +1,268 @@
+"""A model of all sides with its curves repaired, served as stored curves like any other (decision record 5)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from shadowprice.campaign import Side
+from shadowprice.curves import Curves
+from shadowprice.encoders.base import WIDTH
+from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.statistics.windows import weeks
+from shadowprice.evaluation.uplift.slope import NOT_IDENTIFIED, Slope, slope_over_windows
+from shadowprice.files import write_whole
+from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.responses.layers.heads import Head, StoredHead
+from shadowprice.responses.repair.effect import Effect, UsualLevels, cell_names
+from shadowprice.responses.repair.repair import Calibration, Repair
+from shadowprice.responses.sided import REPAIRED, SidedModel, load_sided
+
+INNER = "inner"
+STEPS = ("effect", "pooled", "by_level", "monotone")
+NONE = "none"
+
+
+@dataclass(frozen=True)
+class RepairSteps:
+    """Which steps a repair has, by name; they are applied in this order.
+
+    effect       the effect of the level that labelled rows show within cells, see
+                 :mod:`~shadowprice.responses.repair.effect`; flat curves where the rows do not identify it
+    calibration  isotonic, one map or one per level
+    project      on rising curves
+    """
+
+    effect: bool = False
+    calibration: Calibration = "none"
+    project: bool = False
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """From ``none`` or names joined by +, such as ``effect+pooled+monotone``."""
+        steps = [] if name == NONE else name.split("+")
+        unknown = [step for step in steps if step not in STEPS]
+        if unknown or len(set(steps)) != len(steps) or {"pooled", "by_level"} <= set(steps):
+            raise InvalidInput(
+                f"must be {NONE!r} or of {', '.join(STEPS)} joined by '+' (pooled or by_level, not both), got {name!r}",
+                field="repair",
+            )
+        by_level: Calibration = "by_level" if "by_level" in steps else "none"
+        return cls("effect" in steps, "pooled" if "pooled" in steps else by_level, "monotone" in steps)
+
+    def __bool__(self) -> bool:
+        return self.effect or self.project or self.calibration != "none"
+
+
+@dataclass(frozen=True, eq=False)
+class SideRepair:
+    """The repair of one side: the effect around the usual level, then calibration and projection.
+
+    slope  of response in amount within cells, over windows of the rows it was fitted on; None where no cell has two
+           amounts
+    """
+
+    usual: UsualLevels | None = None
+    effect: Effect | None = None
+    repair: Repair = field(default_factory=Repair)
+    slope: Slope | None = None
+
+    def apply(self, curves: Curves, frame: pd.DataFrame) -> Curves:
+        """The repaired curves of the rows of ``frame``."""
+        if self.usual is not None and self.effect is not None:
+            curves = self.effect.apply(curves, self.usual(frame))
+        return self.repair.apply(curves)
+
+    @classmethod
+    def fit(
+        cls,
+        steps: RepairSteps,
+        curves_of: Callable[[pd.DataFrame], Curves],
+        held_out: pd.DataFrame,
+        seen: pd.DataFrame,
+        confounders: Sequence[str],
+        side: Side,
+    ) -> Self:
+        """Fit on labelled rows.
+
+        Args:
+            steps: which.
+            curves_of: the model's curves of any rows.
+            held_out: account_id, level, response and the confounders of rows the model was not fitted on.
+            seen: the rows it was fitted on.
+            confounders: columns whose cells hold the reasons for the level fixed, the most general first.
+            side: a customer's response is a probability, a merchant's a ratio.
+
+        Calibration and projection read the held-out rows alone. The effect reads the others too: few rows
+        differ from what is usual in their cell, and what the model has memorised of a row takes from its
+        effect, not towards another one. The effect is 0 unless the interval of the slope over windows and cells lies
+        above 0. Windows count in it as they do in that slope, not by their rows.
+        """
+        usual, effect, slope = None, None, None
+        before = curves_of(held_out)
+        if steps.effect:
+            rows = pd.concat([seen, held_out], ignore_index=True)
+            level, y, _ = _columns(rows)
+            usual = UsualLevels.fit(rows, level, before.levels.size, confounders)
+            slope, cell, weight = _within_cells(rows, before.levels[level], y, confounders)
+            probability = side == "customer"
+            effect = Effect.none(before.levels.size, probability=probability)
+            if slope is not None and slope.identified:
+                effect = Effect.fit(
+                    curves_of(rows), level, y, usual(rows), cluster=cell, weight=weight, probability=probability
+                )
+        moved = cls(usual, effect).apply(before, held_out)
+        level, y, account = _columns(held_out)
+        repair = Repair.fit(
+            moved,
+            level,
+            y,
+            calibration=steps.calibration,
+            project=steps.project,
+            account=account,
+            ceiling=1.0 if side == "customer" else np.inf,
+        )
+        return cls(usual, effect, repair, slope)
+
+    def describe(self) -> dict[str, Any]:
+        """What was done, as JSON types, without tables."""
+        effect = {} if self.effect is None else {"effect": {**self.effect.to_dict(), **_told(self.slope)}}
+        return {**effect, **self.repair.notes, "maps": len(self.repair.maps), "monotone": self.repair.project}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; :meth:`from_dict` is the inverse."""
+        return {
+            "usual": None if self.usual is None else self.usual.to_dict(),
+            "effect": None if self.effect is None else self.effect.to_dict(),
+            "repair": self.repair.to_dict(),
+            "slope": None if self.slope is None else asdict(self.slope),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Rebuild what :meth:`to_dict` gave."""
+        return cls(
+            None if data["usual"] is None else UsualLevels.from_dict(data["usual"]),
+            None if data["effect"] is None else Effect.from_dict(data["effect"]),
+            Repair.from_dict(data["repair"]),
+            None if data["slope"] is None else Slope(**data["slope"]),
+        )
+
+
+def _within_cells(
+    rows: pd.DataFrame, amount: NDArray[np.int64], y: NDArray[np.float64], confounders: Sequence[str]
+) -> tuple[Slope | None, NDArray[np.object_], NDArray[np.float64]]:
+    """Slope over weeks, the group whose rows share an error, and the weight (n,) of each row in the slope.
+
+    Without confounders all rows are one cell, and accounts are the groups.
+    """
+    group = cell_names(rows, confounders) if confounders else rows["account_id"].to_numpy(dtype=object)
+    cell = group if confounders else np.zeros(len(rows), dtype=np.int64)
+    window = weeks(rows["snapshot_at"]) if "snapshot_at" in rows else np.zeros(len(rows), dtype=np.int64)
+    try:
+        slope, weight = slope_over_windows(y, amount, [cell], window, cluster=group)
+    except InvalidInput:
+        # No cell has two amounts: nothing to learn an effect from.
+        return None, group, np.zeros(len(rows))
+    return slope, group, weight
+
+
+def _told(slope: Slope | None) -> dict[str, Any]:
+    if slope is None or not slope.identified:
+        return {"identified": False, "note": NOT_IDENTIFIED}
+    return {"identified": True, "slope": slope.value, "low": slope.low, "high": slope.high}
+
+
+def _columns(frame: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.str_]]:
+    return (
+        frame["level"].to_numpy(dtype=np.int64),
+        frame["response"].to_numpy(dtype=np.float64),
+        frame["account_id"].to_numpy(dtype=str),
+    )
+
+
+class RepairedModel(SidedModel):
+    """Any model of all sides with a repair per side; a side without one is served as before."""
+
+    def __init__(self, inner: SidedModel, repairs: Mapping[Side, SideRepair]) -> None:
+        for side in repairs:
+            if len(inner.levels[side]) > WIDTH:
+                raise InvalidInput(
+                    f"repaired curves are stored and have at most {WIDTH} levels, got {len(inner.levels[side])}",
+                    field=f"levels.{side}",
+                )
+        self.inner = inner
+        self.repairs = dict(repairs)
+
+    @property
+    def levels(self) -> Mapping[Side, tuple[int, ...]]:
+        """Incentive levels of each side, minor units."""
+        return self.inner.levels
+
+    def unrepaired(self) -> SidedModel:
+        """The model whose curves are repaired."""
+        return self.inner
+
+    def calibrate(
+        self,
+        snapshots: Sequence[GraphSnapshot],  # noqa: ARG002 - the signature of every model
+        held_out: Mapping[Side, pd.DataFrame],  # noqa: ARG002
+    ) -> dict[Side, float]:
+        """Refused: a repair was fitted on the calibrated curves."""
+        raise InvalidInput("calibrate the model before its curves are repaired", field="model")
+
+    def correct(self, side: Side, correction: float) -> None:  # noqa: ARG002 - the signature of every model
+        """Refused: correct :meth:`unrepaired`."""
+        raise InvalidInput("correct the model before its curves are repaired", field="model")
+
+    def embed(
+        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
+    ) -> dict[Side, NDArray[np.float32]]:
+        """The repaired curves themselves, (n, WIDTH), zeros behind the levels; the inner embedding of other sides."""
+        embedded = self.inner.embed(snapshots, frames)
+        heads = self.inner.heads(embedded)
+        for side, repair in self.repairs.items():
+            if side not in frames:
+                continue
+            curves = Curves(heads[side].levels, heads[side].response(embedded[side]))
+            response = repair.apply(curves, frames[side]).response
+            embedded[side] = np.zeros((response.shape[1], WIDTH), dtype=np.float32)
+            embedded[side][:, : response.shape[0]] = response.T
+        return embedded
+
+    def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
+        """Heads that hand the stored curve back; unknown accounts get the mean curve."""
+        own = self.inner.heads({side: each for side, each in embeddings.items() if side not in self.repairs})
+        for side in embeddings:
+            if side in self.repairs:
+                own[side] = StoredHead(
+                    levels=np.asarray(self.levels[side], dtype=np.int64),
+                    default_embedding=embeddings[side].mean(axis=0, dtype=np.float64).astype(np.float32),
+                )
+        return own
+
+    def describe(self) -> dict[str, Any]:
+        """What the inner model says, with each side's repair."""
+        told = self.inner.describe()
+        sides = {side: dict(each) for side, each in told["sides"].items()}
+        for side, repair in self.repairs.items():
+            sides[side] |= {"head": StoredHead.kind, "repair": repair.describe()}
+        return {**told, "sides": sides}
+
+    def save(self, folder: Path) -> None:
+        """Write the inner model, then the repairs, so that a reader finds all or nothing."""
+        self.inner.save(folder / INNER)
+        write_whole(folder / REPAIRED, json.dumps({side: each.to_dict() for side, each in self.repairs.items()}))
+
+    @classmethod
+    def load(cls, folder: Path) -> RepairedModel:
+        """Read what :meth:`save` wrote."""
+        repairs = json.loads((folder / REPAIRED).read_text())
+        return cls(load_sided(folder / INNER), {side: SideRepair.from_dict(each) for side, each in repairs.items()})

@@ -1,0 +1,1 @@
+"""Response models that read an account's own features and the level, without a graph."""

@@ -1,0 +1,257 @@
+"""DIPN, the deep isotonic promotion network (S1, section 3.2–3.4).
+
+    f(x, d_j) = sigmoid( b(x) + Σ_{k ≤ j} w_k(x) ),    w_k(x) ≥ 0
+
+The bias net gives b, the logit at the lowest level. The uplift net gives the weights by a chain in which each
+feeds the next, w_k = softplus(A_k·z + a_k·w_{k−1} + c_k), z being the features' embeddings and the bias logit.
+
+Two phases: bias learning (BLP) fits the bias net alone to the rows of the lowest level; uplift learning (ULP)
+freezes it and fits the uplift net to all rows, with α times the roughness of the weights added to the loss and
+α falling from ``smooth_from`` to ``smooth_to`` over the first half of the steps.
+
+Where this differs from the paper, an option restores its letter:
+
+- e_0 is 1 on every row, a second bias that could only push f(x, d_0) up: left out (``include_e0``);
+- a ReLU weight that dies has no gradient and makes the smoothness 0/0: softplus (``activation="relu"``), and the
+  smoothness in a form that does not overflow (``smoothing="literal"``);
+- a leaky ReLU on the bias logit cannot express rare responses: linear (``leaky_slope``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import leaky_relu, relu, softplus
+
+from shadowprice.errors import InvalidInput
+from shadowprice.responses.tabular.isotonic import literal_smoothness, smoothness
+from shadowprice.responses.tabular.minibatch import TabularRows, fit_module, steps_per_epoch
+from shadowprice.responses.tabular.network import (
+    FeatureEmbedding,
+    LevelNetwork,
+    ResponseModule,
+    TabularNetwork,
+    weighted_logloss,
+)
+from shadowprice.responses.tabular.rows import TabularInputs
+from shadowprice.responses.training import FitResult
+
+FLOOR = 1e-6
+"""Least weight: keeps the logarithms of the smoothness finite."""
+
+Activation = Literal["softplus", "relu"]
+Smoothing = Literal["stable", "literal"]
+
+
+def hidden_layer(inputs: int, hidden: int) -> tuple[nn.Module, int]:
+    """One ReLU layer and its width, or nothing at ``hidden`` 0."""
+    return (nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU()), hidden) if hidden else (nn.Identity(), inputs)
+
+
+class BiasNet(nn.Module):
+    """Embeddings → one dense unit: the logit at the lowest level (n,)."""
+
+    def __init__(self, inputs: TabularInputs, embedding: int, hidden: int, leaky_slope: float | None) -> None:
+        super().__init__()
+        self.features = FeatureEmbedding(inputs, embedding)
+        self.hidden, width = hidden_layer(self.features.width, hidden)
+        self.out = nn.Linear(width, 1)
+        self.leaky_slope = leaky_slope
+        nn.init.zeros_(self.out.weight)
+
+    def forward(self, numeric: Tensor, category: Tensor) -> Tensor:
+        """(n,)."""
+        logit: Tensor = self.out(self.hidden(self.features(numeric, category))).squeeze(1)
+        return logit if self.leaky_slope is None else leaky_relu(logit, self.leaky_slope)
+
+
+class UpliftNet(nn.Module):
+    """Features and the bias logit → weights (n, K) ≥ 0, each fed by the one before."""
+
+    def __init__(
+        self, inputs: TabularInputs, weights: int, embedding: int, hidden: int, activation: Activation
+    ) -> None:
+        super().__init__()
+        self.features = FeatureEmbedding(inputs, embedding)
+        self.hidden, width = hidden_layer(self.features.width + 1, hidden)
+        self.own = nn.Linear(width, weights)
+        self.chain = nn.Parameter(torch.zeros(weights))
+        self.activation = activation
+        nn.init.normal_(self.own.weight, std=0.05)
+
+    def forward(self, numeric: Tensor, category: Tensor, bias: Tensor) -> Tensor:
+        """(n, K)."""
+        z = torch.cat([self.features(numeric, category), bias[:, None]], dim=1)
+        own = self.own(self.hidden(z))
+        weight = own.new_zeros(own.shape[0])
+        found = []
+        for k in range(own.shape[1]):
+            score = own[:, k] + self.chain[k] * weight
+            weight = softplus(score) + FLOOR if self.activation == "softplus" else relu(score)
+            found.append(weight)
+        return torch.stack(found, dim=1) if found else own
+
+
+class DipnNetwork(LevelNetwork):
+    """Bias net and uplift net; the curve never falls, whatever their parameters."""
+
+    def __init__(
+        self,
+        inputs: TabularInputs,
+        levels: int,
+        *,
+        embedding: int = 8,
+        hidden: int = 0,
+        include_e0: bool = False,
+        leaky_slope: float | None = None,
+        activation: Activation = "softplus",
+    ) -> None:
+        super().__init__()
+        self.include_e0 = include_e0
+        self.bias = BiasNet(inputs, embedding, hidden, leaky_slope)
+        self.uplift = UpliftNet(inputs, levels - 1 + include_e0, embedding, hidden, activation)
+
+    def parts(self, numeric: Tensor, category: Tensor) -> tuple[Tensor, Tensor]:
+        """Bias logit (n,), which ULP takes as given, and the weights (n, K)."""
+        bias = self.bias(numeric, category)
+        return bias, self.uplift(numeric, category, bias)
+
+    def logits(self, bias: Tensor, weight: Tensor) -> Tensor:
+        """(n, J)."""
+        rise = torch.cumsum(weight, dim=1)
+        return bias[:, None] + (rise if self.include_e0 else nn.functional.pad(rise, (1, 0)))
+
+    def forward(self, numeric: Tensor, category: Tensor) -> Tensor:
+        """Logits (n, J)."""
+        return self.logits(*self.parts(numeric, category))
+
+    @torch.no_grad()
+    def start(self, share: NDArray[np.float64]) -> None:
+        """Bias at the lowest level's mean, weights equal and such that they end at the highest one's."""
+        logit = np.log(share / (1 - share))
+        self.bias.out.bias.fill_(float(logit[0]))
+        rise = max(float(logit[-1] - logit[0]) / max(1, share.size - 1), 1e-2)
+        self.uplift.own.bias.fill_(float(np.log(np.expm1(rise))) if self.uplift.activation == "softplus" else rise)
+
+
+class DipnModel(TabularNetwork):
+    """S1's model. Options beside those of :class:`TabularNetwork`:
+
+    hidden       width of a ReLU layer in both nets; 0 leaves each a sum over the features, as the paper draws it
+    smooth_from, smooth_to   α of the smoothness at the start and from half of the steps on (not printed in S1)
+    bias_epochs  at most, in BLP
+    freeze_bias  False lets ULP move the bias net too, from where BLP left it: rows of the lowest level alone may be
+                 too few to tell accounts apart
+    include_e0, leaky_slope, activation, smoothing   see the module
+    """
+
+    monotone = True
+
+    def __init__(
+        self,
+        levels: Sequence[int],
+        seed: int = 0,
+        *,
+        hidden: int = 64,
+        smooth_from: float = 0.1,
+        smooth_to: float = 1e-3,
+        bias_epochs: int = 300,
+        freeze_bias: bool = True,
+        include_e0: bool = False,
+        leaky_slope: float | None = None,
+        activation: Activation = "softplus",
+        smoothing: Smoothing = "stable",
+        **options: Any,
+    ) -> None:
+        super().__init__(levels, seed, **options)
+        if not smooth_from >= smooth_to >= 0:
+            raise InvalidInput("must not be below smooth_to, which must not be negative", field="smooth_from")
+        if activation not in ("softplus", "relu"):
+            raise InvalidInput(f"must be 'softplus' or 'relu', got {activation!r}", field="activation")
+        if smoothing not in ("stable", "literal"):
+            raise InvalidInput(f"must be 'stable' or 'literal', got {smoothing!r}", field="smoothing")
+        if activation == "relu" and smoothing == "stable":
+            raise InvalidInput("needs positive weights; with activation='relu' take 'literal'", field="smoothing")
+        self.hidden = hidden
+        self.smooth_from, self.smooth_to = smooth_from, smooth_to
+        self.bias_epochs = bias_epochs
+        self.freeze_bias = freeze_bias
+        self.include_e0, self.leaky_slope = include_e0, leaky_slope
+        self.activation: Activation = activation
+        self.smoothing: Smoothing = smoothing
+
+    def build(self, inputs: TabularInputs) -> DipnNetwork:
+        """The untrained network."""
+        return DipnNetwork(
+            inputs,
+            self.levels.size,
+            embedding=self.embedding,
+            hidden=self.hidden,
+            include_e0=self.include_e0,
+            leaky_slope=self.leaky_slope,
+            activation=self.activation,
+        )
+
+    def alpha(self, step: int, steps: int) -> float:
+        """Weight of the smoothness at a step of ``steps``: linear to ``smooth_to`` at half of them, then constant."""
+        fall = (self.smooth_from - self.smooth_to) / max(1.0, steps / 2)
+        return max(self.smooth_to, self.smooth_from - fall * step)
+
+    def train(self, network: ResponseModule, train: TabularRows, validation: TabularRows) -> list[FitResult]:
+        """BLP, then ULP."""
+        assert isinstance(network, DipnNetwork)
+        return [self._learn_bias(network, train, validation), self._learn_uplift(network, train, validation)]
+
+    def _learn_bias(self, network: DipnNetwork, train: TabularRows, validation: TabularRows) -> FitResult:
+        lowest, held = (rows.take(rows.level == 0) for rows in (train, validation))
+        if not len(lowest) or not len(held):
+            raise InvalidInput(
+                "the bias is learned from rows of the lowest level, and there are none in the rows that train or in "
+                "those held out; give more accounts the lowest level",
+                field="level",
+            )
+
+        def loss(rows: TabularRows, step: int = 0) -> Tensor:
+            del step
+            logit = network.bias(rows.numeric, rows.category)
+            losses = nn.functional.binary_cross_entropy_with_logits(logit, rows.response, reduction="none")
+            return (losses * rows.weight).sum() / rows.weight.sum()
+
+        config = type(self.training)(**{**self.training.__dict__, "epochs": self.bias_epochs})
+        parameters = list(network.bias.parameters())
+        return fit_module(network, parameters, loss, loss, lowest, held, config, self.progress)
+
+    def _learn_uplift(self, network: DipnNetwork, train: TabularRows, validation: TabularRows) -> FitResult:
+        network.bias.requires_grad_(not self.freeze_bias)
+        rough = smoothness if self.smoothing == "stable" else literal_smoothness
+        steps = self.training.epochs * steps_per_epoch(len(train), self.training)
+
+        def judge(rows: TabularRows) -> Tensor:
+            return weighted_logloss(network, rows)
+
+        def loss(rows: TabularRows, step: int) -> Tensor:
+            bias, weight = network.parts(rows.numeric, rows.category)
+            logits = network.logits(bias, weight).gather(1, rows.level[:, None]).squeeze(1)
+            losses = nn.functional.binary_cross_entropy_with_logits(logits, rows.response, reduction="none")
+            # Roughness is a prior on curves, not a response: it is not weighted.
+            return (losses * rows.weight).sum() / rows.weight.sum() + self.alpha(step, steps) * rough(weight).mean()
+
+        parameters = [each for each in network.parameters() if each.requires_grad]
+        found = fit_module(
+            network,
+            parameters,
+            loss,
+            judge,
+            train,
+            validation,
+            self.training,
+            self.progress,
+            least_epochs=self.training.epochs // 2 if self.smooth_from > self.smooth_to else 0,
+        )
+        network.bias.requires_grad_(True)
+        return found

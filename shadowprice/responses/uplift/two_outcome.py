@@ -1,0 +1,260 @@
+"""Networks of two outcomes, what a request brings and what it takes, as response models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from shadowprice.campaign import Side
+from shadowprice.curves import Curves
+from shadowprice.errors import InvalidInput
+from shadowprice.responses.base import ResponseModel
+from shadowprice.responses.descent import descend
+from shadowprice.responses.state import State
+from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
+from shadowprice.responses.training import Progress, TrainingConfig
+from shadowprice.responses.uplift.networks import NETWORKS, OutcomeNetwork
+from shadowprice.responses.uplift.outcomes import Outcome
+from shadowprice.responses.weights import means_by_level
+
+HELD_OUT = 0.2
+"""Share of accounts kept for early stopping and for choosing between epochs."""
+TRAINING = TrainingConfig(learning_rate=5e-3, epochs=300, patience=30, weight_decay=1e-5)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """n labelled rows as tensors.
+
+    x           (n, D), standardised features
+    level       int64 (n,)
+    outcomes    (n, K): the response and, where the frame has it, the cost
+    weight      (n,), in a prediction loss: the row's own and balancing weights times N / (J·N_level), so that every
+                level counts alike
+    importance  (n,), in the value of a policy: the row's own weight over its propensity
+    drawn       bool (n,), whether the level was drawn at random
+    baseline    (n, 2), subtracted from value and cost where a goal is measured; zeros by default
+    """
+
+    x: Tensor
+    level: Tensor
+    outcomes: Tensor
+    weight: Tensor
+    importance: Tensor
+    drawn: Tensor
+    baseline: Tensor
+
+    def __len__(self) -> int:
+        return len(self.level)
+
+    def take(self, index: Tensor) -> LabelledRows:
+        """The rows at ``index``, positions or a mask."""
+        return LabelledRows(**{name: column[index] for name, column in vars(self).items()})
+
+
+class TwoOutcomeModel(ResponseModel):
+    """A network of the response and, where the frame has a column ``cost``, of the cost at every level.
+
+    The first stage of the two-stage method: trained on the assigned level alone, by log-loss where an
+    outcome is 0 or 1 and by squared error otherwise, every level weighted alike (N / (J·N_level)).
+    Without a column ``cost`` the cost of a level is the level.
+
+    Options:
+        hidden: width of the layers.
+        training: how to train; its seed is replaced by the model's.
+        progress: called after every epoch.
+    """
+
+    network_name: ClassVar[str]
+    ordered: ClassVar[bool] = False
+    binary: ClassVar[bool] = False
+    sides: ClassVar[tuple[Side, ...]] = ("customer", "merchant")
+
+    def __init__(
+        self,
+        levels: Sequence[int],
+        seed: int = 0,
+        *,
+        hidden: int = 32,
+        training: TrainingConfig | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(levels, seed)
+        if hidden < 1:
+            raise InvalidInput("must be at least 1", field="hidden")
+        self.hidden = hidden
+        self.training = training or TRAINING
+        self.progress = progress
+        self.inputs: TabularInputs | None = None
+        self.kinds: tuple[Outcome, ...] = ()
+        self.network: OutcomeNetwork | None = None
+
+    def fit(self, frame: pd.DataFrame) -> Self:
+        """Train; a fifth of the accounts is held out for early stopping."""
+        self.check_frame(frame)
+        self.inputs = fit_tabular(frame, ("x_", "h_", "c_"))
+        names = ["response", "cost"] if "cost" in frame else ["response"]
+        outcomes = frame[names].to_numpy(dtype=np.float64)
+        self.kinds = tuple(Outcome.fit(column) for column in outcomes.T)
+        rows = self.prepare(frame, labelled_rows(frame, self.inputs, outcomes, self.levels.size))
+        held_out = torch.from_numpy(held_out_rows(frame, self.seed))
+        torch.manual_seed(self.seed)
+        self.network = self.build(rows.x.shape[1])
+        self.network.start(self._level_means(rows))
+        # A single account is both learnt from and checked on.
+        train = rows.take(~held_out)
+        self.learn(self.network, train, rows.take(held_out) if held_out.any() else train)
+        self.network.eval()
+        return self
+
+    def prepare(self, frame: pd.DataFrame, rows: LabelledRows) -> LabelledRows:
+        """Add to the rows of ``frame`` what a method needs beyond them; nothing by default."""
+        del frame
+        return rows
+
+    def build(self, inputs: int) -> OutcomeNetwork:
+        """The network, before training."""
+        return NETWORKS[self.network_name](inputs, self.levels.size, len(self.kinds), self.hidden)
+
+    def learn(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
+        """Train the network in place: by its loss on the assigned levels."""
+        self.learn_predictions(network, train, held_out)
+
+    def learn_predictions(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
+        """Minimise :meth:`loss`; stop by the prediction loss on the held-out rows."""
+        descend(
+            network,
+            len(train),
+            lambda index, epoch: self.loss(network, train.take(index), epoch),
+            lambda: float(self.prediction_loss(network(held_out.x), held_out)),
+            replace(self.training, seed=self.seed),
+            progress=self.progress,
+        )
+
+    def loss(self, network: OutcomeNetwork, rows: LabelledRows, epoch: int) -> Tensor:
+        """What a gradient step minimises on some rows."""
+        del epoch
+        return self.prediction_loss(network(rows.x), rows)
+
+    def prediction_loss(self, raw: Tensor, rows: LabelledRows) -> Tensor:
+        """Weighted mean over rows of the loss at the assigned level, summed over outcomes."""
+        assigned = raw.gather(2, rows.level[:, None, None].expand(-1, raw.shape[1], 1)).squeeze(2)
+        total = raw.new_zeros(())
+        for k, kind in enumerate(self.kinds):
+            total = total + (kind.loss(assigned[:, k], rows.outcomes[:, k]) * rows.weight).sum()
+        return total / rows.weight.sum()
+
+    def expected(self, raw: Tensor) -> tuple[Tensor, Tensor]:
+        """Expected value and cost, each (n, J), in their own units."""
+        value = self.kinds[0].expected(raw[:, 0])
+        if len(self.kinds) == 1:
+            return value, torch.from_numpy(self.levels).to(value).expand_as(value)
+        return value, self.kinds[1].expected(raw[:, 1])
+
+    def curve(self, frame: pd.DataFrame) -> Curves:
+        """Expected response (J, N) of the rows."""
+        return Curves(self.levels, self._predict(frame)[0])
+
+    def cost(self, frame: pd.DataFrame) -> NDArray[np.float32]:
+        """Expected cost (J, N) of the rows, in the units of the training frame's column."""
+        return self._predict(frame)[1]
+
+    def state(self) -> State:
+        """Weights, standardisation and the kinds of the outcomes."""
+        if self.network is None or self.inputs is None:
+            raise InvalidInput("fit the model before saving it", field="model")
+        arrays = {name: tensor.detach().numpy() for name, tensor in self.network.state_dict().items()}
+        return State(arrays, {"inputs": self.inputs.to_dict(), "outcomes": [kind.to_dict() for kind in self.kinds]})
+
+    def restore(self, state: State) -> None:
+        """Become the model that gave ``state``."""
+        self.inputs = TabularInputs.from_dict(state.meta["inputs"])
+        self.kinds = tuple(Outcome.from_dict(each) for each in state.meta["outcomes"])
+        self.network = self.build(max(self.inputs.indicators, 1))
+        self.network.load_state_dict({name: torch.from_numpy(np.array(a)) for name, a in state.arrays.items()})
+        self.network.eval()
+
+    @torch.no_grad()
+    def _predict(self, frame: pd.DataFrame) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        if self.network is None or self.inputs is None:
+            raise InvalidInput("fit the model before asking for curves", field="model")
+        value, cost = self.expected(self.network(features(frame, self.inputs)))
+        return tuple(np.ascontiguousarray(each.numpy().T, dtype=np.float32) for each in (value, cost))  # type: ignore[return-value]
+
+    def _level_means(self, rows: LabelledRows) -> Tensor:
+        """(K, J): raw output of the mean outcome at each level, that of all rows where a level has none."""
+        weight = rows.weight.numpy().astype(np.float64)
+        means = []
+        for k, kind in enumerate(self.kinds):
+            column = rows.outcomes[:, k].numpy().astype(np.float64)
+            at_level, _ = means_by_level(rows.level.numpy(), column, weight, self.levels.size)
+            means.append(kind.link(np.where(np.isnan(at_level), np.average(column, weights=weight), at_level)))
+        return torch.tensor(np.array(means), dtype=torch.float32)
+
+
+LARGEST_WEIGHT = 50.0
+"""Inverse propensities are cut here: a level that is hardly ever drawn must not outweigh all others."""
+
+
+def labelled_rows(
+    frame: pd.DataFrame, inputs: TabularInputs, outcomes: NDArray[np.float64], levels: int
+) -> LabelledRows:
+    """A training frame as tensors.
+
+    The propensity of a row is, in this order: the share of its level among the drawn rows over its
+    ``balancing_weight`` (:func:`~shadowprice.responses.weights.inverse_propensity` has the share in the numerator);
+    its ``propensity``; the share alone.
+    """
+    level = frame["level"].to_numpy(dtype=np.int64)
+    own = frame["weight"].to_numpy(dtype=np.float64) if "weight" in frame else np.ones(len(frame))
+    balancing = frame["balancing_weight"].to_numpy(dtype=np.float64) if "balancing_weight" in frame else None
+    drawn = frame["exploration"].to_numpy(dtype=bool) if "exploration" in frame else np.ones(len(frame), dtype=bool)
+    if not own.any():
+        raise InvalidInput("at least one must be positive", field="weight")
+    if not drawn.any():
+        raise InvalidInput("no row's level was drawn at random", field="exploration")
+    in_loss = own if balancing is None else own * balancing
+    if not in_loss.any():
+        raise InvalidInput("at least one must be positive", field="balancing_weight")
+    share = (np.bincount(level[drawn], own[drawn], levels) / max(float(own[drawn].sum()), 1e-12))[level]
+    if balancing is not None:
+        stands_for = balancing / np.where(drawn & (share > 0), share, np.inf)
+    else:
+        propensity = frame["propensity"].to_numpy(dtype=np.float64) if "propensity" in frame else share
+        stands_for = 1.0 / np.where(drawn & (propensity > 0), propensity, np.inf)
+
+    def tensor(array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array, dtype=np.float32))
+
+    return LabelledRows(
+        x=features(frame, inputs),
+        level=torch.from_numpy(level),
+        outcomes=tensor(outcomes),
+        weight=tensor(in_loss * (in_loss.sum() / (levels * np.bincount(level, in_loss, levels)[level]))),
+        importance=tensor(own * np.minimum(stands_for, LARGEST_WEIGHT)),
+        drawn=torch.from_numpy(drawn),
+        baseline=torch.zeros(len(frame), 2),
+    )
+
+
+def features(frame: pd.DataFrame, inputs: TabularInputs) -> Tensor:
+    """(n, D ≥ 1): a frame without features still has a level to learn from."""
+    dense = torch.from_numpy(inputs.dense(frame).astype(np.float32))
+    return dense if dense.shape[1] else dense.new_zeros((len(frame), 1))
+
+
+def held_out_rows(frame: pd.DataFrame, seed: int) -> NDArray[np.bool_]:
+    """(n,): rows of the accounts held out; at least one account, and never all of them."""
+    accounts, of = np.unique(frame["account_id"].to_numpy(dtype=str), return_inverse=True)
+    held = np.random.default_rng(seed).random(accounts.size) < HELD_OUT
+    held[0] |= not held.any()
+    if held.all() and held.size > 1:
+        held[-1] = False
+    return np.asarray(held[of] if accounts.size > 1 else np.zeros(of.size, dtype=bool))

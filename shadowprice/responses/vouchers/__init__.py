@@ -1,0 +1,1 @@
+"""Response models of voucher sessions (S3)."""

@@ -1,0 +1,297 @@
+"""DMBGN: a voucher's redemption from the graph of what a person did around it (S3, KDD 2021).
+
+Every session's graph becomes e = e_b ‖ e_o, what was done and the voucher, with the score s = σ(e_b·e_o). Past
+redeemed sessions and the target, of which only what came before the collection is known, meet in DIN's attention:
+
+    logit = MLP(profile ‖ Σ_r w_r·e_r ‖ e_T ‖ scores of the past, raw and their max, mean, min ‖ terms of the voucher)
+    loss  = log loss + α · mean_n mean_r −log s_r
+
+Training has three steps. Items are embedded from the behaviour before the last training row; vouchers and the graph
+network learn to score the training sessions alone (S3's code takes the test period too, which tells it the answers);
+then everything but the items is tuned together. Where paper and code differ, see ``docs/vouchers.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.optim import AdamW
+
+from shadowprice.encoders.item_embedding import SIDE, ItemEmbedding, embed_items
+from shadowprice.encoders.voucher_graph import RATIO, VoucherGraphEncoder
+from shadowprice.encoders.voucher_groups import WIDTH, GroupEncoder
+from shadowprice.encoders.voucher_mean import MeanItemEncoder
+from shadowprice.errors import InvalidInput
+from shadowprice.graphs.sessions import SessionLog, nanoseconds
+from shadowprice.responses.state import State
+from shadowprice.responses.tabular.minibatch import TabularRows, fit_module, weighted_mean
+from shadowprice.responses.tabular.network import ResponseModule
+from shadowprice.responses.tabular.rows import TabularInputs
+from shadowprice.responses.training import FitResult
+from shadowprice.responses.vouchers.dmbgn_history import Encoded, Histories
+from shadowprice.responses.vouchers.dmbgn_lists import distinct
+from shadowprice.responses.vouchers.dmbgn_network import NODE, DmbgnNetwork, NodeInputs, Recalled
+from shadowprice.responses.vouchers.flat import FlatAdamW
+from shadowprice.responses.vouchers.sessions import (
+    Index,
+    Past,
+    SessionModel,
+    SessionRows,
+    logloss,
+    loglosses,
+)
+
+ITEMS = "items.vectors"
+PART = 2048
+"""Rows that are judged at a time."""
+
+
+class DmbgnModel(SessionModel):
+    """S3's model.
+
+    Options beside those of :class:`SessionModel`:
+        alpha: weight of the auxiliary loss (S3: 1).
+        pretraining: epochs of vouchers and graph network on the training sessions, 0 for none.
+        fine_tuning: share of the gradient steps that compute the graphs anew; the others take the embeddings as they
+            were last computed. 1 in the paper, 0.4 in its code; 0 leaves them as pre-trained.
+        ratio: of the top-K pooling.
+
+    O(epochs · nodes of the graphs); the graphs of a step are one block-diagonal product.
+    """
+
+    average: ClassVar[bool] = False
+    before_only: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        levels: Sequence[int],
+        seed: int = 0,
+        *,
+        alpha: float = 1.0,
+        pretraining: int = 20,
+        fine_tuning: float = 1.0,
+        ratio: float = RATIO,
+        **options: Any,
+    ) -> None:
+        super().__init__(levels, seed, **options)
+        if alpha < 0 or pretraining < 0:
+            raise InvalidInput("must not be negative", field="alpha" if alpha < 0 else "pretraining")
+        if not 0 <= fine_tuning <= 1:
+            raise InvalidInput("must lie between 0 and 1", field="fine_tuning")
+        self.alpha = alpha
+        self.pretraining = pretraining
+        self.fine_tuning = fine_tuning
+        self.ratio = ratio
+        self.items: ItemEmbedding | None = None
+
+    def prepare(self, log: SessionLog, frame: pd.DataFrame, place: Index, at: Index) -> None:
+        """Embed the items of the behaviour up to the last training row."""
+        del frame
+        collected = nanoseconds(log.tables.session["collected_at"])
+        now = np.where(place >= 0, collected[place], at) if collected.size else at
+        self.items = embed_items(log, int(now.max()) + 1 if now.size else 0)
+
+    def build(self, inputs: TabularInputs) -> ResponseModule:
+        """The untrained network."""
+        assert self.items is not None
+        return DmbgnNetwork(
+            inputs,
+            NodeInputs.of(self.log(), self.items, self.vouchers()),
+            len(self.known),
+            len(self.items.tokens["category"]),
+            embedding=self.embedding,
+            hidden=self.hidden,
+            history=self.history,
+            encoder=self.encoder(),
+            dropout=self.dropout,
+            average=self.average,
+            before_only=self.before_only,
+        )
+
+    def encoder(self) -> GroupEncoder:
+        """The untrained network that turns a session's behaviour into e_b."""
+        return VoucherGraphEncoder(NODE, ratio=self.ratio)
+
+    def train(self, network: ResponseModule, train: TabularRows, validation: TabularRows) -> list[FitResult]:
+        """Pre-train on the training sessions, then tune."""
+        assert isinstance(network, DmbgnNetwork)
+        assert isinstance(train, SessionRows)
+        assert isinstance(validation, SessionRows)
+        # In parts, a person's rows should not stand in several.
+        validation = validation.take(torch.argsort(validation.person, stable=True))
+        results = []
+        if self.pretraining:
+            results.append(self._pretrain(network, train, validation))
+        results.append(self._tune(network, train, validation))
+        # A voucher that training never saw is taken for the mean of those it saw.
+        with torch.no_grad():
+            network.voucher.weight[0] = network.voucher.weight[1:].mean(dim=0)
+        return results
+
+    def state(self) -> State:
+        """Weights, features, vouchers and items."""
+        found = super().state()
+        assert self.items is not None
+        tokens = {column: list(values) for column, values in self.items.tokens.items()}
+        return State({**found.arrays, ITEMS: self.items.vectors}, {**found.meta, "items": tokens})
+
+    def restore(self, state: State) -> None:
+        """Become the model that gave ``state``."""
+        tokens = {column: tuple(state.meta["items"][column]) for column in SIDE}  # JSON keeps no order
+        self.items = ItemEmbedding(tokens, np.asarray(state.arrays[ITEMS]))
+        super().restore(State({key: value for key, value in state.arrays.items() if key != ITEMS}, state.meta))
+
+    @torch.no_grad()
+    def embed(self, session: Index) -> Encoded:
+        """e_b, e_o and the score of sessions that are over, at positions of the log."""
+        _, network = self._fitted()
+        assert isinstance(network, DmbgnNetwork)
+        return network.past(session)
+
+    def _pretrain(self, network: DmbgnNetwork, train: SessionRows, validation: SessionRows) -> FitResult:
+        """Learn to score: whole graphs, as a past session is seen, and those of a target."""
+
+        def loss(rows: SessionRows, step: int = 0) -> Tensor:
+            del step
+            session, level = rows.session.numpy(), rows.level.numpy()
+            if self.before_only:
+                return logloss(network.target(session, level).score, rows)
+            target, whole = network.scored(session, level)
+            return logloss(target.score, rows) + logloss(whole.score, rows)
+
+        def judge(rows: SessionRows) -> Tensor:
+            return in_parts(loss, rows)
+
+        config = replace(self.training, epochs=self.pretraining)
+        parameters = network.graph_parameters()
+        return fit_module(
+            network, parameters, loss, judge, train, validation, config, self.progress, optimiser=FlatAdamW
+        )
+
+    def _tune(self, network: DmbgnNetwork, train: SessionRows, validation: SessionRows) -> FitResult:
+        """The log loss and the auxiliary loss, graphs computed anew in a share of the steps."""
+        random = np.random.default_rng([self.seed, 1])
+        frozen, some = self.fine_tuning == 0, 0 < self.fine_tuning < 1
+        memo = _Memo(network, train, validation) if self.fine_tuning < 1 else None
+
+        def loss(rows: SessionRows, step: int = 0) -> Tensor:
+            del step
+            anew = memo is None or random.random() < self.fine_tuning
+            if memo is None or anew:
+                recalled = network.recall(rows)
+                read, auxiliary = recalled.read, recalled.auxiliary
+                if memo is not None:
+                    memo.keep(rows, recalled)
+            else:
+                read, auxiliary = network.read(memo.recall(rows))
+            found = loglosses(network.decide(rows, rows.level, read), rows)
+            if anew and self.alpha:
+                found = found + self.alpha * auxiliary
+            return weighted_mean(found, rows.weight)
+
+        def judge(rows: SessionRows) -> Tensor:
+            return in_parts(part, rows)
+
+        def part(rows: SessionRows) -> Tensor:
+            read = network.read(memo.recall(rows))[0] if frozen and memo is not None else network.recall(rows).read
+            return logloss(network.decide(rows, rows.level, read), rows)
+
+        fixed = set(network.graph_parameters()) if frozen else set()
+        parameters = [each for each in network.parameters() if each not in fixed]
+        return fit_module(
+            network,
+            parameters,
+            loss,
+            judge,
+            train,
+            validation,
+            self.training,
+            self.progress,
+            # A person's sessions have the same past: in one step its graphs are computed once.
+            together=train.person,
+            optimiser=partial(AdamW, fused=True) if some else FlatAdamW,
+        )
+
+
+def in_parts(loss: Callable[[SessionRows], Tensor], rows: SessionRows) -> Tensor:
+    """A loss that is a weighted mean, of many rows: the graphs of all of them at once would leave the caches."""
+    parts = [rows.take(index) for index in torch.split(torch.arange(len(rows)), PART)]
+    total = sum(loss(part) * part.weight.sum() for part in parts)
+    return torch.as_tensor(total / rows.weight.sum())
+
+
+class _Memo:
+    """Embeddings as they were last computed: of every session as a past one, and of every row as a target."""
+
+    @torch.no_grad()
+    def __init__(self, network: DmbgnNetwork, *parts: SessionRows) -> None:
+        session = np.unique(np.concatenate([Past.of(rows.past).session for rows in parts]))
+        self.place = np.full(network.nodes.graphs.sessions, -1, dtype=np.int64)
+        self.place[session] = np.arange(session.size)
+        size = 1 + max(int(rows.position.max()) for rows in parts)
+        # Past sessions first, then rows.
+        self.sessions = session.size
+        self.behaviour, self.voucher = torch.zeros(2, session.size + size, WIDTH)
+        for first in range(0, session.size, 4096):
+            some = session[first : first + 4096]
+            self._put(self.place[some], network.past(some))
+        for rows in parts:
+            for first in range(0, len(rows), 4096):
+                part = rows.take(torch.arange(first, min(first + 4096, len(rows))))
+                found = network.target(part.session.numpy(), part.level.numpy())
+                self._put(self.sessions + part.position.numpy(), found)
+
+    def keep(self, rows: SessionRows, recalled: Recalled) -> None:
+        """Take over what a step has computed."""
+        session, encoded = recalled.graphs()
+        self._put(np.concatenate([self.place[session], self.sessions + rows.position.numpy()]), encoded)
+
+    def recall(self, rows: SessionRows) -> Histories:
+        """What :meth:`keep` kept, without gradient."""
+        past = Past.of(rows.past)
+        session, place = distinct(past.session)
+        at = torch.from_numpy(np.concatenate([self.place[session], self.sessions + rows.position.numpy()]))
+        voucher = self.voucher.index_select(0, at)
+        return Histories(past, place, Encoded(self.behaviour.index_select(0, at), voucher, np.arange(at.shape[0])))
+
+    @torch.no_grad()
+    def _put(self, place: Index, found: Encoded) -> None:
+        at = torch.from_numpy(place)
+        self.behaviour[at], self.voucher[at] = found.behaviour, found.voucher
+
+
+class DmbgnAveragePoolingModel(DmbgnModel):
+    """S3's DMBGN-AvgPooling: the mean of the item embeddings in place of the graph network.
+
+    Attention over past sessions, scores and pre-training are those of DMBGN; ``ratio`` is not read.
+    """
+
+    def encoder(self) -> GroupEncoder:
+        """The untrained mean over items."""
+        return MeanItemEncoder(NODE)
+
+
+class DmbgnMeanHistoryModel(DmbgnModel):
+    """DMBGN with the mean of the past sessions in place of attention; no model of S3."""
+
+    average = True
+
+
+class DmbgnBeforeOnlyModel(DmbgnModel):
+    """S3's variant whose past sessions, too, are seen only up to their collection."""
+
+    before_only = True
+
+
+class DmbgnPretrainedModel(DmbgnModel):
+    """S3's DMBGN-Pretrained: embeddings of graphs and vouchers stay as pre-trained."""
+
+    def __init__(self, levels: Sequence[int], seed: int = 0, *, fine_tuning: float = 0.0, **options: Any) -> None:
+        super().__init__(levels, seed, fine_tuning=fine_tuning, **options)
