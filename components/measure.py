@@ -1,4 +1,4 @@
-"""Re-solve, step 1: what was spent, what is still to come, who has been asking."""
+"""Measure spend and traffic before a price is solved again."""
 
 from kfp import dsl
 from kfp.dsl import Artifact, Output
@@ -8,17 +8,8 @@ from components.image import BASE_IMAGE
 
 @dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
 def measure(state: Output[Artifact], workspace: str, ledger_url: str, metrics_urls: list, prometheus_url: str) -> None:
-    """Read spend and traffic now.
+    """Run a :class:`operations.measure.MeasureJob`."""
+    arguments = dict(locals())
+    from components.run import run_component
 
-    Args:
-        state: spend report, forecast of the remaining requests, accounts of recent requests.
-        workspace: folder with campaign and traffic.
-        ledger_url: of the ledger service; empty before the campaign starts.
-        metrics_urls: pages to read the spend from when no Prometheus is configured; the ledger's when empty.
-        prometheus_url: of Prometheus; empty when there is none.
-    """
-    from pathlib import Path
-
-    from serving.measure import measure as step
-
-    step(Path(workspace), Path(state.path), ledger_url, metrics_urls, prometheus_url)
+    run_component("measure", arguments)

@@ -1,4 +1,4 @@
-"""Step 1: load a data set, check it, and hand on its canonical tables."""
+"""Load a data set, check it, and hand on its canonical tables."""
 
 from kfp import dsl
 from kfp.dsl import Dataset, Output
@@ -7,20 +7,9 @@ from components.image import BASE_IMAGE
 
 
 @dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
-def prepare(tables: Output[Dataset], dataset: str, data: str, seed: int, options: dict) -> None:
-    """Load and check a data set; a bad table stops the pipeline here, before anything is written.
+def prepare(tables: Output[Dataset], dataset: str, data: str, seed: int, options: dict, test_from: str = "") -> None:
+    """Run a :class:`operations.prepare.PrepareJob`."""
+    arguments = dict(locals())
+    from components.run import run_component
 
-    Args:
-        tables: the canonical tables, the split, the notes and, where known, the truth.
-        dataset: world, tables, o2o or thornton.
-        data: folder of the files, for data sets that read files.
-        seed: for generated data.
-        options: what the data set takes besides.
-    """
-    from pathlib import Path
-
-    from shadowprice.datasets.package import prepare as step
-
-    found = step(dataset, data, seed, Path(tables.path), **options)
-    for name, text in found.notes.items():
-        tables.metadata[name] = text
+    tables.metadata.update(run_component("prepare", arguments))

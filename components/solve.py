@@ -1,47 +1,28 @@
-"""Re-solve, step 2: the price of the money that is left."""
+"""Solve the price of the budget, here or as a Ray job."""
 
 from kfp import dsl
-from kfp.dsl import Artifact, Input, Metrics, Output
+from kfp.dsl import Artifact, Dataset, Input, Markdown, Metrics, Model, Output
 
 from components.image import BASE_IMAGE
 
 
 @dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
 def solve(
-    state: Input[Artifact],
     price: Output[Artifact],
     metrics: Output[Metrics],
+    summary: Output[Markdown],
     workspace: str,
+    state: Input[Artifact] = None,
+    model: Input[Model] = None,
+    tables: Input[Dataset] = None,
     solver: str = "auto",
+    campaign: str = "",
+    budget: int = 0,
+    requests: int = 0,
     ray_job: str = "",
 ) -> None:
-    """Solve the dual on recent traffic; fails when the solve is not certified, and the last good price stays.
+    """Run a :class:`operations.solve.SolveJob`, in this container or as the Ray job of the ConfigMap ``ray_job``."""
+    arguments = dict(locals())
+    from components.run import run_component
 
-    A moment that has its price already keeps it: the record handed on is that one.
-
-    Args:
-        state: from the measure step.
-        price: the price record, sealed, not yet published.
-        metrics: price, tie share, gap, violation.
-        workspace: folder with campaign, model and features.
-        solver: a solver's name; auto takes the fast exact one.
-        ray_job: ConfigMap with the RayJob to solve in; empty solves in this container.
-    """
-    from pathlib import Path
-
-    from components.ray_job import run_step
-    from shadowprice.price import PriceRecord
-
-    run_step(
-        "solve",
-        {"state": state.path, "price": price.path, "workspace": workspace, "solver": solver},
-        reads=["state"],
-        writes=["price"],
-        workspace=workspace,
-        ray_job=ray_job,
-    )
-    record = PriceRecord.from_json(Path(price.path).read_text())
-    for name, value in record.prices.items():
-        metrics.log_metric(f"price_{name}", value)
-    for name in ("tie_share", "gap", "violation", "sample_rows"):
-        metrics.log_metric(name, float(getattr(record, name)))
+    run_component("solve", arguments)

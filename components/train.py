@@ -1,4 +1,4 @@
-"""Step 3: train a recipe on Ray, calibrate it, export it."""
+"""Train a model, here or as a Ray job."""
 
 from kfp import dsl
 from kfp.dsl import Dataset, Input, Metrics, Model, Output
@@ -14,50 +14,18 @@ def train(
     recipe: str,
     epochs: int,
     seed: int,
-    workers: int,
-    curve_repair: str,
+    workspace: str,
+    workers: int = 1,
+    curve_repair: str = "",
     calibration: str = "",
-    workspace: str = "",
+    loss: str = "",
+    tables: Input[Dataset] = None,
     ray_job: str = "",
 ) -> None:
-    """Train with early stop; the bundle holds network, response heads and embeddings.
+    """Run a :class:`operations.train.TrainJob`, in this container or as the Ray job of the ConfigMap ``ray_job``."""
+    arguments = dict(locals())
+    from components.run import run_component
+    from shadowprice.learning.bundle import version_in
 
-    Args:
-        training: from the featurize step.
-        model: the bundle.
-        metrics: validation loss and epochs.
-        recipe: joint_gnn, dnn_h, dnn, or the name of a response layer or response model; empty for the data set's own.
-        epochs: at most.
-        seed: of initialisation and dropout.
-        workers: Ray workers; 0 trains in the component's own process.
-        curve_repair: none, or of effect, pooled, by_level, monotone joined by '+'; empty for the data set's own.
-        calibration: validation or rolling; empty for the data set's own.
-        workspace: folder that a Ray job's pods mount too.
-        ray_job: ConfigMap with the RayJob to run the training in; empty trains in this container.
-    """
-    from pathlib import Path
-
-    from components.ray_job import run_step
-    from shadowprice.learning.bundle import read_meta
-
-    run_step(
-        "train",
-        {
-            "training": training.path,
-            "model": model.path,
-            "recipe": recipe,
-            "epochs": epochs,
-            "seed": seed,
-            "workers": workers,
-            "curve_repair": curve_repair,
-            "calibration": calibration,
-        },
-        reads=["training"],
-        writes=["model"],
-        workspace=workspace,
-        ray_job=ray_job,
-    )
-    meta = read_meta(Path(model.path))
-    model.metadata["model_version"] = meta["model_version"]
-    for name in ("validation_loss", "epochs", "best_epoch"):
-        metrics.log_metric(name, meta["metrics"][name])
+    run_component("train", arguments)
+    model.metadata.update(version_in(model.path))

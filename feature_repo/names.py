@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from shadowprice.campaign import Side
+from shadowprice.campaign import Campaign, Side
 
 CONFIG_FILE = "feature_store.yaml"
 REDIS_VARIABLE = "SHADOWPRICE_REDIS"
 """Environment variable with Feast's connection string, such as ``redis:6379,db=0,password=...``."""
+
+
+def project_of(campaign: Campaign) -> str:
+    """Feast project of a campaign: the prefix of its rows in a store that campaigns share."""
+    return "shadowprice_" + campaign.name.replace("-", "_")
 
 
 def entity_key(subject: str) -> str:

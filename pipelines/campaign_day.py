@@ -9,27 +9,27 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from feature_repo.resolve import Solver
-from feature_repo.workspace import CAMPAIGN
+from operations.measure import SAMPLE_ROWS
+from operations.solve import Solver
+from operations.workspace import CAMPAIGN
 from serving.local.launch import Deployment, launch
 from serving.local.replay import ServiceDay
-from serving.measure import SAMPLE_ROWS
 from shadowprice.datasets.package import load_dataset
 from shadowprice.files import write_whole
 from shadowprice.learning.outcome_model import truth_of
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.pacing.compare import Setting, attainable, run_policies
-from shadowprice.pacing.day import Day, draw_day
 from shadowprice.pacing.exploration import explored
 from shadowprice.pacing.history import Traffic
-from shadowprice.pacing.outcomes import OutcomeModel, Population
-from shadowprice.pacing.policies import past_traffic
-from shadowprice.pacing.replay import replay
+from shadowprice.pacing.replay.compare import Setting, attainable, run_policies
+from shadowprice.pacing.replay.day import Day, draw_day
+from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
+from shadowprice.pacing.replay.policies import past_traffic
+from shadowprice.pacing.replay.run import replay
 from shadowprice.pacing.spend import MetricsSpend
 from shadowprice.reports.campaign_day import CampaignDay
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.report import write_report
-from shadowprice.reports.storage import from_json
+from shadowprice.storage import from_json
 
 NOON = 12
 
@@ -77,7 +77,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
         timed("serve and replay"),
         launch(Deployment.of_run(folder, folder / CAMPAIGN, ledger="replay-ledger.db")) as services,
     ):
-        service = ServiceDay(services, solver, traffic, MetricsSpend(services.metrics_urls))
+        service = ServiceDay(services, folder, solver, traffic, MetricsSpend(services.metrics_urls))
         played = replay(
             setting.day,
             campaign,

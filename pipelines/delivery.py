@@ -1,13 +1,13 @@
-"""The delivery pipeline: prepare → featurize → learn → deliver → register → publish."""
+"""The delivery pipeline: prepare → featurize → train → solve → register → publish."""
 
 from kfp import dsl
 
-from components.deliver import deliver
 from components.featurize import featurize
-from components.learn_delivery import learn_delivery
 from components.prepare import prepare
-from components.publish_delivery import publish_delivery
+from components.publish import publish
 from components.register import register
+from components.solve import solve
+from components.train import train
 from pipelines.placement import MOUNT, placed
 
 
@@ -42,7 +42,7 @@ def delivery_pipeline(
     tables = prepared.outputs["tables"]
     featurized = featurize(tables=tables, workspace=workspace).set_caching_options(False)
     placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
-    learnt = learn_delivery(
+    trained = train(
         training=featurized.outputs["training"],
         tables=tables,
         workspace=workspace,
@@ -52,13 +52,13 @@ def delivery_pipeline(
         seed=seed,
         ray_job=ray_job,
     ).set_caching_options(False)
-    placed(learnt, cpu="2", memory="16Gi", minutes=480)
-    model = learnt.outputs["model"]
-    planned = deliver(model=model, tables=tables, workspace=workspace, ray_job=ray_job).set_caching_options(False)
-    placed(planned, cpu="2", memory="16Gi", minutes=60)
-    registered = register(model=model, workspace=workspace).after(planned).set_caching_options(False)
+    placed(trained, cpu="2", memory="16Gi", minutes=480)
+    model = trained.outputs["model"]
+    solved = solve(model=model, tables=tables, workspace=workspace, ray_job=ray_job).set_caching_options(False)
+    placed(solved, cpu="2", memory="16Gi", minutes=60)
+    registered = register(model=model, workspace=workspace).after(solved).set_caching_options(False)
     placed(registered, cpu="1", memory="8Gi", minutes=60, online_store=True)
-    published = publish_delivery(
-        plan=planned.outputs["plan"], workspace=workspace, model_version=registered.output
+    published = publish(
+        price=solved.outputs["price"], workspace=workspace, model_version=registered.output
     ).set_caching_options(False)
     placed(published, cpu="250m", memory="2Gi", minutes=10, online_store=True)

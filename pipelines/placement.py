@@ -12,8 +12,8 @@ from kfp import kubernetes
 from kfp.dsl import PipelineTask
 
 from feature_repo.names import REDIS_VARIABLE
+from operations.measure import TOKEN_VARIABLE
 from pipelines.cluster import Cluster
-from serving.ledger.api.guard import TOKEN_VARIABLE
 
 LOCAL = "SHADOWPRICE_LOCAL"
 MOUNT = "/workspace"

@@ -11,10 +11,16 @@ import os
 import sys
 import time
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from operations.evaluate import EvaluateJob
+from operations.featurize import FeaturizeJob
+from operations.job import add_flags
+from operations.prepare import PrepareJob
+from operations.train import TrainJob
 from pipelines.campaign_day import play, warnings, why_not
 from pipelines.local import compile_all, run
 from shadowprice.errors import ShadowpriceError
@@ -23,66 +29,27 @@ from shadowprice.learning.recipes import Training
 from shadowprice.reports.run import gain_sentence
 
 
-def quickstart(
-    dataset: str,
-    data: str,
-    runs: Path,
-    *,
-    options: dict[str, Any],
-    seed: int = 0,
-    recipe: str = "",
-    epochs: int = 400,
-    workers: int = 1,
-    curve_repair: str = "",
-    calibration: str = "",
-    weighting: str = "none",
-    beat_uniform: bool = False,
-) -> Path:
+def quickstart(runs: Path, arguments: Mapping[str, Any]) -> Path:
     """Run everything and return the run's folder; ``<runs>/latest`` points to it when all went well.
 
     Args:
-        dataset: world, tables, o2o, thornton or promotion.
-        data: folder of the files, for data sets that read files.
         runs: where runs are kept.
-        options: what the data set takes besides, such as a split by time.
-        seed: of everything random.
-        recipe: what to train; empty for the data set's own.
-        epochs: at most.
-        workers: Ray workers of the training step; 0 trains without Ray.
-        curve_repair: what is done to the curves after training, such as ``effect+monotone``; empty for the data set's
-            own, or none where a recipe is named.
-        calibration: ``validation`` or ``rolling``; empty likewise.
-        weighting: none, known or fitted: how rows are weighted where incentives were not assigned at random.
-        beat_uniform: whether the model must be shown to beat uniform dosing at the campaign's budget. Off, because the
-            day is simulated and few data sets have the rows to show it; the comparison is reported.
+        arguments: of the train pipeline, without the workspace.
     """
-    check_weighting(weighting)
-    Training(recipe, curve_repair, calibration).check()
-    folder = new_folder(runs, f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{dataset}")
-    print(f"shadowprice quickstart: {dataset} → {folder}", flush=True)
+    check_weighting(arguments["weighting"])
+    Training(arguments["recipe"], arguments["curve_repair"], arguments["calibration"]).check()
+    folder = new_folder(runs, f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{arguments['dataset']}")
+    print(f"shadowprice quickstart: {arguments['dataset']} → {folder}", flush=True)
     started = time.perf_counter()
-    arguments = {
-        "workspace": str(folder),
-        "dataset": dataset,
-        "data": str(Path(data).resolve()) if data else "",
-        "options": options,
-        "recipe": recipe,
-        "epochs": epochs,
-        "seed": seed,
-        "workers": workers,
-        "curve_repair": curve_repair,
-        "calibration": calibration,
-        "weighting": weighting,
-        "beat_uniform": beat_uniform,
-    }
+    data = str(Path(arguments["data"]).resolve()) if arguments["data"] else ""
     compile_all(folder / "pipeline")
-    seconds = run("train", folder / "pipeline", arguments)
+    seconds = run("train", folder / "pipeline", {**arguments, "workspace": str(folder), "data": data})
     if not (folder / "model").exists():
         raise ShadowpriceError(f"the model did not pass the gate and is not served: {'; '.join(why_not(folder))}")
     for warning in warnings(folder):
         print(f"  warning: {warning}; the day is simulated all the same", flush=True)
     seconds |= run("resolve", folder / "pipeline", {"workspace": str(folder)})
-    play(folder, seconds, started, seed=seed)
+    play(folder, seconds, started, seed=arguments["seed"])
     point_to(runs / "latest", folder.name)
     return folder
 
@@ -112,32 +79,15 @@ def main() -> int:
     """Command line; returns the exit status."""
     parser = argparse.ArgumentParser(description="The whole main job on one machine.")
     parser.add_argument("--dataset", default="world", choices=["world", "tables", "o2o", "thornton", "promotion"])
-    parser.add_argument("--data", default="", help="folder of the files, for data sets that read files")
-    parser.add_argument("--options", default={}, type=json.loads, help="of the data set, as JSON")
     parser.add_argument("--runs", default="runs", type=Path, help="where runs are kept")
-    parser.add_argument("--seed", default=0, type=int)
-    parser.add_argument(
-        "--recipe", default="", help="or a response layer or response model; the data set's own if empty"
-    )
-    parser.add_argument("--epochs", default=400, type=int, help="at most; training stops early")
-    parser.add_argument("--workers", default=1, type=int, help="Ray workers; 0 trains without Ray")
-    parser.add_argument("--curve-repair", default="", help="such as effect+monotone")
-    parser.add_argument("--calibration", default="", help="validation or rolling")
-    parser.add_argument(
-        "--weighting",
-        default="none",
-        choices=["none", "known", "fitted"],
-        help="propensities whose inverse weights rows",
-    )
-    parser.add_argument(
-        "--beat-uniform",
-        default=False,
-        action=argparse.BooleanOptionalAction,
-        help="refuse a model that is not shown to beat uniform dosing at the campaign's budget",
-    )
+    add_flags(parser, PrepareJob, "data", "options", "seed")
+    add_flags(parser, FeaturizeJob, "weighting")
+    add_flags(parser, TrainJob, "recipe", "epochs", "workers", "curve_repair", "calibration", epochs=400)
+    # The day is simulated and few data sets have the rows to show it; the comparison is reported all the same.
+    add_flags(parser, EvaluateJob, "beat_uniform", beat_uniform=False)
     given = vars(parser.parse_args())
     try:
-        folder = quickstart(given.pop("dataset"), given.pop("data"), given.pop("runs"), **given)
+        folder = quickstart(given.pop("runs"), given)
     except ShadowpriceError as error:
         print(f"quickstart failed: {error}", file=sys.stderr)
         return 1

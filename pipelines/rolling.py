@@ -12,13 +12,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from feature_repo.featurize import featurize
+from operations.featurize import FeaturizeJob
+from operations.featurize import run as featurize
+from operations.job import add_flags
+from operations.train import TrainJob
 from shadowprice.datasets import load, names
 from shadowprice.datasets.package import save_dataset
 from shadowprice.errors import ShadowpriceError
 from shadowprice.evaluation.statistics.windows import WEEK
 from shadowprice.learning.fit import fit_model
-from shadowprice.learning.recipes import choose_training
+from shadowprice.learning.recipes import Training, choose_training
 from shadowprice.learning.rolling import Cut, as_markdown, origins, roll
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.training import TrainingConfig
@@ -33,9 +36,7 @@ def rolling(
     every_days: float = WEEK,
     judge_days: float = WEEK,
     label_delay_days: float = 0.0,
-    recipe: str = "",
-    curve_repair: str = "",
-    calibration: str = "",
+    how: Training,
     epochs: int = 400,
     seed: int = 0,
 ) -> list[Cut]:
@@ -46,27 +47,22 @@ def rolling(
         first, last: dates of the first and the last cut.
         every_days: days between cuts; judge_days: days judged after each.
         label_delay_days: days until a label is known; 0 takes every label before a cut as known.
-        recipe, curve_repair, calibration: as of the training pipeline; empty for the data set's own.
+        how: recipe and what follows it, as of the training pipeline; empty fields for the data set's own.
         epochs: at most; seed: of everything random.
     """
     cuts = origins(first, last, every_days=every_days, judge_days=judge_days)
-    chosen = choose_training(dataset, recipe, curve_repair, calibration)
+    chosen = choose_training(dataset, how)
     chosen.check()
     with tempfile.TemporaryDirectory(prefix="rolling-") as name:
         folder = Path(name)
         save_dataset(load(dataset, data or None, seed), folder / "data")
-        featurize(folder / "data", folder / "workspace", folder / "training")
-        training = TrainingSet.load(folder / "training")
+        training_folder = folder / "training"
+        featurize(FeaturizeJob(tables=folder / "data", workspace=folder / "workspace", training=training_folder))
+        training = TrainingSet.load(training_folder)
     return roll(
         training,
         cuts,
-        lambda then: fit_model(
-            then,
-            chosen.recipe,
-            TrainingConfig(epochs=epochs, seed=seed),
-            curve_repair=chosen.curve_repair,
-            calibration=chosen.calibration,
-        )[0],
+        lambda then: fit_model(then, chosen, TrainingConfig(epochs=epochs, seed=seed))[0],
         label_delay_days=label_delay_days,
     )
 
@@ -83,14 +79,11 @@ def main() -> int:
     parser.add_argument("--every-days", default=float(WEEK), type=float, help="days between cuts")
     parser.add_argument("--judge-days", default=float(WEEK), type=float, help="days judged after each cut")
     parser.add_argument("--label-delay-days", default=0.0, type=float, help="days until a label is known")
-    parser.add_argument("--recipe", default="", help="the data set's own if empty")
-    parser.add_argument("--curve-repair", default="")
-    parser.add_argument("--calibration", default="", help="validation or rolling")
-    parser.add_argument("--epochs", default=400, type=int, help="at most")
-    parser.add_argument("--seed", default=0, type=int)
+    add_flags(parser, TrainJob, "recipe", "curve_repair", "calibration", "epochs", "seed", epochs=400)
     given: dict[str, Any] = vars(parser.parse_args())
+    how = Training(given.pop("recipe"), given.pop("curve_repair"), given.pop("calibration"))
     try:
-        print(as_markdown(rolling(given.pop("dataset"), given.pop("data"), **given)))
+        print(as_markdown(rolling(given.pop("dataset"), given.pop("data"), how=how, **given)))
     except ShadowpriceError as error:
         print(f"rolling failed: {error}", file=sys.stderr)
         return 1

@@ -1,14 +1,15 @@
-"""The pipeline of vouchers: validate → graphs → train → evaluate → curves → solve → publish."""
+"""The pipeline of vouchers: prepare → featurize → train → evaluate → curves → solve → register → publish."""
 
 from kfp import dsl
 
-from components.curves_vouchers import curves_vouchers
-from components.evaluate_vouchers import evaluate_vouchers
-from components.graph_vouchers import graph_vouchers
-from components.publish_vouchers import publish_vouchers
-from components.solve_vouchers import solve_vouchers
-from components.train_vouchers import train_vouchers
-from components.validate_vouchers import validate_vouchers
+from components.curves import curves
+from components.evaluate import evaluate
+from components.featurize import featurize
+from components.prepare import prepare
+from components.publish import publish
+from components.register import register
+from components.solve import solve
+from components.train import train
 from pipelines.placement import MOUNT, placed
 
 
@@ -42,32 +43,22 @@ def vouchers_pipeline(
         ray_job: ConfigMap with the RayJob that training and solve run in; empty runs them in the steps' containers.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
-    checked = validate_vouchers(data=data, test_from=test_from, seed=seed, options=options).set_caching_options(False)
-    placed(checked, cpu="1", memory="8Gi", minutes=60)
-    sessions = checked.outputs["sessions"]
-    drawn = placed(graph_vouchers(sessions=sessions), cpu="1", memory="16Gi", minutes=60)
-    graphs = drawn.outputs["graphs"]
-    trained = train_vouchers(
-        sessions=sessions,
-        graphs=graphs,
-        recipe=recipe,
-        epochs=epochs,
-        seed=seed,
-        workspace=workspace,
-        ray_job=ray_job,
+    prepared = prepare(dataset="vouchers", data=data, test_from=test_from, seed=seed, options=options)
+    placed(prepared.set_caching_options(False), cpu="1", memory="8Gi", minutes=60)
+    tables = prepared.outputs["tables"]
+    featurized = placed(featurize(tables=tables, workspace=workspace), cpu="1", memory="16Gi", minutes=60)
+    training = featurized.outputs["training"]
+    trained = train(
+        training=training, tables=tables, recipe=recipe, epochs=epochs, seed=seed, workspace=workspace, ray_job=ray_job
     )
     placed(trained, cpu="2", memory="16Gi", minutes=480)
     model = trained.outputs["model"]
-    verdict = placed(
-        evaluate_vouchers(sessions=sessions, graphs=graphs, model=model), cpu="1", memory="16Gi", minutes=60
-    )
+    verdict = placed(evaluate(model=model, training=training, tables=tables), cpu="1", memory="16Gi", minutes=60)
     with dsl.If(verdict.outputs["Output"] == True, name="better-than-chance"):  # noqa: E712 - a pipeline condition
-        stored = placed(
-            curves_vouchers(sessions=sessions, graphs=graphs, model=model), cpu="1", memory="16Gi", minutes=120
-        )
+        stored = placed(curves(tables=tables, training=training, model=model), cpu="1", memory="16Gi", minutes=120)
         bundle = stored.outputs["bundle"]
-        solved = solve_vouchers(
-            bundle=bundle,
+        solved = solve(
+            model=bundle,
             workspace=workspace,
             campaign=campaign,
             budget=budget,
@@ -75,5 +66,8 @@ def vouchers_pipeline(
             ray_job=ray_job,
         ).set_caching_options(False)
         placed(solved, cpu="1", memory="8Gi", minutes=30)
-        published = publish_vouchers(bundle=bundle, price=solved.outputs["price"], workspace=workspace)
-        placed(published.set_caching_options(False), cpu="1", memory="8Gi", minutes=30, online_store=True)
+        price = solved.outputs["price"]
+        registered = register(model=bundle, workspace=workspace, campaign=price).set_caching_options(False)
+        placed(registered, cpu="1", memory="8Gi", minutes=30, online_store=True)
+        published = publish(price=price, workspace=workspace, model_version=registered.output)
+        placed(published.set_caching_options(False), cpu="250m", memory="2Gi", minutes=10, online_store=True)

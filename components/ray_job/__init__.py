@@ -1,5 +1,5 @@
-"""A step in a Ray cluster of its own: KubeRay makes it for the job and removes it afterwards."""
+"""A job in a Ray cluster of its own: KubeRay makes it for the job and removes it afterwards."""
 
-from components.ray_job.step import run_step
+from components.ray_job.exchange import run_job
 
-__all__ = ["run_step"]
+__all__ = ["run_job"]

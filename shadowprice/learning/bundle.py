@@ -112,3 +112,9 @@ def read_meta(folder: Path) -> dict[str, Any]:
         raise NotFound(f"no model bundle in {folder}; run the train step first")
     meta: dict[str, Any] = json.loads(path.read_text())
     return meta
+
+
+def version_in(folder: str | Path) -> dict[str, str]:
+    """Return the ``model_version`` of the bundle in ``folder``; nothing where the model there is not served itself."""
+    place = Path(folder)
+    return {"model_version": read_meta(place)["model_version"]} if (place / "model.json").exists() else {}

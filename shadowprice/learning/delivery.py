@@ -85,6 +85,7 @@ class DeliveryModel(SidedModel):
     def describe(self) -> dict[str, Any]:
         """Model, loss and segments."""
         return {
+            "kind": "delivery",
             "width": WIDTH,
             "sides": {
                 SIDE: {

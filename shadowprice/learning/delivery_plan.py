@@ -205,8 +205,10 @@ def plan_delivery(
     return DeliveryPlan(account_id, value, plan, counted, segments, compared, model_version)
 
 
-def deliver(bundle: Path, tables: Tables, campaign: Campaign, out: Path, *, version: int) -> DeliveryPlan:
-    """Plan the delivery that a bundle's values ask for, and write plan.parquet, plan.json and price.json to ``out``.
+def deliver(
+    bundle: Path, tables: Tables, campaign: Campaign, out: Path, *, version: int
+) -> tuple[DeliveryPlan, PriceRecord]:
+    """Plan the delivery that a bundle's values ask for, and write plan.parquet and plan.json to ``out``.
 
     The values are those that the service will read, so that its decisions repeat the plan; the tolerances are those of
     the tables. Nothing is written where there is no certified plan.
@@ -217,6 +219,9 @@ def deliver(bundle: Path, tables: Tables, campaign: Campaign, out: Path, *, vers
         campaign: a delivery.
         out: folder.
         version: of the price record.
+
+    Returns:
+        The plan, and the price record of its segments, sealed.
 
     Raises:
         InvalidInput: the bundle is not one of a delivery.
@@ -235,8 +240,7 @@ def deliver(bundle: Path, tables: Tables, campaign: Campaign, out: Path, *, vers
     out.mkdir(parents=True, exist_ok=True)
     found.table().to_parquet(out / PLAN, index=False)
     write_whole(out / REPORT, json.dumps(found.report(), indent=1))
-    write_whole(out / "price.json", found.price(campaign, version, datetime.now(UTC)).to_json())
-    return found
+    return found, found.price(campaign, version, datetime.now(UTC))
 
 
 def read_values(bundle: Path) -> tuple[NDArray[np.str_], NDArray[np.float32], NDArray[np.float64]]:

@@ -12,7 +12,7 @@ from shadowprice.learning.calibrate import calibrate, calibrate_by_weeks, past_w
 from shadowprice.learning.distributed import train_with_ray
 from shadowprice.learning.recipes import VALIDATION, Separate, Training, choose_training
 from shadowprice.learning.recipes import recipe as recipe_of
-from shadowprice.learning.repair import DEFAULT, repair
+from shadowprice.learning.repair import repair
 from shadowprice.learning.train import fit_separate, held_out_loss, train
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.separate import SeparateModels
@@ -21,50 +21,38 @@ from shadowprice.responses.training import FitResult, TrainingConfig
 
 
 def fit_bundle(
-    training: Path,
-    out: Path,
-    recipe: str,
-    config: TrainingConfig,
-    *,
-    workers: int = 1,
-    curve_repair: str = "",
-    calibration: str = "",
+    training: Path, out: Path, how: Training, config: TrainingConfig, *, workers: int = 1
 ) -> tuple[str, FitResult]:
     """Train, calibrate, repair and export; returns the model's version and what training did.
 
     Args:
         training: folder of a saved :class:`TrainingSet`.
         out: where the bundle goes; a checkpoint in it is resumed.
-        recipe: one of :func:`~shadowprice.learning.recipes.recipe_names`; empty for the data set's own, as
+        how: recipe and what follows it; empty fields for the data set's own, as
             :func:`~shadowprice.learning.recipes.choose_training` says.
         config: of the training loop.
         workers: Ray workers; 0 trains in this process, and so do separate models, which have a loop of their own.
-        curve_repair: what is done to the curves, see :func:`~shadowprice.learning.repair.repair`.
-        calibration: ``validation`` or ``rolling``, see :mod:`shadowprice.learning.calibrate`.
     """
-    Training(recipe, curve_repair, calibration).check()
+    how.check()
     if workers < 0:
         raise InvalidInput("must be 0 (this process) or a number of Ray workers", field="workers")
     data = TrainingSet.load(training)
-    chosen = choose_training(data.dataset, recipe, curve_repair, calibration)
-    recipe, curve_repair, calibration = chosen.recipe, chosen.curve_repair, chosen.calibration
-    config = replace(config, stamp=f"{recipe} {data.digest()}")
+    how = choose_training(data.dataset, how)
+    config = replace(config, stamp=f"{how.recipe} {data.digest()}")
     model: SidedModel
-    if workers and not isinstance(recipe_of(recipe, data), Separate):
-        if calibration != VALIDATION:
-            raise _no_rolling(recipe)
-        joint, result = train_with_ray(training, recipe, config, out, workers=workers)
+    if workers and not isinstance(recipe_of(how.recipe, data), Separate):
+        if how.calibration != VALIDATION:
+            raise _no_rolling(how.recipe)
+        joint, result = train_with_ray(training, how.recipe, config, out, workers=workers)
         corrections = calibrate(joint, data)
-        model = repair(joint, data, curve_repair)
+        model = repair(joint, data, how.curve_repair)
     else:
-        model, result, corrections = fit_model(
-            data, recipe, config, curve_repair=curve_repair, calibration=calibration, checkpoint=out / "checkpoint"
-        )
+        model, result, corrections = fit_model(data, how, config, checkpoint=out / "checkpoint")
     version = write_bundle(
         model,
         data,
         out,
-        recipe=recipe,
+        recipe=how.recipe,
         corrections=corrections,
         metrics={"validation_loss": result.validation_loss, "epochs": result.epochs, "best_epoch": result.best_epoch},
     )
@@ -72,27 +60,21 @@ def fit_bundle(
 
 
 def fit_model(
-    data: TrainingSet,
-    recipe: str,
-    config: TrainingConfig,
-    *,
-    curve_repair: str = DEFAULT,
-    calibration: str = VALIDATION,
-    checkpoint: Path | None = None,
+    data: TrainingSet, how: Training, config: TrainingConfig, *, checkpoint: Path | None = None
 ) -> tuple[SidedModel, FitResult, dict[Side, float]]:
     """Train in this process, calibrate and repair; returns the model, what training did, and the corrections.
 
     With ``rolling`` the model is trained on train and validation together, and the validation loss is the mean over
     the past weeks that calibration predicts. Arguments are those of :func:`fit_bundle`.
     """
-    Training(recipe, curve_repair, calibration).check()
-    if calibration == VALIDATION:
-        model, result = train(data, recipe, config, checkpoint=checkpoint)
+    how.check()
+    if how.calibration == VALIDATION:
+        model, result = train(data, how.recipe, config, checkpoint=checkpoint)
         corrections = calibrate(model, data)
-        return repair(model, data, curve_repair), result, corrections
-    spec = recipe_of(recipe, data)
+        return repair(model, data, how.curve_repair), result, corrections
+    spec = recipe_of(how.recipe, data)
     if not isinstance(spec, Separate):
-        raise _no_rolling(recipe)
+        raise _no_rolling(how.recipe)
     if not past_weeks(data):
         raise InvalidInput(
             "needs more than two weeks of labelled rows before the test; use 'validation'", field="calibration"
@@ -107,7 +89,7 @@ def fit_model(
     separate = fit_separate(whole(data), spec, config)
     corrections = calibrate_by_weeks(separate, data, of_week)
     loss = sum(losses) / len(losses)
-    return repair(separate, data, curve_repair), FitResult(0, 0, loss, []), corrections
+    return repair(separate, data, how.curve_repair), FitResult(0, 0, loss, []), corrections
 
 
 def whole(data: TrainingSet) -> TrainingSet:

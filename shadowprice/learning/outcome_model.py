@@ -14,7 +14,7 @@ from shadowprice.decision import uniform
 from shadowprice.learning.evaluate import true_curves
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.pacing.outcomes import Population
+from shadowprice.pacing.replay.outcomes import Population
 from shadowprice.responses.training import TrainingConfig
 
 SEED_OFFSET = 1000

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
+from sklearn.linear_model import LogisticRegression
 
 from shadowprice.errors import InvalidInput
 from shadowprice.responses.tabular.rows import fit_tabular
@@ -44,7 +42,7 @@ def weigh(frame: pd.DataFrame, levels: int, how: Weighting, *, seed: int = 0) ->
         return None
     level = frame["level"].to_numpy(dtype=np.int64)
     if how == "fitted":
-        return inverse_propensity(level, fit_propensity(frame, levels, seed=seed), levels)
+        return inverse_propensity(level, fit_propensity(frame, seed=seed), levels)
     if "propensity" not in frame or frame["propensity"].isna().any():
         rows = [] if "propensity" not in frame else np.flatnonzero(frame["propensity"].isna())[:5].tolist()
         raise InvalidInput("was not logged; choose weighting 'fitted' or 'none'", field="propensity", rows=rows)
@@ -69,49 +67,19 @@ def judged_propensity(frame: pd.DataFrame) -> Array | None:
     return None
 
 
-@dataclass(frozen=True, eq=False)
-class MultinomialLogistic:
-    """p(level | features) = softmax(features·W + b): coefficient (P, J), intercept (J,)."""
-
-    coefficient: Array
-    intercept: Array
-
-    def probability(self, features: Array) -> Array:
-        """(n, J)."""
-        return np.asarray(softmax(features @ self.coefficient + self.intercept, axis=1))
-
-
-def fit_multinomial(features: Array, level: NDArray[np.int64], levels: int, *, l2: float = 1.0) -> MultinomialLogistic:
-    """Maximum likelihood with penalty ``l2``/2·|W|² on the sum of the log losses; the intercepts are free.
+def fit_multinomial(features: Array, level: NDArray[np.int64], *, l2: float = 1.0) -> LogisticRegression:
+    """Fit p(level | features) = softmax(features·W + b) by maximum likelihood with penalty ``l2``/2·|W|².
 
     Args:
         features: (n, P), of about unit scale.
-        level: (n,) index; a level that does not occur gets probability 0 in effect.
-        levels: J.
-
-    Convex; L-BFGS. O(iterations · n · P · J).
+        level: (n,) index, of two levels at least.
     """
-    rows, width = features.shape
-    given = np.eye(levels)[level]
-    share = (given.sum(axis=0) + 1e-3) / (rows + 1e-3 * levels)
-
-    def objective(value: Array) -> tuple[float, Array]:
-        coefficient, intercept = value[levels:].reshape(width, levels), value[:levels]
-        score = features @ coefficient + intercept
-        total = logsumexp(score, axis=1)
-        loss = total.sum() - score[np.arange(rows), level].sum() + 0.5 * l2 * np.sum(coefficient**2)
-        error = np.exp(score - total[:, None]) - given
-        slope = np.concatenate([error.sum(axis=0), (features.T @ error + l2 * coefficient).ravel()])
-        return float(loss) / rows, slope / rows
-
-    start = np.concatenate([np.log(share), np.zeros(width * levels)])
-    found = minimize(
-        objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000, "ftol": 1e-12, "gtol": 1e-8}
-    )
-    return MultinomialLogistic(found.x[levels:].reshape(width, levels), found.x[:levels])
+    # Of two levels scikit-learn fits one difference of coefficients, whose square is twice the sum of both squares.
+    inverse = (2.0 if np.unique(level).size == 2 else 1.0) / l2 if l2 else np.inf
+    return LogisticRegression(C=inverse, tol=1e-10, max_iter=2000).fit(features, level)
 
 
-def fit_propensity(frame: pd.DataFrame, levels: int, *, folds: int = 5, l2: float = 1.0, seed: int = 0) -> Array:
+def fit_propensity(frame: pd.DataFrame, *, folds: int = 5, seed: int = 0) -> Array:
     """Probability (n,) with which each row was given its own level, by models that never saw its account.
 
     Cross-fitted: accounts are dealt into ``folds``, and each fold's rows are scored by a multinomial logistic
@@ -120,12 +88,13 @@ def fit_propensity(frame: pd.DataFrame, levels: int, *, folds: int = 5, l2: floa
     Args:
         frame: account_id, level and the features that the assignment may have looked at. What it looked at and is
             not among them cannot be corrected for.
-        levels: J.
 
     Raises:
         InvalidInput: fewer accounts than folds, fewer than two folds, or a level that only one fold knows.
     """
     level = frame["level"].to_numpy(dtype=np.int64)
+    if np.unique(level).size == 1:
+        return np.ones(level.size)
     account, owners = pd.factorize(frame["account_id"].astype(str), sort=True)
     if folds < 2 or owners.size < folds:
         raise InvalidInput(f"needs 2 to {owners.size} folds, the number of accounts, got {folds}", field="folds")
@@ -141,6 +110,7 @@ def fit_propensity(frame: pd.DataFrame, levels: int, *, folds: int = 5, l2: floa
                 rows=np.flatnonzero(level == unseen[0])[:5].tolist(),
             )
         inputs = fit_tabular(frame[~own])
-        model = fit_multinomial(inputs.dense(frame[~own]), level[~own], levels, l2=l2)
-        chance[own] = model.probability(inputs.dense(frame[own]))[np.arange(own.sum()), level[own]]
+        model = fit_multinomial(inputs.dense(frame[~own]), level[~own])
+        column = np.searchsorted(model.classes_, level[own])
+        chance[own] = model.predict_proba(inputs.dense(frame[own]))[np.arange(own.sum()), column]
     return chance

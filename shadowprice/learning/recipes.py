@@ -11,8 +11,8 @@ from shadowprice.encoders.registry import ENCODERS
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint.model import JointSpec
-from shadowprice.responses.layers.registry import LAYERS
-from shadowprice.responses.registry import OF_DELIVERIES, OF_ROWS, OF_SESSIONS, model_class
+from shadowprice.responses.layers.heads import LAYERS
+from shadowprice.responses.registry import DELIVERIES, ROWS, SESSIONS, model_class, names
 from shadowprice.responses.repair.model import NONE, RepairSteps
 
 OWN: Mapping[Side, str] = {"customer": "hazard", "merchant": "linear"}
@@ -65,16 +65,18 @@ DEFAULTS: Mapping[str, Training] = {"o2o": Training("gbdt_free", "effect+monoton
 """Data set → how it is trained where the caller names no recipe; others are trained by ``Training()``."""
 
 
-def choose_training(dataset: str, recipe: str = "", curve_repair: str = "", calibration: str = "") -> Training:
-    """Fill in what the caller left empty.
+def choose_training(dataset: str, asked: Training) -> Training:
+    """Fill in the fields that the caller left empty.
 
     Without a recipe, the data set's own way of training; with one, no repair and calibration on the validation split.
 
-    >>> choose_training("o2o").recipe, choose_training("o2o", "joint_gnn").curve_repair
-    ('gbdt_free', 'none')
+    >>> choose_training("o2o", Training("", "", "")).recipe
+    'gbdt_free'
+    >>> choose_training("o2o", Training("joint_gnn", "", "")).curve_repair
+    'none'
     """
-    own = Training(recipe) if recipe else DEFAULTS.get(dataset, Training())
-    return Training(own.recipe, curve_repair or own.curve_repair, calibration or own.calibration)
+    own = Training(asked.recipe) if asked.recipe else DEFAULTS.get(dataset, Training())
+    return Training(own.recipe, asked.curve_repair or own.curve_repair, asked.calibration or own.calibration)
 
 
 def _spec(data: TrainingSet, encoder: str, *, customer: str = OWN["customer"], interactions: bool = False) -> JointSpec:
@@ -123,7 +125,7 @@ RECIPES: dict[str, Callable[[TrainingSet], JointSpec | Separate]] = {
 
 def recipe_names() -> list[str]:
     """Everything that can be trained by name: recipes, customers' response layers, response models of rows."""
-    return sorted({*RECIPES, *(JOINT + encoder for encoder in ENCODERS), *LAYERS, *OF_ROWS})
+    return sorted({*RECIPES, *(JOINT + encoder for encoder in ENCODERS), *LAYERS, *names(ROWS)})
 
 
 def check_recipe(name: str) -> None:
@@ -135,7 +137,7 @@ def check_recipe(name: str) -> None:
     """
     if name in recipe_names():
         return
-    for pipeline, models in (("vouchers", OF_SESSIONS), ("delivery", OF_DELIVERIES)):
+    for pipeline, models in (("vouchers", names(SESSIONS)), ("delivery", names(DELIVERIES))):
         if name in models:
             raise InvalidInput(f"{name!r} is trained by `python -m pipelines run {pipeline}`", field="recipe")
     raise NotFound(f"recipe {name!r} is unknown; choose one of {recipe_names()}")

@@ -10,9 +10,6 @@ from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.repair.model import RepairedModel, RepairSteps, SideRepair
 from shadowprice.responses.sided import SidedModel
 
-DEFAULT = "none"
-"""Heads of this project rise by construction."""
-
 
 def repair(model: SidedModel, data: TrainingSet, name: str) -> SidedModel:
     """The model with its curves repaired as ``name`` says, or the model itself for ``none``.

@@ -15,11 +15,13 @@ from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.learning.recipes import Separate, recipe
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.joint.fit import TrainingData, fit_network
 from shadowprice.responses.joint.model import JointModel
 from shadowprice.responses.joint.network import Rows
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import SidedModel
-from shadowprice.responses.training import FitResult, Progress, TrainingConfig, TrainingData, fit_network
+from shadowprice.responses.training import FitResult, Progress, TrainingConfig
+from shadowprice.responses.training.checkpoint import checkpointing
 
 WHOLE_GRAPH_NODES = 50_000
 """Up to this many nodes one step on the whole graph is quicker than many on sampled neighbourhoods."""
@@ -48,8 +50,8 @@ def train(
 ) -> tuple[SidedModel, FitResult]:
     """Train what ``name`` stands for.
 
-    Separate models have a loop of their own: of these arguments only ``data``, ``name`` and ``config`` matter to
-    them, each holds out of ``train`` what it needs, and the validation loss is computed here.
+    Of these arguments only ``data``, ``name``, ``config`` and ``checkpoint`` matter to separate models. Each holds out
+    of ``train`` what it needs, and the validation loss is computed here.
 
     Args:
         data: the training set; its ``train`` and ``validation`` splits are used.
@@ -70,7 +72,8 @@ def train(
             )
     spec = recipe(name, data)
     if isinstance(spec, Separate):
-        separate = fit_separate(data, spec, config)
+        with checkpointing(checkpoint, stamp=config.stamp):
+            separate = fit_separate(data, spec, config)
         seen = replace(data, snapshots=data.seen_by("train", "validation"))
         return separate, FitResult(0, 0, held_out_loss(separate, seen, "validation"), [])
     model = JointModel.prepare(spec, data.seen_by("train"), splits["train"], config.seed)
@@ -91,16 +94,15 @@ def train(
             if report is not None:
                 report(row)
 
-        result = fit_network(
-            model.network,
-            TrainingData(whole.graph, mine, whole.validation),
-            config,
-            forward=wrap(model) if wrap else None,
-            progress=progress,
-            checkpoint=checkpoint,
-            leader=rank == 0,
-            agree=agree,
-        )
+        with checkpointing(checkpoint, stamp=config.stamp, leader=rank == 0):
+            result = fit_network(
+                model.network,
+                TrainingData(whole.graph, mine, whole.validation),
+                config,
+                forward=wrap(model) if wrap else None,
+                progress=progress,
+                agree=agree,
+            )
     return model, result
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
 
+FILE = "training_set.json"
 SPLITS = ("train", "validation", "test")
 
 
@@ -34,6 +36,7 @@ class TrainingSet:
     confounders  side → columns of the request whose cells hold the reasons for the level given fixed, the most
                general first; none where levels were randomised
     dataset    name of the data set it was made from, empty where unknown
+    kind       kind of the data set, which decides what is trained
     """
 
     rows: Mapping[Side, pd.DataFrame]
@@ -43,6 +46,7 @@ class TrainingSet:
     context: Mapping[Side, tuple[str, ...]]
     confounders: Mapping[Side, tuple[str, ...]] = field(default_factory=dict)
     dataset: str = ""
+    kind: str = "campaign"
 
     def part(self, split: str) -> dict[Side, pd.DataFrame]:
         """Rows of one split of every side."""
@@ -87,16 +91,14 @@ class TrainingSet:
             "context": {side: list(columns) for side, columns in self.context.items()},
             "confounders": {side: list(columns) for side, columns in self.confounders.items()},
             "dataset": self.dataset,
+            "kind": self.kind,
         }
-        write_whole(folder / "training_set.json", json.dumps(meta, indent=1))
+        write_whole(folder / FILE, json.dumps(meta, indent=1))
 
     @classmethod
     def load(cls, folder: Path) -> TrainingSet:
         """Read what :meth:`save` wrote, or :class:`NotFound`."""
-        path = folder / "training_set.json"
-        if not path.exists():
-            raise NotFound(f"no training set in {folder}; run the featurize step first")
-        meta = json.loads(path.read_text())
+        meta = _meta(folder)
 
         def frames(kind: str) -> dict[Side, pd.DataFrame]:
             present: list[Side] = [side for side in SIDES if (folder / f"{kind}-{side}.parquet").exists()]
@@ -110,7 +112,21 @@ class TrainingSet:
             context={side: tuple(columns) for side, columns in meta["context"].items()},
             confounders={side: tuple(columns) for side, columns in meta["confounders"].items()},
             dataset=meta.get("dataset", ""),
+            kind=meta.get("kind", "campaign"),
         )
+
+
+def kind_of(folder: Path) -> str:
+    """Kind of the data set that the training set in ``folder`` was made of, or :class:`NotFound`."""
+    return str(_meta(folder).get("kind", "campaign"))
+
+
+def _meta(folder: Path) -> dict[str, Any]:
+    path = folder / FILE
+    if not path.exists():
+        raise NotFound(f"no training set in {folder}; run the featurize step first")
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
 
 
 def snapshot_times(snapshot_ts: pd.Series, most: int = 4) -> list[datetime]:

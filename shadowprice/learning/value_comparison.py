@@ -79,7 +79,7 @@ def compare_value_at_every_look(
     Price and bounds come from rows before the test split, so that they are fixed when the first of its rows is read.
     """
     if set(curves) != {"customer"} or campaign.budget.form == "per_response":
-        return "a response or an allowance without a bound that is known beforehand cannot be compared at every look"
+        return "an interim analysis needs a response and an allowance with bounds that are known beforehand"
     trials = _trials(data, campaign, curves)
     if isinstance(trials, str):
         return trials

@@ -1,6 +1,6 @@
 """From voucher sessions to stored curves: the steps of the pipeline of vouchers, each a function of folders.
 
-A folder of sessions holds ``tables/`` and ``vouchers.json``; one of graphs, ``graphs.npz`` beside it. What is served
+A folder of sessions holds ``tables/`` and ``dataset.json``; one of graphs, ``graphs.npz``. What is served
 is the curve of every person's latest session over the vouchers on offer (decision record 5).
 """
 
@@ -17,15 +17,17 @@ import numpy as np
 import pandas as pd
 
 from shadowprice.datasets.folder import read_sessions, write_tables
+from shadowprice.datasets.package import META, read_meta
 from shadowprice.datasets.vouchers import VoucherData, generate, read
 from shadowprice.encoders.base import WIDTH
-from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.files import write_whole
 from shadowprice.graphs.leaks import check_known, check_past, check_split, check_target
 from shadowprice.graphs.sessions import SessionLog, nanoseconds, session_ends
 from shadowprice.graphs.voucher_graphs import VoucherGraphs
 from shadowprice.learning.bundle import Served, write_served
+from shadowprice.learning.training_set import FILE as TRAINING_SET
 from shadowprice.responses import load, make
 from shadowprice.responses.base import FILE, ResponseModel
 from shadowprice.responses.layers.heads import StoredHead
@@ -35,8 +37,8 @@ from shadowprice.responses.state import load_state
 from shadowprice.responses.tabular.network import TabularNetwork
 from shadowprice.responses.vouchers.sessions import SessionModel
 
-META = "vouchers.json"
 TABLES = "tables"
+KIND = "vouchers"
 GRAPHS = "graphs.npz"
 
 
@@ -45,16 +47,14 @@ def prepare(out: Path, data: str, test_from: str, seed: int, options: Mapping[st
     found = read(data, test_from=test_from) if data else generate(seed=seed, **options)
     out.mkdir(parents=True, exist_ok=True)
     write_tables(found.tables, out / TABLES)
-    meta = {"test_from": found.test_from.isoformat(), "notes": found.notes}
+    meta = {"kind": KIND, "test_from": found.test_from.isoformat(), "notes": found.notes}
     write_whole(out / META, json.dumps(meta, indent=1))
     return found
 
 
 def read_prepared(folder: Path) -> VoucherData:
     """Read what :func:`prepare` wrote, or :class:`NotFound`."""
-    if not (folder / META).exists():
-        raise NotFound(f"no sessions in {folder}; run the validate step first")
-    meta = json.loads((folder / META).read_text())
+    meta = read_meta(folder)
     tables = read_sessions(folder / TABLES)
     return VoucherData(tables, datetime.fromisoformat(meta["test_from"]), None, meta["notes"])
 
@@ -69,7 +69,9 @@ def build(prepared: Path, out: Path) -> dict[str, float]:
     check_target(log, everyone, log.graphs.targets(everyone))
     # Pre-training reads the graphs of all sessions, not only of those in a history.
     check_past(log, session_ends(data.tables.session), everyone[:, None])
-    log.graphs.save(out)
+    out.mkdir(parents=True, exist_ok=True)
+    log.graphs.save(out / GRAPHS)
+    write_whole(out / TRAINING_SET, json.dumps({"kind": KIND}))
     parts = {f"sessions_{name}": float((part == name).sum()) for name in ("train", "purged", "test")}
     return {"sessions": float(part.size), "nodes": float(log.graphs.row.size), "vouchers": len(log.offered), **parts}
 
@@ -77,7 +79,7 @@ def build(prepared: Path, out: Path) -> dict[str, float]:
 def read_log(prepared: Path, graphs: Path) -> tuple[VoucherData, SessionLog]:
     """The sessions with the graphs that :func:`build` wrote."""
     data = read_prepared(prepared)
-    return data, SessionLog.build(data.tables, graphs=VoucherGraphs.load(graphs))
+    return data, SessionLog.build(data.tables, graphs=VoucherGraphs.load(graphs / GRAPHS))
 
 
 def train(prepared: Path, graphs: Path, out: Path, name: str, epochs: int, seed: int) -> dict[str, float]:
@@ -146,7 +148,13 @@ def store_curves(prepared: Path, graphs: Path, model: Path, out: Path, found: Ma
         {"customer": Served(asked["account_id"].to_numpy(dtype=str), embedding, head)},
         out,
         recipe=fitted.name,
-        describe={"width": WIDTH, "sides": sides, "offers": list(log.offered), "repair": repair.to_dict()},
+        describe={
+            "kind": KIND,
+            "width": WIDTH,
+            "sides": sides,
+            "offers": list(log.offered),
+            "repair": repair.to_dict(),
+        },
         corrections={},
         metrics=dict(found),
     )

@@ -47,7 +47,7 @@ class Cluster:
         self.operator, self.late = True, False
         self.fail = self.outage = 0
         self.missing: list[tuple[str, ...]] = []
-        # Instead of ``python -m components.steps``: a script with the same arguments.
+        # Instead of ``python -m operations``: a script with the same arguments.
         self.module = ""
         self.lock = threading.Lock()
 
@@ -126,7 +126,7 @@ class Cluster:
                 status |= {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED", "reason": "AppFailed"}
             case "Running":
                 _, *words = shlex.split(spec["entrypoint"])
-                assert words[:2] == ["-m", "components.steps"]
+                assert words[:2] == ["-m", "operations"]
                 words = [self.module, *words[2:]] if self.module else words
                 done = subprocess.run([sys.executable, "-W", "ignore", *words], capture_output=True, text=True)
                 if done.returncode:

@@ -16,11 +16,12 @@ import yaml
 from kube_api import Cluster, refusal, serving
 from rendering import CHART, render, values_of
 
-from components import steps
-from components.ray_job import run_step
+from components.ray_job import run_job
 from components.ray_job.api import KubernetesRayJobs
-from components.ray_job.step import EXCHANGE
+from components.ray_job.exchange import EXCHANGE
 from components.ray_job.watch import Patience, RayJobFailed
+from operations import solve
+from operations.solve import SolveJob
 from shadowprice.errors import InvalidInput, Unavailable
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,16 +59,16 @@ def cluster(crds: Path, template: dict[str, str], tmp_path: Path, monkeypatch: p
 
 @pytest.fixture
 def ask(tmp_path: Path, cluster: Cluster) -> Callable[..., str]:
-    """Runs a small solve-like step as a Ray job: ``copy`` writes what it read."""
+    """Runs a solve as a Ray job, whose pods write what they read."""
     source = tmp_path / "artifacts" / "state"
     source.parent.mkdir()
     source.write_text("42")
 
     def run(**changes: Any) -> str:
         target = tmp_path / "artifacts" / "price"
-        arguments = {"state": str(source), "price": str(target), "workspace": str(tmp_path / "ws"), "solver": "auto"}
-        given = {"workspace": str(tmp_path / "ws"), "ray_job": TEMPLATE, "patience": QUICK} | changes
-        run_step("solve", arguments, reads=["state"], writes=["price"], **given)
+        workspace = changes.pop("workspace", str(tmp_path / "ws"))
+        job = SolveJob(state=source, price=target, workspace=workspace)
+        run_job(job, **({"ray_job": TEMPLATE, "patience": QUICK} | changes))
         return target.read_text()
 
     return run
@@ -90,7 +91,7 @@ def test_a_step_runs_in_a_job_and_leaves_its_result_and_nothing_else(ask, cluste
     assert ask() == "price of 42"
     [job] = cluster.created
     assert job["metadata"]["name"].startswith("spring-solve-")
-    assert job["spec"]["entrypoint"].startswith("python -m components.steps solve ")
+    assert job["spec"]["entrypoint"].startswith("python -m operations solve ")
     assert job["spec"]["shutdownAfterJobFinishes"] is True
     assert job["spec"]["activeDeadlineSeconds"] > 0
     assert cluster.jobs == {}
@@ -230,7 +231,7 @@ def test_the_longest_campaign_leaves_room_for_the_operators_services(ask, cluste
 
 
 def test_without_a_template_the_step_runs_here(ask, cluster: Cluster, monkeypatch) -> None:
-    monkeypatch.setitem(steps.STEPS, "solve", lambda **given: Path(given["price"]).write_text("here"))
+    monkeypatch.setattr(solve, "run", lambda job: job.price.write_text("here"))
     assert ask(ray_job="") == "here"
     assert cluster.verbs == set()
 
@@ -240,9 +241,11 @@ def test_an_interrupt_removes_the_job_and_its_cluster(cluster: Cluster, tmp_path
     cluster._reconcile = lambda job: job.setdefault("status", {}).update(jobDeploymentStatus="Running")  # type: ignore
     (tmp_path / "state").write_text("42")
     code = (
-        "from components.ray_job import run_step\n"
-        f"a = dict(state={str(tmp_path / 'state')!r}, price={str(tmp_path / 'price')!r}, workspace='', solver='')\n"
-        f"run_step('solve', a, reads=['state'], writes=['price'], workspace={str(tmp_path)!r}, ray_job={TEMPLATE!r})\n"
+        "from components.ray_job import run_job\n"
+        "from operations.solve import SolveJob\n"
+        f"job = SolveJob(state={str(tmp_path / 'state')!r}, price={str(tmp_path / 'price')!r}, "
+        f"workspace={str(tmp_path)!r})\n"
+        f"run_job(job, ray_job={TEMPLATE!r})\n"
     )
     child = subprocess.Popen([sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 60

@@ -161,7 +161,7 @@ def test_the_service_reads_by_the_fastest_reader_of_its_store(redis_server, tmp_
 def test_a_predictor_on_redis_starts_without_feast_or_torch():
     # Both take seconds to import, and a predictor that restarts under load shares its processor.
     code = (
-        "import serving.__main__, feature_repo.packed, sys;"
+        "import serving.predictor.__main__, feature_repo.packed, sys;"
         "sys.exit(' '.join({'feast', 'torch', 'sqlalchemy', 'ray', 'sklearn', 'scipy'} & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False)

@@ -13,11 +13,11 @@ import pytest
 import redis
 
 from feature_repo.columns import FeatureColumns, read_columns
-from feature_repo.featurize import project_of
+from feature_repo.names import project_of
 from feature_repo.online import OnlineReader, publish_price
-from feature_repo.register import register
 from feature_repo.store import create, open_store
-from feature_repo.workspace import CAMPAIGN, FEATURES, read_campaign
+from operations.register import RegisterJob, run
+from operations.workspace import CAMPAIGN, FEATURES, read_campaign
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import Conflict
 from shadowprice.learning.bundle import EMBEDDINGS
@@ -27,6 +27,10 @@ from shadowprice.responses.integrity import file_digests
 from shadowprice.responses.layers.heads import StoredHead, load_heads, save_heads
 
 LEVELS = (0, 50)
+
+
+def register(model, workspace):
+    return run(RegisterJob(model=model, workspace=workspace))
 
 
 def write_bundle(folder, version, value):
@@ -136,9 +140,9 @@ def test_an_online_store_that_is_lost_is_rebuilt_as_the_page_on_recovery_says(on
     else:
         for path in (*folder.glob("online.db*"), folder / "registry.db"):
             path.unlink()
-    page = (Path(__file__).resolve().parents[2] / "docs" / "recovery.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "restore.md").read_text()
     commands = re.findall(r"```python\n(.*?)```", page, flags=re.S)
     assert len(commands) == 2
     for command in commands:
-        exec(compile(command.replace("/workspace", str(workspace)), "recovery.md", "exec"), {})
+        exec(compile(command.replace("/workspace", str(workspace)), "restore.md", "exec"), {})
     assert served() == before

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks.training_set import training_set
+from benchmarks.world.training_set import training_set
 from shadowprice.datasets.registry import Dataset
 from shadowprice.learning.training_set import TrainingSet
 

@@ -12,12 +12,11 @@ import pytest
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
 from shadowprice.learning.fit import fit_bundle
-from shadowprice.learning.recipes import Separate, recipe, recipe_names
+from shadowprice.learning.recipes import Separate, Training, recipe, recipe_names
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint.model import JointSpec
-from shadowprice.responses.layers.heads import load_heads
-from shadowprice.responses.layers.registry import LAYERS
-from shadowprice.responses.registry import OF_ROWS
+from shadowprice.responses.layers.heads import LAYERS, load_heads
+from shadowprice.responses.registry import ROWS, names
 from shadowprice.responses.sided import load_sided
 from shadowprice.responses.training import TrainingConfig
 
@@ -37,7 +36,7 @@ def data(folder: Path) -> TrainingSet:
 
 
 def test_every_registered_name_is_a_recipe(data: TrainingSet) -> None:
-    assert {*OF_ROWS, *LAYERS, "joint_gnn", "joint_gat2", "joint_sage", "joint_graphconv"} <= set(recipe_names())
+    assert {*names(ROWS), *LAYERS, "joint_gnn", "joint_gat2", "joint_sage", "joint_graphconv"} <= set(recipe_names())
     for name in recipe_names():
         found = recipe(name, data)
         assert isinstance(found, JointSpec | Separate)
@@ -63,7 +62,7 @@ def test_a_model_of_customers_alone_leaves_merchants_to_the_line_of_s0(data: Tra
 
 @pytest.mark.parametrize("name", recipe_names())
 def test_it_is_trained_exported_and_served_as_it_predicts(folder: Path, data: TrainingSet, name: str, tmp_path) -> None:
-    version, _ = fit_bundle(folder, tmp_path, name, TrainingConfig(epochs=3), workers=0)
+    version, _ = fit_bundle(folder, tmp_path, Training(name), TrainingConfig(epochs=3), workers=0)
     meta = read_meta(tmp_path)
     assert (meta["model_version"], meta["recipe"]) == (version, name)
     stored, heads = pd.read_parquet(tmp_path / EMBEDDINGS), load_heads(tmp_path)
@@ -79,7 +78,7 @@ def test_it_is_trained_exported_and_served_as_it_predicts(folder: Path, data: Tr
 
 
 def test_what_trees_learned_is_served_without_trees_or_torch(folder: Path, data: TrainingSet, tmp_path) -> None:
-    fit_bundle(folder, tmp_path, "gbdt", TrainingConfig(epochs=1), workers=0)
+    fit_bundle(folder, tmp_path, Training("gbdt"), TrainingConfig(epochs=1), workers=0)
     code = f"""
 import json, sys, pathlib, pyarrow.parquet, numpy
 from shadowprice.responses.layers.heads import load_heads

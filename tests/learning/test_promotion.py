@@ -220,7 +220,7 @@ def test_asked_at_every_look_it_needs_more_rows_and_says_what_cannot_be_asked_so
         return next(each for each in found.gate.checks if each.side == "campaign")
 
     better = check(good, data, bad)
-    assert "every look" in better.rule
+    assert "every interim analysis" in better.rule
     assert not better.passed, "3,000 rows tell at one look that it is better, not at all looks at once"
     allowed = Limits(value_margin=0.15)
     assert check(good, data, bad, limits=allowed).passed

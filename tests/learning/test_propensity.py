@@ -38,25 +38,30 @@ def test_the_multinomial_fit_is_that_of_statsmodels() -> None:
     frame, _ = drawn(2000)
     x = np.column_stack([frame["x_trait"], frame["c_kind"] == "v"]).astype(float)
     level = frame["level"].to_numpy()
-    ours = fit_multinomial(x, level, 3, l2=0.0).probability(x)
+    ours = fit_multinomial(x, level, l2=0.0).predict_proba(x)
     theirs = MNLogit(level, add_constant(x)).fit(disp=0, method="newton").predict(add_constant(x))
-    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
 def test_fitted_propensities_are_the_true_ones() -> None:
     frame, _ = drawn()
-    found = fit_propensity(frame.drop(columns="true_propensity"), 3)
+    found = fit_propensity(frame.drop(columns="true_propensity"))
     assert np.abs(found - frame["true_propensity"]).mean() < 0.01
+
+
+def test_a_level_that_every_row_has_is_certain() -> None:
+    frame, _ = drawn(50)
+    assert (fit_propensity(frame.assign(level=1)) == 1.0).all()
 
 
 def test_no_row_is_scored_by_a_model_that_saw_its_account() -> None:
     """An account with a level that its features make impossible: a model that saw it would know better."""
     frame, _ = drawn(600)
     frame = frame.drop(columns="true_propensity").assign(x_noise=np.random.default_rng(3).normal(size=600))
-    before = fit_propensity(frame, 3)
+    before = fit_propensity(frame)
     moved = frame.copy()
     moved.loc[moved["account_id"] == "a7", "level"] = (moved.loc[moved["account_id"] == "a7", "level"] + 1) % 3
-    after = fit_propensity(moved, 3)
+    after = fit_propensity(moved)
     fold = np.random.default_rng(0).permutation(300) % 5
     accounts = pd.factorize(frame["account_id"], sort=True)[0]
     own = fold[accounts] == fold[accounts[14]]
@@ -82,7 +87,7 @@ def test_a_fit_on_biased_data_weighted_by_propensities_recovers_the_randomised_f
     options = QUICK[name]
     frame, truth = drawn(20_000)
     visible = frame[["account_id", "level", "response"]]
-    chance = frame["true_propensity"] if source == "known" else fit_propensity(frame.drop(columns="true_propensity"), 3)
+    chance = frame["true_propensity"] if source == "known" else fit_propensity(frame.drop(columns="true_propensity"))
     flat = make(name, levels=LEVELS, **options).fit(visible)
     weighted = make(name, levels=LEVELS, **options).fit(visible.assign(propensity=chance))
     one = frame.head(1)
@@ -97,7 +102,7 @@ def test_a_fit_on_biased_data_weighted_by_propensities_recovers_the_randomised_f
 def test_folds_that_cannot_be_are_refused() -> None:
     frame, _ = drawn(200)
     with pytest.raises(InvalidInput, match="folds"):
-        fit_propensity(frame.drop(columns="true_propensity"), 3, folds=1)
+        fit_propensity(frame.drop(columns="true_propensity"), folds=1)
     rare = frame.drop(columns="true_propensity").assign(level=[2] * 2 + [0, 1] * 99)
     with pytest.raises(InvalidInput, match="level 2 occurs for too few"):
-        fit_propensity(rare, 3)
+        fit_propensity(rare)

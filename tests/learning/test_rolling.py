@@ -13,6 +13,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.graphs.snapshot import build_snapshot
 from shadowprice.learning.calibrate import calibrate_by_weeks, past_weeks
 from shadowprice.learning.fit import fit_model
+from shadowprice.learning.recipes import Training
 from shadowprice.learning.rolling import Origin, as_markdown, as_of, origins, roll
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.separate import SeparateModels
@@ -231,28 +232,28 @@ def test_past_weeks_end_where_the_test_begins() -> None:
 
 def test_rolling_calibration_trains_on_the_validation_rows_too() -> None:
     data = weeks_of([0.0] * 6, rows=800)
-    model, result, corrections = fit_model(data, "gbdt", CONFIG, curve_repair="effect+monotone", calibration="rolling")
+    model, result, corrections = fit_model(data, Training("gbdt", "effect+monotone", "rolling"), CONFIG)
     assert set(corrections) == {"customer"}
     assert np.isfinite(result.validation_loss)
     fitted = model.unrepaired().models["customer"].categories["partner_id"]  # type: ignore[attr-defined]
     assert len(fitted) == 40
     with pytest.raises(InvalidInput, match="two weeks"):
-        fit_model(weeks_of([0.0] * 2, rows=100), "gbdt", CONFIG, calibration="rolling")
+        fit_model(weeks_of([0.0] * 2, rows=100), Training("gbdt", calibration="rolling"), CONFIG)
     with pytest.raises(InvalidInput, match=r"^calibration: .*joint_gnn"):
-        fit_model(data, "joint_gnn", CONFIG, calibration="rolling")
+        fit_model(data, Training("joint_gnn", calibration="rolling"), CONFIG)
     with pytest.raises(InvalidInput, match=r"^curve_repair: 'pooled'"):
-        fit_model(data, "gbdt", CONFIG, calibration="rolling", curve_repair="pooled")
+        fit_model(data, Training("gbdt", "pooled", "rolling"), CONFIG)
 
 
 def test_an_effect_that_changes_its_sign_from_week_to_week_leaves_curves_flat() -> None:
     data = weeks_of([0.0] * 7, [0.0, -0.9, 0.9, -0.9, 0.0, 1.8, 0.0], rows=1500)
-    model, _, _ = fit_model(data, "gbdt", CONFIG, curve_repair="effect+monotone", calibration="rolling")
+    model, _, _ = fit_model(data, Training("gbdt", "effect+monotone", "rolling"), CONFIG)
     curves = model.curves(data.snapshots, data.part("test"))["customer"].response
     assert np.ptp(curves, axis=0).max() < 1e-6
     told = model.describe()["sides"]["customer"]["repair"]["effect"]
     assert told["note"] == "the effect of the incentive is not identified by this log"
     steady = weeks_of([0.0] * 7, [0.8] * 7, rows=1500)
-    model, _, _ = fit_model(steady, "gbdt", CONFIG, curve_repair="effect+monotone", calibration="rolling")
+    model, _, _ = fit_model(steady, Training("gbdt", "effect+monotone", "rolling"), CONFIG)
     curves = model.curves(steady.snapshots, steady.part("test"))["customer"].response.astype(float)
     logit = np.log(curves / (1 - curves))
     np.testing.assert_allclose((logit - logit[0]).mean(axis=1), [0.0, 0.8, 1.6], atol=0.3)

@@ -9,7 +9,7 @@ from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.learning.bundle import read_meta
 from shadowprice.learning.calibrate import calibrate, uncalibrated
 from shadowprice.learning.fit import fit_bundle
-from shadowprice.learning.recipes import recipe
+from shadowprice.learning.recipes import Training, recipe
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet, snapshot_times
 from shadowprice.responses.joint.model import JointModel
@@ -74,8 +74,12 @@ def test_snapshot_times_are_thinned_with_both_ends_kept() -> None:
 
 def test_the_same_seed_gives_the_same_model_and_bundle_version(data: TrainingSet, tmp_path) -> None:
     data.save(tmp_path / "data")
-    versions = {fit_bundle(tmp_path / "data", tmp_path / out, "joint_gnn", QUICK, workers=0)[0] for out in "ab"}
-    other, _ = fit_bundle(tmp_path / "data", tmp_path / "c", "joint_gnn", TrainingConfig(epochs=12, seed=1), workers=0)
+    versions = {
+        fit_bundle(tmp_path / "data", tmp_path / out, Training("joint_gnn"), QUICK, workers=0)[0] for out in "ab"
+    }
+    other, _ = fit_bundle(
+        tmp_path / "data", tmp_path / "c", Training("joint_gnn"), TrainingConfig(epochs=12, seed=1), workers=0
+    )
     assert len(versions) == 1
     assert other not in versions
 
@@ -110,7 +114,7 @@ def test_a_checkpoint_of_another_configuration_is_not_resumed(data: TrainingSet,
 
 def test_the_bundle_serves_the_curves_of_the_network(data: TrainingSet, tmp_path) -> None:
     data.save(tmp_path / "data")
-    version, _ = fit_bundle(tmp_path / "data", tmp_path / "model", "joint_gnn", QUICK, workers=0)
+    version, _ = fit_bundle(tmp_path / "data", tmp_path / "model", Training("joint_gnn"), QUICK, workers=0)
     assert read_meta(tmp_path / "model")["model_version"] == version
     heads, model = load_heads(tmp_path / "model"), JointModel.load(tmp_path / "model")
     expected = model.curves(data.snapshots, data.serving)

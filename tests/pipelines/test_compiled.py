@@ -28,21 +28,21 @@ NAMES = {
 # What depends on nothing but the artifacts it is given; everything else reads a file, a clock or a service.
 CACHED = {
     "train": {"train"},
-    "vouchers": {"graph-vouchers", "train-vouchers", "evaluate-vouchers", "curves-vouchers"},
+    "vouchers": {"featurize", "train", "evaluate", "curves"},
 }
 # Who opens the feature store; what is in the library below it cannot.
 STORE = {
     "train": {"featurize", "register"},
     "resolve": {"solve", "publish"},
-    "delivery": {"featurize", "register", "publish-delivery"},
-    "vouchers": {"publish-vouchers"},
+    "delivery": {"featurize", "register", "publish"},
+    "vouchers": {"register", "publish"},
 }
 LEDGER = {"resolve": {"measure"}}
 ON_RAY = {
     "train": {"train"},
     "resolve": {"solve"},
-    "delivery": {"learn-delivery", "deliver"},
-    "vouchers": {"train-vouchers", "solve-vouchers"},
+    "delivery": {"train", "solve"},
+    "vouchers": {"train", "solve"},
 }
 
 each_pipeline = pytest.mark.parametrize("name", PIPELINES)
@@ -160,4 +160,4 @@ def test_registration_waits_for_the_gate_and_a_plan_for_its_certificate(pipeline
     gate = next(task for task in root.values() if "condition" in task.get("triggerPolicy", {}))
     assert "evaluate" in gate["triggerPolicy"]["condition"]
     assert "register" not in root
-    assert "deliver" in pipelines["delivery"][0]["root"]["dag"]["tasks"]["register"]["dependentTasks"]
+    assert "solve" in pipelines["delivery"][0]["root"]["dag"]["tasks"]["register"]["dependentTasks"]

@@ -18,11 +18,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from feature_repo.online import OnlineReader
-from feature_repo.workspace import read_campaign
+from operations.workspace import read_campaign
 from pipelines.local import PipelineFailed, run
 from serving.client.client import DecisionClient
 from serving.local.launch import Deployment, free_port, start_ledger, start_predictor
-from serving.predictor.active import InForce
+from serving.predictor.active import Active
 from serving.predictor.bundle import Bundle
 from serving.predictor.features import Features
 from serving.predictor.ledger_client import Authorisation, Authorised
@@ -75,7 +75,7 @@ def predictor(workspace: Path) -> Predictor:
         PriceStore(workspace / "prices"),
         campaign,
         load_model=models.load,
-        on_swap=metrics.price_in_force,
+        on_swap=metrics.active_price,
         on_rejected=metrics.price_rejected,
         on_passed_over=metrics.prices_passed_over,
         poll_seconds=1.0,
@@ -137,7 +137,7 @@ def test_no_price_reaches_over_a_risk_rule_and_who_may_have_nothing_is_told_so(
         sha256="",
     ).sealed()
     assert predictor.source.current is not None
-    now_in_force = InForce(tempting, predictor.source.current.model)
+    now_in_force = Active(tempting, predictor.source.current.model)
     greedy = replace(predictor, source=SimpleNamespace(current=now_in_force))
     own = tables.account[tables.account["side"] == "customer"]
     answers = asyncio.run(greedy.answer(ask([*own["account_id"], "stranger"])))

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from feature_repo.resolve import Solver
-from feature_repo.workspace import CAMPAIGN, read_campaign
+from operations.solve import Solver
+from operations.workspace import CAMPAIGN, read_campaign
 from serving.client.client import DecisionClient, LedgerClient
 from serving.local.launch import Deployment, launch
 from shadowprice.campaign import SIDES
@@ -21,9 +21,9 @@ from shadowprice.datasets import load
 from shadowprice.datasets.folder import write_tables
 from shadowprice.decision import decide
 from shadowprice.learning.bundle import EMBEDDINGS
-from shadowprice.pacing.day import Day
-from shadowprice.pacing.outcomes import Population
-from shadowprice.pacing.policies import Books, PricedPolicy
+from shadowprice.pacing.replay.day import Day
+from shadowprice.pacing.replay.outcomes import Population
+from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
 from shadowprice.price import PriceRecord
 
 pytestmark = pytest.mark.timeout(1500)
@@ -135,7 +135,7 @@ def test_evaluator_simulator_and_service_decide_alike(world, requests: Day, tmp_
                 price.tie_share,
                 [requests.request_id[row]],
             ).level[0]
-    simulator = PricedPolicy(campaign, model, Books(campaign, {}), price=price)
+    simulator = PricedPolicy(campaign, model, SimulatedLedger(campaign, {}), price=price)
     by_simulator = simulator(requests).level
 
     campaign_file = tmp_path / CAMPAIGN

@@ -12,6 +12,7 @@ from pipelines import rolling
 from shadowprice.datasets import load
 from shadowprice.datasets.folder import write_tables
 from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.learning.recipes import Training
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +49,9 @@ def test_every_cut_is_printed_with_its_figures(folder: Path, capsys, monkeypatch
 def test_what_cannot_be_judged_is_refused_before_anything_is_loaded(capsys, monkeypatch) -> None:
     at = datetime(2026, 3, 16, tzinfo=UTC)
     with pytest.raises(NotFound, match="magic"):
-        rolling.rolling("tables", "nowhere", first=at, last=at, recipe="magic")
+        rolling.rolling("tables", "nowhere", first=at, last=at, how=Training("magic"))
     with pytest.raises(InvalidInput, match="judge_days"):
-        rolling.rolling("tables", "nowhere", first=at, last=at, judge_days=0)
+        rolling.rolling("tables", "nowhere", first=at, last=at, judge_days=0, how=Training())
     monkeypatch.setattr("sys.argv", ["rolling", "--first", "2026-03-16", "--last", "2026-03-01"])
     assert rolling.main() == 1
     assert "rolling failed: last" in capsys.readouterr().err

@@ -11,10 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from components.steps import STEPS
-from feature_repo.resolve import Solver
-from feature_repo.vouchers import publish_vouchers
-from feature_repo.workspace import read_campaign
+from operations.curves import CurvesJob
+from operations.featurize import FeaturizeJob
+from operations.job import run_here
+from operations.prepare import PrepareJob
+from operations.publish import PublishJob
+from operations.register import RegisterJob
+from operations.solve import Solver
+from operations.train import TrainJob
+from operations.workspace import read_campaign
 from pipelines.local import PipelineFailed, run
 from serving.local.launch import Deployment, launch
 from serving.predictor.bundle import load_bundle
@@ -41,11 +46,12 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("vouchers")
     arguments = {"options": TINY, "epochs": 8, "budget": BUDGET, "requests": REQUESTS}
     seconds = run("vouchers", root / "pipeline", {"workspace": str(root / "run"), **arguments})
-    assert list(seconds)[-1] == "publish-vouchers"
-    (solved,) = (root / "pipeline").glob("*/solve-vouchers/price")
-    (bundle,) = (root / "pipeline").glob("*/curves-vouchers/bundle")
+    assert list(seconds)[-1] == "publish"
+    (solved,) = (root / "pipeline").glob("*/solve/price")
+    (bundle,) = (root / "pipeline").glob("*/curves/bundle")
     # A step that was stopped is tried again: the same price is published once.
-    assert publish_vouchers(bundle, solved, root / "run") == 1
+    version = run_here(RegisterJob(model=bundle, workspace=root / "run", campaign=solved))
+    assert run_here(PublishJob(price=solved, workspace=root / "run", model_version=version)) == 1
     return root / "run"
 
 
@@ -127,27 +133,27 @@ def test_a_bad_table_stops_it_at_its_first_step_with_row_and_column_and_nothing_
     wrong = tables.session.assign(discount=tables.session["discount"].where(tables.session.index != 7, -5))
     write_tables(SessionTables(wrong, tables.behaviour), tmp_path / "data")
     arguments = {"workspace": str(tmp_path / "run"), "data": str(tmp_path / "data"), "test_from": "2026-02-20T00:00Z"}
-    with pytest.raises(PipelineFailed, match=r"(?s)step 'validate-vouchers'.*session.*discount.*7") as failed:
+    with pytest.raises(PipelineFailed, match=r"(?s)step 'prepare'.*session.*discount.*7") as failed:
         run("vouchers", tmp_path / "pipeline", arguments)
     assert "InvalidTable" in str(failed.value)
     assert not (tmp_path / "run").exists()
-    assert not list((tmp_path / "pipeline").glob("*/validate-vouchers/sessions/*"))
+    assert not list((tmp_path / "pipeline").glob("*/prepare/tables/*"))
 
 
 def test_curves_are_calibrated_where_held_out_sessions_show_an_error(tmp_path: Path) -> None:
     """A model whose responses are all doubled: what is stored means what it says again, and keeps its order."""
-    steps.prepare(tmp_path / "sessions", "", "", 0, {"sessions": 3000})
-    steps.build(tmp_path / "sessions", tmp_path / "graphs")
-    places = tmp_path / "sessions", tmp_path / "graphs", tmp_path / "model"
-    names = {"sessions": str(places[0]), "graphs": str(places[1]), "model": str(places[2])}
-    STEPS["train-vouchers"](**names, figures=str(tmp_path / "figures"), recipe="lr", epochs=1, seed=0)
-    assert json.loads((tmp_path / "figures").read_text()) == {}
+    tables, training, model = places = tmp_path / "sessions", tmp_path / "graphs", tmp_path / "model"
+    run_here(PrepareJob(dataset="vouchers", tables=tables, options={"sessions": 3000}))
+    run_here(FeaturizeJob(tables=tables, training=training, workspace=tmp_path))
+    figures = tmp_path / "figures"
+    run_here(TrainJob(tables=tables, training=training, model=model, figures=figures, recipe="lr", epochs=1))
+    assert json.loads(figures.read_text()) == {}
     data, log = steps.read_log(*places[:2])
     fitted = load(tmp_path / "model")
     intercept = fitted.intercept
     fitted.intercept = intercept + 1.5
     fitted.save(tmp_path / "model")
-    steps.store_curves(*places, tmp_path / "bundle", {})
+    run_here(CurvesJob(tables=tables, training=training, model=model, bundle=tmp_path / "bundle"))
     test = log.requests(data.part() == "test")
     wrong = fitted.curve(test).response
     repair = Repair.from_dict(json.loads((tmp_path / "bundle" / "model.json").read_text())["repair"])

@@ -1,40 +1,48 @@
-"""The register step: a model that passed its gate becomes the one that is served.
+"""Make a model that passed its gate the one that is served.
 
-``python -m feature_repo.register BUNDLE WORKSPACE`` registers one by hand; to go back to an earlier model the bundle is
-``WORKSPACE/models/<version>``. The next price names it, and predictors take both over together.
+To go back to an earlier model, register ``WORKSPACE/models/<version>``. The next price names it, and predictors take
+both over together.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
-import sys
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from feature_repo.columns import read_columns
-from feature_repo.featurize import project_of
+from feature_repo.columns import FeatureColumns, read_columns
+from feature_repo.names import project_of
 from feature_repo.online import publish_embeddings
 from feature_repo.store import configured_online, create
-from feature_repo.workspace import FEATURES, MODEL, read_campaign
-from shadowprice.errors import Conflict, ShadowpriceError
+from operations.job import Job, reads, required
+from operations.workspace import CAMPAIGN, FEATURES, MODEL, VERSIONS, read_campaign
+from shadowprice.errors import Conflict
+from shadowprice.files import write_whole
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
 from shadowprice.responses.integrity import file_digests
 
-VERSIONS = "models"
-"""The models, one folder per version."""
 
-
-def register(model: Path, workspace: Path) -> str:
+@dataclass(frozen=True, kw_only=True)
+class RegisterJob(Job):
     """Publish the embeddings of a bundle, register its feature services, and make it the newest model.
 
     The bundle is copied to ``workspace``/models/<version>, whose content never changes, and the link
     ``workspace``/model is pointed to it last and at once: a server or solver that reads meanwhile finds
     the old model or the new one, whole, and the embeddings it needs. The next price is solved for the new
     model, and a running server takes both over together.
+    """
+
+    model: Path = reads("folder of the bundle, such as WORKSPACE/models/<version>")
+    workspace: Path = required("folder that outlives the run")
+    campaign: Path | None = reads("folder with campaign.json of a campaign that starts with this model", optional=True)
+
+
+def run(job: RegisterJob) -> str:
+    """Register the model.
 
     Returns:
         The version of the model.
@@ -42,7 +50,10 @@ def register(model: Path, workspace: Path) -> str:
     Raises:
         Conflict: there is another model of this version.
     """
+    model, workspace = job.model, job.workspace
     version = str(read_meta(model)["model_version"])
+    if job.campaign is not None:
+        _open(job.campaign, workspace)
     _keep(model, workspace / VERSIONS / version)
     folder = workspace / FEATURES
     columns = read_columns(folder).with_model(version)
@@ -50,6 +61,14 @@ def register(model: Path, workspace: Path) -> str:
     publish_embeddings(store, pd.read_parquet(model / EMBEDDINGS), version)
     _point(workspace / MODEL, Path(VERSIONS) / version)
     return version
+
+
+def _open(campaign: Path, workspace: Path) -> None:
+    """Put a campaign that starts, and a feature store of its accounts, where predictor and ledger look for them."""
+    workspace.mkdir(parents=True, exist_ok=True)
+    write_whole(workspace / CAMPAIGN, (campaign / CAMPAIGN).read_text())
+    columns = FeatureColumns(profile={"customer": ("x_sessions",)})
+    create(workspace / FEATURES, columns, configured_online(), project_of(read_campaign(workspace)))
 
 
 def _keep(model: Path, place: Path) -> None:
@@ -76,22 +95,3 @@ def _point(link: Path, target: Path) -> None:
     draft = link.with_name(f".{link.name}.{uuid.uuid4().hex}")
     draft.symlink_to(target, target_is_directory=True)
     os.replace(draft, link)
-
-
-def main() -> int:
-    """Command line: 1 with the reason when the model is not registered."""
-    parser = argparse.ArgumentParser(prog="python -m feature_repo.register", description="Make a model the newest one.")
-    parser.add_argument("bundle", type=Path, help="folder of the model, such as WORKSPACE/models/<version>")
-    parser.add_argument("workspace", type=Path)
-    given = parser.parse_args()
-    try:
-        version = register(given.bundle, given.workspace)
-    except ShadowpriceError as error:
-        print(f"not registered, the model in use stays: {error}", file=sys.stderr)
-        return 1
-    print(f"registered {version}; solve the price, which takes it into use")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

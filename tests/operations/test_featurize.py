@@ -5,8 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from feature_repo.featurize import featurize
-from feature_repo.workspace import read_campaign
+from operations.featurize import FeaturizeJob
+from operations.featurize import run as featurize
+from operations.workspace import read_campaign
 from shadowprice.datasets import Dataset, load
 from shadowprice.datasets.package import save_dataset
 from shadowprice.errors import InvalidInput
@@ -23,8 +24,9 @@ def world() -> Dataset:
 
 def run(dataset: Dataset, folder: Path, **options: str) -> tuple[TrainingSet, dict]:
     save_dataset(dataset, folder / "data")
-    facts = featurize(folder / "data", folder, folder / "training", **options)
-    return TrainingSet.load(folder / "training"), facts
+    job = FeaturizeJob(tables=folder / "data", workspace=folder, training=folder / "training", **options)
+    facts = featurize(job)
+    return TrainingSet.load(folder / "training"), dict(facts)
 
 
 def test_it_leaves_a_training_set_a_campaign_and_the_traffic(world: Dataset, tmp_path: Path) -> None:
@@ -84,4 +86,4 @@ def test_without_a_word_every_row_counts_alike_and_an_unknown_word_is_refused(wo
     assert all((rows["weight"] == 1.0).all() for rows in data.rows.values())
     assert all("balancing_weight" not in rows for rows in data.rows.values())
     with pytest.raises(InvalidInput, match="weighting: must be one of none, known, fitted"):
-        featurize(tmp_path / "data", tmp_path, tmp_path / "training", weighting="some")
+        run(world, tmp_path, weighting="some")

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from feature_repo.delivery import deliver, learn
-from feature_repo.featurize import featurize
+from operations.featurize import FeaturizeJob
+from operations.job import run_here
+from operations.solve import SolveJob
+from operations.train import TrainJob
 from shadowprice.datasets import load
 from shadowprice.datasets.package import save_dataset
 from shadowprice.datasets.registry import Dataset
@@ -45,10 +47,11 @@ def dataset() -> Dataset:
 def workspace(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("new_fund")
     save_dataset(replace(dataset, tables=launched(dataset)), folder / "data")
-    featurize(folder / "data", folder / "run", folder / "training")
-    folders = folder / "training", folder / "data", folder / "run", folder / "model"
-    learn(*folders, model="mtl_ziln", loss="", epochs=10, seed=0)
-    deliver(folder / "model", folder / "data", folder / "run", folder / "plan")
+    places = {"tables": folder / "data", "workspace": folder / "run"}
+    run_here(FeaturizeJob(training=folder / "training", **places))
+    learn = TrainJob(training=folder / "training", model=folder / "model", recipe="mtl_ziln", epochs=10, **places)
+    run_here(learn)
+    run_here(SolveJob(model=folder / "model", price=folder / "plan", **places))
     return folder
 
 
@@ -71,7 +74,8 @@ def test_a_new_fund_without_features_stops_the_training(dataset: Dataset, worksp
     tables = launched(dataset)
     plain = replace(tables, offer=tables.offer.drop(columns=["x_return", "x_lot"]))
     save_dataset(replace(dataset, tables=plain), tmp_path / "data")
-    folders = workspace / "training", tmp_path / "data", workspace / "run", tmp_path / "model"
+    places = {"tables": tmp_path / "data", "workspace": workspace / "run"}
+    learn = TrainJob(training=workspace / "training", model=tmp_path / "model", recipe="esmm", epochs=1, **places)
     with pytest.raises(InvalidInput, match="offers: offer 5 has neither a labelled delivery nor features"):
-        learn(*folders, model="esmm", loss="", epochs=1, seed=0)
+        run_here(learn)
     assert not (tmp_path / "model").exists()

@@ -1,9 +1,10 @@
-"""The featurize step: tables into Feast, and a point-in-time training set back out."""
+"""Write a data set's features into Feast and read its training set back, point in time."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -13,40 +14,58 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from feature_repo.columns import describe
+from feature_repo.names import project_of
 from feature_repo.offline import training_frame, write_interactions, write_profiles
 from feature_repo.store import Online, configured_online, create
-from feature_repo.workspace import CAMPAIGN, FEATURES
+from operations.job import Job, option, reads, required, writes
+from operations.kind import CAMPAIGN as CAMPAIGN_KIND
+from operations.kind import DELIVERY, VOUCHERS
+from operations.workspace import CAMPAIGN, FEATURES
 from shadowprice.campaign import SIDES, Campaign, Side
-from shadowprice.datasets.package import load_dataset
+from shadowprice.datasets.package import kind_of, load_dataset
 from shadowprice.errors import InvalidInput
 from shadowprice.files import write_whole
 from shadowprice.graphs.aggregates import interactions
 from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
 from shadowprice.learning.propensity import check_weighting, weigh
 from shadowprice.learning.training_set import TrainingSet, snapshot_times
+from shadowprice.learning.vouchers import build
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.responses.joint.inputs import with_features
 from shadowprice.tables import Tables, campaign_from_tables, labelled
 
 
-def featurize(
-    data: Path, workspace: Path, out: Path, *, online: Online | None = None, weighting: str = "none"
-) -> dict[str, Any]:
-    """Store the features of a prepared data set and write its training set.
+@dataclass(frozen=True, kw_only=True)
+class FeaturizeJob(Job):
+    """Store profiles and interactions, join them to the labels as of each request, snapshot the graph.
+
+    Of voucher sessions it builds the graphs of what was done around them, and stores no feature.
+    """
+
+    tables: Path = reads("folder of the prepared tables")
+    training: Path = writes("folder of labelled rows with their split, graph snapshots, and the accounts to serve")
+    workspace: Path = required("folder that outlives the run; gets the feature store, the campaign and the traffic")
+    weighting: str = option("none", "none, known or fitted: propensities whose inverse weights the labelled rows")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_weighting(self.weighting)
+
+
+def run(job: FeaturizeJob, *, online: Online | None = None) -> Mapping[str, Any]:
+    """Write the training set of a prepared data set.
 
     Args:
-        data: folder of the prepare step.
-        workspace: folder that outlives the run; gets features/, campaign.json and the traffic.
-        out: where the training set goes.
+        job: paths and options.
         online: store for serving; Redis when ``SHADOWPRICE_REDIS`` is set, else sqlite.
-        weighting: ``none``, ``known`` or ``fitted``: how the labelled rows are weighted for training where the
-            incentives were not assigned at random.
 
     Returns:
-        What the step saw: rows per side and split, accounts, ties, snapshots, rows left out, effective rows.
+        Rows per side and split, accounts, ties, snapshots, rows left out and effective rows, or sizes of the graphs.
     """
-    how = check_weighting(weighting)
-    dataset = load_dataset(data)
+    if kind_of(job.tables) == VOUCHERS:
+        return build(job.tables, job.training)
+    workspace, how = job.workspace, check_weighting(job.weighting)
+    dataset = load_dataset(job.tables)
     tables = dataset.tables
     campaign = campaign_from_tables(tables)
     times = snapshot_times(tables.account["snapshot_ts"])
@@ -106,8 +125,9 @@ def featurize(
         context=context,
         confounders={side: tuple(columns) for side, columns in dataset.confounders.items() if side in rows},
         dataset=dataset.name,
+        kind=DELIVERY if any(terms.segments for terms in campaign.sides.values()) else CAMPAIGN_KIND,
     )
-    training.save(out)
+    training.save(job.training)
     fit_traffic(campaign, tables.exposure, {side: frame["account_id"] for side, frame in serving.items()}).save(
         workspace
     )
@@ -118,11 +138,6 @@ def featurize(
         "snapshots": len(snapshots),
         **{f"{side} accounts served": len(frame) for side, frame in serving.items()},
     }
-
-
-def project_of(campaign: Campaign) -> str:
-    """Feast project of a campaign: the prefix of its rows in a store that campaigns share."""
-    return "shadowprice_" + campaign.name.replace("-", "_")
 
 
 def seconds(times: pd.Series[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:

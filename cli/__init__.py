@@ -1,0 +1,1 @@
+"""The command ``shadowprice``: one name for every program of the repository."""

@@ -1,0 +1,90 @@
+"""Subcommands of ``shadowprice``: each is the ``main`` of a module, which is imported when it is asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+import shadowprice
+from shadowprice.errors import ShadowpriceError
+
+
+@dataclass(frozen=True)
+class Command:
+    """A module with a ``main`` that reads ``sys.argv``.
+
+    module  name of the module
+    about   one line of the help
+    extra   optional dependencies of the package that the module imports
+    """
+
+    module: str
+    about: str
+    extra: str
+
+
+COMMANDS = {
+    "quickstart": Command("pipelines.quickstart", "Run the whole main job on one machine", "all"),
+    "pipeline": Command("pipelines.__main__", "Compile, run, upload or schedule a pipeline", "all"),
+    "job": Command("operations.__main__", "Run one job: its name and its fields as JSON", "all"),
+    "rolling": Command("pipelines.rolling", "Evaluate a recipe by rolling origin", "all"),
+    "predictor": Command("serving.predictor.__main__", "Serve decisions of a campaign", "serve"),
+    "ledger": Command("serving.ledger.__main__", "Serve the ledger of a campaign", "ledger"),
+    "serve": Command("serving.local.run", "Start predictor and ledger of a finished run", "serve"),
+    "check": Command("serving.client.check", "Check a deployed campaign", "serve"),
+    "resolve": Command("serving.resolve", "Solve and publish the price of the remaining budget", "serve"),
+    "reconcile": Command("serving.reconcile", "Compare ledger, outcomes and decision log", "ledger"),
+    "recover": Command("serving.recover", "Recover a ledger database", "ledger"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a subcommand; return its exit status, 1 where it fails and 2 where there is no such command."""
+    name, *rest = [*(sys.argv[1:] if arguments is None else arguments), ""]
+    if name in ("", "-h", "--help", "help"):
+        print(usage())
+        return 0
+    if name in ("version", "--version"):
+        print(f"shadowprice {shadowprice.__version__}")
+        return 0
+    if name not in COMMANDS:
+        print(f"shadowprice: there is no command {name!r}; shadowprice --help lists them", file=sys.stderr)
+        return 2
+    return run(name, COMMANDS[name], rest[:-1])
+
+
+def run(name: str, command: Command, arguments: Sequence[str]) -> int:
+    """Run the module of a command with ``arguments``; return the exit status."""
+    sys.argv = [f"shadowprice {name}", *arguments]
+    try:
+        status: int = import_module(command.module).main()
+    except ModuleNotFoundError as error:
+        install = f"pip install 'shadowprice[{command.extra}]'"
+        print(f"shadowprice {name}: {error.name} is not installed; {install}", file=sys.stderr)
+        return 1
+    except ShadowpriceError as error:
+        print(f"shadowprice {name}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return status
+
+
+def usage() -> str:
+    """Return the help: each command in one line."""
+    about = {name: command.about for name, command in COMMANDS.items()} | {"version": "Print the version"}
+    lines = [f"  {name:<11} {text}" for name, text in about.items()]
+    return "\n".join(
+        [
+            "usage: shadowprice COMMAND [OPTION …]",
+            "",
+            "Spend an incentive budget well, at the price of money that makes the budget bind.",
+            "",
+            *lines,
+            "",
+            "shadowprice COMMAND --help describes the options of a command.",
+        ]
+    )

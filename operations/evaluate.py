@@ -1,0 +1,33 @@
+"""Judge a model on its test split and decide whether it may be used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from operations.job import Job, option, reads, write_figures, writes
+from operations.kind import find_kind
+from shadowprice.learning.training_set import kind_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateJob(Job):
+    """Compute metrics with intervals and apply the gate."""
+
+    model: Path = reads("folder of the model")
+    training: Path = reads("folder of the training set; its test split is used")
+    tables: Path = reads("folder of the prepared tables, for the truth where it is known")
+    figures: Path | None = writes("file with one number per side and metric", optional=True)
+    page: Path = writes("HTML page with figures")
+    summary: Path = writes("Markdown text with the gate's verdict and the metrics")
+    evaluation: Path = writes("JSON of the report's part")
+    workspace: Path | None = option(None, "folder that outlives the run; the model in use is in it")
+    beat_incumbent: bool = option(True, "whether the model in use must be beaten in value at the campaign's budget")
+    beat_uniform: bool = option(True, "refuse a model that does not beat uniform dosing at the campaign's budget")
+
+
+def run(job: EvaluateJob) -> bool:
+    """Write the evaluation and return whether the gate is passed."""
+    passed, figures = find_kind(kind_of(job.training)).evaluate(job)
+    write_figures(job.figures, figures)
+    return bool(passed)

@@ -1,0 +1,174 @@
+"""A job as an object: fields that are documented and checked once, written as JSON and read back."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any, Self, get_type_hints
+
+from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.files import write_whole
+
+COMMON = {"__main__", "job", "kind", "workspace"}
+"""Modules of this package that are not jobs."""
+JOBS = tuple(
+    each.name for each in iter_modules([str(Path(__file__).parent)]) if not each.ispkg and each.name not in COMMON
+)
+"""Names of the jobs. Job ``name`` is class ``<Name>Job`` in the module ``name``, imported when it is needed."""
+
+
+def required(text: str) -> Any:
+    """Return a field without a default."""
+    return dataclasses.field(metadata={"text": text})
+
+
+def option(default: Any, text: str) -> Any:
+    """Return a field with a default and one line of meaning, which is also the help of its flag."""
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=default.copy, metadata={"text": text})
+    return dataclasses.field(default=default, metadata={"text": text})
+
+
+def reads(text: str, *, optional: bool = False) -> Any:
+    """Return a field that holds the path of a file or folder that the job reads."""
+    return _path("reads", text, optional)
+
+
+def writes(text: str, *, optional: bool = False) -> Any:
+    """Return a field that holds the path of a file or folder that the job writes."""
+    return _path("writes", text, optional)
+
+
+def _path(direction: str, text: str, optional: bool) -> Any:
+    metadata = {"text": text, "direction": direction}
+    return dataclasses.field(default=None, metadata=metadata) if optional else dataclasses.field(metadata=metadata)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Job:
+    """Base of all jobs.
+
+    Each subclass is a frozen dataclass in the module ``operations.<name>``, which also has ``run(job)``. Paths may be
+    given as text; an empty one stands for None where the field is optional.
+
+    Raises:
+        InvalidInput: a field has the wrong type; the message names it.
+    """
+
+    def __post_init__(self) -> None:
+        for name, kind in self._types().items():
+            object.__setattr__(self, name, _checked(name, getattr(self, name), kind))
+
+    @classmethod
+    def _types(cls) -> dict[str, Any]:
+        hints = get_type_hints(cls)
+        return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+    @property
+    def name(self) -> str:
+        """Name of the job: that of its module."""
+        return type(self).__module__.rpartition(".")[2]
+
+    @property
+    def inputs(self) -> dict[str, Path]:
+        """Field → path, of everything that the job reads besides the workspace."""
+        return self._paths("reads")
+
+    @property
+    def outputs(self) -> dict[str, Path]:
+        """Field → path, of everything that the job writes besides the workspace."""
+        return self._paths("writes")
+
+    def _paths(self, direction: str) -> dict[str, Path]:
+        named = [field.name for field in dataclasses.fields(self) if field.metadata.get("direction") == direction]
+        return {name: path for name in named if (path := getattr(self, name)) is not None}
+
+    def values(self) -> dict[str, Any]:
+        """Fields with plain JSON values."""
+        return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+
+    def to_json(self) -> str:
+        """JSON text; :meth:`from_json` is the inverse."""
+        return json.dumps(self.values())
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read the fields of a job.
+
+        Raises:
+            InvalidInput: not a JSON object, an unknown field, or one that is missing or has the wrong type.
+        """
+        try:
+            given = json.loads(text)
+            return cls(**given)
+        except (ValueError, TypeError) as error:
+            raise InvalidInput(f"not a {cls.__name__}: {error}", field="job") from error
+
+
+def job_class(name: str) -> type[Job]:
+    """Return the class of the job called ``name``, or raise :class:`NotFound`."""
+    if name not in JOBS:
+        raise NotFound(f"there is no job {name!r}; choose one of {', '.join(JOBS)}")
+    found: type[Job] = getattr(import_module(f"operations.{name}"), f"{name.title().replace('_', '')}Job")
+    return found
+
+
+def run_here(job: Job) -> Any:
+    """Run a job in this process and return what its ``run`` returns."""
+    return import_module(type(job).__module__).run(job)
+
+
+def write_figures(path: Path | None, figures: Mapping[str, float]) -> None:
+    """Write numbers by name as JSON; nothing is written without a path."""
+    if path is not None:
+        write_whole(path, json.dumps(dict(figures)))
+
+
+def add_flags(parser: argparse.ArgumentParser, job: type[Job], *names: str, **defaults: Any) -> None:
+    """Give a command line a flag for each named field of a job, or for all, with its default, type and meaning."""
+    types = job._types()
+    for field in dataclasses.fields(job):
+        if names and field.name not in names:
+            continue
+        default = None if field.default is dataclasses.MISSING else field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        default = defaults.get(field.name, default)
+        how: dict[str, Any] = {"default": default, "help": field.metadata["text"]}
+        if types[field.name] is bool:
+            how["action"] = argparse.BooleanOptionalAction
+        else:
+            as_json = types[field.name] in (Mapping[str, Any], tuple[str, ...])
+            how["type"] = json.loads if as_json else int if types[field.name] is int else str
+        parser.add_argument(f"--{field.name.replace('_', '-')}", **how)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
+
+
+def _checked(name: str, value: Any, kind: Any) -> Any:
+    """The value as its field declares it. JSON, and Kubeflow with it, knows one kind of number and no paths."""
+    match value:
+        case None | "" if kind == Path | None:
+            return None
+        case str() | Path() if kind in (Path, Path | None) and str(value):
+            return Path(value)
+        case bool() if kind is bool:
+            return value
+        case int() | float() if kind is int and not isinstance(value, bool) and float(value).is_integer():
+            return int(value)
+        case str() if kind is str:
+            return value
+        case list() | tuple() if kind == tuple[str, ...] and all(isinstance(each, str) for each in value):
+            return tuple(value)
+        case Mapping() if kind == Mapping[str, Any]:
+            return value
+    raise InvalidInput(f"must be {getattr(kind, '__name__', kind)}, got {value!r}", field=name)

@@ -1,0 +1,142 @@
+"""Read spend and traffic from the running services, for the hourly re-solve."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+from numpy.typing import NDArray
+
+from operations.job import Job, option, required, writes
+from operations.workspace import read_campaign
+from shadowprice.campaign import Campaign, Side
+from shadowprice.errors import InvalidInput, NotCertified, Unavailable
+from shadowprice.pacing.history import Traffic
+from shadowprice.pacing.prometheus import PrometheusSpend
+from shadowprice.pacing.replay.policies import past_traffic
+from shadowprice.pacing.spend import MetricsSpend, SpendReport, SpendSource, fetch
+from shadowprice.pacing.state import PricingState
+
+SAMPLE_ROWS = 4000
+"""Recent requests a price is solved on, at most, per side."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+QUARTER = timedelta(minutes=15)
+TIMEOUT_SECONDS = 30.0
+TOKEN_VARIABLE = "SHADOWPRICE_LEDGER_TOKEN_FILE"
+"""Environment variable that names the file with the ledger's tokens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasureJob(Job):
+    """Write the state of the workspace's campaign.
+
+    Without a ledger nothing was spent yet: the state is that before the window, with the past as its traffic.
+    """
+
+    state: Path = writes("file of spend, forecast of the remaining requests, and accounts of recent requests")
+    workspace: Path = required("folder with campaign and traffic")
+    ledger_url: str = option("", "address of the ledger; empty before the start")
+    metrics_urls: tuple[str, ...] = option((), "pages to read the spend from without Prometheus; the ledger's if empty")
+    prometheus_url: str = option("", "address of Prometheus; empty: the ledger's metrics")
+
+
+def run(job: MeasureJob) -> None:
+    """Measure and write the state.
+
+    Raises:
+        NotCertified: the campaign's window is over.
+        Unavailable: a source does not answer; the last price stays.
+    """
+    campaign, traffic = read_campaign(job.workspace), Traffic.load(job.workspace)
+    if not job.ledger_url:
+        before_start(campaign, traffic).save(job.state)
+        return
+    pages = job.metrics_urls or (f"{job.ledger_url.rstrip('/')}/metrics",)
+    source: SpendSource = PrometheusSpend(job.prometheus_url) if job.prometheus_url else MetricsSpend(pages)
+    now = datetime.now(UTC)
+    at = max((now - campaign.starts_at) / timedelta(hours=1), 0.0)
+    slots = math.ceil(at)
+    if at >= campaign.hours:
+        raise NotCertified(f"the window of campaign {campaign.name!r} ended at {campaign.ends_at.isoformat()}")
+    # The ledger counts by quarters of an hour: hours are counted from that in which the campaign starts.
+    since = campaign.starts_at - (campaign.starts_at - EPOCH) % QUARTER
+    seen = read_traffic(job.ledger_url, since)
+    observed: dict[Side, NDArray[np.int64]] = {side: np.zeros(slots, dtype=np.int64) for side in campaign.sides}
+    for hour in seen["hours"]:
+        place = int((datetime.fromisoformat(hour["hour"]) - since) // timedelta(hours=1))
+        if slots:
+            observed[hour["side"]][min(place, slots - 1)] += hour["requests"]
+    recent = recent_accounts(campaign, seen["sample"])
+    state_of(campaign, traffic, at, observed, source.read(campaign.name), recent).save(job.state)
+
+
+def read_traffic(ledger_url: str, since: datetime) -> dict[str, Any]:
+    """Requests by hour and side from ``since`` on, and the newest of them, as the ledger's ``/v1/traffic`` tells."""
+    query = urlencode({"limit": SAMPLE_ROWS, "since": since.isoformat()})
+    url = f"{ledger_url.rstrip('/')}/v1/traffic"
+    body = fetch(f"{url}?{query}", TIMEOUT_SECONDS, token=_token(os.environ.get(TOKEN_VARIABLE, "")))
+    try:
+        found: dict[str, Any] = json.loads(body)
+    except ValueError as error:
+        raise Unavailable(f"{url} answered with what is not JSON") from error
+    return found
+
+
+def _token(file: str) -> str:
+    """First secret of the role ``read`` in a file of tokens, or its only secret; empty where no file is named."""
+    if not file:
+        return ""
+    try:
+        text = Path(file).read_text().strip()
+        held = json.loads(text).get("read") if text.startswith("{") else text
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"cannot be read: {type(error).__name__}", field=file) from None
+    secrets = held if isinstance(held, list) else [held]
+    if not secrets or not secrets[0]:
+        raise Unavailable(f"{file} has no token of the role 'read'; add one")
+    return str(secrets[0])
+
+
+def state_of(
+    campaign: Campaign,
+    traffic: Traffic,
+    at: float,
+    observed: Mapping[Side, NDArray[np.int64]],
+    spend: SpendReport,
+    recent: Mapping[Side, NDArray[np.str_]],
+) -> PricingState:
+    """The state of a running campaign; a side that has asked little is filled up with its past traffic."""
+    past = past_traffic(traffic.accounts, SAMPLE_ROWS, seed=int(at))
+    accounts: dict[Side, NDArray[np.str_]] = {}
+    for side in traffic.accounts:
+        own = recent.get(side, np.zeros(0, dtype=str))
+        accounts[side] = np.concatenate([own, past[side][: max(SAMPLE_ROWS // 4 - own.size, 0)]])
+    return PricingState(at, spend, traffic.forecast(campaign).remaining(at, observed), accounts)
+
+
+def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:
+    """The state before the first request: nothing spent, the past as traffic."""
+    nothing = SpendReport(
+        spent=0,
+        responses=dict.fromkeys(campaign.sides, 0.0),
+        requests=dict.fromkeys(campaign.sides, 0),
+        observed_at=datetime.now(UTC),
+    )
+    remaining = traffic.forecast(campaign).remaining(0, {side: [] for side in traffic.profiles})
+    return PricingState(-1.0, nothing, remaining, past_traffic(traffic.accounts, SAMPLE_ROWS, seed=0))
+
+
+def recent_accounts(campaign: Campaign, sample: Sequence[Mapping[str, str]]) -> dict[Side, NDArray[np.str_]]:
+    """side → accounts of the ledger's latest requests."""
+    return {
+        side: np.array([asked["account_id"] for asked in sample if asked["side"] == side], dtype=str)
+        for side in campaign.sides
+    }

@@ -1,0 +1,68 @@
+"""Publish a price that was solved, and what was solved with it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from feature_repo.online import publish_price
+from feature_repo.store import open_store
+from operations.job import Job, option, reads, required
+from operations.workspace import FEATURES, PRICE, PRICES, read_campaign
+from shadowprice.errors import Conflict
+from shadowprice.pacing.price_rules import check_price
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.price import PriceRecord
+
+PLANS = ("plan.parquet", "plan.json")
+"""Files of a plan, which go to the workspace with their prices."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishJob(Job):
+    """Add a price record to the price store and point the feature store at it."""
+
+    price: Path = reads("folder that a solve wrote")
+    workspace: Path = required("folder with price store and features")
+    model_version: str = option("", "version that was just registered: the price must be of it, and must be the first")
+
+
+def run(job: PublishJob) -> int:
+    """Publish and return the active version.
+
+    A record that is in the price store already is taken for published, so that an interrupted job can be tried again.
+    Where another solver was first its price stays, and both runs succeed. With ``model_version`` that is a conflict.
+
+    Raises:
+        Conflict: the price is of another model than ``model_version``, or the price store is behind the feature store.
+    """
+    record = PriceRecord.from_json((job.price / PRICE).read_text())
+    if job.model_version and record.model_version != job.model_version:
+        raise Conflict(f"the price is of model {record.model_version!r}, and {job.model_version!r} is served")
+    try:
+        active = publish(record, job.workspace)
+    except Conflict as settled:
+        newest = PriceStore(job.workspace / PRICES).latest(record.campaign, verified_only=True)
+        if newest is None or job.model_version:
+            raise
+        print(f"nothing to publish: {settled}", flush=True)
+        # The other solver may have been stopped before it reached the feature store.
+        publish_price(open_store(job.workspace / FEATURES), newest)
+        active = newest
+    for name in PLANS:
+        if (job.price / name).exists():
+            shutil.copyfile(job.price / name, job.workspace / name)
+    return active.version
+
+
+def publish(record: PriceRecord, workspace: Path) -> PriceRecord:
+    """Add a record to the price store, which settles who was first, and point the feature store at it."""
+    prices = PriceStore(workspace / PRICES)
+    check_price(record, read_campaign(workspace), datetime.now(UTC))
+    newest = prices.latest(record.campaign, verified_only=True)
+    if newest is None or newest.sha256 != record.sha256:
+        prices.publish(record)
+    publish_price(open_store(workspace / FEATURES), record)
+    return record

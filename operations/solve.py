@@ -1,0 +1,166 @@
+"""Solve the price of the remaining budget, over what the feature store serves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from feature_repo.online import OnlineReader
+from operations.job import Job, option, reads, required, write_figures, writes
+from operations.kind import CAMPAIGN, find_kind
+from operations.workspace import FEATURES, MODEL, PRICE, PRICES, read_campaign
+from shadowprice.campaign import Side
+from shadowprice.curves import Curves
+from shadowprice.errors import Conflict, InvalidInput
+from shadowprice.files import write_whole
+from shadowprice.learning.bundle import read_meta
+from shadowprice.pacing.pacers import BEFORE, CampaignState, make_pacer, scheduled_slot
+from shadowprice.pacing.price_rules import newest_usable
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.pacing.resolve import Resolution
+from shadowprice.pacing.state import PricingState
+from shadowprice.price import PriceRecord
+from shadowprice.responses.layers.heads import Head, load_heads
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolveJob(Job):
+    """Solve the price of a budget; a solve that is not certified fails, and the last good price stays.
+
+    With ``state`` the price is that of the remaining budget, for the model that is registered. With ``model`` it is the
+    first one of a model that is not registered yet, by the kind of data set that the model was trained on.
+    """
+
+    price: Path = writes("folder of the price record, sealed and not yet published, and of a plan where there is one")
+    figures: Path | None = writes("file of the price, the gap and the violation", optional=True)
+    summary: Path | None = writes("Markdown text with the result", optional=True)
+    workspace: Path = required("folder with campaign, model, features and prices")
+    state: Path | None = reads("file of the measure job", optional=True)
+    model: Path | None = reads("folder of the model bundle", optional=True)
+    tables: Path | None = reads("folder of the prepared tables; a delivery needs it", optional=True)
+    solver: str = option("auto", "name of the allocation's solver; auto takes the fast exact one")
+    campaign: str = option("", "name of a campaign that starts with this price")
+    budget: int = option(0, "minor units for the day of a campaign that starts")
+    requests: int = option(0, "requests expected in the day of a campaign that starts")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.state is None) == (self.model is None):
+            raise InvalidInput("give either the state of a campaign or the model of one that starts", field="state")
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Result of a solve.
+
+    record   price record, sealed and not yet published
+    figures  name → number; those of the record where empty
+    text     Markdown for a reader; that of the record where empty
+    """
+
+    record: PriceRecord
+    figures: Mapping[str, float] = field(default_factory=dict)
+    text: str = ""
+
+
+def run(job: SolveJob) -> PriceRecord:
+    """Solve and write the price record.
+
+    A moment that has its price already keeps it, and that record is written: publishing it again changes nothing, so a
+    run that comes twice, or too soon for the pacer, succeeds.
+    """
+    if job.state is not None:
+        found = Solved(_solve_state(job.workspace, PricingState.load(job.state), job.solver))
+    else:
+        assert job.model is not None
+        found = find_kind(read_meta(job.model).get("kind", CAMPAIGN)).solve(job)
+    record = found.record
+    job.price.mkdir(parents=True, exist_ok=True)
+    write_whole(job.price / PRICE, record.to_json())
+    own = {f"price_{name}": value for name, value in record.prices.items()}
+    own |= {name: float(getattr(record, name)) for name in ("tie_share", "gap", "violation", "sample_rows")}
+    write_figures(job.figures, found.figures or own)
+    if job.summary is not None:
+        rows = [f"| {name} | {value:.6g} |" for name, value in own.items()]
+        write_whole(job.summary, found.text or "\n".join(["| figure | value |", "|---|---|", *rows, ""]))
+    return record
+
+
+def _solve_state(workspace: Path, state: PricingState, solver: str) -> PriceRecord:
+    """The next price of a workspace, or the newest where the moment has its price already."""
+    try:
+        return Solver(workspace).solve(state, solver=solver).record
+    except Conflict as settled:
+        newest = PriceStore(workspace / PRICES).latest(read_campaign(workspace).name, verified_only=True)
+        if newest is None:
+            raise
+        print(f"nothing to solve: {settled}", flush=True)
+        return newest
+
+
+class Solver:
+    """Solves for one workspace; opening the feature store, which takes seconds, is done once.
+
+    workspace  folder with campaign.json, model/, features/ and prices/
+    """
+
+    def __init__(self, workspace: Path) -> None:
+        self.campaign = read_campaign(workspace)
+        self.pacer = make_pacer(self.campaign.pacer)
+        # Resolved once, so that version and heads belong together even if the link moves meanwhile.
+        model = (workspace / MODEL).resolve()
+        self.model_version = str(read_meta(model)["model_version"])
+        self.heads: Mapping[Side, Head] = load_heads(model)
+        self.prices = PriceStore(workspace / PRICES)
+        self._reader = OnlineReader(workspace / FEATURES, self.model_version)
+
+    def curves(self, side: Side, account_id: NDArray[np.str_]) -> Curves:
+        """Curves of accounts as the predictor sees them: those it does not know get the default embedding."""
+        names, place = np.unique(account_id, return_inverse=True)
+        embedding, _ = self._reader.embeddings(side, names.tolist())
+        known = np.asarray(np.isfinite(embedding).all(axis=1))[:, None]
+        head = self.heads[side]
+        complete = np.where(known, embedding, head.default_embedding).astype(np.float32)
+        return Curves(head.levels, head.response(complete)).take(place)
+
+    def solve(self, state: PricingState, *, solver: str = "auto") -> Resolution:
+        """The next price by the campaign's pacer, from the state and the newest price published.
+
+        Raises:
+            NotCertified: there is none that may be published.
+            Conflict: the moment has a price already, or the pacer keeps the newest.
+        """
+        now = datetime.now(UTC)
+        newest = newest_usable(self.prices.sound(self.campaign.name), self.campaign, now)
+        place = scheduled_slot(self.pacer.moments(self.campaign.hours), state.at)
+        of_window = newest if newest is not None and newest.window == self.campaign.starts_at else None
+        if of_window is not None and place != BEFORE:
+            same_model = of_window.model_version == self.model_version
+            if same_model and place <= (of_window.slot, of_window.step):
+                raise Conflict(f"slot {place[0]}, step {place[1]} has a price already: version {of_window.version}")
+        found = self.pacer.price(
+            CampaignState(
+                campaign=self.campaign,
+                at=state.at,
+                slot_and_step=place,
+                spend=state.spend,
+                remaining=state.remaining,
+                curves=lambda: self._sampled(state),
+                newest=of_window,
+                version=self.prices.next_version(self.campaign.name),
+                model_version=self.model_version,
+                now=now,
+                solver=solver,
+            )
+        )
+        if found is None:
+            raise Conflict(f"pacer {self.campaign.pacer!r} keeps version {newest.version if newest else 0}")
+        return found
+
+    def _sampled(self, state: PricingState) -> dict[Side, Curves]:
+        return {side: self.curves(side, accounts) for side, accounts in state.accounts.items() if accounts.size}

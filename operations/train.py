@@ -1,0 +1,41 @@
+"""Train a model on a training set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from operations.job import Job, option, reads, write_figures, writes
+from operations.kind import find_kind
+from shadowprice.errors import InvalidInput
+from shadowprice.learning.training_set import kind_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainJob(Job):
+    """Train with early stop. The kind of training set decides which models there are."""
+
+    training: Path = reads("folder of the training set")
+    tables: Path | None = reads("folder of the prepared tables; voucher sessions and deliveries need it", optional=True)
+    model: Path = writes("folder of the model; a checkpoint in it is resumed")
+    figures: Path | None = writes("file of the figures of training", optional=True)
+    workspace: Path | None = option(None, "folder with the campaign, and the volume that pods of a Ray job mount too")
+    recipe: str = option("", "name of a recipe, response layer or response model; the data set's own if empty")
+    epochs: int = option(0, "at most; training stops early; 0 leaves it to the kind of data set")
+    seed: int = option(0, "of initialisation, dropout and batches")
+    workers: int = option(1, "Ray workers; 0 trains without Ray")
+    curve_repair: str = option("", "none, or of effect, pooled, by_level, monotone joined by '+'; empty likewise")
+    calibration: str = option("", "validation, or rolling: by what past weeks agree on; empty likewise")
+    loss: str = option("", "loss of a model of funds in place of its own")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.workers < 0:
+            raise InvalidInput("must be 0 (this process) or a number of Ray workers", field="workers")
+        if self.epochs < 0:
+            raise InvalidInput("must be 0 (the kind's own) or a number of epochs", field="epochs")
+
+
+def run(job: TrainJob) -> None:
+    """Train and write the model and the figures."""
+    write_figures(job.figures, find_kind(kind_of(job.training)).train(job))

@@ -1,0 +1,34 @@
+"""Names of what lies in a workspace, read with nothing loaded that only training needs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from shadowprice.campaign import Campaign
+from shadowprice.errors import InvalidInput
+
+FEATURES = "features"
+MODEL = "model"
+"""Link to the newest model."""
+VERSIONS = "models"
+"""Models, one folder per version."""
+CAMPAIGN = "campaign.json"
+PRICES = "prices"
+PRICE = "price.json"
+"""Price record in the folder that a solve writes."""
+
+
+def read_campaign(path: Path) -> Campaign:
+    """Read the campaign of a workspace, or of a JSON file.
+
+    Raises:
+        InvalidInput: no such file, not JSON, or not a campaign.
+    """
+    file = path / CAMPAIGN if path.is_dir() else path
+    try:
+        return Campaign.from_dict(json.loads(file.read_bytes()))
+    except OSError as error:
+        raise InvalidInput(f"cannot be read: {error}", field=str(file)) from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InvalidInput(f"is not a campaign: {error}", field=str(file)) from error
