@@ -1,17 +1,16 @@
-"""What every encoder takes and gives, and the projections they share."""
+"""Base of the graph encoders: their inputs, and the projections they share."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from shadowprice.campaign import SIDES, Side
-from shadowprice.encoders.incoming import Incoming
 from shadowprice.encoders.side_by_side import side_by_side
 from shadowprice.graphs.sampler import Neighbourhood
 
@@ -64,11 +63,6 @@ class GraphTensors:
     def nodes(self) -> int:
         """Number of nodes."""
         return int(self.is_side.shape[1])
-
-    @cached_property
-    def incoming(self) -> Incoming:
-        """The edges in order of their targets, each node with one to itself."""
-        return Incoming.of(self.edge_index, self.edge_features, self.nodes)
 
 
 class GraphEncoder(nn.Module, ABC):

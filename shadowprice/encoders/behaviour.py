@@ -1,4 +1,4 @@
-"""What an account did with offers of its own accord, in order of time, as one vector: self-attention (S2)."""
+"""Encoder of an account's own actions on offers, in order of time, as one vector: self-attention (S2)."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch_geometric.nn import GATConv
 
 from shadowprice.campaign import Side
-from shadowprice.encoders.attention import attend
 from shadowprice.encoders.base import WIDTH, GraphEncoder, GraphTensors, SideProjection
 
 HEADS = 4
@@ -38,6 +37,7 @@ class Gat2Encoder(GraphEncoder):
     def forward(self, graph: GraphTensors) -> Tensor:
         """Embeddings (N, WIDTH)."""
         hidden = self.drop(self.project(graph))
-        hidden = torch.relu(attend(self.near, hidden, graph.incoming) + self.near_self(hidden))
-        embedding: Tensor = attend(self.far, hidden, graph.incoming) + self.far_self(hidden)
+        edges = graph.edge_features if self.near.edge_dim else None
+        hidden = torch.relu(self.near(hidden, graph.edge_index, edges) + self.near_self(hidden))
+        embedding: Tensor = self.far(hidden, graph.edge_index, edges) + self.far_self(hidden)
         return embedding

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.nn import global_mean_pool
 
-from shadowprice.encoders.voucher_groups import WIDTH, GroupEncoder, sparse_product
-from shadowprice.graphs.voucher_graphs import GraphBatch
+from shadowprice.encoders.voucher_groups import WIDTH, GroupEncoder
+from shadowprice.graphs.voucher_graphs import VOUCHER, GraphBatch
 
 
 class MeanItemEncoder(GroupEncoder):
-    """readout of a group = mean of what its items start from; the voucher and the edges are not read.
+    """Encoder whose readout of a group is the mean of its items' features; voucher and edges are not read.
 
     O(N · F). Source: S3, section 4 (DMBGN-AvgPooling).
     """
@@ -20,8 +20,7 @@ class MeanItemEncoder(GroupEncoder):
         super().__init__(inputs, outputs)
 
     def read(self, x: Tensor, batch: GraphBatch) -> Tensor:
-        """(G, F): means over the items; a graph that is not empty has at least one."""
-        is_item = np.ones(batch.nodes, dtype=bool)
-        is_item[batch.start] = False  # the first node of a graph is its voucher
-        items = x * torch.from_numpy(is_item).to(x.dtype)[:, None]
-        return sparse_product(batch.members, items) / torch.from_numpy(batch.length - 1).to(x.dtype)[:, None]
+        """Return means over the items (G, F); a graph that is not empty has at least one."""
+        item = torch.from_numpy(batch.row != VOUCHER)
+        found: Tensor = global_mean_pool(x[item], torch.from_numpy(batch.graph)[item], batch.slot.size)
+        return found

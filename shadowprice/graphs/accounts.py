@@ -1,4 +1,4 @@
-"""Where accounts stand in a list of accounts."""
+"""Positions of accounts in a list of accounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What past events say about an account: the features of the DNN-H baseline (S0)."""
+"""Aggregates of an account's past events: the features of the DNN-H baseline (S0)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from shadowprice.errors import InvalidInput
 SECONDS_PER_DAY = 86_400.0
 
 _ENDS: dict[Side, tuple[str, str]] = {"customer": ("src", "dst"), "merchant": ("dst", "src")}
-"""Which end of an edge is the account, and which its partner."""
+"""Columns of an edge: its account's end and its partner's end."""
 
 
 def interactions(edges: pd.DataFrame, accounts: pd.DataFrame, at: datetime) -> pd.DataFrame:
-    """Aggregates of the events of every account until an instant; nothing later is looked at.
+    """Aggregates of the events of every account until an instant; later events are not read.
 
     | column | of the account's events with ts <= at |
     |---|---|

@@ -1,4 +1,4 @@
-"""From payments to ties: one per pair of accounts, and what is known of it."""
+"""Build ties from payments: one per pair of accounts, with its features."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Pairs:
 def pairs_until(edges: pd.DataFrame, accounts: AccountIndex, at: datetime) -> Pairs:
     """One tie per pair that has an event until ``at``: how often, how much, mean edge features, how recently.
 
-    log_count and log_weight are log(1 + number) and log(1 + sum of the weights), log_days_ago is log(1 + days) since
-    the last event, x_* are means over the events where they are known, NaN where they never are.
+    log_count and log_weight are log(1 + number) and log(1 + sum of the weights); log_days_ago is log(1 + days) since
+    the last event. x_* are means over the events with known values, NaN where there are none.
 
     Accounts become numbers once and a pair one number, so that nothing but one key is sorted. O(n log n) for n events.
 
@@ -74,7 +74,7 @@ def pairs_until(edges: pd.DataFrame, accounts: AccountIndex, at: datetime) -> Pa
 
 
 def _known(edges: pd.DataFrame, column: str, accounts: AccountIndex, at: datetime) -> NDArray[np.int64]:
-    """Where the accounts of a column stand, all of which must be known."""
+    """Return the positions of a column's accounts, all of which must be known."""
     place = accounts.find(edges[column])
     if place.min(initial=0) < 0:
         stray = edges.loc[place < 0, ["src", "dst"]].astype(str).drop_duplicates().sort_values(["src", "dst"])

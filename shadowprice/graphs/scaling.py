@@ -15,7 +15,7 @@ HEAVY_TAIL = 10.0
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """How a matrix of D raw columns becomes standardised, complete inputs.
+    """Scaler that turns a matrix of D raw columns into standardised, complete inputs.
 
     names    the raw columns, in order
     log      bool (D,), columns taken as sign(x)·log(1 + |x|)

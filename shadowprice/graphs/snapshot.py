@@ -53,7 +53,7 @@ class GraphSnapshot:
 
     @cached_property
     def accounts(self) -> AccountIndex:
-        """Where each account is a node."""
+        """Return the node of each account."""
         return AccountIndex(self.account_id)
 
     def find(self, account_id: AccountIds) -> NDArray[np.int64]:
@@ -61,7 +61,7 @@ class GraphSnapshot:
         return self.accounts.find(account_id)
 
     def shuffled(self, seed: int) -> GraphSnapshot:
-        """The same accounts with the merchant ends of the ties permuted: a graph without information."""
+        """Return the snapshot with the merchant ends of the ties permuted: a graph without information."""
         random = np.random.default_rng(seed)
         index = self.edge_index.copy()
         index[1] = random.permutation(index[1])

@@ -1,4 +1,4 @@
-"""User-behaviour voucher graphs (S3, section 3.2): what a person did around a voucher, as one small graph a session.
+"""User-behaviour voucher graphs (S3, section 3.2): a person's actions around a voucher, one small graph a session.
 
     behaviours before the collection    … → item → item → voucher      the Z nearest point at the voucher
     behaviours after it                 voucher → item → item → …      the voucher points at the Z nearest
@@ -22,7 +22,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from shadowprice.errors import InvalidInput
 from shadowprice.tables.schema import PHASES, SESSION_ACTIONS
@@ -77,7 +76,7 @@ class VoucherGraphs:
         return GraphBatch(*self._take(session, len(GROUPS)))
 
     def targets(self, session: Index) -> TargetBatch:
-        """What was known when the vouchers of ``session`` were collected, else as :meth:`past`."""
+        """Graphs of ``session`` (B,) without the behaviour after the collection, as :meth:`past` has them."""
         return TargetBatch(*self._take(session, BEFORE_GROUPS))
 
     def _take(self, session: Index, groups: int) -> tuple[int, Index, Index, Index, Index, int]:
@@ -108,18 +107,6 @@ class GraphBatch:
     first: Index
     source: Index
     nearest: int
-
-    def beside(self, other: GraphBatch) -> GraphBatch:
-        """Both in one batch, the other's sessions after one's own; the two are of one log."""
-        assert other.source is self.source
-        return GraphBatch(
-            self.size + other.size,
-            np.concatenate([self.slot, other.slot + self.size * len(GROUPS)]),
-            np.concatenate([self.length, other.length]),
-            np.concatenate([self.first, other.first]),
-            self.source,
-            self.nearest,
-        )
 
     @cached_property
     def nodes(self) -> int:
@@ -152,41 +139,16 @@ class GraphBatch:
         return self.slot[self.graph] % len(GROUPS)
 
     @cached_property
-    def neighbours(self) -> csr_matrix:
-        """(N, N) float32: row i holds a 1 for every node that sends to node i, itself among them.
-
-        Rows are written as they will be read: node, then the one before it, then what the voucher adds. O(N + edges).
-        """
-        count = self.nodes
-        place = np.arange(count) - np.repeat(self.start, self.length)
-        before = np.repeat(self.slot % len(GROUPS) < BEFORE_GROUPS, self.length)
-        voucher, chained = place == 0, place >= 2
-        told = ~before & ~voucher & (place <= self.nearest)
-        # A voucher hears the last Z items of its graph; only graphs before the collection have any to hear.
-        near = np.minimum(self.length - 1, self.nearest) * (self.slot % len(GROUPS) < BEFORE_GROUPS)
-        degree = 1 + chained.astype(np.int64) + told
-        degree[self.start] += near
-        # 32 bits are what scipy computes with: anything wider is looked through and copied for every product.
-        pointer = np.concatenate([[0], np.cumsum(degree)])
-        source = np.empty(pointer[-1], dtype=np.int32)
-        source[pointer[:-1]] = np.arange(count)
-        source[pointer[:-1][chained] + 1] = np.flatnonzero(chained) - 1
-        source[pointer[1:][told] - 1] = np.repeat(self.start, self.length)[told]
-        source[spans(pointer[self.start] + 1, near)] = spans(self.start + self.length - near, near)
-        ones = np.ones(source.size, dtype=np.float32)
-        return csr_matrix((ones, source, pointer.astype(np.int32)), shape=(count, count))
-
-    @cached_property
-    def members(self) -> csr_matrix:
-        """(G, N) float32: row g holds a 1 for every node of graph g."""
-        pointer = np.append(self.start, self.nodes).astype(np.int32)
-        ones = np.ones(self.nodes, dtype=np.float32)
-        return csr_matrix((ones, np.arange(self.nodes, dtype=np.int32), pointer), shape=(self.length.size, self.nodes))
-
     def edge_index(self) -> Index:
-        """(2, E): source, target, loops included, as graph libraries write it."""
-        found = self.neighbours.tocoo()
-        return np.stack([found.col, found.row]).astype(np.int64)
+        """(2, E): source, target, loops included. O(N + edges)."""
+        node = np.arange(self.nodes)
+        voucher = np.repeat(self.start, self.length)
+        place, left = node - voucher, np.repeat(self.length, self.length) - (node - voucher)
+        before = self.group < BEFORE_GROUPS
+        item, near = place > 0, np.where(before, left, place) <= self.nearest
+        source = np.concatenate([node, node[place > 1] - 1, voucher[item & ~before & near], node[item & before & near]])
+        target = np.concatenate([node, node[place > 1], node[item & ~before & near], voucher[item & before & near]])
+        return np.stack([source, target])
 
 
 @dataclass(frozen=True, eq=False)

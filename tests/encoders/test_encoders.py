@@ -172,6 +172,14 @@ def test_attention_is_the_dense_formula() -> None:
     np.testing.assert_allclose(found, layer(hidden, made.far, made.far_self), atol=1e-4)
 
 
+def test_attention_also_works_without_edge_features() -> None:
+    given = graph()
+    bare = GraphTensors.whole(given.features, given.is_side, given.edge_index, given.edge_features[:, :0])
+    made = make_encoder("gat2", inputs={"customer": FEATURES, "merchant": FEATURES}).eval()
+    with torch.no_grad():
+        assert torch.isfinite(made(bare)).all()
+
+
 @every
 def test_a_sampled_neighbourhood_that_leaves_nothing_out_gives_the_same_embeddings(name: str) -> None:
     given, made = graph(), encoder(name)

@@ -11,7 +11,6 @@ import torch
 from shadowprice.datasets.vouchers import generate
 from shadowprice.encoders.voucher_groups import GroupEncoder
 from shadowprice.encoders.voucher_mean import MeanItemEncoder
-from shadowprice.encoders.voucher_nodes import Learned, Nodes
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER, GraphBatch
 
@@ -62,7 +61,7 @@ def test_both_are_the_target_and_the_whole() -> None:
     chosen, ours = np.array([3, 81, 12]), encoder()
     batch = log().graphs.past(chosen)
     x = features(batch)
-    before, whole = ours.both(Nodes(torch.zeros_like(x), [Learned(x)], batch.start), batch)
+    before, whole = ours.both(x, batch)
     target = log().graphs.targets(chosen)
     torch.testing.assert_close(before, ours(features(target), target))
     torch.testing.assert_close(whole, ours(x, batch))

@@ -41,7 +41,7 @@ def test_nodes_and_edges_are_those_drawn_by_hand(data: VoucherData, nearest: int
     log = SessionLog.build(tables, nearest=nearest, kept=kept)
     chosen = np.array([7, 0, 120, 44, 299, 7, 81])
     batch = log.graphs.past(chosen)
-    edges = batch.edge_index()
+    edges = batch.edge_index
     for number, slot in enumerate(batch.slot):
         first, length = batch.start[number], batch.length[number]
         name = tables.session["session_id"].iloc[chosen[slot // len(GROUPS)]]
