@@ -1,4 +1,4 @@
-"""What every response model offers."""
+"""Interface of every response model."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.evaluation.statistics.random_effects import random_effects
+from shadowprice.responses.arrays import sigmoid
 
 Array = NDArray[np.float64]
 
@@ -22,7 +23,7 @@ TWO_SIDED_5_PERCENT = 1.96
 
 
 def differs(score: ArrayLike, account: ArrayLike) -> bool:
-    """Whether the scores of rows (n,) sum to something other than zero, beyond chance at the 5 % level.
+    """Return whether the scores of rows (n,) sum to something other than zero, beyond chance at the 5 % level.
 
     ``account`` (n,) names each row's account; rows of one account count as one draw. Scores of weighted rows come
     multiplied by their weights.
@@ -112,7 +113,7 @@ def logit_shift(logit: ArrayLike, response: ArrayLike, account: ArrayLike, weigh
     w = _weights(weight, y)
 
     def error(shift: float) -> Array:
-        return np.asarray(w * (y - 0.5 * (1.0 + np.tanh(0.5 * (score + shift)))))
+        return np.asarray(w * (y - sigmoid(score + shift)))
 
     if not 0.0 < w @ y < w.sum() or not differs(error(0.0), account):
         return 0.0
@@ -124,7 +125,7 @@ def logit_shift(logit: ArrayLike, response: ArrayLike, account: ArrayLike, weigh
 
 
 def mean_shift(predicted: ArrayLike, response: ArrayLike, account: ArrayLike, weight: ArrayLike | None = None) -> float:
-    """What to add to the predictions of rows (n,): their mean error."""
+    """Return the mean error of the predictions of rows (n,), which is to be added to them."""
     w = _weights(weight, response)
     error = w * (np.asarray(response, dtype=np.float64) - np.asarray(predicted, dtype=np.float64))
     return float(error.sum() / w.sum()) if differs(error, account) else 0.0

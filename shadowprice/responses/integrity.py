@@ -1,4 +1,4 @@
-"""Whether the files of a model are those that were written with it."""
+"""Integrity of the files of a model: digests written with it and checked on reading."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def file_digests(folder: Path) -> dict[str, str]:
 
 
 def check_files(folder: Path, expected: Any) -> None:
-    """Make sure that the files of :func:`file_digests` are what ``expected`` says.
+    """Check the files of :func:`file_digests` against the digests in ``expected``.
 
     Raises:
-        InvalidInput: one was changed, or its digest is not told.
+        InvalidInput: one was changed, or ``expected`` lacks its digest.
         NotFound: one is missing.
     """
     if not isinstance(expected, Mapping):

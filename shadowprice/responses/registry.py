@@ -1,12 +1,13 @@
-"""Response models by name. A new one is a file here and a line in the mapping of what it reads."""
+"""Response models by name. A new one is a file below this package and an entry in ``MODELS``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from inspect import Parameter, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from shadowprice.errors import InvalidInput, MissingExtra, NotFound
 from shadowprice.responses.state import State, load_state
@@ -14,64 +15,74 @@ from shadowprice.responses.state import State, load_state
 if TYPE_CHECKING:
     from shadowprice.responses.base import ResponseModel
 
-OF_ROWS = {
-    "hazard": "shadowprice.responses.joint.network_models:HazardModel",
-    "cox": "shadowprice.responses.joint.network_models:CoxModel",
-    "sbbm": "shadowprice.responses.joint.network_models:SbbmModel",
-    "dssm_c": "shadowprice.responses.joint.network_models:DssmModel",
-    "gradient_logit": "shadowprice.responses.joint.network_models:GradientLogitModel",
-    "linear": "shadowprice.responses.joint.network_models:LinearModel",
-    "dnn": "shadowprice.responses.joint.network_models:DnnModel",
-    "gbdt": "shadowprice.responses.tabular.gbdt:GbdtModel",
-    "dnn_h": "shadowprice.responses.joint.network_models:DnnHistoryModel",
-    "dipn": "shadowprice.responses.tabular.dipn:DipnModel",
-    "isotonic_lr": "shadowprice.responses.tabular.isotonic_lr:IsotonicLogisticRegression",
-    "lattice": "shadowprice.responses.tabular.lattice:LatticeModel",
-    "lr": "shadowprice.responses.tabular.lr:LogisticRegression",
-    "wdl": "shadowprice.responses.tabular.wdl:WideAndDeepModel",
-    "dnn_offer": "shadowprice.responses.tabular.wdl:OfferDnnModel",
-    "dnn_level": "shadowprice.responses.tabular.dnn_level:DnnLevelModel",
-    "s_learner": "shadowprice.responses.uplift.learners:SLearnerModel",
-    "t_learner": "shadowprice.responses.uplift.learners:TLearnerModel",
-    "cfrnet": "shadowprice.responses.uplift.cfrnet:CfrNetModel",
-    "dragonnet": "shadowprice.responses.uplift.dragonnet:DragonNetModel",
-    "direct_ranking": "shadowprice.responses.uplift.direct_ranking:DirectRankingModel",
-    "end_to_end": "shadowprice.responses.goal.end_to_end:EndToEndModel",
-    "dfcl_policy": "shadowprice.responses.goal.dfcl:DfclPolicyModel",
-    "dfcl_entropy": "shadowprice.responses.goal.dfcl:DfclEntropyModel",
-    "dfcl_difference": "shadowprice.responses.goal.dfcl:DfclDifferenceModel",
-    "bi_dfcl": "shadowprice.responses.goal.bi_dfcl:BiDfclModel",
+Kind = Literal["rows", "sessions", "deliveries"]
+ROWS: Kind = "rows"
+"""Labelled requests: the campaign pipeline trains these models."""
+SESSIONS: Kind = "sessions"
+"""Labelled requests and a log of voucher sessions: the vouchers pipeline."""
+DELIVERIES: Kind = "deliveries"
+"""Deliveries of offers with amounts: the delivery pipeline."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Registered response model: module below this package, class, and kind of data set that it is fitted on."""
+
+    module: str
+    cls: str
+    kind: Kind = ROWS
+
+
+MODELS: Mapping[str, Entry] = {
+    "hazard": Entry("joint.network_models", "HazardModel"),
+    "cox": Entry("joint.network_models", "CoxModel"),
+    "sbbm": Entry("joint.network_models", "SbbmModel"),
+    "dssm_c": Entry("joint.network_models", "DssmModel"),
+    "gradient_logit": Entry("joint.network_models", "GradientLogitModel"),
+    "linear": Entry("joint.network_models", "LinearModel"),
+    "dnn": Entry("joint.network_models", "DnnModel"),
+    "gbdt": Entry("tabular.gbdt", "GbdtModel"),
+    "dnn_h": Entry("joint.network_models", "DnnHistoryModel"),
+    "dipn": Entry("tabular.dipn", "DipnModel"),
+    "isotonic_lr": Entry("tabular.isotonic_lr", "IsotonicLogisticRegression"),
+    "lattice": Entry("tabular.lattice", "LatticeModel"),
+    "lr": Entry("tabular.lr", "LogisticRegression"),
+    "wdl": Entry("tabular.wdl", "WideAndDeepModel"),
+    "dnn_offer": Entry("tabular.wdl", "OfferDnnModel"),
+    "dnn_level": Entry("tabular.dnn_level", "DnnLevelModel"),
+    "s_learner": Entry("uplift.learners", "SLearnerModel"),
+    "t_learner": Entry("uplift.learners", "TLearnerModel"),
+    "cfrnet": Entry("uplift.cfrnet", "CfrNetModel"),
+    "dragonnet": Entry("uplift.dragonnet", "DragonNetModel"),
+    "direct_ranking": Entry("uplift.direct_ranking", "DirectRankingModel"),
+    "end_to_end": Entry("goal.end_to_end", "EndToEndModel"),
+    "dfcl_policy": Entry("goal.dfcl", "DfclPolicyModel"),
+    "dfcl_entropy": Entry("goal.dfcl", "DfclEntropyModel"),
+    "dfcl_difference": Entry("goal.dfcl", "DfclDifferenceModel"),
+    "bi_dfcl": Entry("goal.bi_dfcl", "BiDfclModel"),
+    "din": Entry("vouchers.din", "DinModel", SESSIONS),
+    "dmbgn": Entry("vouchers.dmbgn", "DmbgnModel", SESSIONS),
+    "dmbgn_avg_pooling": Entry("vouchers.dmbgn", "DmbgnAveragePoolingModel", SESSIONS),
+    "dmbgn_mean_history": Entry("vouchers.dmbgn", "DmbgnMeanHistoryModel", SESSIONS),
+    "dmbgn_pretrained": Entry("vouchers.dmbgn", "DmbgnPretrainedModel", SESSIONS),
+    "dmbgn_before_only": Entry("vouchers.dmbgn", "DmbgnBeforeOnlyModel", SESSIONS),
+    "esdpm": Entry("funds.named", "EsdpmModel", DELIVERIES),
+    "esdpm_ncg": Entry("funds.named", "EsdpmNcgModel", DELIVERIES),
+    "esmm": Entry("funds.named", "EsmmModel", DELIVERIES),
+    "mmoe": Entry("funds.named", "MmoeModel", DELIVERIES),
+    "shared_bottom": Entry("funds.named", "SharedBottomModel", DELIVERIES),
+    "dnn_c": Entry("funds.named", "DnnConversionModel", DELIVERIES),
+    "dnn_v": Entry("funds.named", "DnnValueModel", DELIVERIES),
+    "mtl_ziln": Entry("funds.named", "ZilnModel", DELIVERIES),
+    "mtl_mse": Entry("funds.named", "SquaredErrorModel", DELIVERIES),
 }
-"""Models of labelled requests: what the training pipeline makes."""
-OF_SESSIONS = {
-    "din": "shadowprice.responses.vouchers.din:DinModel",
-    "dmbgn": "shadowprice.responses.vouchers.dmbgn:DmbgnModel",
-    "dmbgn_avg_pooling": "shadowprice.responses.vouchers.dmbgn:DmbgnAveragePoolingModel",
-    "dmbgn_mean_history": "shadowprice.responses.vouchers.dmbgn:DmbgnMeanHistoryModel",
-    "dmbgn_pretrained": "shadowprice.responses.vouchers.dmbgn:DmbgnPretrainedModel",
-    "dmbgn_before_only": "shadowprice.responses.vouchers.dmbgn:DmbgnBeforeOnlyModel",
-}
-"""Models that also read voucher sessions: the vouchers pipeline gives them."""
-OF_DELIVERIES = {
-    "esdpm": "shadowprice.responses.funds.named:EsdpmModel",
-    "esdpm_ncg": "shadowprice.responses.funds.named:EsdpmNcgModel",
-    "esmm": "shadowprice.responses.funds.named:EsmmModel",
-    "mmoe": "shadowprice.responses.funds.named:MmoeModel",
-    "shared_bottom": "shadowprice.responses.funds.named:SharedBottomModel",
-    "dnn_c": "shadowprice.responses.funds.named:DnnConversionModel",
-    "dnn_v": "shadowprice.responses.funds.named:DnnValueModel",
-    "mtl_ziln": "shadowprice.responses.funds.named:ZilnModel",
-    "mtl_mse": "shadowprice.responses.funds.named:SquaredErrorModel",
-}
-"""Models of deliveries with amounts: the delivery pipeline gives them."""
-MODELS = {**OF_ROWS, **OF_SESSIONS, **OF_DELIVERIES}
 EXTRAS = {"lightgbm": "gbdt"}
 """Package → the extra that installs it, where that is not ``learn``."""
 
 
-def names() -> list[str]:
-    """Names of all registered response models."""
-    return sorted(MODELS)
+def names(kind: Kind | None = None) -> list[str]:
+    """Names of all registered response models, or of those of one kind of data set."""
+    return sorted(name for name, entry in MODELS.items() if kind in (None, entry.kind))
 
 
 def make(name: str, *, levels: Sequence[int], seed: int = 0, **options: Any) -> ResponseModel:
@@ -96,9 +107,9 @@ def model_class(name: str) -> type[ResponseModel]:
     """The class of the response model called ``name``; raises as :func:`make`."""
     if name not in MODELS:
         raise NotFound(f"response model {name!r} is unknown; choose one of {names()}")
-    module, cls = MODELS[name].split(":")
+    entry = MODELS[name]
     try:
-        found: type[ResponseModel] = getattr(import_module(module), cls)
+        found: type[ResponseModel] = getattr(import_module(f"shadowprice.responses.{entry.module}"), entry.cls)
     except ModuleNotFoundError as error:
         extra = EXTRAS.get(str(error.name), "learn")
         raise MissingExtra(f"response model {name!r} needs {error.name}; install shadowprice[{extra}]") from error

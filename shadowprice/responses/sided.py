@@ -1,9 +1,10 @@
-"""What training gives: a model of every side, as the pipeline calibrates, judges, exports and serves it."""
+"""Interface of a fitted model of all sides, as the pipeline calibrates, judges, exports and serves it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ from shadowprice.curves import Curves
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.layers.heads import Head
 
-NETWORK = "network.safetensors"
-"""The file of a :class:`~shadowprice.responses.joint.model.JointModel`."""
-SEPARATE = "separate.json"
-"""The file of a :class:`~shadowprice.responses.separate.SeparateModels`."""
-REPAIRED = "repair.json"
-"""The file of a :class:`~shadowprice.responses.repair.model.RepairedModel`."""
+NETWORK, SEPARATE, REPAIRED = "network.safetensors", "separate.json", "repair.json"
+KINDS = {
+    REPAIRED: "shadowprice.responses.repair.model:RepairedModel",
+    SEPARATE: "shadowprice.responses.separate:SeparateModels",
+    NETWORK: "shadowprice.responses.joint.model:JointModel",
+}
+"""File that marks the folder of a model → its class; the first one found decides."""
 
 
 class SidedModel(ABC):
@@ -52,7 +54,7 @@ class SidedModel(ABC):
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """What the bundle's model.json says of the model, as JSON types."""
+        """Return the description of the model for the bundle's model.json, as JSON types."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -70,15 +72,12 @@ class SidedModel(ABC):
 
 
 def load_sided(folder: Path) -> SidedModel:
-    """Read a model that was saved in ``folder``, whichever kind it is."""
-    if (folder / REPAIRED).exists():
-        from shadowprice.responses.repair.model import RepairedModel
+    """Read a model that was saved in ``folder``, whichever kind it is.
 
-        return RepairedModel.load(folder)
-    if (folder / SEPARATE).exists():
-        from shadowprice.responses.separate import SeparateModels
-
-        return SeparateModels.load(folder)
-    from shadowprice.responses.joint.model import JointModel
-
-    return JointModel.load(folder)
+    Raises:
+        NotFound: there is none.
+    """
+    mark = next((name for name in KINDS if (folder / name).exists()), NETWORK)
+    module, cls = KINDS[mark].split(":")
+    model: SidedModel = getattr(import_module(module), cls).load(folder)
+    return model

@@ -1,4 +1,4 @@
-"""What a fitted model is on disk: one safetensors file, its arrays and, in the header, JSON. Never pickle."""
+"""Fitted models on disk: one safetensors file with arrays and, in its header, JSON. Never pickle."""
 
 from __future__ import annotations
 

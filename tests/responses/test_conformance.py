@@ -21,7 +21,9 @@ with a loss of its own checks it in its own tests.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -30,16 +32,19 @@ import pytest
 import torch
 
 from shadowprice.campaign import Side
+from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.prediction.monotonicity import rpr
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
 from shadowprice.responses import load, make, names
 from shadowprice.responses.base import ResponseModel
-from shadowprice.responses.layers.registry import LAYERS, make_layer
+from shadowprice.responses.layers.base import make_layer
+from shadowprice.responses.layers.heads import LAYERS
 from shadowprice.responses.registry import model_class, wants
 from shadowprice.responses.state import State
 from shadowprice.responses.training import TrainingConfig
+from shadowprice.responses.training.checkpoint import checkpointing
 from shadowprice.tables import validate_sessions
 
 LEVELS = (20, 50, 100)
@@ -244,6 +249,37 @@ def test_the_same_seed_gives_the_same_curves(name: str) -> None:
     np.testing.assert_array_equal(first, again)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if "progress" in wants(name)])
+def test_an_interrupted_training_resumes_bit_for_bit(name: str, tmp_path) -> None:
+    given = options(name)
+    brief = {k: replace(v, epochs=9, save_every=2) for k, v in given.items() if isinstance(v, TrainingConfig)}
+    few, asked = frame(side_of(name)).head(FEW), unlabelled(name, 50)
+
+    def fit(stop: int | None = None) -> tuple[ResponseModel, int]:
+        """Fit, and count the epochs; raise after ``stop`` of them."""
+        seen = count(1)
+        rows = []
+
+        def progress(row: dict[str, float]) -> None:
+            rows.append(row)
+            if next(seen) == stop:
+                raise KeyboardInterrupt
+
+        model = make(name, levels=LEVELS, seed=3, **{**given, **brief, "progress": progress})
+        return model.fit(few), len(rows)
+
+    whole, epochs = fit()
+    for stop in (5, 4):
+        with checkpointing(tmp_path), pytest.raises(KeyboardInterrupt):
+            fit(stop)
+    with checkpointing(tmp_path):
+        resumed, rest = fit()
+    assert rest < epochs
+    np.testing.assert_array_equal(resumed.curve(asked).response, whole.curve(asked).response)
+    for key, value in whole.state().arrays.items():
+        np.testing.assert_array_equal(resumed.state().arrays[key], value, err_msg=key)
+
+
 @every
 def test_saved_and_loaded_it_gives_the_same_curves(name: str, tmp_path) -> None:
     model, asked = fitted(name), unlabelled(name)
@@ -310,19 +346,59 @@ BROKEN: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str]] = {
 }
 
 
-@every
+class Untrained(ResponseModel):
+    """Model that only checks its frame, as the base class does it for every model."""
+
+    def fit(self, frame: pd.DataFrame) -> ResponseModel:
+        self.check_frame(frame)
+        return self
+
+    def curve(self, frame: pd.DataFrame) -> Curves:
+        raise NotImplementedError
+
+    def state(self) -> State:
+        raise NotImplementedError
+
+    def restore(self, state: State) -> None:
+        raise NotImplementedError
+
+
 @pytest.mark.parametrize("broken", BROKEN)
-def test_a_frame_that_cannot_be_is_refused(name: str, broken: str) -> None:
+def test_a_broken_frame_is_refused(broken: str) -> None:
     spoil, message = BROKEN[broken]
+    good = frame("customer").head(20)
+    Untrained(LEVELS).fit(good)
     with pytest.raises(InvalidInput, match=message):
-        build(name).fit(spoil(frame(side_of(name)).head(20)))
+        Untrained(LEVELS).fit(spoil(good))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if side_of(name) == "customer" and model_class(name).binary])
-def test_a_customer_either_responds_or_not(name: str) -> None:
+def test_a_customer_either_responds_or_not() -> None:
     few = frame("customer").head(20)
+    part = few.assign(response=[0.4 if i == 3 else 1.0 for i in range(20)])
     with pytest.raises(InvalidInput, match=r"response.*rows: 3"):
-        build(name).fit(few.assign(response=[0.4 if i == 3 else 1.0 for i in range(20)]))
+        Untrained(LEVELS).fit(part)
+    merchant = Untrained(LEVELS)
+    merchant.side = "merchant"
+    merchant.fit(part)
+
+
+class Checked(Exception):
+    """The frame that a model was given has come to ``check_frame``."""
+
+
+@every
+def test_each_model_checks_its_frame_as_the_base_does_before_anything_else(name: str, monkeypatch) -> None:
+    """No model replaces the check, and none reads the frame before it: a frame of no column comes that far."""
+    given = pd.DataFrame({"nothing": [1.0]})
+
+    def check(self: ResponseModel, checked: pd.DataFrame) -> None:
+        assert checked is given
+        raise Checked
+
+    assert model_class(name).check_frame is ResponseModel.check_frame
+    monkeypatch.setattr(ResponseModel, "check_frame", check)
+    with pytest.raises(Checked):
+        build(name).fit(given)
 
 
 @pytest.fixture

@@ -142,7 +142,7 @@ class Esj(AmountLoss):
 
 
 class EsjMass(Esj):
-    """The same idea with a total mass of 1: a latent v* ~ N(mu, sigma), and a purchase when v* exceeds log 2.
+    """Variant with a total mass of 1: a latent v* ~ N(mu, sigma), and a purchase when v* exceeds log 2.
 
     positive  −[log p + log N(v; mu, sigma) − v]
     negative  −log[(1 − p) + p·Φ((log 2 − mu) / sigma)]

@@ -21,7 +21,6 @@ from shadowprice.encoders.side_by_side import side_by_side
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.base import ResponseModel
-from shadowprice.responses.descent import descend
 from shadowprice.responses.funds.losses import LOSSES, AmountLoss
 from shadowprice.responses.funds.neighbourhoods import Neighbourhoods
 from shadowprice.responses.funds.network import FundNetwork
@@ -31,7 +30,9 @@ from shadowprice.responses.funds.rows import EventHistory, FundRows, check_insta
 from shadowprice.responses.joint.inputs import InputScaling, fit_inputs, graph_tensors, request_rows
 from shadowprice.responses.state import State
 from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
-from shadowprice.responses.training import Progress, TrainingConfig
+from shadowprice.responses.training.batches import shuffled
+from shadowprice.responses.training.config import Progress, TrainingConfig
+from shadowprice.responses.training.loop import descend
 from shadowprice.responses.uplift.two_outcome import held_out_rows
 from shadowprice.tables.schema import ACTIONS
 
@@ -167,11 +168,12 @@ class FundModel(ResponseModel):
             around = Neighbourhoods(graph, self.seed)
             descend(
                 network,
-                len(learnt),
+                shuffled(len(learnt), config),
                 lambda index, _: self._loss(network, learnt.take(index), around),
                 lambda: float(self._loss(network, checked, graph)),
                 config,
                 parameters=network.parameter_groups(),
+                carried=[around.random],
                 progress=self.progress,
                 keep_start=True,
             )

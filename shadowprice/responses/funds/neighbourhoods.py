@@ -19,7 +19,7 @@ class Neighbourhoods:
 
     def __init__(self, graph: GraphTensors | None, seed: int) -> None:
         self._graph = graph
-        self._random = np.random.default_rng([seed, 1])
+        self.random = np.random.default_rng([seed, 1])
         large = graph is not None and graph.nodes > WHOLE_GRAPH
         self._sampler = NeighbourSampler(graph.edge_index.numpy(), graph.nodes) if graph is not None and large else None
 
@@ -28,5 +28,5 @@ class Neighbourhoods:
         if self._graph is None or self._sampler is None or node is None:
             return self._graph, node
         seeds, place = np.unique(node.numpy(), return_inverse=True)
-        seen = self._sampler.sample(seeds, FANOUTS, self._random)
+        seen = self._sampler.sample(seeds, FANOUTS, self.random)
         return self._graph.around(seen), torch.from_numpy(place)

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.evaluation.policy.off_policy import cross_fitted
-from shadowprice.responses.training import TrainingConfig
+from shadowprice.responses.training.config import TrainingConfig
 from shadowprice.responses.uplift.two_outcome import TwoOutcomeModel
 
 

@@ -14,19 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from shadowprice.errors import InvalidInput
-from shadowprice.responses.descent import measured
 from shadowprice.responses.goal.end_to_end import EndToEndModel
 from shadowprice.responses.goal.goals import Goal
 from shadowprice.responses.goal.implicit import flat, hypergradient
 from shadowprice.responses.goal.model import goal_unit
 from shadowprice.responses.goal.trial import Trial
-from shadowprice.responses.training import TrainingConfig
+from shadowprice.responses.training.config import TrainingConfig
+from shadowprice.responses.training.loop import train_epochs
 from shadowprice.responses.uplift.networks import OutcomeNetwork
 from shadowprice.responses.uplift.two_outcome import LabelledRows
 
@@ -99,18 +100,15 @@ class BiDfclModel(EndToEndModel):
         goal, unit = self.goal(*predictions, trial), goal_unit(*predictions, trial)
         bridge = BridgeNetwork(train.x.shape[1], len(self.kinds), self.levels.size, self.hidden)
         rounds = _Rounds(self, network, teacher, bridge, train, drawn, trial, goal, unit)
-        best = measured(network, lambda: -goal.measure(*self.expected(network(judged_rows.x)), judged))
-        best_state, best_round = deepcopy(network.state_dict()), -1
-        for number in range(self.fine_tuning.epochs):
-            if number - max(best_round, 0) > self.fine_tuning.patience:
-                break
-            lost = rounds.run()
-            found = measured(network, lambda: -goal.measure(*self.expected(network(judged_rows.x)), judged))
-            if found < best:
-                best, best_round, best_state = found, number, deepcopy(network.state_dict())
-            if self.progress is not None:
-                self.progress({"epoch": float(number), "train_loss": lost, "validation_loss": found})
-        network.load_state_dict(best_state)
+        train_epochs(
+            network,
+            lambda _: rounds.run(),
+            lambda: -goal.measure(*self.expected(network(judged_rows.x)), judged),
+            replace(self.fine_tuning, seed=self.seed),
+            carried=[bridge, rounds.inner, rounds.outer, rounds.random],
+            progress=self.progress,
+            keep_start=True,
+        )
         self.recalibrate(network, judged_rows)
 
 

@@ -1,4 +1,4 @@
-"""What a gradient estimator offers: the derivative of a decision with respect to the scores it was made from."""
+"""Interface of a gradient estimator: the derivative of a decision with respect to its scores."""
 
 from __future__ import annotations
 

@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 
 from shadowprice.errors import InvalidInput
-from shadowprice.responses.descent import descend
 from shadowprice.responses.goal.baseline import row_baselines
 from shadowprice.responses.goal.goals import Goal
 from shadowprice.responses.goal.path import outcome_path
 from shadowprice.responses.goal.registry import make_estimator
 from shadowprice.responses.goal.trial import Trial
-from shadowprice.responses.training import Progress, TrainingConfig
+from shadowprice.responses.training.batches import shuffled
+from shadowprice.responses.training.config import Progress, TrainingConfig
+from shadowprice.responses.training.loop import descend
 from shadowprice.responses.uplift.networks import NETWORKS, OutcomeNetwork
 from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel
 
@@ -127,12 +128,13 @@ class GoalModel(TwoOutcomeModel):
             lost = goal.loss(value[drawn], cost[drawn], trial.take(index[drawn]), self.estimator)
             return self.prediction_loss(raw, rows) + alpha * lost
 
+        config = replace(self.fine_tuning, seed=self.seed)
         descend(
             network,
-            len(train),
+            shuffled(len(train), config),
             loss,
             lambda: -goal.measure(*self.expected(network(held_out.x[held_out.drawn])), judged),
-            replace(self.fine_tuning, seed=self.seed),
+            config,
             progress=self.progress,
             keep_start=True,
         )

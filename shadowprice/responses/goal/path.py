@@ -1,4 +1,4 @@
-"""What a price would have brought and cost, on the rows of a trial: the outcome metric inside training."""
+"""Value and cost of deciding at each price, on the rows of a trial: the outcome metric inside training."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What one gradient step sees: the whole graph and all rows, or some rows and the neighbourhood they need."""
+"""Input of a gradient step on a large graph: some rows and the neighbourhood they need."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -18,26 +17,6 @@ Step = tuple[GraphTensors, dict[Side, RowTensors]]
 
 FANOUTS = (20, 10)
 """Edges kept into an account at the first and second hop; few accounts have more."""
-
-
-class Batches(Protocol):
-    """Gradient steps of an epoch."""
-
-    def steps(self, epoch: int) -> Iterator[Step]:
-        """Graph and rows of each step; the same for the same epoch."""
-        ...
-
-
-class WholeGraph:
-    """One step per epoch on everything: exact, for graphs that fit."""
-
-    def __init__(self, graph: GraphTensors, rows: Mapping[Side, Rows]) -> None:
-        self._step = graph, {side: part.tensors() for side, part in rows.items()}
-
-    def steps(self, epoch: int) -> Iterator[Step]:
-        """The one step."""
-        del epoch
-        yield self._step
 
 
 class SampledNeighbourhoods:

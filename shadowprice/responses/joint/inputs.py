@@ -26,7 +26,7 @@ INTERACTIONS = "h_"
 
 @dataclass(frozen=True, eq=False)
 class InputScaling:
-    """How every input of a network is standardised: node features and context per side, edge features."""
+    """Standardisation of every input of a network: node features and context per side, edge features."""
 
     node: Mapping[Side, Scaling]
     edge: Scaling

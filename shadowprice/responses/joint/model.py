@@ -17,20 +17,20 @@ from shadowprice.encoders.base import WIDTH
 from shadowprice.encoders.registry import make_encoder
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.responses.joint.fit import TrainingData, fit_network
 from shadowprice.responses.joint.inputs import InputScaling, fit_inputs, graph_tensors, request_rows
 from shadowprice.responses.joint.network import ResponseNetwork
-from shadowprice.responses.layers.base import ResponseLayer
+from shadowprice.responses.layers.base import ResponseLayer, make_layer
 from shadowprice.responses.layers.heads import Head
-from shadowprice.responses.layers.registry import make_layer
 from shadowprice.responses.sided import NETWORK, SEPARATE, SidedModel
 from shadowprice.responses.state import State, load_state, save_state
-from shadowprice.responses.training import FitResult, Progress, TrainingConfig, TrainingData, fit_network
+from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
 from shadowprice.responses.weights import given_weights
 
 
 @dataclass(frozen=True, kw_only=True)
 class JointSpec:
-    """What a joint model is made of.
+    """Parts and options of a joint model.
 
     encoder       name of the graph encoder
     layers        response layer of each side
@@ -119,16 +119,9 @@ class JointModel(SidedModel):
         config: TrainingConfig,
         *,
         progress: Progress | None = None,
-        checkpoint: Path | None = None,
     ) -> FitResult:
         """Train in this process. Frames: account_id, level, response [, weight, partner_id, snapshot_at, context]."""
-        return fit_network(
-            self.network,
-            self.data(snapshots, train, validation),
-            config,
-            progress=progress,
-            checkpoint=checkpoint,
-        )
+        return fit_network(self.network, self.data(snapshots, train, validation), config, progress=progress)
 
     @torch.no_grad()
     def calibrate(self, snapshots: Sequence[GraphSnapshot], held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:

@@ -43,7 +43,7 @@ class Rows:
         return Rows(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
     def tensors(self) -> RowTensors:
-        """The same as tensors."""
+        """Return the rows as tensors."""
         return RowTensors(
             **{f.name: torch.from_numpy(np.ascontiguousarray(getattr(self, f.name))) for f in fields(self)}
         )

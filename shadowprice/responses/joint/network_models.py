@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Self, cast
 
@@ -18,7 +19,7 @@ from shadowprice.responses.base import RESERVED, ResponseModel
 from shadowprice.responses.joint.model import JointModel, JointSpec
 from shadowprice.responses.layers.heads import LogitHead
 from shadowprice.responses.state import State
-from shadowprice.responses.training import FitResult, Progress, TrainingConfig
+from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
 from shadowprice.responses.weights import row_weights
 
 HELD_OUT = 0.15
@@ -91,7 +92,7 @@ class NetworkModel(ResponseModel):
             snapshots,
             train,
             {self.side: frame[validation].reset_index(drop=True)},
-            TrainingConfig(**{**self.training.__dict__, "seed": self.seed}),
+            replace(self.training, seed=self.seed),
             progress=self.progress,
         )
         return self

@@ -1,23 +1,49 @@
-"""What a response layer offers to the network that trains it."""
+"""Interface between a response layer and the network that trains it."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from importlib import import_module
+from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shadowprice.responses.layers.heads import Head
+from shadowprice.errors import NotFound
+from shadowprice.responses.layers.heads import LAYERS, RATE_SCALE, Head
 
 
 class ResponseLayer(nn.Module, ABC):
-    """Base of the response layers, embedding (n, D) → (n, J); a new one is one file and a line in ``LAYERS``."""
+    """Base of the response layers, embedding (n, D) → (n, J); a new one is one file and a line in ``LAYERS``.
+
+    estimator  function of :mod:`shadowprice.responses.calibration` that finds the correction of the overall level
+    amounts    (J,), the levels in units of ``RATE_SCALE`` minor units
+    """
+
+    estimator: ClassVar[Callable[..., float]]
+
+    def __init__(self, levels: NDArray[np.int64]) -> None:
+        super().__init__()
+        self.levels = np.asarray(levels, dtype=np.int64)
+        self.amounts = self.constant("amounts", self.levels / RATE_SCALE)
+
+    def constant(self, name: str, values: NDArray[np.float64]) -> Tensor:
+        """Register numbers that are neither trained nor saved."""
+        tensor = torch.tensor(values, dtype=torch.get_default_dtype())
+        self.register_buffer(name, tensor, persistent=False)
+        return tensor
 
     @abstractmethod
     def forward(self, embedding: Tensor) -> Tensor:
-        """(n, J)."""
+        """Cumulative hazards, logits or expected responses (n, J)."""
+
+    def at(self, embedding: Tensor, level: Tensor) -> Tensor:
+        """Output (n,) at one level of each row."""
+        found: Tensor = self(embedding)
+        return found.gather(1, level[:, None]).squeeze(1)
 
     @abstractmethod
     def loss(self, embedding: Tensor, level: Tensor, response: Tensor) -> Tensor:
@@ -32,14 +58,15 @@ class ResponseLayer(nn.Module, ABC):
     ) -> None:
         """Set the intercepts from the training rows; without weights all count alike."""
 
-    @abstractmethod
+    @torch.no_grad()
     def calibrate(
         self, embedding: Tensor, level: Tensor, response: Tensor, account: Tensor, weight: Tensor | None = None
     ) -> float:
-        """Correct the overall level of the response on held-out rows; returns the correction.
-
-        By one parameter, with a function of :mod:`shadowprice.responses.calibration`.
-        """
+        """Correct the overall level of the response on held-out rows; returns the correction."""
+        rows = [self.at(embedding, level), response, account]
+        correction = type(self).estimator(*(each.numpy() for each in rows), None if weight is None else weight.numpy())
+        self.correct(correction)
+        return correction
 
     @abstractmethod
     def correct(self, correction: float) -> None:
@@ -47,4 +74,22 @@ class ResponseLayer(nn.Module, ABC):
 
     @abstractmethod
     def to_head(self, default_embedding: NDArray[np.float32]) -> Head:
-        """The same curve in numpy."""
+        """Export the weights as arrays, for the same response function without torch."""
+
+
+def make_layer(name: str, width: int, levels: NDArray[np.int64], **options: Any) -> ResponseLayer:
+    """Build the response layer called ``name`` over embeddings of ``width``.
+
+    Raises:
+        NotFound: no layer of that name.
+    """
+    if name not in LAYERS:
+        raise NotFound(f"response layer {name!r} is unknown; choose one of {sorted(LAYERS)}")
+    module, cls = LAYERS[name].split(":")
+    layer: ResponseLayer = getattr(import_module(module), cls)(width, levels, **options)
+    return layer
+
+
+def array(tensor: Tensor) -> NDArray[Any]:
+    """Weights as float32."""
+    return tensor.detach().numpy().astype(np.float32)

@@ -14,7 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shadowprice.responses.layers.heads import DssmHead
+from shadowprice.responses.arrays import softplus, unit_length
+from shadowprice.responses.layers.base import array
+from shadowprice.responses.layers.heads import DssmHead, line, two_towers
 from shadowprice.responses.layers.logit import LogitLayer, inverse_softplus
 
 TOWER = 32
@@ -35,17 +37,21 @@ class DssmLayer(LogitLayer):
     def levels_tower(self) -> Tensor:
         """v (J, TOWER), of length 1."""
         last = self.amounts[-1:].clamp(min=1e-9)
-        return nn.functional.normalize(self.level((self.amounts / last)[:, None]), dim=1)
+        tower: Tensor = unit_length(self.level((self.amounts / last)[:, None]), axis=1)
+        return tower
 
     def forward(self, embedding: Tensor) -> Tensor:
         """Logits (n, J)."""
-        cosine = nn.functional.normalize(self.out(torch.relu(self.hidden(embedding))), dim=1) @ self.levels_tower().T
-        logits: Tensor = cosine * self.log_scale.exp() + self.offsets()
+
+        def levels(tower: Tensor) -> Tensor:
+            return tower @ self.levels_tower().T * self.log_scale.exp() + self.offsets()
+
+        logits: Tensor = two_towers(embedding, self.hidden, self.out, levels, axis=1)
         return logits
 
     def offsets(self) -> Tensor:
         """(J,): what does not depend on the account."""
-        return nn.functional.softplus(self.raw_slope) * self.amounts + self.intercept
+        return line(softplus(self.raw_slope), self.amounts, self.intercept)
 
     @torch.no_grad()
     def set_slope(self, slope: float) -> None:
@@ -53,11 +59,7 @@ class DssmLayer(LogitLayer):
         self.raw_slope.fill_(inverse_softplus(slope))
 
     def to_head(self, default_embedding: NDArray[np.float32]) -> DssmHead:
-        """The same curve without torch."""
-
-        def array(tensor: Tensor) -> NDArray[np.float32]:
-            return tensor.detach().numpy().astype(np.float32)
-
+        """Export the weights as arrays, for the same response function without torch."""
         return DssmHead(
             levels=self.levels,
             hidden_weight=array(self.hidden.weight),

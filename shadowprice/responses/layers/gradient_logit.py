@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shadowprice.responses.layers.heads import LogitHead
+from shadowprice.responses.layers.base import array
+from shadowprice.responses.layers.heads import LogitHead, line, sensitivity
 from shadowprice.responses.layers.logit import LogitLayer, inverse_softplus
 
 
@@ -27,8 +28,9 @@ class GradientLogitLayer(LogitLayer):
 
     def forward(self, embedding: Tensor) -> Tensor:
         """Logits (n, J), non-decreasing in the level for any weights."""
-        logits: Tensor = nn.functional.softplus(self.slope(embedding)) * self.amounts + self.base(embedding)
-        return logits + self.intercept
+        slope = sensitivity(self.slope(embedding), None, axis=1)
+        logits: Tensor = line(slope, self.amounts, self.base(embedding)) + self.intercept
+        return logits
 
     @torch.no_grad()
     def set_slope(self, slope: float) -> None:
@@ -36,12 +38,12 @@ class GradientLogitLayer(LogitLayer):
         self.slope.bias.fill_(inverse_softplus(slope))
 
     def to_head(self, default_embedding: NDArray[np.float32]) -> LogitHead:
-        """The same curve without torch."""
+        """Export the weights as arrays, for the same response function without torch."""
         return LogitHead(
             levels=self.levels,
-            slope_weight=self.slope.weight.detach().numpy().astype(np.float32),
-            slope_bias=self.slope.bias.detach().numpy().astype(np.float32),
-            base_weight=self.base.weight.detach().numpy()[0].astype(np.float32),
+            slope_weight=array(self.slope.weight),
+            slope_bias=array(self.slope.bias),
+            base_weight=array(self.base.weight[0]),
             base_bias=float(self.intercept.detach()[0]),
             default_embedding=default_embedding,
         )

@@ -2,8 +2,8 @@
 
     s_k = w_k·h + b_k,   η_k = exp(clip(s_k, −15, 8)),   Λ_j = Λ_0 + Σ_{k≤j} d_k η_k,   f_j = 1 − exp(−Λ_j)
 
-The data are current-status: a redemption at level r says the threshold lies below r (left-censored),
-none says it lies above (right-censored). The loss of a row is −log(1 − e^−Λ) or Λ.
+The data are current-status: after a redemption at level r the threshold lies below r (left-censored), otherwise above
+(right-censored). The loss of a row is −log(1 − e^−Λ) or Λ.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from shadowprice.errors import InvalidInput
 from shadowprice.responses.calibration import hazard_factor
-from shadowprice.responses.layers.base import ResponseLayer
-from shadowprice.responses.layers.heads import LOG_RATE_RANGE, RATE_SCALE, HazardHead
+from shadowprice.responses.layers.base import ResponseLayer, array
+from shadowprice.responses.layers.heads import RATE_SCALE, HazardHead, cumulative_hazard
 from shadowprice.responses.weights import means_by_level
 
 PENALTIES = ("lasso", "group")
@@ -40,15 +40,14 @@ class PiecewiseHazardLayer(ResponseLayer):
     A base mass Λ_0 = exp(w_b·h + b_b) is added when 0 is a level: someone may respond unpaid.
     """
 
+    estimator = staticmethod(hazard_factor)
+
     def __init__(self, levels: NDArray[np.int64]) -> None:
-        super().__init__()
-        self.levels = np.asarray(levels, dtype=np.int64)
+        super().__init__(levels)
         self.first_bias = nn.Parameter(torch.zeros(1))
         self.bias_increments = nn.Parameter(torch.zeros(self.levels.size - 1))
         self.base_bias = nn.Parameter(torch.zeros(1)) if self.levels[0] == 0 else None
-        self.widths: Tensor
-        widths = torch.tensor(np.diff(self.levels, prepend=0) / RATE_SCALE, dtype=torch.get_default_dtype())
-        self.register_buffer("widths", widths, persistent=False)
+        self.widths = self.constant("widths", np.diff(self.levels, prepend=0) / RATE_SCALE)
 
     @property
     @abstractmethod
@@ -84,32 +83,13 @@ class PiecewiseHazardLayer(ResponseLayer):
 
     def forward(self, embedding: Tensor) -> Tensor:
         """Cumulative hazard Λ (n, J), non-decreasing in j for any weights."""
-        rate = torch.exp(torch.clamp(embedding @ self.weight.T + self.bias, *LOG_RATE_RANGE))
-        cumulative = torch.cumsum(rate * self.widths, dim=1)
-        if self.base_bias is not None:
-            score = embedding @ self.base_weight + self.base_bias
-            cumulative = cumulative + torch.exp(torch.clamp(score, *LOG_RATE_RANGE))[:, None]
-        return cumulative
+        base = None if self.base_bias is None else (embedding @ self.base_weight + self.base_bias)[:, None]
+        return cumulative_hazard(embedding @ self.weight.T + self.bias, self.widths, base, axis=1)
 
     def loss(self, embedding: Tensor, level: Tensor, response: Tensor) -> Tensor:
         """(n,) negative log-likelihood of the rows: y at the assigned level."""
-        cumulative = self.forward(embedding).gather(1, level[:, None]).squeeze(1)
+        cumulative = self.at(embedding, level)
         return -response * log1mexp(cumulative) + (1.0 - response) * cumulative
-
-    def shrink(self, step: Callable[[nn.Parameter], Tensor]) -> None:
-        """No penalty of its own."""
-
-    @torch.no_grad()
-    def calibrate(
-        self, embedding: Tensor, level: Tensor, response: Tensor, account: Tensor, weight: Tensor | None = None
-    ) -> float:
-        """Scale all hazards by the factor c that fits held-out rows best, and return log c."""
-        cumulative = self(embedding).gather(1, level[:, None]).squeeze(1)
-        correction = hazard_factor(
-            cumulative.numpy(), response.numpy(), account.numpy(), None if weight is None else weight.numpy()
-        )
-        self.correct(correction)
-        return correction
 
     @torch.no_grad()
     def correct(self, correction: float) -> None:
@@ -119,11 +99,7 @@ class PiecewiseHazardLayer(ResponseLayer):
             self.base_bias.add_(correction)
 
     def to_head(self, default_embedding: NDArray[np.float32]) -> HazardHead:
-        """The same curve without torch."""
-
-        def array(tensor: Tensor) -> NDArray[np.float32]:
-            return tensor.detach().numpy().astype(np.float32)
-
+        """Export the weights as arrays, for the same response function without torch."""
         return HazardHead(
             levels=self.levels,
             weight=array(self.weight),

@@ -1,16 +1,21 @@
-"""Response heads in numpy: from an embedding to a curve, for the solver and a server without torch.
+"""Response functions, one definition each, which training and serving both run.
 
-All arithmetic is float64 and only the result is rounded to float32, so that the same embedding
-gives the same curve whether it is computed alone or in a batch.
+A function takes the scores that a layer computes from an embedding by matrix products, as torch tensors (training,
+float32) or numpy arrays (serving, float64), and gives the curve. Arrays are broadcast: training has rows of accounts
+(n, J), serving has rows of levels (J, N); ``axis`` is that of the levels.
+
+A head is a function with its fitted weights, for the solver and a server without torch: this file does not load torch.
+A head computes in float64 and rounds only the result to float32, so that the same embedding gives the same curve
+whether it is computed alone or in a batch.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +25,12 @@ from safetensors.numpy import save
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
+from shadowprice.responses.arrays import Array, library, relu, sigmoid, softmax_mean, softplus, unit_length
 
 RATE_SCALE = 100.0
 """Minor units per unit of incentive inside the networks (spec: r_scale)."""
 LOG_RATE_RANGE = (-15.0, 8.0)
+"""Log hazard rates are clipped to this range."""
 FILE = "heads.safetensors"
 
 
@@ -49,6 +56,34 @@ def allowed_by(head: Head, embedding: NDArray[np.float32]) -> NDArray[np.bool_] 
     return head.allowed(embedding) if isinstance(head, DeliveryHead) else None
 
 
+def hazard_rate(score: Array) -> Array:
+    """η = exp(clip(s, −15, 8)) (S0 eq. 8): hazard per :data:`RATE_SCALE` minor units."""
+    xp = library(score)
+    rate: Array = xp.exp(xp.clip(score, *LOG_RATE_RANGE))
+    return rate
+
+
+def cumulative_hazard(score: Array, width: Any, base: Array | None, axis: int) -> Array:
+    """Λ_j = Λ_0 + Σ_{k≤j} d_k·η_k (S0 eq. 7), non-decreasing in j.
+
+    Args:
+        score: s_k of each segment.
+        width: d_k, length of the segment from level k − 1 to level k.
+        base: score of the base mass Λ_0, where 0 is a level.
+        axis: of the levels.
+    """
+    cumulative: Any = library(score).cumsum(hazard_rate(score) * width, axis=axis)
+    total: Array = cumulative if base is None else cumulative + hazard_rate(base)
+    return total
+
+
+def redemption(cumulative: Array) -> Array:
+    """f_j = 1 − exp(−Λ_j) (S0 eq. 9)."""
+    xp, hazard = library(cumulative), cast(Any, cumulative)
+    found: Array = -xp.expm1(-hazard)
+    return found
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HazardHead:
     """f_j = 1 − exp(−Λ_j), Λ_j = Λ_0 + Σ_{k≤j} (r_k − r_{k−1})·exp(w_k·h + b_k)  (S0 eq. 7–9).
@@ -65,20 +100,21 @@ class HazardHead:
     base_weight: NDArray[np.float32] | None = None
     base_bias: float | None = None
 
-    def log_rate(self, embedding: NDArray[np.float32]) -> NDArray[np.float64]:
-        """(J, N): log hazard rate per ``RATE_SCALE`` minor units in each segment."""
-        scores = _affine(embedding, self.weight, self.bias)
-        return np.asarray(np.clip(scores, *LOG_RATE_RANGE))
-
     def response(self, embedding: NDArray[np.float32]) -> NDArray[np.float32]:
         """Redemption probability (J, N), non-decreasing in the level."""
-        widths = self.levels.copy()
-        widths[1:] -= self.levels[:-1]
-        cumulative = np.cumsum((widths / RATE_SCALE)[:, None] * np.exp(self.log_rate(embedding)), axis=0)
+        base = None
         if self.base_weight is not None and self.base_bias is not None:
             base = _affine(embedding, self.base_weight[None], np.array([self.base_bias]))
-            cumulative += np.exp(np.clip(base, *LOG_RATE_RANGE))
-        return np.ascontiguousarray(-np.expm1(-cumulative), dtype=np.float32)
+        width = self.levels.copy()
+        width[1:] -= self.levels[:-1]
+        score = _affine(embedding, self.weight, self.bias)
+        return _float32(redemption(cumulative_hazard(score, (width / RATE_SCALE)[:, None], base, axis=0)))
+
+
+def line(slope: Any, amount: Any, base: Array) -> Array:
+    """s·r + b: response of merchants, or logit of a logistic demand curve."""
+    found: Array = slope * amount + base
+    return found
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -101,9 +137,16 @@ class LinearHead:
         terms = _affine(
             embedding, np.stack([self.slope_weight, self.base_weight]), np.array([self.slope_bias, self.base_bias])
         )
-        slope = np.logaddexp(0.0, terms[0])
-        amount = self.levels[:, None] / RATE_SCALE
-        return np.ascontiguousarray(np.maximum(slope * amount + terms[1], 0.0), dtype=np.float32)
+        return _float32(np.maximum(line(softplus(terms[:1]), self.levels[:, None] / RATE_SCALE, terms[1:]), 0.0))
+
+
+def sensitivity(score: Array, segment_slope: Any, axis: int) -> Array:
+    """Slope s > 0 of each account's curve.
+
+    Σ_k softmax(score)_k·segment_slope_k over K segments along ``axis`` (semi-black-box model); without segments, where
+    the score has one entry along ``axis``, softplus(score) (S0 eq. 21).
+    """
+    return softplus(score) if segment_slope is None else softmax_mean(score, segment_slope, axis)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -126,17 +169,32 @@ class LogitHead:
 
     def sensitivity(self, embedding: NDArray[np.float32]) -> NDArray[np.float64]:
         """s of each account (N,), per ``RATE_SCALE`` minor units."""
-        scores = _affine(embedding, self.slope_weight, self.slope_bias)
-        if self.segment_slope is None:
-            return np.asarray(np.logaddexp(0.0, scores[0]))
-        share = np.exp(scores - scores.max(axis=0))
-        slope = np.einsum("k,kn->n", self.segment_slope.astype(np.float64), share, optimize=False)
-        return np.asarray(slope / share.sum(axis=0))
+        slope: NDArray[np.float64] = self._slope(embedding)[0]
+        return slope
 
     def response(self, embedding: NDArray[np.float32]) -> NDArray[np.float32]:
         """Redemption probability (J, N), non-decreasing in the level."""
         base = _affine(embedding, self.base_weight[None], np.array([self.base_bias]))
-        return _sigmoid(self.sensitivity(embedding) * (self.levels[:, None] / RATE_SCALE) + base)
+        return _float32(sigmoid(line(self._slope(embedding), self.levels[:, None] / RATE_SCALE, base)))
+
+    def _slope(self, embedding: NDArray[np.float32]) -> NDArray[np.float64]:
+        segments = None if self.segment_slope is None else self.segment_slope.astype(np.float64)
+        return sensitivity(_affine(embedding, self.slope_weight, self.slope_bias), segments, axis=0)
+
+
+def two_towers(
+    embedding: Any,
+    hidden: Callable[[Any], Array],
+    out: Callable[[Array], Array],
+    levels: Callable[[Array], Array],
+    axis: int,
+) -> Array:
+    """Logits of the cosine of an account's tower and the levels' tower.
+
+    ``hidden`` and ``out`` are the two dense layers of the account's tower, ``levels`` takes a vector of length 1 along
+    ``axis`` to its product with each level's vector, scaled and shifted.
+    """
+    return levels(unit_length(out(relu(hidden(embedding))), axis))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -158,10 +216,14 @@ class DssmHead:
 
     def response(self, embedding: NDArray[np.float32]) -> NDArray[np.float32]:
         """Redemption probability (J, N)."""
-        hidden = np.maximum(_affine(embedding, self.hidden_weight, self.hidden_bias), 0.0)
-        tower = _affine(hidden.T, self.out_weight, self.out_bias)
-        length = np.sqrt((tower**2).sum(axis=0))
-        return _sigmoid(_affine((tower / np.maximum(length, 1e-12)).T, self.level_weight, self.level_bias))
+        logit = two_towers(
+            embedding,
+            lambda h: _affine(h, self.hidden_weight, self.hidden_bias),
+            lambda hidden: _affine(hidden.T, self.out_weight, self.out_bias),
+            lambda tower: _affine(tower.T, self.level_weight, self.level_bias),
+            axis=0,
+        )
+        return _float32(sigmoid(logit))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -196,6 +258,15 @@ HEADS: dict[str, type[Head]] = {
     head.kind: head for head in (HazardHead, LinearHead, LogitHead, DssmHead, StoredHead, DeliveryHead)
 }
 """Heads by name; a new one is a class with ``kind`` and an entry here."""
+LAYERS = {
+    "hazard": "shadowprice.responses.layers.hazard:HazardLayer",
+    "cox": "shadowprice.responses.layers.cox:CoxLayer",
+    "sbbm": "shadowprice.responses.layers.sbbm:SbbmLayer",
+    "dssm_c": "shadowprice.responses.layers.dssm_c:DssmLayer",
+    "gradient_logit": "shadowprice.responses.layers.gradient_logit:GradientLogitLayer",
+    "linear": "shadowprice.responses.layers.linear:LinearLayer",
+}
+"""Response layers by name; a new one is a file here and an entry."""
 
 
 def save_heads(heads: Mapping[Side, Head], folder: Path) -> None:
@@ -236,8 +307,8 @@ def load_heads(folder: Path) -> dict[Side, Head]:
     return heads
 
 
-def _sigmoid(score: NDArray[np.float64]) -> NDArray[np.float32]:
-    return np.ascontiguousarray(0.5 * (1.0 + np.tanh(0.5 * score)), dtype=np.float32)
+def _float32(response: NDArray[np.float64]) -> NDArray[np.float32]:
+    return np.ascontiguousarray(response, dtype=np.float32)
 
 
 def _affine(

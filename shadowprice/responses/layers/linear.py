@@ -5,42 +5,35 @@ f(h, r) = softplus(w_g·h + b_g)·r + w_i·h + b_i,   loss = squared error
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from shadowprice.responses.arrays import softplus
 from shadowprice.responses.calibration import mean_shift
-from shadowprice.responses.layers.base import ResponseLayer
-from shadowprice.responses.layers.heads import RATE_SCALE, LinearHead
+from shadowprice.responses.layers.base import ResponseLayer, array
+from shadowprice.responses.layers.heads import LinearHead, line
 
 
 class LinearLayer(ResponseLayer):
     """Embedding (n, D) → expected response (n, J)."""
 
+    estimator = staticmethod(mean_shift)
+
     def __init__(self, width: int, levels: NDArray[np.int64]) -> None:
-        super().__init__()
-        self.levels = np.asarray(levels, dtype=np.int64)
+        super().__init__(levels)
         self.slope = nn.Linear(width, 1)
         self.base = nn.Linear(width, 1)
-        self.amounts: Tensor
-        self.register_buffer(
-            "amounts", torch.tensor(self.levels / RATE_SCALE, dtype=torch.get_default_dtype()), persistent=False
-        )
 
     def forward(self, embedding: Tensor) -> Tensor:
         """Expected response (n, J), non-decreasing in the level for any weights."""
-        response: Tensor = nn.functional.softplus(self.slope(embedding)) * self.amounts + self.base(embedding)
+        response: Tensor = line(softplus(self.slope(embedding)), self.amounts, self.base(embedding))
         return response
 
     def loss(self, embedding: Tensor, level: Tensor, response: Tensor) -> Tensor:
         """(n,) squared error at the assigned level."""
-        return (self.forward(embedding).gather(1, level[:, None]).squeeze(1) - response) ** 2
-
-    def shrink(self, step: Callable[[nn.Parameter], Tensor]) -> None:
-        """No penalty of its own."""
+        return (self.at(embedding, level) - response) ** 2
 
     @torch.no_grad()
     def start(
@@ -56,28 +49,12 @@ class LinearLayer(ResponseLayer):
         self.base.bias.fill_(mean - slope * middle)
 
     @torch.no_grad()
-    def calibrate(
-        self, embedding: Tensor, level: Tensor, response: Tensor, account: Tensor, weight: Tensor | None = None
-    ) -> float:
-        """Shift the response by the mean error on held-out rows, and return the shift."""
-        predicted = self(embedding).gather(1, level[:, None]).squeeze(1)
-        shift = mean_shift(
-            predicted.numpy(), response.numpy(), account.numpy(), None if weight is None else weight.numpy()
-        )
-        self.correct(shift)
-        return shift
-
-    @torch.no_grad()
     def correct(self, correction: float) -> None:
         """Add ``correction`` to the response."""
         self.base.bias.add_(correction)
 
     def to_head(self, default_embedding: NDArray[np.float32]) -> LinearHead:
-        """The same curve without torch."""
-
-        def array(tensor: Tensor) -> NDArray[np.float32]:
-            return tensor.detach().numpy().astype(np.float32)
-
+        """Export the weights as arrays, for the same response function without torch."""
         return LinearHead(
             levels=self.levels,
             slope_weight=array(self.slope.weight[0]),

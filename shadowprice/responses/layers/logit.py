@@ -1,9 +1,8 @@
-"""What the layers whose curve is a logistic function of a score have in common."""
+"""Base of the layers whose curve is a logistic function of a score."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -12,20 +11,17 @@ from torch import Tensor, nn
 
 from shadowprice.responses.calibration import logit_shift
 from shadowprice.responses.layers.base import ResponseLayer
-from shadowprice.responses.layers.heads import RATE_SCALE
 from shadowprice.responses.weights import means_by_level
 
 
 class LogitLayer(ResponseLayer):
     """Embedding (n, D) → logits (n, J) with one intercept for all; cross entropy at the assigned level."""
 
+    estimator = staticmethod(logit_shift)
+
     def __init__(self, levels: NDArray[np.int64]) -> None:
-        super().__init__()
-        self.levels = np.asarray(levels, dtype=np.int64)
+        super().__init__(levels)
         self.intercept = nn.Parameter(torch.zeros(1))
-        self.amounts: Tensor
-        amounts = torch.tensor(self.levels / RATE_SCALE, dtype=torch.get_default_dtype())
-        self.register_buffer("amounts", amounts, persistent=False)
 
     @abstractmethod
     def set_slope(self, slope: float) -> None:
@@ -33,11 +29,8 @@ class LogitLayer(ResponseLayer):
 
     def loss(self, embedding: Tensor, level: Tensor, response: Tensor) -> Tensor:
         """(n,) cross entropy of the rows."""
-        score = self.forward(embedding).gather(1, level[:, None]).squeeze(1)
+        score = self.at(embedding, level)
         return nn.functional.binary_cross_entropy_with_logits(score, response, reduction="none")
-
-    def shrink(self, step: Callable[[nn.Parameter], Tensor]) -> None:
-        """No penalty of its own."""
 
     @torch.no_grad()
     def start(
@@ -54,18 +47,6 @@ class LogitLayer(ResponseLayer):
         slope = max(slope, 1e-2)
         self.set_slope(slope)
         self.intercept.fill_(float(np.average(logits - slope * amount, weights=count)))
-
-    @torch.no_grad()
-    def calibrate(
-        self, embedding: Tensor, level: Tensor, response: Tensor, account: Tensor, weight: Tensor | None = None
-    ) -> float:
-        """Shift all logits to the mean response of held-out rows, and return the shift."""
-        score = self(embedding).gather(1, level[:, None]).squeeze(1)
-        shift = logit_shift(
-            score.numpy(), response.numpy(), account.numpy(), None if weight is None else weight.numpy()
-        )
-        self.correct(shift)
-        return shift
 
     @torch.no_grad()
     def correct(self, correction: float) -> None:

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shadowprice.errors import InvalidInput
-from shadowprice.responses.layers.heads import LogitHead
+from shadowprice.responses.arrays import softplus
+from shadowprice.responses.layers.base import array
+from shadowprice.responses.layers.heads import LogitHead, line, sensitivity
 from shadowprice.responses.layers.logit import LogitLayer, inverse_softplus
 
 SLOPES = ("segment", "account")
@@ -41,14 +43,12 @@ class SbbmLayer(LogitLayer):
 
     def slope(self, embedding: Tensor) -> Tensor:
         """Sensitivity (n, 1) of the logit, per ``RATE_SCALE`` minor units."""
-        if self.segment_slope is None:
-            return nn.functional.softplus(self.gate(embedding))
-        share = torch.softmax(self.gate(embedding), dim=1)
-        return (share @ nn.functional.softplus(self.segment_slope))[:, None]
+        slope: Tensor = sensitivity(self.gate(embedding), self._segments(), axis=1)
+        return slope
 
     def forward(self, embedding: Tensor) -> Tensor:
         """Logits (n, J), non-decreasing in the level for any weights."""
-        logits: Tensor = self.slope(embedding) * self.amounts + self.base(embedding) + self.intercept
+        logits: Tensor = line(self.slope(embedding), self.amounts, self.base(embedding)) + self.intercept
         return logits
 
     @torch.no_grad()
@@ -63,16 +63,17 @@ class SbbmLayer(LogitLayer):
         self.segment_slope.copy_(start)
 
     def to_head(self, default_embedding: NDArray[np.float32]) -> LogitHead:
-        """The same curve without torch."""
-        segments = self.segment_slope
+        """Export the weights as arrays, for the same response function without torch."""
+        segments = self._segments()
         return LogitHead(
             levels=self.levels,
-            slope_weight=self.gate.weight.detach().numpy().astype(np.float32),
-            slope_bias=self.gate.bias.detach().numpy().astype(np.float32),
-            segment_slope=None
-            if segments is None
-            else nn.functional.softplus(segments.detach()).numpy().astype(np.float32),
-            base_weight=self.base.weight.detach().numpy()[0].astype(np.float32),
+            slope_weight=array(self.gate.weight),
+            slope_bias=array(self.gate.bias),
+            segment_slope=None if segments is None else array(segments),
+            base_weight=array(self.base.weight[0]),
             base_bias=float(self.intercept.detach()[0]),
             default_embedding=default_embedding,
         )
+
+    def _segments(self) -> Tensor | None:
+        return None if self.segment_slope is None else softplus(self.segment_slope)

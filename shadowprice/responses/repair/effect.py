@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
+from shadowprice.responses.arrays import sigmoid
 
 Array = NDArray[np.float64]
 
@@ -31,7 +32,7 @@ STEPS = 100
 
 @dataclass(frozen=True)
 class UsualLevels:
-    """What requests of a cell are usually given: shares of the J levels, finer cells leaning on coarser ones.
+    """Shares of the J levels among the requests of a cell; finer cells borrow from coarser ones.
 
     columns  of the request that together name a cell, the most general first
     tables   one per number of columns used, from none: cell → shares of the levels, (J,)
@@ -108,7 +109,7 @@ class Effect:
         """Curves with the effect, given the shares (J, N) of the levels that are usual for each row."""
         shares = np.asarray(usual, dtype=np.float64)
         moved = anchor(curves, shares, self.probability) + self.height[:, None] - self.height @ shares
-        moved = _expit(moved) if self.probability else np.maximum(moved, 0.0)
+        moved = sigmoid(moved) if self.probability else np.maximum(moved, 0.0)
         return Curves(curves.levels, moved.astype(np.float32))
 
     @classmethod
@@ -194,7 +195,7 @@ def _rising(
 
     best = loglik(theta)
     for _ in range(STEPS):
-        fitted = _expit(offset + theta @ z) if probability else offset + theta @ z
+        fitted = sigmoid(offset + theta @ z) if probability else offset + theta @ z
         residual = share * (y - fitted)
         gradient = z @ residual
         spread = share * (fitted * (1 - fitted) if probability else 1.0)
@@ -239,7 +240,3 @@ def cell_names(frame: pd.DataFrame, columns: Sequence[str]) -> NDArray[np.object
 def _logit(p: Array) -> Array:
     inside = np.clip(p, EDGE, 1 - EDGE)
     return np.asarray(np.log(inside) - np.log1p(-inside))
-
-
-def _expit(z: Array) -> Array:
-    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * z)))

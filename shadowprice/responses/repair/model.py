@@ -132,7 +132,7 @@ class SideRepair:
         return cls(usual, effect, repair, slope)
 
     def describe(self) -> dict[str, Any]:
-        """What was done, as JSON types, without tables."""
+        """Describe the repair as JSON types, without tables."""
         effect = {} if self.effect is None else {"effect": {**self.effect.to_dict(), **_told(self.slope)}}
         return {**effect, **self.repair.notes, "maps": len(self.repair.maps), "monotone": self.repair.project}
 
@@ -249,7 +249,7 @@ class RepairedModel(SidedModel):
         return own
 
     def describe(self) -> dict[str, Any]:
-        """What the inner model says, with each side's repair."""
+        """Describe the inner model and the repair of each side."""
         told = self.inner.describe()
         sides = {side: dict(each) for side, each in told["sides"].items()}
         for side, repair in self.repairs.items():

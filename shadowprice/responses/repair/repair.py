@@ -1,6 +1,6 @@
 """Curve repair for any response model: isotonic calibration on held-out rows, then projection on rising curves.
 
-Two steps that know nothing of the model. Calibration makes a prediction mean what it says, because
+Both steps work with any model. Calibration corrects the scale of a prediction, because
 the response multiplies money; projection takes out places where a curve falls, because a solver
 would exploit them. Numpy only: what is fitted is a handful of numbers that fit in JSON.
 """
@@ -147,7 +147,7 @@ class IsotonicMap:
 
 @dataclass(frozen=True, eq=False)
 class Repair:
-    """What is done to a model's curves before any allocation; by default nothing.
+    """Change of a model's curves before any allocation; by default none.
 
     maps      one map for all levels, one per level (None where a level is left as it is), or none
     project   whether curves are projected on rising ones, last
@@ -162,7 +162,7 @@ class Repair:
 
     @property
     def is_identity(self) -> bool:
-        """Whether every curve is returned as it is."""
+        """Return whether every curve stays as it is."""
         return not self.project and not any(self.maps)
 
     def apply(self, curves: Curves) -> Curves:

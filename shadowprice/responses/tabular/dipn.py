@@ -20,6 +20,7 @@ Where this differs from the paper, an option restores its letter:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -39,7 +40,7 @@ from shadowprice.responses.tabular.network import (
     weighted_logloss,
 )
 from shadowprice.responses.tabular.rows import TabularInputs
-from shadowprice.responses.training import FitResult
+from shadowprice.responses.training.config import FitResult
 
 FLOOR = 1e-6
 """Least weight: keeps the logarithms of the smoothness finite."""
@@ -222,7 +223,7 @@ class DipnModel(TabularNetwork):
             losses = nn.functional.binary_cross_entropy_with_logits(logit, rows.response, reduction="none")
             return (losses * rows.weight).sum() / rows.weight.sum()
 
-        config = type(self.training)(**{**self.training.__dict__, "epochs": self.bias_epochs})
+        config = replace(self.training, epochs=self.bias_epochs)
         parameters = list(network.bias.parameters())
         return fit_module(network, parameters, loss, loss, lowest, held, config, self.progress)
 

@@ -25,7 +25,7 @@ from shadowprice.responses.tabular.network import LevelNetwork, TabularNetwork
 from shadowprice.responses.tabular.rows import TabularInputs
 
 KEYPOINTS = 8
-"""Of a numeric calibrator, evenly spaced over ±``REACH`` standard deviations, flat beyond."""
+"""Keypoints of a numeric calibrator, evenly spaced over ±``REACH`` standard deviations, flat beyond."""
 REACH = 2.5
 
 

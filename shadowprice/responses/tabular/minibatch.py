@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from itertools import count
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam, AdamW
 
-from shadowprice.responses.descent import descend
-from shadowprice.responses.training import FitResult, Progress, TrainingConfig
+from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
+from shadowprice.responses.training.loop import descend
 
 BATCH_ROWS = 512
 """Rows of a step where the configuration leaves it open."""
@@ -65,9 +63,8 @@ def fit_module(
     config: TrainingConfig,
     progress: Progress | None = None,
     *,
-    least_epochs: int = 0,
     together: Tensor | None = None,
-    optimiser: Callable[..., Adam] = AdamW,
+    **options: Any,
 ) -> FitResult:
     """Train ``parameters`` of ``module`` in place and leave it at its best validation epoch.
 
@@ -79,31 +76,30 @@ def fit_module(
         train, validation: rows; every epoch sees every training row once, in an order of its own.
         config: ``batch_rows`` 0 takes :data:`BATCH_ROWS`.
         progress: called after every epoch with epoch, train_loss, validation_loss.
-        least_epochs: patience counts from here on, see :func:`~shadowprice.responses.descent.descend`.
         together: (n,) codes from 0: rows of one code stand next to each other, so that what they share is
             computed once in a step. Codes are shuffled in place of rows.
-        optimiser: see :func:`~shadowprice.responses.descent.descend`.
+        options: of :func:`~shadowprice.responses.training.loop.descend`, such as ``optimiser`` or ``least_epochs``.
     """
-    step = count()
+    count = steps_per_epoch(len(train), config)
 
-    def order(epoch: int) -> Iterable[Tensor]:
+    def steps(epoch: int) -> Iterator[tuple[Tensor, int]]:
         random = np.random.default_rng([config.seed, epoch])
-        rows = random.permutation(len(train))
+        order = random.permutation(len(train))
         if together is not None:
-            code = together.numpy()[rows]
-            rows = rows[np.argsort(random.permutation(int(code.max()) + 1)[code], kind="stable")]
-        return torch.tensor_split(torch.from_numpy(rows), steps_per_epoch(len(train), config))
+            code = together.numpy()[order]
+            order = order[np.argsort(random.permutation(int(code.max()) + 1)[code], kind="stable")]
+        return zip(
+            torch.tensor_split(torch.from_numpy(order), count), range(epoch * count, (epoch + 1) * count), strict=True
+        )
 
     return descend(
         module,
-        len(train),
-        lambda index, _: loss(train.take(index), next(step)),
+        steps,
+        lambda step, _: loss(train.take(step[0]), step[1]),
         lambda: float(judge(validation)),
         config,
         parameters=parameters,
-        optimiser=optimiser,
-        order=order,
         progress=progress,
-        least_epochs=least_epochs,
         least_gain=LEAST_GAIN,
+        **options,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from shadowprice.responses.base import ResponseModel
 from shadowprice.responses.state import State
 from shadowprice.responses.tabular.minibatch import TabularRows, fit_module, weighted_mean
 from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
-from shadowprice.responses.training import FitResult, Progress, TrainingConfig
+from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
 from shadowprice.responses.weights import row_weights
 
 HELD_OUT = 0.15
@@ -101,8 +102,7 @@ class TabularNetwork(ResponseModel):
         super().__init__(levels, seed)
         if not 0 < held_out < 1:
             raise InvalidInput("must lie between 0 and 1", field="held_out")
-        given = training or DEFAULT
-        self.training = TrainingConfig(**{**given.__dict__, "seed": seed})
+        self.training = replace(training or DEFAULT, seed=seed)
         self.held_out = held_out
         self.embedding = embedding
         self.progress = progress

@@ -1,4 +1,4 @@
-"""What a model without a graph reads of a frame: standardised numbers and category indices."""
+"""Features of a frame as arrays, for models without a graph: standardised numbers and category indices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_VALUES = 1000
 
 @dataclass(frozen=True, eq=False)
 class TabularInputs:
-    """How the features of a frame become arrays, fitted on the training rows.
+    """Map from the features of a frame to arrays, fitted on the training rows.
 
     numbers     standardisation of the numeric columns
     categories  column → its known values, commonest first; value k has index k + 1

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from shadowprice.errors import InvalidInput
 from shadowprice.responses.tabular.network import FeatureEmbedding, LevelNetwork, TabularNetwork
 from shadowprice.responses.tabular.rows import TabularInputs
-from shadowprice.responses.training import TrainingConfig
+from shadowprice.responses.training.config import TrainingConfig
 
 HIDDEN = (128, 64)
 """S3's MLP."""

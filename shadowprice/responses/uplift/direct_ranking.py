@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from shadowprice.errors import InvalidInput
-from shadowprice.responses.descent import descend
+from shadowprice.responses.training.batches import shuffled
+from shadowprice.responses.training.loop import descend
 from shadowprice.responses.uplift.networks import OutcomeNetwork
 from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel
 
@@ -48,7 +49,7 @@ class RankingNetwork(OutcomeNetwork):
 
     @torch.no_grad()
     def shift(self, raw: Tensor) -> None:
-        """Of the lowest level's mean, on which the others stand."""
+        """Shift the mean of the lowest level, on which the others stand."""
         self.base.add_(raw)
 
 
@@ -79,12 +80,13 @@ class DirectRankingModel(TwoOutcomeModel):
     def learn(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
         """Fit the scores, then hand the arms' mean increments out by them."""
         assert isinstance(network, RankingNetwork)
+        config = replace(self.training, seed=self.seed)
         descend(
             network,
-            len(train),
+            shuffled(len(train), config),
             lambda index, _: self.ranking_loss(network.scores(train.x[index]), train.take(index)),
             lambda: float(self.ranking_loss(network.scores(held_out.x), held_out)),
-            replace(self.training, seed=self.seed),
+            config,
             progress=self.progress,
         )
         with torch.no_grad():

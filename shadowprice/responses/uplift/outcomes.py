@@ -14,7 +14,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one outcome is put on the scale of the network.
+    """Scale of one outcome in the network.
 
     binary     0 or 1: the network gives a logit and the loss is the log-loss; otherwise an amount, whose
                loss is the squared error in units of ``scale``
@@ -34,7 +34,7 @@ class Outcome:
         return cls(False, float(column.mean()), deviation if deviation > 0 else 1.0)
 
     def expected(self, raw: Tensor) -> Tensor:
-        """What the network's output means, in units of the outcome."""
+        """Return the outcome that an output of the network stands for, in its own units."""
         return raw.sigmoid() if self.binary else self.location + self.scale * raw
 
     def loss(self, raw: Tensor, target: Tensor) -> Tensor:
@@ -51,7 +51,7 @@ class Outcome:
         return np.asarray((mean - self.location) / self.scale)
 
     def shift(self, raw: Tensor, mean: Tensor, share: Tensor) -> Tensor:
-        """What to add to outputs (n,) so that their mean, weighted by ``share`` (n,) of sum 1, is ``mean``."""
+        """Return the shift of outputs (n,) whose mean, weighted by ``share`` (n,) of sum 1, is then ``mean``."""
         if not self.binary:
             return (mean - self.location) / self.scale - (share * raw).sum()
         low, high = raw.new_tensor(-20.0), raw.new_tensor(20.0)

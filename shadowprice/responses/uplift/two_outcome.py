@@ -16,10 +16,11 @@ from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.responses.base import ResponseModel
-from shadowprice.responses.descent import descend
 from shadowprice.responses.state import State
 from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
-from shadowprice.responses.training import Progress, TrainingConfig
+from shadowprice.responses.training.batches import shuffled
+from shadowprice.responses.training.config import Progress, TrainingConfig
+from shadowprice.responses.training.loop import descend
 from shadowprice.responses.uplift.networks import NETWORKS, OutcomeNetwork
 from shadowprice.responses.uplift.outcomes import Outcome
 from shadowprice.responses.weights import means_by_level
@@ -129,17 +130,18 @@ class TwoOutcomeModel(ResponseModel):
 
     def learn_predictions(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
         """Minimise :meth:`loss`; stop by the prediction loss on the held-out rows."""
+        config = replace(self.training, seed=self.seed)
         descend(
             network,
-            len(train),
+            shuffled(len(train), config),
             lambda index, epoch: self.loss(network, train.take(index), epoch),
             lambda: float(self.prediction_loss(network(held_out.x), held_out)),
-            replace(self.training, seed=self.seed),
+            config,
             progress=self.progress,
         )
 
     def loss(self, network: OutcomeNetwork, rows: LabelledRows, epoch: int) -> Tensor:
-        """What a gradient step minimises on some rows."""
+        """Return the loss of some rows that a gradient step minimises."""
         del epoch
         return self.prediction_loss(network(rows.x), rows)
 

@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shadowprice.encoders.voucher_nodes import gather
 from shadowprice.responses.tabular.network import FeatureEmbedding
 from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.tabular.wdl import mlp
@@ -77,7 +76,9 @@ class DinNetwork(SessionNetwork):
 
     def _voucher(self, code: NDArray[np.int64], terms: NDArray[np.float32]) -> Tensor:
         table = self.voucher.weight
-        return torch.cat([gather(table, code), torch.from_numpy(terms).to(table.dtype)], dim=1)
+        return torch.cat(
+            [table.index_select(0, torch.from_numpy(code)), torch.from_numpy(terms).to(table.dtype)], dim=1
+        )
 
 
 class DinModel(SessionModel):

@@ -8,21 +8,21 @@ redeemed sessions and the target, of which only what came before the collection 
 
 Training has three steps. Items are embedded from the behaviour before the last training row; vouchers and the graph
 network learn to score the training sessions alone (S3's code takes the test period too, which tells it the answers);
-then everything but the items is tuned together. Where paper and code differ, see ``docs/vouchers.md``.
+then everything but the items is tuned together. ``docs/explanation/voucher-models.md``
+lists where paper and code differ.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
-from torch.optim import AdamW
 
 from shadowprice.encoders.item_embedding import SIDE, ItemEmbedding, embed_items
 from shadowprice.encoders.voucher_graph import RATIO, VoucherGraphEncoder
@@ -35,10 +35,8 @@ from shadowprice.responses.tabular.minibatch import TabularRows, fit_module, wei
 from shadowprice.responses.tabular.network import ResponseModule
 from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.training import FitResult
-from shadowprice.responses.vouchers.dmbgn_history import Encoded, Histories
-from shadowprice.responses.vouchers.dmbgn_lists import distinct
-from shadowprice.responses.vouchers.dmbgn_network import NODE, DmbgnNetwork, NodeInputs, Recalled
-from shadowprice.responses.vouchers.flat import FlatAdamW
+from shadowprice.responses.vouchers.dmbgn_history import Encoded, Memory
+from shadowprice.responses.vouchers.dmbgn_network import NODE, DmbgnNetwork, NodeInputs
 from shadowprice.responses.vouchers.sessions import (
     Index,
     Past,
@@ -49,6 +47,7 @@ from shadowprice.responses.vouchers.sessions import (
 )
 
 ITEMS = "items.vectors"
+OLD_POOLS = re.compile(r"^(graph\.pools\.\d+)\.weight$")
 PART = 2048
 """Rows that are judged at a time."""
 
@@ -146,7 +145,9 @@ class DmbgnModel(SessionModel):
         """Become the model that gave ``state``."""
         tokens = {column: tuple(state.meta["items"][column]) for column in SIDE}  # JSON keeps no order
         self.items = ItemEmbedding(tokens, np.asarray(state.arrays[ITEMS]))
-        super().restore(State({key: value for key, value in state.arrays.items() if key != ITEMS}, state.meta))
+        # Models saved before torch_geometric's pooling was used name its weights otherwise.
+        arrays = {OLD_POOLS.sub(r"\1.select.weight", key): value for key, value in state.arrays.items() if key != ITEMS}
+        super().restore(State(arrays, state.meta))
 
     @torch.no_grad()
     def embed(self, session: Index) -> Encoded:
@@ -171,26 +172,25 @@ class DmbgnModel(SessionModel):
 
         config = replace(self.training, epochs=self.pretraining)
         parameters = network.graph_parameters()
-        return fit_module(
-            network, parameters, loss, judge, train, validation, config, self.progress, optimiser=FlatAdamW
-        )
+        return fit_module(network, parameters, loss, judge, train, validation, config, self.progress)
 
     def _tune(self, network: DmbgnNetwork, train: SessionRows, validation: SessionRows) -> FitResult:
         """The log loss and the auxiliary loss, graphs computed anew in a share of the steps."""
         random = np.random.default_rng([self.seed, 1])
-        frozen, some = self.fine_tuning == 0, 0 < self.fine_tuning < 1
         memo = _Memo(network, train, validation) if self.fine_tuning < 1 else None
+
+        def embed(rows: SessionRows, *, anew: bool) -> tuple[Memory, Encoded]:
+            if memo is None or anew:
+                return network.remember(rows), network.target(rows.session.numpy(), rows.level.numpy())
+            return memo.recall(rows)
 
         def loss(rows: SessionRows, step: int = 0) -> Tensor:
             del step
             anew = memo is None or random.random() < self.fine_tuning
-            if memo is None or anew:
-                recalled = network.recall(rows)
-                read, auxiliary = recalled.read, recalled.auxiliary
-                if memo is not None:
-                    memo.keep(rows, recalled)
-            else:
-                read, auxiliary = network.read(memo.recall(rows))
+            memory, target = embed(rows, anew=anew)
+            if memo is not None and anew:
+                memo.keep(rows, memory, target)
+            read, auxiliary = network.read(memory, target)
             found = loglosses(network.decide(rows, rows.level, read), rows)
             if anew and self.alpha:
                 found = found + self.alpha * auxiliary
@@ -200,10 +200,10 @@ class DmbgnModel(SessionModel):
             return in_parts(part, rows)
 
         def part(rows: SessionRows) -> Tensor:
-            read = network.read(memo.recall(rows))[0] if frozen and memo is not None else network.recall(rows).read
+            read, _ = network.read(*embed(rows, anew=self.fine_tuning > 0))
             return logloss(network.decide(rows, rows.level, read), rows)
 
-        fixed = set(network.graph_parameters()) if frozen else set()
+        fixed = set(network.graph_parameters()) if self.fine_tuning == 0 else set()
         parameters = [each for each in network.parameters() if each not in fixed]
         return fit_module(
             network,
@@ -216,7 +216,7 @@ class DmbgnModel(SessionModel):
             self.progress,
             # A person's sessions have the same past: in one step its graphs are computed once.
             together=train.person,
-            optimiser=partial(AdamW, fused=True) if some else FlatAdamW,
+            carried=[random, *(() if memo is None else (*memo.past, *memo.target))],
         )
 
 
@@ -232,39 +232,29 @@ class _Memo:
 
     @torch.no_grad()
     def __init__(self, network: DmbgnNetwork, *parts: SessionRows) -> None:
-        session = np.unique(np.concatenate([Past.of(rows.past).session for rows in parts]))
-        self.place = np.full(network.nodes.graphs.sessions, -1, dtype=np.int64)
-        self.place[session] = np.arange(session.size)
-        size = 1 + max(int(rows.position.max()) for rows in parts)
-        # Past sessions first, then rows.
-        self.sessions = session.size
-        self.behaviour, self.voucher = torch.zeros(2, session.size + size, WIDTH)
-        for first in range(0, session.size, 4096):
-            some = session[first : first + 4096]
-            self._put(self.place[some], network.past(some))
+        self.past = Encoded(*torch.zeros(2, network.nodes.graphs.sessions, WIDTH))
+        self.target = Encoded(*torch.zeros(2, 1 + max(int(rows.position.max()) for rows in parts), WIDTH))
         for rows in parts:
-            for first in range(0, len(rows), 4096):
-                part = rows.take(torch.arange(first, min(first + 4096, len(rows))))
-                found = network.target(part.session.numpy(), part.level.numpy())
-                self._put(self.sessions + part.position.numpy(), found)
-
-    def keep(self, rows: SessionRows, recalled: Recalled) -> None:
-        """Take over what a step has computed."""
-        session, encoded = recalled.graphs()
-        self._put(np.concatenate([self.place[session], self.sessions + rows.position.numpy()]), encoded)
-
-    def recall(self, rows: SessionRows) -> Histories:
-        """What :meth:`keep` kept, without gradient."""
-        past = Past.of(rows.past)
-        session, place = distinct(past.session)
-        at = torch.from_numpy(np.concatenate([self.place[session], self.sessions + rows.position.numpy()]))
-        voucher = self.voucher.index_select(0, at)
-        return Histories(past, place, Encoded(self.behaviour.index_select(0, at), voucher, np.arange(at.shape[0])))
+            for index in torch.split(torch.arange(len(rows)), PART):
+                part = rows.take(index)
+                target = network.target(part.session.numpy(), part.level.numpy())
+                self.keep(part, network.remember(part), target)
 
     @torch.no_grad()
-    def _put(self, place: Index, found: Encoded) -> None:
-        at = torch.from_numpy(place)
-        self.behaviour[at], self.voucher[at] = found.behaviour, found.voucher
+    def keep(self, rows: SessionRows, memory: Memory, target: Encoded) -> None:
+        """Store the embeddings that a step has computed."""
+        session = torch.from_numpy(memory.session)
+        for kept, at, found in ((self.past, session, memory.encoded), (self.target, rows.position, target)):
+            for to, values in zip(kept, found, strict=True):
+                to[at] = values
+
+    def recall(self, rows: SessionRows) -> tuple[Memory, Encoded]:
+        """Return the stored embeddings of the past and of the rows, without gradient."""
+        past = Past.of(rows.past)
+        session, of = np.unique(past.session, return_inverse=True)
+        at = torch.from_numpy(session)
+        known = Encoded(*(each[at] for each in self.past))
+        return Memory(past, session, of, known), Encoded(*(each[rows.position] for each in self.target))
 
 
 class DmbgnAveragePoolingModel(DmbgnModel):

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from shadowprice.curves import Curves
-from shadowprice.encoders.voucher_nodes import gather
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.leaks import check_history, check_past
 from shadowprice.graphs.sessions import SessionLog
@@ -76,7 +75,7 @@ class Vouchers:
 
     @classmethod
     def of(cls, log: SessionLog, known: Sequence[str], scale: Sequence[float]) -> Vouchers:
-        """Of a log, as training saw it: ``known`` vouchers, and mean and deviation of the two terms."""
+        """Read the vouchers of a log, given the ``known`` ones and mean and deviation of the two terms."""
         session = log.tables.session
         index = pd.Index(known)
         mean, deviation = np.array(scale[:2]), np.array(scale[2:])
@@ -113,7 +112,7 @@ class Past:
 
     @classmethod
     def of(cls, past: Tensor) -> Past:
-        """From positions (n, R), −1 for none."""
+        """List positions (n, R), −1 for none."""
         table = past.numpy()
         flat = np.flatnonzero(table >= 0)
         row, slot = np.divmod(flat, table.shape[1])
@@ -150,7 +149,7 @@ class TargetAttention(nn.Module):
         """(P, 1) of keys (P, D) to targets (n, D)."""
         if self.average:
             return keys.new_tensor(1.0 / past.count[past.row])[:, None]
-        query = gather(target, past.row)
+        query = target.index_select(0, torch.from_numpy(past.row))
         found: Tensor = self.unit(torch.cat([query, keys, query - keys, query * keys], dim=1))
         return found
 
@@ -164,7 +163,7 @@ class SessionNetwork(ResponseModule, ABC):
 
     @abstractmethod
     def remember(self, rows: SessionRows) -> Any:
-        """What the past of the rows says, whatever the voucher: computed once for all levels."""
+        """Read the past of the rows, which is the same for all levels."""
 
     @abstractmethod
     def logits(self, rows: SessionRows, level: Tensor, memory: Any) -> Tensor:
@@ -318,7 +317,7 @@ def loglosses(logits: Tensor, rows: TabularRows) -> Tensor:
 
 
 def logloss(logits: Tensor, rows: TabularRows) -> Tensor:
-    """Its weighted mean."""
+    """Weighted mean of the log losses."""
     return weighted_mean(loglosses(logits, rows), rows.weight)
 
 

@@ -297,7 +297,7 @@ def test_a_spread_of_the_offer_is_the_same_for_every_account_and_learnt_for_each
 
 def test_a_spread_of_the_offer_starts_at_that_of_its_own_rows() -> None:
     """Two kinds of funds with spreads of 0.5 and 2: none epoch from the start both are there, without a tower."""
-    wished = draw(FundOptions(users=3000, merchants=60, funds=4, wishes=True), seed=5)
+    wished = draw(FundOptions(users=3000, merchants=60, funds=4, censored=True), seed=5)
     options = {"loss": "esj_mass", "given_click": True, "offer_spread": True}
     model = build("esdpm_ncg", wished, training=TrainingConfig(epochs=0), **options).fit(wished.frame())
     sigma = model.expect(wished.requests().head(2)).sigma[:, 0]

@@ -7,9 +7,9 @@ import torch
 from scipy.optimize import minimize
 
 from shadowprice.errors import InvalidInput
-from shadowprice.responses.layers.base import ResponseLayer
+from shadowprice.responses.layers.base import ResponseLayer, make_layer
 from shadowprice.responses.layers.hazard import HazardLayer, shrink_groups, soft_threshold
-from shadowprice.responses.layers.registry import LAYERS, make_layer
+from shadowprice.responses.layers.heads import LAYERS
 from shadowprice.testing import assert_monotone
 
 LEVELS = np.array([20, 50, 60, 100, 200])

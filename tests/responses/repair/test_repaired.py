@@ -13,6 +13,7 @@ from shadowprice.graphs.snapshot import build_snapshot
 from shadowprice.learning.calibrate import calibrate, uncalibrated
 from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.fit import fit_bundle
+from shadowprice.learning.recipes import Training
 from shadowprice.learning.repair import repair
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint.inputs import with_features
@@ -108,7 +109,7 @@ def test_the_effect_step_finds_the_slope_that_trees_did_not_learn(data) -> None:
 def test_what_is_saved_stored_and_served_is_the_repaired_curve(data, tmp_path, name) -> None:
     data.save(tmp_path / "data")
     config = TrainingConfig(epochs=5)
-    version, _ = fit_bundle(tmp_path / "data", tmp_path / "model", "gbdt", config, workers=0, curve_repair=name)
+    version, _ = fit_bundle(tmp_path / "data", tmp_path / "model", Training("gbdt", name), config, workers=0)
     model = load_sided(tmp_path / "model")
     assert isinstance(model, RepairedModel)
     wanted = model.curves(data.snapshots, data.serving)["customer"].response
@@ -145,7 +146,7 @@ def test_none_is_the_model_itself_and_bad_names_are_refused_first(data, trained,
         with pytest.raises(InvalidInput, match=r"^repair"):
             RepairSteps.named(name)
     with pytest.raises(InvalidInput, match=r"^repair"):
-        fit_bundle(tmp_path / "nowhere", tmp_path, "gbdt", TrainingConfig(), workers=0, curve_repair="magic")
+        fit_bundle(tmp_path / "nowhere", tmp_path, Training("gbdt", "magic"), TrainingConfig(), workers=0)
 
 
 def test_confounders_survive_saving_and_must_be_columns(data, trained, tmp_path) -> None:

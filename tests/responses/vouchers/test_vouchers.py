@@ -11,9 +11,9 @@ import pytest
 import torch
 from scipy.optimize import minimize
 from scipy.special import expit
+from torch_geometric.nn import GraphConv
 
 from shadowprice.datasets.vouchers import VoucherData, generate
-from shadowprice.encoders.voucher_graph import GraphConv
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.graphs.leaks import check_history, check_known, check_past, check_split, check_target
@@ -22,7 +22,7 @@ from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER, GraphBatch, build
 from shadowprice.responses import make
 from shadowprice.responses.tabular.minibatch import fit_module
 from shadowprice.responses.training import TrainingConfig
-from shadowprice.responses.vouchers.dmbgn_history import Encoded, Histories, read_histories, read_plain, score_features
+from shadowprice.responses.vouchers.dmbgn_history import Encoded, Memory, read_histories, score_features
 from shadowprice.responses.vouchers.dmbgn_network import NODE
 from shadowprice.responses.vouchers.sessions import Past, TargetAttention
 from shadowprice.tables import SessionTables
@@ -77,21 +77,33 @@ def test_scores_of_a_history_stand_latest_first_with_their_max_mean_and_min() ->
     torch.testing.assert_close(found, torch.tensor(expected))
 
 
-@pytest.mark.parametrize("read", [read_histories, read_plain])
-def test_the_auxiliary_loss_is_the_mean_of_means_and_vanishes_as_scores_reach_1(read) -> None:
+def encoded(scores: list[float]) -> Encoded:
+    """Embeddings whose score is given, with a voucher that is the first unit vector."""
+    behaviour = torch.zeros(len(scores), 16)
+    behaviour[:, 0] = torch.tensor(scores)
+    return Encoded(behaviour, torch.eye(16)[:1].expand(len(scores), -1))
+
+
+def test_the_auxiliary_loss_is_the_mean_of_means_and_vanishes_as_scores_reach_1() -> None:
     past, attention = past_of([5, 3], [], [8]), TargetAttention(32)
 
     def of(scores: list[float]) -> list[float]:
-        """Embeddings whose first number is the score, of a voucher that is the first unit vector."""
-        behaviour = torch.zeros(6, 16)
-        behaviour[:3, 0] = torch.tensor(scores)
-        encoded = Encoded(behaviour, torch.eye(16)[:1], np.zeros(6, dtype=np.int64))
-        return read(Histories(past, np.arange(3), encoded), attention)[1].tolist()
+        memory = Memory(past, past.session, np.arange(3), encoded(scores))
+        return read_histories(memory, encoded([0.0] * 3), attention)[1].tolist()
 
     s = expit([0.3, -1.0, 2.0])
     assert of([0.3, -1.0, 2.0]) == pytest.approx([-np.log(s[:2]).mean(), 0, -np.log(s[2])], rel=1e-6)
     assert sum(of([5.0, 5.0, 5.0])) > sum(of([20.0, 20.0, 20.0])) > 0
     assert of([200.0, 200.0, 200.0]) == [0, 0, 0]
+
+
+def test_rows_without_any_past_read_themselves_alone() -> None:
+    past, nobody = Past.of(torch.full((3, 2), -1)), np.zeros(0, dtype=np.int64)
+    own = Encoded(torch.randn(3, 16), torch.randn(3, 16))
+    memory = Memory(past, nobody, nobody, Encoded(torch.zeros(0, 16), torch.zeros(0, 16)))
+    read, auxiliary = read_histories(memory, own, TargetAttention(32))
+    torch.testing.assert_close(read, torch.cat([torch.zeros(3, 32), own.both, torch.zeros(3, 5)], dim=1))
+    assert auxiliary.tolist() == [0, 0, 0]
 
 
 def test_without_behaviour_the_score_is_that_of_the_bias_and_the_voucher() -> None:
@@ -196,6 +208,17 @@ def test_rows_of_a_person_stand_together_in_a_step_and_every_row_is_seen_once() 
         changes = (person[order][1:] != person[order][:-1]).sum()
         assert changes == np.unique(person).size - 1
     assert (np.concatenate(steps[:5]) != np.concatenate(steps[5:])).any()
+
+
+def test_models_saved_with_the_former_name_of_the_pooling_weights_answer_the_same() -> None:
+    (data, log), model = small(), fitted()
+    state = model.state()
+    arrays = {key.replace(".select.weight", ".weight"): value for key, value in state.arrays.items()}
+    assert arrays.keys() != state.arrays.keys()
+    again = make("dmbgn", levels=log.levels, sessions=log)
+    again.restore(replace(state, arrays=arrays))
+    asked = log.requests(data.part() == "test")
+    np.testing.assert_array_equal(again.at(asked), model.at(asked))
 
 
 def test_a_campaigns_own_past_can_be_left_out_of_a_model() -> None:

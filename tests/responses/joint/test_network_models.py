@@ -2,10 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from shadowprice.errors import InvalidInput, NotFound
-from shadowprice.responses import load, make, names
-from shadowprice.responses.base import ResponseModel
-from shadowprice.responses.registry import model_class
+from shadowprice.errors import InvalidInput
+from shadowprice.responses import load, make
 from shadowprice.responses.training import TrainingConfig
 from shadowprice.testing import assert_monotone
 
@@ -26,23 +24,6 @@ def frame(rows: int = 3000, seed: int = 0) -> pd.DataFrame:
             "x_trait": x,
         }
     )
-
-
-def test_every_registered_name_can_be_imported() -> None:
-    assert {"hazard", "linear", "dnn", "dnn_h"} <= set(names())
-    for name in names():
-        assert issubclass(model_class(name), ResponseModel)
-
-
-def test_an_unknown_name_is_refused_with_the_names_there_are() -> None:
-    with pytest.raises(NotFound, match="hazard"):
-        make("hazzard", levels=LEVELS)
-
-
-@pytest.mark.parametrize("levels", [[20, 10], [10, 10], [-5, 5], [], [1.5, 2.5], ["a"]])
-def test_levels_that_cannot_be_are_refused(levels: list) -> None:
-    with pytest.raises(InvalidInput, match="levels"):
-        make("hazard", levels=levels)
 
 
 @pytest.mark.parametrize("name", ["hazard", "dnn"])

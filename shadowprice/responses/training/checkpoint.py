@@ -1,0 +1,156 @@
+"""Checkpoints of training runs: tensors in safetensors, the rest in JSON, replaced atomically.
+
+>>> with checkpointing(Path("runs/a"), stamp="hazard of week 12"):   # doctest: +SKIP
+...     model.fit(frame)
+
+A second call of the same code resumes where the first was interrupted. Its result is that of an uninterrupted call,
+bit for bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from shadowprice.files import write_whole
+from shadowprice.responses.training.config import TrainingConfig
+
+Stateful = Any
+"""Module, optimiser, schedule, random generator of numpy or torch, or tensor that training changes."""
+
+
+@dataclass(frozen=True)
+class _Folder:
+    path: Path
+    stamp: str
+    leader: bool
+    runs: Iterator[int]
+
+
+_ACTIVE: ContextVar[_Folder | None] = ContextVar("checkpoints", default=None)
+
+
+@contextmanager
+def checkpointing(folder: Path | None, *, stamp: str = "", leader: bool = True) -> Iterator[None]:
+    """Save every training run inside to ``folder``, and resume those found there.
+
+    A fit may consist of several runs, such as the phases of a model: they are numbered in the order in which they
+    start, and one that has ended is not repeated.
+
+    Args:
+        folder: of this fit alone; None saves nothing.
+        stamp: names model and data. A checkpoint of another stamp, configuration or shape of weights is not resumed.
+        leader: False in processes that only read, where several train one network.
+    """
+    token = _ACTIVE.set(None if folder is None else _Folder(folder, stamp, leader, count()))
+    try:
+        yield
+    finally:
+        _ACTIVE.reset(token)
+
+
+@dataclass
+class Progressed:
+    """Position of a training run: the losses so far, the best epoch and its weights."""
+
+    history: list[dict[str, float]]
+    best: float
+    best_epoch: int
+    best_state: Mapping[str, Tensor]
+    ended: bool = False
+
+
+class Checkpoint:
+    """File of one training run."""
+
+    def __init__(self, path: Path, signature: str, leader: bool) -> None:
+        self.path, self.signature, self.leader = path, signature, leader
+
+    @classmethod
+    def of(cls, module: nn.Module, config: TrainingConfig) -> Checkpoint | None:
+        """Return the file of the next run inside :func:`checkpointing`, None outside."""
+        folder = _ACTIVE.get()
+        if folder is None:
+            return None
+        shapes = {key: list(value.shape) for key, value in module.state_dict().items()}
+        record = json.dumps([asdict(config), folder.stamp, shapes], sort_keys=True)
+        path = folder.path / f"{next(folder.runs)}.safetensors"
+        return cls(path, hashlib.sha256(record.encode()).hexdigest(), folder.leader)
+
+    def save(self, run: Progressed, carried: Sequence[Stateful]) -> None:
+        """Write the state of a run; a reader sees the old one or the new one, never a mixture."""
+        if not self.leader:
+            return
+        tensors: dict[str, Tensor] = {}
+        record = _pack([vars(run), [_state(each) for each in carried], torch.get_rng_state()], tensors)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(self.path, save(tensors, metadata={"signature": self.signature, "run": json.dumps(record)}))
+
+    def load(self, carried: Sequence[Stateful]) -> Progressed | None:
+        """Put the state of an interrupted run back into ``carried``; None where there is none of this signature."""
+        if not self.path.exists():
+            return None
+        with safe_open(self.path, framework="pt") as file:
+            record = file.metadata() or {}
+            if record.get("signature") != self.signature:
+                return None
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        run, states, random = _unpack(json.loads(record["run"]), tensors)
+        for each, state in zip(carried, states, strict=True):
+            _restore(each, state)
+        torch.set_rng_state(random)
+        return Progressed(**run)
+
+
+def _state(each: Stateful) -> Any:
+    if isinstance(each, np.random.Generator):
+        return each.bit_generator.state
+    if isinstance(each, torch.Generator):
+        return each.get_state()
+    return each if isinstance(each, Tensor) else each.state_dict()
+
+
+@torch.no_grad()
+def _restore(each: Stateful, state: Any) -> None:
+    if isinstance(each, np.random.Generator):
+        each.bit_generator.state = state
+    elif isinstance(each, torch.Generator):
+        each.set_state(state)
+    elif isinstance(each, Tensor):
+        each.copy_(state)
+    else:
+        each.load_state_dict(state)
+
+
+def _pack(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """Return JSON types for ``value`` and move its tensors to ``tensors``."""
+    if isinstance(value, Tensor):
+        key = str(len(tensors))
+        tensors[key] = value.detach().clone(memory_format=torch.contiguous_format)
+        return {"tensor": key}
+    if isinstance(value, Mapping):
+        return {"pairs": [[key, _pack(each, tensors)] for key, each in value.items()]}
+    return [_pack(each, tensors) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _unpack(record: Any, tensors: Mapping[str, Tensor]) -> Any:
+    if isinstance(record, list):
+        return [_unpack(each, tensors) for each in record]
+    if not isinstance(record, dict):
+        return record
+    if "tensor" in record:
+        return tensors[record["tensor"]]
+    return {key: _unpack(each, tensors) for key, each in record["pairs"]}

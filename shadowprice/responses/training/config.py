@@ -1,0 +1,48 @@
+"""Configuration and result of a training run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """Configuration of a training run.
+
+    learning_rate  of Adam at the start
+    decay          factor on the learning rate after every epoch (S0: exponential, 0.95; closer to 1
+                   by default because an epoch is one step)
+    epochs         at most; an epoch sees every row once
+    patience       epochs without a better validation loss before stopping
+    batch_rows     rows of a gradient step; 0 leaves them to the model (a joint network takes one step per epoch on
+                   the whole graph, and samples neighbourhoods otherwise)
+    weight_decay   L2, decoupled
+    seed           of initialisation and dropout
+    stamp          names recipe and data, so that a checkpoint of others is not resumed
+    save_every     epochs between checkpoints
+    """
+
+    learning_rate: float = 2e-3
+    decay: float = 0.995
+    epochs: int = 400
+    patience: int = 40
+    batch_rows: int = 0
+    weight_decay: float = 1e-3
+    seed: int = 0
+    stamp: str = ""
+    save_every: int = 25
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """Epochs run, the best one, and the losses by epoch."""
+
+    epochs: int
+    best_epoch: int
+    validation_loss: float
+    history: list[dict[str, float]]
+
+
+Progress = Callable[[dict[str, float]], None]
+"""Function called after every epoch with epoch, train_loss and validation_loss."""

@@ -1,0 +1,148 @@
+"""The training loop of every network: early stop, the best epoch kept, checkpoints, progress."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam, AdamW
+
+from shadowprice.responses.training.checkpoint import Checkpoint, Progressed, Stateful
+from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
+
+Step = TypeVar("Step")
+
+
+def train_epochs(
+    module: nn.Module,
+    run_epoch: Callable[[int], float],
+    measure: Callable[[], float],
+    config: TrainingConfig,
+    *,
+    carried: Sequence[Stateful] = (),
+    progress: Progress | None = None,
+    keep_start: bool = False,
+    least_epochs: int = 0,
+    least_gain: float = 0.0,
+) -> FitResult:
+    """Run epochs until the measure on held-out rows stops falling, and leave ``module`` at its best epoch.
+
+    Args:
+        module: what is trained, and whose state is kept.
+        run_epoch: trains one epoch and returns its training loss.
+        measure: on held-out rows, to be small.
+        config: epochs, patience, and how often a checkpoint is saved.
+        carried: everything beside ``module`` that an epoch changes, such as optimisers and random generators; torch's
+            own generator is saved in any case.
+        progress: called after every epoch.
+        keep_start: whether the state before the first epoch may be the best.
+        least_epochs: patience counts from here on; a loss that changes until then must not be given up for
+            standing still.
+        least_gain: by how much the measure must fall to count as better.
+    """
+    checkpoint = Checkpoint.of(module, config)
+    changed = [module, *carried]
+    run = checkpoint.load(changed) if checkpoint else None
+    if run is None:
+        best = measured(module, measure) if keep_start else math.inf
+        run = Progressed([], best, -1, deepcopy(module.state_dict()))
+    for epoch in range(len(run.history), config.epochs):
+        if run.ended or epoch - max(run.best_epoch, least_epochs) > config.patience:
+            break
+        module.train()
+        with repeatable():
+            loss = run_epoch(epoch)
+        held_out = measured(module, measure)
+        if not math.isfinite(held_out):
+            break
+        run.history.append({"epoch": float(epoch), "train_loss": loss, "validation_loss": held_out})
+        if held_out < run.best - least_gain:
+            run.best, run.best_epoch, run.best_state = held_out, epoch, deepcopy(module.state_dict())
+        if progress is not None:
+            progress(run.history[-1])
+        if checkpoint is not None and (epoch + 1) % config.save_every == 0:
+            checkpoint.save(run, changed)
+    if checkpoint is not None and not run.ended:
+        run.ended = True
+        checkpoint.save(run, changed)
+    module.load_state_dict(run.best_state)
+    module.eval()
+    return FitResult(len(run.history), run.best_epoch, run.best, run.history)
+
+
+def descend(
+    module: nn.Module,
+    steps: Callable[[int], Iterable[Step]],
+    loss: Callable[[Step, int], Tensor],
+    measure: Callable[[], float],
+    config: TrainingConfig,
+    *,
+    parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]] | None = None,
+    optimiser: Callable[..., Adam] = AdamW,
+    after_step: Callable[[Adam], None] | None = None,
+    carried: Sequence[Stateful] = (),
+    **options: Any,
+) -> FitResult:
+    """Train ``module`` in place by gradient steps of bounded size, and leave it at its best epoch.
+
+    Args:
+        module: what is trained, and whose state is kept.
+        steps: what the gradient steps of an epoch see, as a function of the epoch alone;
+            :func:`~shadowprice.responses.training.batches.shuffled` gives rows in a new order.
+        loss: of one step, in an epoch.
+        measure: on held-out rows, to be small.
+        config: learning rate, its decay by epoch, weight decay, epochs and patience.
+        parameters: those of ``module`` by default, or groups of them as an optimiser takes them; the rest of it is left
+            alone, bit for bit.
+        optimiser: AdamW, whose weight decay is apart from the gradient, or a kind of it. Adam divides the decay by the
+            size of the gradient: a weight with small gradients, as an encoder's at first, would go to 0 at the full
+            learning rate.
+        after_step: called after every gradient step, such as the proximal step of a penalty.
+        carried: what ``loss`` and ``steps`` change beside the module, see :func:`train_epochs`.
+        options: of :func:`train_epochs`.
+    """
+    trained = list(module.parameters() if parameters is None else parameters)
+    descent = optimiser(trained, lr=config.learning_rate, weight_decay=config.weight_decay)
+    stepped = [each for group in descent.param_groups for each in group["params"]]
+    schedule = torch.optim.lr_scheduler.ExponentialLR(descent, config.decay)
+
+    def run_epoch(epoch: int) -> float:
+        losses = []
+        for step in steps(epoch):
+            descent.zero_grad()
+            value = loss(step, epoch)
+            value.backward()  # type: ignore[no-untyped-call]
+            # On a processor what foreach looks up takes longer than the loop that it saves.
+            nn.utils.clip_grad_norm_(stepped, 5.0, foreach=False)
+            descent.step()
+            if after_step is not None:
+                after_step(descent)
+            losses.append(float(value.detach()))
+        schedule.step()
+        return sum(losses) / len(losses)
+
+    return train_epochs(module, run_epoch, measure, config, carried=[descent, schedule, *carried], **options)
+
+
+@contextmanager
+def repeatable() -> Iterator[None]:
+    """Add gradients in a fixed order: a seed and a number of threads give the same network in every run."""
+    before = torch.are_deterministic_algorithms_enabled()
+    # Where torch has no such algorithm, as for some operations on a GPU, it warns and goes on.
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+def measured(module: nn.Module, measure: Callable[[], float]) -> float:
+    """``measure`` of the module as it serves."""
+    module.eval()
+    with torch.no_grad():
+        return measure()

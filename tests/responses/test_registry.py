@@ -1,0 +1,37 @@
+"""Response models by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.responses import make, names
+from shadowprice.responses.base import ResponseModel
+from shadowprice.responses.registry import DELIVERIES, ROWS, SESSIONS, model_class
+
+LEVELS = [20, 50, 100]
+
+
+def test_every_registered_name_can_be_imported() -> None:
+    assert {"hazard", "linear", "dnn", "dnn_h"} <= set(names())
+    for name in names():
+        assert issubclass(model_class(name), ResponseModel)
+
+
+def test_an_unknown_name_is_refused_with_the_names_there_are() -> None:
+    with pytest.raises(NotFound, match="hazard"):
+        make("hazzard", levels=LEVELS)
+
+
+@pytest.mark.parametrize("levels", [[20, 10], [10, 10], [-5, 5], [], [1.5, 2.5], ["a"]])
+def test_levels_that_cannot_be_are_refused(levels: list) -> None:
+    with pytest.raises(InvalidInput, match="levels"):
+        make("hazard", levels=levels)
+
+
+def test_every_name_is_of_one_kind_of_data_set() -> None:
+    kinds = [names(kind) for kind in (ROWS, SESSIONS, DELIVERIES)]
+    assert sorted(name for each in kinds for name in each) == names()
+    assert ["hazard" in each for each in kinds] == [True, False, False]
+    assert ["din" in each for each in kinds] == [False, True, False]
+    assert ["esdpm" in each for each in kinds] == [False, False, True]
