@@ -15,14 +15,15 @@ HEAD = """\
 # shadowprice
 
 One release is one campaign: its decision predictor (a KServe InferenceService in `Standard` mode), its ledger, the
-hourly re-solve of the price, and what watches them. KServe, KubeRay, Kubeflow Pipelines, Feast's Redis and the
-Prometheus operator are prerequisites and not part of the chart: see [prerequisites](../../docs/prerequisites.md).
+hourly re-solve of the price, and its monitoring. KServe, KubeRay, Kubeflow Pipelines, Feast's Redis and the
+Prometheus operator are prerequisites and not part of the chart:
+see [install on a cluster](../../docs/how-to/install-on-a-cluster.md).
 
     helm install spring helm/shadowprice --namespace growth \\
       --set campaign=spring --set features.online.redis.existingSecret=redis
     helm test spring --namespace growth
 
-The predictor is ready when the workspace holds what a training run leaves (`campaign.json`, `model/`, `features/`,
+The predictor is ready when the workspace holds the results of a training run (`campaign.json`, `model/`, `features/`,
 `prices/`) and the ledger answers. Claims are kept when the release is uninstalled.
 
 ## Values

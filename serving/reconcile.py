@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from serving.client.client import LedgerClient
-from serving.config import add_setting
+from serving.settings import add_setting
 from shadowprice.errors import ShadowpriceError
 from shadowprice.pacing.decision_log.served import ServedLog, read_parts
 from shadowprice.pacing.prometheus import PrometheusSpend

@@ -23,13 +23,16 @@ from typing import Any, cast
 import orjson
 import pandas as pd
 
-from serving.config import add_setting, read_campaign
+from operations.workspace import read_campaign
 from serving.http.tokens import read_secret
 from serving.ledger.durability import Durability
 from serving.ledger.opening import open_store
-from serving.ledger.store import Correction, CorrectionRow, Decision, Entry, Outcome, OutcomeRow, Store, lone
+from serving.ledger.records import Correction, Entry, Outcome, lone
+from serving.ledger.store import Store
+from serving.settings import add_setting
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, ShadowpriceError
+from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
 from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind
 from shadowprice.pacing.decision_log.served import ServedLog, read_log
 

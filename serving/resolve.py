@@ -8,10 +8,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from feature_repo.resolve import publish_price_file, solve_state
-from serving.config import add_setting
+from operations import measure, publish, solve
 from serving.http.logs import quiet_logs
-from serving.measure import measure
+from serving.settings import add_setting
 from shadowprice.errors import Conflict, ShadowpriceError
 
 
@@ -28,11 +27,11 @@ def main() -> int:
     add_setting(parser, environment, "prometheus-url", "address of Prometheus; empty: the ledger's metrics", default="")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="resolve-") as scratch:
-        state, price = Path(scratch) / "state.json", Path(scratch) / "price.json"
+        state, price = Path(scratch) / "state.json", Path(scratch) / "price"
         try:
-            measure(given.workspace, state, given.ledger_url, [], given.prometheus_url)
-            record = solve_state(state, given.workspace, price)
-            version = publish_price_file(price, given.workspace)
+            measure.run(measure.MeasureJob(state=state, **vars(given)))
+            record = solve.run(solve.SolveJob(state=state, price=price, workspace=given.workspace))
+            version = publish.run(publish.PublishJob(price=price, workspace=given.workspace))
         except Conflict as error:
             print(f"another solver was first: {error}")
             return 0

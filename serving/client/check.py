@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from serving.client.client import DecisionClient, LedgerClient, Outcome
-from serving.config import add_setting
 from serving.http.tokens import Tokens
 from serving.protocol import UNRECORDED_REASONS
+from serving.settings import add_setting
 from shadowprice.errors import ShadowpriceError, Unavailable
 
 SOURCE = "deployment-check"
@@ -24,7 +24,7 @@ def check(
     """Decide for an account nobody knows, give the money back, and say what was answered.
 
     Raises:
-        ShadowpriceError: a service does not answer or asks for another token, or the price in force is too old.
+        ShadowpriceError: a service does not answer or asks for another token, or the active price is too old.
     """
     token = Tokens(Path(token_file)).secret("decide") if token_file else None
     request = f"{SOURCE}-{uuid.uuid4().hex}"
@@ -34,7 +34,7 @@ def check(
             ledger.settle([_nothing(request, side)], SOURCE)
     age = answer.price_age_seconds
     if age > max_price_age_seconds:
-        raise Unavailable(f"the price in force is {age:.0f} s old, over {max_price_age_seconds:.0f}")
+        raise Unavailable(f"the active price is {age:.0f} s old, over {max_price_age_seconds:.0f}")
     return (
         f"{campaign}: {answer.reason[0]}, incentive {answer.incentive[0]}, "
         f"price version {answer.active_price_version}, {age:.0f} s old"

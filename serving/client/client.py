@@ -15,13 +15,12 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from serving.http.tokens import Role
+from serving.http.tokens import Role, ledger_tokens
 from serving.ledger.api.corrections import CORRECTION_TYPE
 from serving.ledger.api.events import TYPE
-from serving.ledger.api.guard import ledger_tokens
-from serving.ledger.store import CorrectionKind
 from serving.protocol import INPUTS, OUTPUTS
 from shadowprice.errors import Conflict, InvalidRequest, NotFound, ShadowpriceError, Unavailable
+from shadowprice.pacing.decision_log.records import CorrectionKind
 
 TIMEOUT_SECONDS = 30.0
 DTYPES = {"INT64": np.int64, "INT32": np.int32, "FP64": np.float64, "BYTES": np.str_, "BOOL": np.bool_}
@@ -197,7 +196,7 @@ class LedgerClient(_Client):
         return content["accepted"], content["repeated"]
 
     def release(self, campaign: str, request_ids: Sequence[str]) -> tuple[int, int]:
-        """Give back promises that were not made use of, all or none; what is not open any more is repeated.
+        """Give back unused authorizations, all or none; what is not open any more is repeated.
 
         Raises:
             NotFound: a request that was never decided; Conflict: one is settled; Unavailable: see above.

@@ -1,4 +1,4 @@
-"""The front of a service: admits every request, reads its body, and answers the routes that must be fast.
+"""Request handler of a service: admits every request, reads its body, and answers the routes that must be fast.
 
 The framework's routing, middlewares and response objects cost as much as deciding does.
 """
@@ -42,7 +42,7 @@ class Gone(Exception):
     """The caller has hung up."""
 
 
-class Front:
+class RequestHandler:
     """Answers POSTs to the paths of ``handlers``; ``application`` answers all other requests.
 
     Every request is admitted and its body read here, so that each route has the same bounds.

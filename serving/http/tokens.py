@@ -18,6 +18,8 @@ logger = logging.getLogger("serving")
 
 Role = Literal["decide", "report", "release", "read", "administer"]
 ROLES: tuple[Role, ...] = get_args(Role)
+TOKEN_VARIABLE = "SHADOWPRICE_LEDGER_TOKEN_FILE"
+"""Environment variable of the ledger and of all who call it: the file with the tokens."""
 SHORTEST = 16
 CHECK_SECONDS = 1.0
 """A file of tokens is looked at again after this time."""
@@ -163,3 +165,9 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def ledger_tokens(environment: Mapping[str, str]) -> Tokens | None:
+    """Return the tokens of the file that ``SHADOWPRICE_LEDGER_TOKEN_FILE`` names; None where it is not set."""
+    name = environment.get(TOKEN_VARIABLE)
+    return Tokens.of(Path(name) if name else None)

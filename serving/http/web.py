@@ -17,7 +17,7 @@ logger = logging.getLogger("serving")
 
 
 async def read_body(request: Request) -> bytes:
-    """Return the whole body, whose length the front has bounded."""
+    """Return the whole body, whose length the request handler has bounded."""
     return await request.body()
 
 

@@ -1,6 +1,6 @@
-"""The ledger of one campaign: what was promised, what came of it, and how much money is left.
+"""Ledger of one campaign: authorizations, their outcomes, and the remaining budget.
 
 ``messages`` and ``events`` are what callers send, ``authorise`` and ``settle`` what of it can be,
-``store`` what keeps the books (``sqlite`` or ``redis``), ``totals`` and ``traffic`` what can be asked;
+``store`` the interface of the ledger database (``sqlite`` or ``redis``), ``totals`` and ``traffic`` what can be asked;
 ``sweep`` and ``log`` run beside the endpoints, ``app`` serves them.
 """

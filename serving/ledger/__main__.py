@@ -10,16 +10,16 @@ from pathlib import Path
 
 import uvicorn
 
-from serving.config import PREFIX, add_setting, read_campaign
+from operations.workspace import read_campaign
 from serving.http.access import check_exposed
 from serving.http.listening import bounds
 from serving.http.logs import quiet_logs
 from serving.http.tokens import Tokens, read_secret
 from serving.ledger.api.app import Background, Trouble, create_app
-from serving.ledger.checking import checking
+from serving.ledger.background import checking, sweeping
 from serving.ledger.durability import Durability
 from serving.ledger.opening import open_store
-from serving.ledger.sweep import sweeping
+from serving.settings import PREFIX, add_setting
 from shadowprice.errors import ShadowpriceError
 from shadowprice.lifeline import end_with_parent
 
@@ -95,7 +95,7 @@ def _settings() -> argparse.Namespace:
     add("db", "sqlite file, made if missing; not used with Redis", type=Path, default="ledger.db")
     add(
         "redis",
-        "keep the books in Redis instead: redis://host:port/database, or rediss:// with TLS",
+        "keep the ledger in Redis instead: redis://host:port/database, or rediss:// with TLS",
         "LEDGER_REDIS",
         default="",
     )
@@ -128,7 +128,7 @@ def _settings() -> argparse.Namespace:
     add(
         "calls-per-second", "most calls of each caller; 0: no limit", "LEDGER_CALLS_PER_SECOND", type=float, default="0"
     )
-    add("sweep-seconds", "how often expired promises are released", type=float, default="5")
+    add("sweep-seconds", "how often expired authorizations are released", type=float, default="5")
     add("log-dir", "folder of the decision log; empty: none is kept", "LEDGER_LOG_DIR", type=_path, default="")
     add("log-seconds", "how often what is new is logged", "LEDGER_LOG_SECONDS", type=float, default="15")
     return parser.parse_args()

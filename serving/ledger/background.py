@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime
 from threading import Event, Thread
 
+from serving.ledger.clock import microseconds
+from serving.ledger.store import SWEEP, Store
 from shadowprice.errors import Conflict, Unavailable
 
 logger = logging.getLogger("serving")
@@ -42,3 +45,23 @@ def _repeat(step: Callable[[], bool], every_seconds: float, stop: Event, meanwhi
             logger.exception(meanwhile)
         if not more:
             stop.wait(every_seconds)
+
+
+def sweeping(store: Store, every_seconds: float) -> AbstractContextManager[None]:
+    """Release what is due, now and ``every_seconds``, on a thread of its own, until the context ends."""
+
+    def step() -> bool:
+        return store.expire(microseconds(datetime.now(UTC))).result() >= SWEEP
+
+    meanwhile = "expired authorizations are still held for now"
+    return repeating(step, every_seconds, name="ledger-sweep", meanwhile=meanwhile)
+
+
+def checking(store: Store, every_seconds: float) -> AbstractContextManager[None]:
+    """Check the store now and ``every_seconds``, on a thread of its own, until the context ends."""
+
+    def step() -> bool:
+        store.check()
+        return False
+
+    return repeating(step, every_seconds, name="ledger-check", meanwhile="the ledger's store fails a check")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 Clock = Callable[[], int]
 """Microseconds since any moment; never goes back while the process runs."""
@@ -32,3 +33,16 @@ class Stopwatch:
         now = self._clock()
         passed, self._last = now - self._last, now
         return max(passed, 0)
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def microseconds(at: datetime) -> int:
+    """Microseconds since 1970 (UTC) of an aware time, exactly."""
+    return (at - EPOCH) // timedelta(microseconds=1)
+
+
+def time_of(microseconds: int) -> datetime:
+    """Return the time (UTC) of microseconds since 1970; the inverse of :func:`microseconds`."""
+    return EPOCH + timedelta(microseconds=microseconds)

@@ -1,8 +1,8 @@
-"""The append-only log: every decision, outcome and correction to parquet, in the order of the books.
+"""The append-only log: every decision, outcome and correction to parquet, in the order of the ledger.
 
-The books are the outbox: what they hold is logged, by number, from where the newest segment ends. So a
-ledger that is killed between two segments goes on where it was, and nothing is lost or made up. Small segments
-are merged behind it (:mod:`shadowprice.pacing.decision_log.compaction`).
+The ledger database is the outbox: its rows are logged by number, from the end of the newest segment. So a ledger that
+is killed between two segments goes on where it was, and no row is lost or written twice. Small segments are merged
+later (:mod:`shadowprice.pacing.decision_log.compaction`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROWS = 50_000
 
 @dataclass
 class LogWriter:
-    """Writes what is new in the books to ``folder``."""
+    """Writes the new rows of the ledger to ``folder``."""
 
     store: Store
     folder: Path
@@ -55,7 +55,7 @@ class LogWriter:
 
         Raises:
             Conflict: the store ends before the log.
-            Unavailable: the books cannot be read, or the folder not written; nothing is half-written.
+            Unavailable: the ledger cannot be read, or the folder not written; nothing is half-written.
         """
         # Up to one moment, so that no outcome is logged before its decision and no correction before its outcome.
         totals = self.store.totals()
@@ -84,7 +84,7 @@ class LogWriter:
         if end and not after(end - 1, 1):
             self.trouble = (
                 f"the ledger's store went back: the decision log {self.folder} has {end} {kind} and the store fewer; "
-                "stop the ledger and run python -m serving.recover (docs/recovery.md)"
+                "stop the ledger and run python -m serving.recover (docs/how-to/restore.md)"
             )
             raise Conflict(self.trouble)
 
@@ -111,7 +111,7 @@ def logged(writer: LogWriter, every_seconds: float) -> AbstractContextManager[No
         writer.write()
         return writer.compact()
 
-    return repeating(step, every_seconds, name="ledger-log", meanwhile="the log is behind the books for now")
+    return repeating(step, every_seconds, name="ledger-log", meanwhile="the log is behind the ledger for now")
 
 
 def _parquet(kind: Kind, rows: Sequence[Any]) -> bytes:

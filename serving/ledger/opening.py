@@ -1,4 +1,4 @@
-"""Which store keeps the books."""
+"""Open the ledger database: Redis or sqlite."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def open_store(
     ``clock`` is what ledger time advances by.
 
     Raises:
-        Conflict: the books belong to another campaign or have other levels, or, of a file, another process has it;
+        Conflict: the ledger belongs to another campaign or has other levels, or, of a file, another process has it;
             of Redis, it holds fewer records than the witness.
         InvalidInput: not an address, or a Redis that may lose what it was told.
         Unavailable: the store cannot be used.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from serving.ledger.store import Correction, Decision, Entry, Known, Outcome, Row, asked, time_of
+from serving.ledger.clock import time_of
+from serving.ledger.records import Correction, Entry, Known, Outcome, Row, asked
 from shadowprice.errors import Conflict
+from shadowprice.pacing.decision_log.records import Decision
 
 
 def owner_conflict(call: Sequence[Row], decided: Mapping[str, Decision]) -> Conflict | None:

@@ -1,4 +1,4 @@
-"""How much was promised, spent and answered: kept with the books, so a restart changes nothing."""
+"""Sums of authorizations, spending and answers, kept in the ledger database, so a restart changes nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from shadowprice.campaign import Campaign, Side
-from shadowprice.pacing.resolve import money_left
+from shadowprice.pacing.resolve import remaining_budget
 from shadowprice.pacing.spend import SpendReport
 
 
@@ -16,13 +16,13 @@ class Totals:
     """Sums over a campaign since its first request; money in minor units, each by side.
 
     decisions    (side, level, reason) → requests decided
-    authorised   promised, at face value
-    outstanding  reserved for promises that are still open: the most that these can cost
+    authorised   amount authorized, at face value
+    outstanding  held for open authorizations: the most that these can cost
     spent        paid
     responses    redemptions of customers, share ratios of merchants
     outcomes     requests settled
-    released     (side, cause) → what was reserved for promises that expired or were given back
-    late         paid on promises that had been released before
+    released     (side, cause) → amount held for authorizations that expired or were given back
+    late         paid on authorizations that had been released before
     refunded     part of ``spent`` that corrections took away again; ``withdrawn`` likewise of ``responses``
     overridden   part of ``spent`` that corrections with override booked, whatever the limit
     corrections  (side, kind) → corrections recorded
@@ -68,4 +68,4 @@ class Totals:
         """What the budget has earned and not spent; negative when overspent."""
         responses = {side: value - self.withdrawn.get(side, 0.0) for side, value in self.responses.items()}
         report = SpendReport(spent=self.net_spent, responses=responses, requests=self.requests, observed_at=now)
-        return money_left(campaign, report)
+        return remaining_budget(campaign, report)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+
+from serving.ledger.clock import time_of
 
 HOUR = 3_600_000_000
 QUARTER = 900_000_000
@@ -35,3 +39,16 @@ class Traffic:
 
     hours: list[Hour]
     sample: list[Asked]
+
+
+def by_hour(counts: Iterable[tuple[str, int, int]], since: int) -> list[Hour]:
+    """Sums of requests of the hours from ``since`` on, which is the start of a quarter; hours without any are left out.
+
+    counts  side, number of a quarter, requests decided in it
+    """
+    hours: Counter[tuple[int, str]] = Counter()
+    for side, quarter, requests in counts:
+        hours[(quarter * QUARTER - since) // HOUR, side] += requests
+    return [
+        Hour(time_of(since + hour * HOUR), side, count) for (hour, side), count in sorted(hours.items()) if hour >= 0
+    ]

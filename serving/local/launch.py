@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from serving.config import read_campaign
+from operations.workspace import read_campaign
 from shadowprice.errors import Unavailable
 from shadowprice.lifeline import Child
 

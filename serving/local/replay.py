@@ -6,21 +6,23 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
-from feature_repo.resolve import Solver
+from operations.measure import SAMPLE_ROWS, recent_accounts, state_of
+from operations.publish import publish
+from operations.solve import Solver
 from serving.client.client import DecisionClient, Decisions, LedgerClient, Outcome
 from serving.local.launch import Services
-from serving.measure import SAMPLE_ROWS, recent_accounts, state_of
 from shadowprice.campaign import Side
 from shadowprice.errors import Unavailable
-from shadowprice.pacing.day import Day
 from shadowprice.pacing.history import Traffic
-from shadowprice.pacing.outcomes import Outcomes
-from shadowprice.pacing.replay import Answers
+from shadowprice.pacing.replay.day import Day
+from shadowprice.pacing.replay.outcomes import Outcomes
+from shadowprice.pacing.replay.run import Answers
 from shadowprice.pacing.resolve import Resolution
 from shadowprice.pacing.spend import SpendSource, fetch
 
@@ -33,7 +35,8 @@ RETRY_SECONDS = 0.5
 class ServiceDay:
     """The three sides of a replay, each over HTTP: ask, settle, price again.
 
-    services, solver, traffic   what runs, what prices, what is expected
+    services, workspace         running services and the folder they were started on
+    solver, traffic             solver of the workspace and its expected traffic
     spend                       where the spend is read from: the services' metrics, or Prometheus
     single_seconds              time of every call with one request
     call_seconds                time of all calls together
@@ -42,6 +45,7 @@ class ServiceDay:
     """
 
     services: Services
+    workspace: Path
     solver: Solver
     traffic: Traffic
     spend: SpendSource
@@ -112,7 +116,7 @@ class ServiceDay:
         recent = recent_accounts(campaign, self._ledger.traffic(limit=SAMPLE_ROWS)["sample"])
         state = state_of(campaign, self.traffic, at, observed, self.spend.read(campaign.name), recent)
         found = self.solver.solve(state)
-        self.solver.publish(found.record)
+        publish(found.record, self.workspace)
         wait_for_price(self.services, found.record.version)
         return found
 

@@ -9,12 +9,12 @@ import sys
 import time
 from threading import Thread
 
-from serving.config import Config, read_campaign
+from operations.workspace import read_campaign
 from serving.http.access import Access, check_exposed
 from serving.http.logs import quiet_logs
-from serving.http.tokens import Tokens
-from serving.ledger.api.guard import ledger_tokens
+from serving.http.tokens import Tokens, ledger_tokens
 from serving.predictor.bundle import Bundle
+from serving.predictor.config import Config
 from serving.predictor.features import Features, open_reader
 from serving.predictor.ledger_client import Authoriser
 from serving.predictor.metrics import PredictorMetrics
@@ -81,7 +81,7 @@ def _warm_up(config: Config, campaign: Campaign, ledger: Authoriser, model: Camp
         PriceStore(config.prices_dir),
         campaign,
         load_model=models.load,
-        on_swap=metrics.price_in_force,
+        on_swap=metrics.active_price,
         on_rejected=metrics.price_rejected,
         on_passed_over=metrics.prices_passed_over,
         poll_seconds=config.poll_seconds,
@@ -120,7 +120,7 @@ def _warm_up(config: Config, campaign: Campaign, ledger: Authoriser, model: Camp
 
 
 def _warm_newest(models: Models) -> None:
-    """So that the first price finds its model warm; the price in force may be of another, if this one is damaged."""
+    """Load the newest model so that the first price finds it warm; the active price may need another model."""
     try:
         models.newest()
     except (InvalidInput, NotFound) as error:

@@ -1,4 +1,4 @@
-"""What decides: a price and the model it was solved for, as one reference."""
+"""Active price and the model it was solved for, as one reference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ServedModel:
 
 
 @dataclass(frozen=True)
-class InForce:
+class Active:
     """A price and its model; ``price.model_version == model.version``.
 
     A price of money is that of one model's curves: with another's, the budget does not bind where it

@@ -1,4 +1,4 @@
-"""Calls that wait together are answered together."""
+"""Micro-batching: calls that wait together are answered together."""
 
 from __future__ import annotations
 
@@ -14,30 +14,27 @@ AnswerAll = Callable[[Sequence[Requests]], Awaitable[Sequence[Outcome]]]
 """What each call is given, in order: its answers, or the error it is refused with."""
 
 AT_ONCE = 3
-"""Gatherings in flight: while one waits for the ledger, another decides."""
+"""Micro-batches in flight: while one waits for the ledger, another is decided."""
 ENOUGH = 16
-"""Requests for which another gathering begins beside those in flight: shared by fewer, what it costs itself outweighs
-what it does for them."""
+"""Waiting requests that start another micro-batch beside those in flight; for fewer, its own cost exceeds its gain."""
 MAX_WAITING = 20_000
 """Requests that may wait; more are refused, since their callers would have given up before their turn."""
 
 Call = tuple[Requests, "asyncio.Future[Answers]"]
 
 
-class Gatherer:
-    """Between callers and what answers many of them at a time, on one event loop.
+class MicroBatcher:
+    """Joins calls into micro-batches, on one event loop.
 
-    Reading features, deciding and authorising cost nearly as much for one request as for fifty. So when
-    a gathering may begin it takes all calls that wait, as the ledger's writer takes jobs: alone, a call
-    waits for nobody; under load, the work per call falls. What arrives while gatherings are in flight
-    waits for the end of one, or until it is enough for another. Were every call handed out that finds a
-    place free, calls that arrive one by one would stay alone however many they are: answering each
-    keeps the loop from reading the next.
+    Reading features, deciding and authorising cost nearly as much for one request as for fifty. So a micro-batch
+    takes all calls that wait: a lone call does not wait, and under load the work per call falls. Calls that arrive
+    while micro-batches are in flight wait for the end of one, or until there are enough for another. Dispatching each
+    call on arrival would never form a batch: answering one call keeps the loop from reading the next.
 
-    answer_all  answers calls together; several of it may be under way
-    most        requests of all calls of one gathering, at most; a longer call goes alone
-    at_once     gatherings under way
-    enough      requests that begin another beside those under way
+    answer_all  answers the calls of one micro-batch; may run several times at once
+    most        most requests of one micro-batch; a longer call goes alone
+    at_once     most micro-batches in flight
+    enough      waiting requests that start another micro-batch beside those in flight
     """
 
     def __init__(self, answer_all: AnswerAll, most: int, at_once: int = AT_ONCE, enough: int = ENOUGH) -> None:
@@ -81,7 +78,7 @@ class Gatherer:
                 calls.append(self._waiting.popleft())
                 size += len(calls[-1][0])
             self._requests -= size
-            task = loop.create_task(self._gathering(calls))
+            task = loop.create_task(self._batch(calls))
             self._under_way.add(task)
             task.add_done_callback(self._ended)
 
@@ -89,14 +86,14 @@ class Gatherer:
         self._under_way.discard(task)
         self._hand_out(task.get_loop())
 
-    async def _gathering(self, calls: Sequence[Call]) -> None:
+    async def _batch(self, calls: Sequence[Call]) -> None:
         outcomes: Sequence[Outcome]
         try:
             outcomes = await self._answer_all([requests for requests, _ in calls])
         except Exception as error:  # a fault of ours: each caller is told
             outcomes = [error] * len(calls)
         for (_, future), outcome in zip(calls, outcomes, strict=True):
-            if future.done():  # the caller went away; what was promised stands in the ledger
+            if future.done():  # the caller went away; the authorization stays in the ledger
                 continue
             if isinstance(outcome, Exception):
                 future.set_exception(outcome)

@@ -91,7 +91,7 @@ def first_occurrences(campaign: Campaign, requests: Requests) -> list[int]:
     return rows
 
 
-def standing_rows(calls: Calls, proposed: Sequence[int], known: Sequence[int], found: Authorisation) -> list[int]:
+def recorded_rows(calls: Calls, proposed: Sequence[int], known: Sequence[int], found: Authorisation) -> list[int]:
     """Return the row of each decision that the ledger has found."""
     accepted = [row for row in proposed if found.errors[calls.call[row]] is None]
     return accepted + [known[place] for place in found.known]
@@ -110,7 +110,7 @@ def answers(
 
     Args:
         calls: the calls.
-        standing: row of each of the ledger's decisions (:func:`standing_rows`).
+        standing: row of each of the ledger's decisions (:func:`recorded_rows`).
         found: the ledger's answer.
         unrecorded: answer of all other rows.
         price_age_seconds, degraded: of all answers.

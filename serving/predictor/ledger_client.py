@@ -6,8 +6,8 @@ import asyncio
 import http.client
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, make_dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 import orjson
@@ -16,31 +16,45 @@ from serving.http.tokens import Tokens
 from serving.predictor.connection import Connection, connect
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, Unavailable
+from shadowprice.pacing.decision_log.records import REQUIRED, Decision, columns
 
 TIMEOUT_SECONDS = 2.0
 
 
-@dataclass(frozen=True)
-class Proposals:
-    """What the predictor would like to promise for n requests; lists of length n.
+def proposals_class(record: type) -> Any:
+    """Return the message of proposed decisions, as columns, for the fields of a record class."""
+    sent = [column for column in columns(record) if column.field.sent]
+    required = [column.name for column in sent if column.earlier is REQUIRED]
+    added = [
+        (column.name, "list[Any] | None", field(default=None)) for column in sent if column.earlier is not REQUIRED
+    ]
+    return make_dataclass("Proposals", [*required, "response_unpaid", *added], frozen=True)
 
-    response_unpaid  expected response if the money is refused
-    propensities     probability of each level of the side
-    features_at      when the features were computed, seconds since 1970 (UTC); None where there were none
-    """
 
-    request_id: list[str]
-    account_id: list[str]
-    side: list[Side]
-    level: list[int]
-    incentive: list[int]
-    response: list[float]
-    expected_cost: list[float]
-    propensity: list[float]
-    reason: list[str]
-    response_unpaid: list[float]
-    propensities: list[list[float]]
-    features_at: list[float | None]
+def authorised_class(record: type) -> Any:
+    """Return the message of recorded decisions, as columns, for the fields of a record class."""
+    names = [column.name for column in columns(record) if column.field.returned]
+    return make_dataclass("Authorised", [*names, "repeat"], frozen=True)
+
+
+if TYPE_CHECKING:
+
+    class Proposals:
+        """Columns of the fields of a decision; the type checker cannot list them."""
+
+        __dataclass_fields__: ClassVar[dict[str, Any]]
+
+        def __init__(self, **columns: object) -> None: ...
+        def __getattr__(self, name: str) -> Any: ...
+
+    class Authorised(Proposals):
+        """Columns of the fields that are returned."""
+
+else:
+    Proposals = proposals_class(Decision)
+    """Proposed decisions of n requests; lists of length n. ``response_unpaid``: expected response without money."""
+    Authorised = authorised_class(Decision)
+    """Decisions that the ledger holds for n requests; lists of length n. ``repeat``: decided before."""
 
 
 @dataclass(frozen=True)
@@ -54,26 +68,6 @@ class KnownRequests:
     account_id: list[str] = field(default_factory=list)
     side: list[Side] = field(default_factory=list)
     call: list[int] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Authorised:
-    """Decisions that the ledger holds for n requests; lists of length n.
-
-    repeat                        where one was decided before
-    price_version, model_version  those it was decided with
-    """
-
-    request_id: list[str]
-    level: list[int]
-    incentive: list[int]
-    response: list[float]
-    expected_cost: list[float]
-    propensity: list[float]
-    reason: list[str]
-    price_version: list[int]
-    model_version: list[str]
-    repeat: list[bool]
 
 
 @dataclass(frozen=True)

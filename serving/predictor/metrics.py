@@ -86,61 +86,61 @@ class PredictorMetrics:
         self._degraded = {reason: degraded.labels(name, reason) for reason in DEGRADED}
         rejected = Counter(
             "shadowprice_price_rejected_total",
-            "Prices ignored: unsound, older than the one in force, or without a model to go with",
+            "Prices ignored: unsound, older than the active one, or without a model to go with",
             ["campaign", "reason"],
             registry=registry,
         )
         self._rejected = {reason: rejected.labels(name, reason) for reason in REJECTED}
         passed_over = Gauge(
             "shadowprice_price_passed_over",
-            "Files of the price store that are passed over now: the price in force is not the newest",
+            "Files of the price store that are passed over now: the active price is not the newest",
             ["campaign", "reason"],
             registry=registry,
         )
         self._passed_over = {reason: passed_over.labels(name, reason) for reason in REJECTED}
         price = Gauge(
             "shadowprice_price",
-            "Price in force: of money, response per minor unit; of a delivery, value of a seat of each segment",
+            "Active price: of money, response per minor unit; of a delivery, value of a seat of each segment",
             ["campaign", "budget"],
             registry=registry,
         )
         self._prices = {priced: price.labels(name, priced) for priced in campaign.priced}
         self._version = Gauge(
-            "shadowprice_price_version", "Version of the price in force", ["campaign"], registry=registry
+            "shadowprice_price_version", "Version of the active price", ["campaign"], registry=registry
         ).labels(name)
         self._gap = Gauge(
-            "shadowprice_solve_gap_ratio", "Relative duality gap of the price in force", ["campaign"], registry=registry
+            "shadowprice_solve_gap_ratio", "Relative duality gap of the active price", ["campaign"], registry=registry
         ).labels(name)
         self._violation = Gauge(
             "shadowprice_solve_violation_ratio",
-            "Relative excess over the budget of the price in force",
+            "Relative excess over the budget of the active price",
             ["campaign"],
             registry=registry,
         ).labels(name)
         self._solve_seconds = Gauge(
-            "shadowprice_solve_seconds", "Time the solve of the price in force took", ["campaign"], registry=registry
+            "shadowprice_solve_seconds", "Time the solve of the active price took", ["campaign"], registry=registry
         ).labels(name)
         self._pacing_error = Gauge(
             "shadowprice_pacing_error_ratio",
-            "What was paid when the price in force was solved over what had been planned by then, less one",
+            "What was paid when the active price was solved over what had been planned by then, less one",
             ["campaign"],
             registry=registry,
         ).labels(name)
         self._spend_ratio = Gauge(
             "shadowprice_spend_ratio",
-            "Minor units paid per minor unit that the model's curves expect, as the price in force has learned it",
+            "Minor units paid per minor unit that the model's curves expect, as the active price has learned it",
             ["campaign"],
             registry=registry,
         ).labels(name)
         self._age = Gauge(
-            "shadowprice_price_age_seconds", "Time since the price in force was solved", ["campaign"], registry=registry
+            "shadowprice_price_age_seconds", "Time since the active price was solved", ["campaign"], registry=registry
         ).labels(name)
 
     def stage(self, stage: str) -> AbstractContextManager[None]:
         """Time a stage of a call."""
         return _Timed(self._seconds[stage])
 
-    def price_in_force(self, record: PriceRecord) -> None:
+    def active_price(self, record: PriceRecord) -> None:
         """Show a new price; its age grows by itself from now on."""
         solved_at = record.solved_at.timestamp()
         for priced, gauge in self._prices.items():

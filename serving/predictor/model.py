@@ -7,7 +7,7 @@ from typing import Any
 import kserve
 
 from serving.http.limits import MAX_ITEMS
-from serving.predictor.batching import Gatherer
+from serving.predictor.batching import MicroBatcher
 from serving.predictor.predictor import Predictor
 from serving.protocol import INPUTS, OUTPUTS, Answers, Requests
 from shadowprice.errors import Unavailable
@@ -17,7 +17,7 @@ class CampaignModel(kserve.Model):  # type: ignore[misc]
     """One campaign under KServe. It becomes ready when everything it depends on is warm, not before."""
 
     predictor: Predictor
-    gatherer: Gatherer
+    batcher: MicroBatcher
 
     def __init__(self, campaign: str, max_instances: int) -> None:
         super().__init__(campaign)
@@ -26,7 +26,7 @@ class CampaignModel(kserve.Model):  # type: ignore[misc]
     def become_ready(self, predictor: Predictor) -> None:
         """Answer with this predictor from now on."""
         self.predictor = predictor
-        self.gatherer = Gatherer(predictor.answer_all, MAX_ITEMS)
+        self.batcher = MicroBatcher(predictor.answer_all, MAX_ITEMS)
         self.ready = True
 
     def when_ready(self) -> Predictor:
@@ -50,7 +50,7 @@ class CampaignModel(kserve.Model):  # type: ignore[misc]
         response_headers: dict[str, str] | None = None,  # noqa: ARG002
     ) -> Answers:
         """Answer together with whoever else waits."""
-        return await self.gatherer.answer(payload)
+        return await self.batcher.answer(payload)
 
     def get_input_types(self) -> list[dict[str, Any]]:
         """Inputs for the V2 metadata."""

@@ -16,8 +16,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from serving.predictor.active import InForce
-from serving.predictor.calls import Calls, Unrecorded, answers, first_occurrences, standing_rows
+from serving.predictor.active import Active
+from serving.predictor.calls import Calls, Unrecorded, answers, first_occurrences, recorded_rows
 from serving.predictor.ledger_client import Authorisation, Authorised, KnownRequests, Proposals
 from serving.predictor.metrics import PredictorMetrics
 from serving.protocol import Answers, Requests, UnrecordedReason
@@ -46,8 +46,8 @@ class Current(Protocol):
     """Source of the active price and model; :class:`serving.predictor.price_watcher.PriceWatcher` is the real one."""
 
     @property
-    def current(self) -> InForce | None:
-        """The pair in force, if any was found yet."""
+    def current(self) -> Active | None:
+        """The active pair, if any was found yet."""
 
 
 def _utc_now() -> datetime:
@@ -58,8 +58,8 @@ def _utc_now() -> datetime:
 class Predictor:
     """Decides for one campaign, on an event loop.
 
-    source                     price and model in force
-    ledger                     what promises are authorised by
+    source                     active price and model
+    ledger                     authorises the decisions
     authorisation_required     refuse to answer while the ledger does not (decision record 0003)
     window                     a request outside the campaign's window costs nothing; False: decide at any time
     clock                      returns the time (UTC)
@@ -112,28 +112,28 @@ class Predictor:
             return error
 
     async def _answer(self, calls: Calls) -> Iterator[Answers | Exception]:
-        in_force = self.source.current
-        if in_force is None:
+        active = self.source.current
+        if active is None:
             raise Unavailable(f"campaign {self.campaign.name!r} has no price yet")
-        price, requests, firsts, now = in_force.price, calls.requests, calls.rows, self.clock()
+        price, requests, firsts, now = active.price, calls.requests, calls.rows, self.clock()
         outside = self.window and not self.campaign.starts_at <= now < self.campaign.ends_at
         stale = not outside and price.stale(now)
         proposed: list[tuple[list[int], Proposals]] = []
         failed = False
         for side in () if outside else dict.fromkeys(requests.side):
             rows = [row for row in firsts if requests.side[row] == side]
-            mine, proposals, unread = await self._propose(side, rows, requests, in_force, stale, now)
+            mine, proposals, unread = await self._propose(side, rows, requests, active, stale, now)
             failed |= unread
             if mine:
                 proposed.append((mine, proposals))
         rows, wanted = _merged(proposed)
         proposes = set(rows)
         known = [row for row in firsts if row not in proposes]
-        found, unauthorised = await self._authorise(wanted, calls.known(known), calls.sizes(rows), in_force)
+        found, unauthorised = await self._authorise(wanted, calls.known(known), calls.sizes(rows), active)
         for happened, why in ((failed, "features"), (stale, "stale_price"), (unauthorised, "unauthorised")):
             if happened:
                 self.metrics.degraded(why, calls.count)
-        standing = standing_rows(calls, rows, known, found)
+        standing = recorded_rows(calls, rows, known, found)
         reason: UnrecordedReason = "outside_window" if outside else "ineligible"
         nothing = {side: self._level_of_nothing(side, outside) for side in self.campaign.sides}
         self._count_unrecorded(calls, set(known).difference(standing), found, reason)
@@ -145,7 +145,7 @@ class Predictor:
                 reason=reason,
                 level=[nothing[side] for side in requests.side],
                 price_version=price.version,
-                model_version=in_force.model.version,
+                model_version=active.model.version,
             ),
             price_age_seconds=(now - price.solved_at).total_seconds(),
             degraded=failed or stale or unauthorised,
@@ -164,10 +164,10 @@ class Predictor:
             self.metrics.unrecorded(side, reason, count)
 
     async def _propose(
-        self, side: Side, rows: list[int], requests: Requests, in_force: InForce, stale: bool, now: datetime
+        self, side: Side, rows: list[int], requests: Requests, active: Active, stale: bool, now: datetime
     ) -> tuple[list[int], Proposals, bool]:
         """The rows of one side that may be given something, what it would be, and whether the store failed."""
-        terms, price, model = self.campaign.terms(side), in_force.price, in_force.model
+        terms, price, model = self.campaign.terms(side), active.price, active.model
         with self.metrics.stage("features"):
             embeddings = await model.features.fetch(side, [requests.account_id[row] for row in rows])
         self.metrics.features_used(side, int((~embeddings.known).sum()), _oldest(embeddings.computed_at, now))
@@ -214,7 +214,7 @@ class Predictor:
         return rows, proposals, embeddings.failed
 
     async def _authorise(
-        self, proposals: Proposals, known: KnownRequests, sizes: Sequence[int], in_force: InForce
+        self, proposals: Proposals, known: KnownRequests, sizes: Sequence[int], active: Active
     ) -> tuple[Authorisation, bool]:
         """Return what stands for the requests, and whether the ledger was not asked."""
         try:
@@ -223,16 +223,16 @@ class Predictor:
                     proposals,
                     known,
                     sizes=sizes,
-                    model_version=in_force.model.version,
-                    price_version=in_force.price.version,
+                    model_version=active.model.version,
+                    price_version=active.price.version,
                 )
             return found, False
         except Unavailable as error:
             if self.authorisation_required:
                 raise Unavailable(
-                    f"nothing is promised without authorisation; send the request again: {error}"
+                    f"no decision is given without authorization; send the request again: {error}"
                 ) from error
-            return _unauthorised(proposals, len(sizes), in_force), True
+            return _unauthorised(proposals, len(sizes), active), True
 
 
 def _oldest(computed_at: NDArray[np.float64], now: datetime) -> float | None:
@@ -241,19 +241,18 @@ def _oldest(computed_at: NDArray[np.float64], now: datetime) -> float | None:
 
 
 def _merged(proposed: Sequence[tuple[list[int], Proposals]]) -> tuple[list[int], Proposals]:
-    """Rows and proposals of all sides, in the order of their rows: who comes first is promised first."""
+    """Rows and proposals of all sides, in the order of their rows: the first is authorized first."""
     if len(proposed) == 1:
         return proposed[0]
     rows = [row for mine, _ in proposed for row in mine]
     order = sorted(range(len(rows)), key=rows.__getitem__)
-    columns = {
-        field.name: [value for _, proposals in proposed for value in getattr(proposals, field.name)]
-        for field in fields(Proposals)
-    }
+    names = [field.name for field in fields(Proposals)]
+    given = [name for name in names if all(getattr(proposals, name) is not None for _, proposals in proposed)]
+    columns = {name: [value for _, proposals in proposed for value in getattr(proposals, name)] for name in given}
     return sorted(rows), Proposals(**{name: [column[at] for at in order] for name, column in columns.items()})
 
 
-def _unauthorised(proposals: Proposals, calls: int, in_force: InForce) -> Authorisation:
+def _unauthorised(proposals: Proposals, calls: int, active: Active) -> Authorisation:
     """Return the proposals as if they had been recorded."""
     n = len(proposals.request_id)
     decisions = Authorised(
@@ -264,8 +263,8 @@ def _unauthorised(proposals: Proposals, calls: int, in_force: InForce) -> Author
         expected_cost=proposals.expected_cost,
         propensity=proposals.propensity,
         reason=proposals.reason,
-        price_version=[in_force.price.version] * n,
-        model_version=[in_force.model.version] * n,
+        price_version=[active.price.version] * n,
+        model_version=[active.model.version] * n,
         repeat=[False] * n,
     )
     return Authorisation(decisions, known=[], errors=[None] * calls)

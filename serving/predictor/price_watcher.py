@@ -1,4 +1,4 @@
-"""Price and model in force: read from their stores, verified, swapped together without a restart."""
+"""Active price and model: read from their stores, verified, swapped together without a restart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from threading import Event, Thread
 
-from serving.predictor.active import InForce, ServedModel
+from serving.predictor.active import Active, ServedModel
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput, NotFound, PriceRejected, ShadowpriceError
 from shadowprice.pacing.price_rules import check_price
@@ -22,10 +22,10 @@ class PriceWatcher:
     """Follows the newest sound price of a campaign, and the model it was solved for.
 
     The price says which model decides: a newly registered model comes into force with the first price
-    solved for it, in one step (:class:`serving.predictor.active.InForce`). A version is never gone back on. A
+    solved for it, in one step (:class:`serving.predictor.active.Active`). A version is never gone back on. A
     record that fails its checksum, breaks a rule of :func:`~shadowprice.pacing.price_rules.check_price`,
-    or names a model that is missing, damaged or unfit is ignored, and the pair in force stays;
-    ``on_rejected`` hears of each such version once. A reader takes :attr:`current` once per call.
+    or names a model that is missing, damaged or unfit is ignored, and the active pair stays;
+    ``on_rejected`` is called once for each such version. A reader takes :attr:`current` once per call.
 
     Args:
         store, campaign: where to look, and whose prices may decide.
@@ -33,7 +33,7 @@ class PriceWatcher:
             is none that may be used, Unavailable when it is worth asking again.
         on_swap: called with every price that comes into force.
         on_rejected: called once for each version that may not be used, with one of ``metrics.REJECTED``.
-        on_passed_over: called at every look with how many files are passed over now, by the same kinds.
+        on_passed_over: called at every read with how many files are passed over now, by the same kinds.
         poll_seconds: how often the store is looked at.
     """
 
@@ -48,7 +48,7 @@ class PriceWatcher:
         on_passed_over: Callable[[Mapping[str, int]], None],
         poll_seconds: float,
     ) -> None:
-        self.current: InForce | None = None
+        self.current: Active | None = None
         self._store = store
         self._campaign = campaign
         self._name = campaign.name
@@ -68,12 +68,12 @@ class PriceWatcher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop watching; the price in force stays."""
+        """Stop watching; the active price stays."""
         self._stopping.set()
         self._thread.join()
 
     def poll(self) -> None:
-        """Look once. Whatever is wrong with the store, the price in force stays."""
+        """Look once. Whatever is wrong with the store, the active price stays."""
         try:
             versions = self._store.versions(self._name)
             strays = self._store.strays(self._name)
@@ -83,20 +83,18 @@ class PriceWatcher:
         passed_over = Counter(unsound=len(strays))
         if strays:
             self._complain(strays[0])
-        in_force = 0 if self.current is None else self.current.price.version
-        if versions and versions[-1] < in_force:
+        active = 0 if self.current is None else self.current.price.version
+        if versions and versions[-1] < active:
             passed_over["older"] += 1
-            self._reject(
-                versions[-1], "older", f"the store went back to version {versions[-1]}; {in_force} stays in force"
-            )
-        ahead = [version for version in versions if version > in_force and version not in self._earlier]
+            self._reject(versions[-1], "older", f"the store went back to version {versions[-1]}; {active} stays active")
+        ahead = [version for version in versions if version > active and version not in self._earlier]
         for version in reversed(ahead):
             found = self._usable(version)
-            if isinstance(found, InForce):
+            if isinstance(found, Active):
                 self.current = found
                 self._on_swap(found.price)
                 logger.info(
-                    "price version %d of slot %d is in force, with model %s",
+                    "price version %d of slot %d is active, with model %s",
                     found.price.version,
                     found.price.slot,
                     found.model.version,
@@ -111,7 +109,7 @@ class PriceWatcher:
             )
         self._on_passed_over(passed_over)
 
-    def _usable(self, version: int) -> InForce | str | None:
+    def _usable(self, version: int) -> Active | str | None:
         """A version with its model; why it is rejected; None where it is of the past or cannot be read now."""
         record: PriceRecord | None = None
         try:
@@ -120,7 +118,7 @@ class PriceWatcher:
                 self._earlier.add(version)
                 return None
             check_price(record, self._campaign, datetime.now(UTC))
-            return InForce(record, self._model_of(record))
+            return Active(record, self._model_of(record))
         except PriceRejected as error:
             return self._reject(version, "unsound", str(error))
         except (NotFound, InvalidInput) as error:

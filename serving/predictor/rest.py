@@ -32,7 +32,7 @@ from uvicorn.importer import import_from_string
 
 from serving.http.access import Access
 from serving.http.admission import Admission
-from serving.http.handler import REQUEST_SECONDS, Front, Handler
+from serving.http.handler import REQUEST_SECONDS, Handler, RequestHandler
 from serving.http.listening import bounds
 from serving.http.refused import responses
 from serving.http.tokens import Caller, Role
@@ -88,7 +88,7 @@ class ContractServer(RESTServer):  # type: ignore[misc]
         router.add_api_route("/v2/models", v2.models)
         router.add_api_route("/v2/models/{model_name}", v2.model_metadata)
         router.add_api_route("/v2/models/{model_name}/ready", v2.model_ready)
-        # Described here; a model of this name is answered by the front, so whoever gets here asks for another.
+        # Described here; the request handler answers for a model of this name, so this route gets other names only.
         names = sorted(self.dataplane.model_registry.get_models())
         parameter = {"name": "model_name", "in": "path", "required": True, "schema": {"type": "string", "enum": names}}
         for path, body in (("/v1/models/{model_name}:predict", V1_BODY), ("/v2/models/{model_name}/infer", V2_BODY)):
@@ -108,7 +108,7 @@ class ContractServer(RESTServer):  # type: ignore[misc]
             handlers[f"/v1/models/{model.name}:predict"] = partial(predict_v1, model, self._access)
             handlers[f"/v2/models/{model.name}/infer"] = partial(infer_v2, model, self._access)
         application = import_from_string(self.config.app)
-        self.config.app = Front(application, handlers, self._access, self._seconds, self._admission)
+        self.config.app = RequestHandler(application, handlers, self._access, self._seconds, self._admission)
 
     def _add_exception_handlers(self, app: FastAPI) -> None:
         app.add_exception_handler(ModelNotFound, model_not_found_handler)
@@ -122,7 +122,7 @@ class ContractServer(RESTServer):  # type: ignore[misc]
 
 
 async def _no_versions(_: Request, __: Exception) -> Response:
-    error = InvalidRequest("cannot be asked for: the price in force names the model", field="model_version")
+    error = InvalidRequest("cannot be asked for: the active price names the model", field="model_version")
     return error_response(error)
 
 

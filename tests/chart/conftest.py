@@ -31,7 +31,7 @@ def crds(shared_data: Path, missing: Callable[[str], NoReturn]) -> Path:
 
 @pytest.fixture(scope="session")
 def kubectl(missing: Callable[[str], NoReturn]) -> str:
-    """The kubectl command line, of the versions that docs/prerequisites.md asks for."""
+    """The kubectl command line, of the versions that docs/how-to/install-on-a-cluster.md asks for."""
     command = shutil.which("kubectl")
     if command is None:
         missing("no kubectl; install 1.27 or later")

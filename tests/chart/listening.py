@@ -39,7 +39,7 @@ def listening(answer: Answer, folder: Path, namespace: str = "default") -> Itera
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     config = {
         "apiVersion": "v1",

@@ -38,8 +38,8 @@ SAYS = {
     "minLength": "minLength",
     "minItems": "minItems",
     "not": "'not' failed",
-    "required": "missing property",
-    "additionalProperties": "additional properties",
+    "required": "missing propert(y|ies)",
+    "additionalProperties": "additional properties? 'surprise'",
 }
 
 

@@ -22,7 +22,7 @@ from rendering import (
 )
 
 from shadowprice.campaign import Campaign
-from shadowprice.pacing.pacers import due, make_pacer
+from shadowprice.pacing.pacers import make_pacer, scheduled_slot
 
 MINIMAL = CHART / "ci" / "minimal-values.yaml"
 PRODUCTION = CHART / "ci" / "production-values.yaml"
@@ -284,7 +284,7 @@ def test_the_jobs_come_at_every_moment_that_the_default_pacer_asks_for() -> None
     times = sorted(at for job in jobs for at in day_of(job["spec"]["schedule"]))
     default = Campaign.__dataclass_fields__["pacer"].default
     moments = make_pacer(default).moments(24)
-    assert [due(moments, at) for at in times] == [due(moments, moment) for moment in moments]
+    assert [scheduled_slot(moments, at) for at in times] == [scheduled_slot(moments, moment) for moment in moments]
     assert len(times) == 24 + 11
 
 

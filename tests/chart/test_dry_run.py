@@ -27,7 +27,7 @@ def manifests(case: Path) -> str:
     for entry in list(objects):
         if text := entry.get("data", {}).get("rayjob.yaml"):
             [job] = parse(text)
-            job["spec"]["entrypoint"] = "python -m components.steps solve {}"
+            job["spec"]["entrypoint"] = "python -m operations solve {}"
             objects.append(job)
     for entry in objects:
         entry["metadata"].setdefault("namespace", NAMESPACE)

@@ -13,8 +13,9 @@ import yaml
 from prometheus_client import CollectorRegistry
 from rendering import CHART, ROOT, render, values_of
 
-from serving.ledger.api.headroom import HeadroomCollector, Storage
+from serving.ledger.api.headroom import HeadroomCollector
 from serving.ledger.api.metrics import LedgerCollector
+from serving.ledger.records import Storage
 from serving.ledger.totals import Totals
 from serving.predictor.metrics import PredictorMetrics
 from shadowprice.campaign import Budget, Campaign, Terms
@@ -75,7 +76,7 @@ def test_every_query_names_a_series_that_is_exported_or_recorded() -> None:
 
 def test_every_alert_has_a_runbook() -> None:
     for name, rule in ALERTS.items():
-        page = ROOT / "docs" / "runbooks" / f"{name}.md"
+        page = ROOT / "docs" / "how-to" / "runbooks" / f"{name}.md"
         assert rule["annotations"]["runbook_url"].endswith(f"/{page.name}")
         text = page.read_text()
         for part in ("## Meaning", "## Impact", "## Diagnosis", "## Mitigation"):

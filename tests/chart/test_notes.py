@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 from api_server import ApiServer, serving
-from helm_python import Chart
-from rendering import CASES, CHART, NAMESPACE, RELEASE, Objects, merged, pods, render, values_of
+from rendering import CASES, CHART, NAMESPACE, RELEASE, Objects, merged, pods, render, rendered, values_of
 
 from serving.protocol import decode_v1
 
@@ -32,9 +31,8 @@ each_way = pytest.mark.parametrize(
 
 
 def notes(values: dict[str, Any]) -> str:
-    """By Helm 4."""
-    with Chart.load(CHART) as chart:
-        return chart.render(values, name=RELEASE, namespace=NAMESPACE)["shadowprice/templates/NOTES.txt"]
+    """Return the notes that Helm 4 renders."""
+    return rendered(values)["shadowprice/templates/NOTES.txt"]
 
 
 def commands(text: str) -> list[list[str]]:

@@ -28,7 +28,7 @@ from serving.predictor.ledger_client import Authoriser, Proposals
 from serving.predictor.metrics import PredictorMetrics
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
-from shadowprice.pacing.pacers import Standing, make_pacer
+from shadowprice.pacing.pacers import CampaignState, make_pacer
 from shadowprice.pacing.prometheus import PrometheusSpend
 from shadowprice.pacing.spend import MetricsSpend
 
@@ -87,10 +87,10 @@ def test_recorded_totals_alerts_and_the_next_price_come_from_what_the_services_e
     def solved(url: str, newest: Any = None) -> Any:
         spend = PrometheusSpend(url).read(CAMPAIGN.name)
         return make_pacer("hourly").price(
-            Standing(
+            CampaignState(
                 campaign=CAMPAIGN,
                 at=4.0,
-                place=(4, 0),
+                slot_and_step=(4, 0),
                 spend=spend,
                 remaining={"customer": np.full(6, 100.0)},
                 curves=lambda: {"customer": curves},
@@ -114,7 +114,7 @@ def test_recorded_totals_alerts_and_the_next_price_come_from_what_the_services_e
             assert (record.spent, record.requests) == (9_000, 401)
             assert record.plan[0] == 9_000 + 2_000
             # The price is in force: what its solve took, and how far the spend was off, are exported with it.
-            predictor.price_in_force(replace(record, pacing_error=-0.25, seconds=0.125).sealed())
+            predictor.active_price(replace(record, pacing_error=-0.25, seconds=0.125).sealed())
             eventually(lambda: value(server.url, "campaign:shadowprice_pacing_error:ratio") == 0.25)
             assert value(server.url, "shadowprice_solve_seconds") == 0.125
             assert value(server.url, "shadowprice_pacing_error_ratio") == -0.25

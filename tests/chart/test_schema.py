@@ -1,4 +1,7 @@
-"""The chart's schema refuses a bad value by name, whatever the rule, with both generations of Helm."""
+"""The chart's schema refuses a bad value by name, whatever the rule, with both generations of Helm.
+
+Each rule of the schema is broken once. Rules about different values are broken in one rendering.
+"""
 
 from __future__ import annotations
 
@@ -25,21 +28,12 @@ FREE = {
 }
 
 
-@pytest.mark.parametrize("case", RULES, ids=str)
-def test_a_value_that_breaks_a_rule_is_refused_at_its_place(case: Case) -> None:
-    with pytest.raises(HelmError) as refused:
-        render(case.into(MINIMAL))
-    place = "/" + "/".join(case.told) if case.told else ""
-    told = [line for line in str(refused.value).splitlines() if line.startswith(f"- at '{place}':")]
-    assert any(re.search(SAYS[case.keyword], line) for line in told), str(refused.value)
-
-
 def batches() -> list[list[Case]]:
-    """The rules in few values files, no two of them about the same value."""
+    """Return the rules in few values files, no two rules of a file about the same value."""
     made: list[list[Case]] = []
     for case in RULES:
         for batch in made:
-            if not any(shared(case.path, other.path) for other in batch):
+            if not any(overlap(case.path, other.path) for other in batch):
                 batch.append(case)
                 break
         else:
@@ -47,22 +41,51 @@ def batches() -> list[list[Case]]:
     return made
 
 
-def shared(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
+def overlap(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
+    """Return whether one place is the other or lies in it."""
     return all(x == y for x, y in zip(a, b, strict=False))
 
 
-def test_the_command_line_refuses_every_one_of_them_too(helm: str, tmp_path: Path) -> None:
-    for batch in batches():
-        values: dict[str, Any] = MINIMAL
-        for case in batch:
-            values = case.into(values)
-        path = tmp_path / "values.yaml"
-        path.write_text(yaml.safe_dump(values))
-        done = template(helm, path)
-        assert done.returncode != 0
-        places = {line[2:].partition(":")[0] for line in done.stderr.splitlines() if line.startswith("- ")}
-        expected = {".".join(case.told) or "(root)" for case in batch}
-        assert expected <= places
+BATCHES = batches()
+each_batch = pytest.mark.parametrize("batch", BATCHES, ids=[f"batch-{i}" for i in range(len(BATCHES))])
+
+
+def broken(batch: list[Case]) -> dict[str, Any]:
+    """Return values that break each rule of a batch."""
+    values = MINIMAL
+    for case in batch:
+        values = case.into(values)
+    return values
+
+
+def test_the_batches_hold_every_rule() -> None:
+    assert sorted(map(str, RULES)) == sorted(str(case) for batch in BATCHES for case in batch)
+    assert len(RULES) > 350
+
+
+@each_batch
+def test_helm_4_refuses_each_value_at_its_place_by_its_rule(batch: list[Case]) -> None:
+    with pytest.raises(HelmError) as refused:
+        render(broken(batch))
+    lines = [line.strip() for line in str(refused.value).splitlines()]
+    missed = []
+    for case in batch:
+        place = "/" + "/".join(case.told) if case.told else ""
+        told = [line for line in lines if line.startswith(f"- at '{place}':")]
+        named = f"'{case.path[-1]}'" if case.keyword == "required" and case.value is None else ""
+        if not any(re.search(SAYS[case.keyword], line) and named in line for line in told):
+            missed.append(f"{case}: {told}")
+    assert missed == []
+
+
+@each_batch
+def test_helm_3_refuses_each_value_at_its_place(batch: list[Case], helm: str, tmp_path: Path) -> None:
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(broken(batch)))
+    done = template(helm, path)
+    assert done.returncode != 0
+    places = {line[2:].partition(":")[0] for line in done.stderr.splitlines() if line.startswith("- ")}
+    assert {".".join(case.told) or "(root)" for case in batch} <= places
 
 
 def test_no_object_takes_a_key_that_nobody_reads() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from rendering import CHART, merged, pods, render, values_of
 
-from serving.config import Config
 from serving.http.tokens import ROLES, Tokens
 from serving.ledger.__main__ import _settings
+from serving.predictor.config import Config
 
 MINIMAL = values_of(CHART / "ci" / "minimal-values.yaml")
 PRODUCTION = values_of(CHART / "ci" / "production-values.yaml")

@@ -105,7 +105,7 @@ def test_selectors_hold_nothing_that_a_new_version_changes(case: Path) -> None:
 
 
 def test_what_the_order_of_an_upgrade_relies_on() -> None:
-    """docs/upgrade.md: a suspended re-solve stays so, predictors roll without a gap, a ledger never runs twice."""
+    """docs/how-to/upgrade.md: a suspended re-solve stays so, predictors roll, a ledger never runs twice."""
     objects = {entry["kind"]: entry for entry in render(MINIMAL)}
     # What is not rendered is left as it was patched.
     assert "suspend" not in objects["CronJob"]["spec"]

@@ -11,7 +11,7 @@ import uvicorn
 
 from serving.client.client import DecisionClient
 from serving.http.access import Access
-from serving.http.handler import Front
+from serving.http.handler import RequestHandler
 from serving.http.tokens import Tokens
 from serving.protocol import OUTPUTS
 from shadowprice.errors import InvalidRequest
@@ -30,7 +30,7 @@ async def answer(body, caller):
 def url(tmp_path):
     file = tmp_path / "token"
     file.write_text(TOKEN)
-    front = Front(None, {"/v2/models/spring/infer": answer}, Access(lambda *_: "decide", Tokens(file)), 5.0)
+    front = RequestHandler(None, {"/v2/models/spring/infer": answer}, Access(lambda *_: "decide", Tokens(file)), 5.0)
     server = uvicorn.Server(uvicorn.Config(front, port=0, log_config=None, lifespan="off"))
     thread = threading.Thread(target=server.run)
     thread.start()

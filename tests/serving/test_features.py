@@ -6,8 +6,8 @@ import threading
 import numpy as np
 import pytest
 
+from serving.predictor import features as module
 from serving.predictor.features import Features, open_reader
-from serving.predictor.predictor import features as module
 from serving.predictor.recent import Recent
 from shadowprice.errors import NotFound, Unavailable
 

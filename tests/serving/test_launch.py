@@ -7,8 +7,8 @@ import sys
 import httpx
 import pytest
 
-from serving.config import Config
 from serving.local.launch import Deployment, free_port, launch, start_ledger, start_predictor
+from serving.predictor.config import Config
 from shadowprice.errors import Unavailable
 from shadowprice.pacing.price_store import PriceStore
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, nullcontext
 import pytest
 import uvicorn
 
-from serving.http.handler import Front
+from serving.http.handler import RequestHandler
 from serving.http.limits import MAX_HEAD_BYTES
 from serving.http.listening import Limits, bounded_http, bounds, raise_file_limit
 
@@ -31,7 +31,7 @@ async def nothing(scope, receive, send):
 @asynccontextmanager
 async def serving(handler=echo, seconds=5.0, **limits):
     """Serve ``handler`` with these limits; yields a function that connects."""
-    front = Front(nothing, {"/predict": handler}, seconds=seconds)
+    front = RequestHandler(nothing, {"/predict": handler}, seconds=seconds)
     config = uvicorn.Config(front, port=0, log_config=None, lifespan="off", http=bounded_http(Limits(**limits)))
     config.timeout_graceful_shutdown = 1
     server = uvicorn.Server(config)

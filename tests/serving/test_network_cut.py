@@ -15,8 +15,8 @@ import pytest
 from benchmarks.faults.hosts import host
 from benchmarks.faults.redis_server import RedisServer
 from benchmarks.service.deployment import LEVELS, REDIS, environment, prepare
+from operations.workspace import read_campaign
 from serving.client.client import DecisionClient
-from serving.config import read_campaign
 from serving.ledger.opening import open_store
 from serving.local.launch import free_port, start_ledger, start_predictor
 from shadowprice.campaign import Budget
@@ -123,6 +123,6 @@ def test_a_cable_that_is_pulled_loses_doubles_and_overspends_nothing(tmp_path, t
     assert callers.contradicted == []
     assert {name: kept.get(name) for name in callers.told} == callers.told
     assert len(kept) == len(rows)
-    promised = sum(incentive for _, incentive in kept.values())
-    assert sum(totals.authorised.values()) == promised <= LIMIT
+    authorized = sum(incentive for _, incentive in kept.values())
+    assert sum(totals.authorised.values()) == authorized <= LIMIT
     assert {incentive for _, incentive in kept.values()} <= set(LEVELS)

@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry
 from serving.ledger.api.answers import content, recorded_rows
 from serving.ledger.api.authorise import calls, ceiling, entries
 from serving.ledger.api.messages import Authorizations
+from serving.ledger.clock import microseconds
+from serving.ledger.sqlite.authorizations import Authorise
 from serving.ledger.sqlite.database import TABLES
-from serving.ledger.sqlite.promises import Authorise
-from serving.ledger.store import microseconds
-from serving.predictor.active import InForce, ServedModel
+from serving.predictor.active import Active, ServedModel
 from serving.predictor.features import Features
 from serving.predictor.ledger_client import Authorisation, Authorised
 from serving.predictor.metrics import PredictorMetrics
@@ -91,7 +91,7 @@ class Asked:
 
 @dataclass
 class Fixed:
-    current: InForce | None
+    current: Active | None
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def build(campaign, heads, kit):
         predictor = Predictor(
             campaign=own,
             source=Fixed(
-                InForce(
+                Active(
                     price or kit.price(),
                     ServedModel(
                         "test-model-1",
@@ -245,8 +245,8 @@ def test_a_request_id_used_for_another_account_or_side_is_a_conflict(build, acco
     assert ledger.recorded() == ["r"]
 
 
-def test_without_the_ledger_nothing_is_promised_unless_that_is_configured(build):
-    with pytest.raises(Unavailable, match="without authorisation"):
+def test_without_the_ledger_nothing_is_authorized_unless_that_is_configured(build):
+    with pytest.raises(Unavailable, match="without authorization"):
         build(ledger=NoLedger())[0].answer(customers("c1"))
     predictor, registry = build(ledger=NoLedger(), authorisation_required=False)
     answers = predictor.answer(customers("c1"))
@@ -362,7 +362,7 @@ def test_calls_in_conflict_are_refused_alone_and_cost_the_others_no_message(buil
     assert ledger.recorded() == ["taken", *(call.request_id[0] for call in good)]
 
 
-def test_a_gathering_of_refused_calls_alone_asks_nobody(build):
+def test_a_batch_of_refused_calls_alone_asks_nobody(build):
     ledger = LocalLedger(build()[0].predictor.campaign)
     same = Requests(["r", "r"], ["c1", "c2"], ["customer"] * 2)
     found = build(ledger=ledger)[0].answer_all([same, same])
@@ -370,7 +370,7 @@ def test_a_gathering_of_refused_calls_alone_asks_nobody(build):
     assert ledger.messages == []
 
 
-def test_one_request_in_two_calls_at_once_is_promised_once(build):
+def test_one_request_in_two_calls_at_once_is_authorized_once(build):
     ledger = LocalLedger(build()[0].predictor.campaign)
     same = Requests(["r"], ["c1"], ["customer"])
     one, two = build(ledger=ledger)[0].answer_all([same, same])
@@ -454,7 +454,7 @@ def test_a_repeat_is_the_first_answer_also_when_the_account_is_not_eligible_any_
 
 def test_without_the_ledger_nobody_ineligible_is_answered_unless_that_is_configured(build, nobody_is_eligible):
     nobody_is_eligible()
-    with pytest.raises(Unavailable, match="without authorisation"):
+    with pytest.raises(Unavailable, match="without authorization"):
         build(ledger=NoLedger())[0].answer(customers("c1"))
     answers = build(ledger=NoLedger(), authorisation_required=False)[0].answer(customers("c1"))
     assert (answers.reason, answers.level.tolist(), answers.degraded) == (["ineligible"], [-1], True)

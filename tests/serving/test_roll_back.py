@@ -1,4 +1,4 @@
-"""Model and price go forward and back together, by the commands of docs/upgrade.md."""
+"""Model and price go forward and back together, by the commands of docs/how-to/upgrade.md."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ import pandas as pd
 import pytest
 
 from components.publish import publish
-from components.steps import STEPS
-from feature_repo import register
 from feature_repo.columns import FeatureColumns
-from feature_repo.featurize import project_of
+from feature_repo.names import project_of
 from feature_repo.online import OnlineReader
-from feature_repo.resolve import publish_price_file
 from feature_repo.store import create
-from feature_repo.workspace import CAMPAIGN, FEATURES
+from operations.__main__ import main as operation
+from operations.publish import PublishJob
+from operations.publish import run as publish_job
+from operations.register import RegisterJob
+from operations.register import run as register
+from operations.solve import SolveJob
+from operations.solve import run as solve
+from operations.workspace import CAMPAIGN, FEATURES, PRICE
 from serving import resolve
 from serving.predictor.bundle import Bundle
 from serving.predictor.features import Features
@@ -29,10 +33,10 @@ from serving.predictor.models import Models
 from serving.predictor.price_watcher import PriceWatcher
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.learning.bundle import EMBEDDINGS
-from shadowprice.pacing.day import Accounts
 from shadowprice.pacing.forecast import Profile
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.price_store import PriceStore
+from shadowprice.pacing.replay.day import Accounts
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.pacing.state import PricingState
 from shadowprice.price import PriceRecord
@@ -91,7 +95,7 @@ def test_a_roll_back_of_the_model_brings_the_price_that_names_it(
     prices = PriceStore(workspace / "prices")
 
     def release(model: Path) -> None:
-        assert command(register.main, model, workspace) == 0
+        assert command(operation, "register", "--model", model, "--workspace", workspace) == 0
         assert command(resolve.main, "--workspace", workspace) == 0
 
     release(bundle(tmp_path / "first", "m-1", 0.2))
@@ -110,46 +114,46 @@ def test_a_roll_back_of_the_model_brings_the_price_that_names_it(
         poll_seconds=1.0,
     )
 
-    def in_force() -> tuple[int, str, str, float]:
+    def active() -> tuple[int, str, str, float]:
         watcher.poll()
         now = watcher.current
         assert now is not None
         found = now.model.features.read("customer", ["a"]).matrix
         return now.price.version, now.price.model_version, now.model.version, float(found[0, 1])
 
-    assert in_force() == (1, "m-1", "m-1", pytest.approx(0.2))
+    assert active() == (1, "m-1", "m-1", pytest.approx(0.2))
     release(bundle(tmp_path / "second", "m-2", 0.6))
-    assert in_force() == (2, "m-2", "m-2", pytest.approx(0.4))
+    assert active() == (2, "m-2", "m-2", pytest.approx(0.4))
     first, second = (prices.read("spring", version) for version in (1, 2))
     assert first.prices != second.prices
 
     release(workspace / "models" / "m-1")
-    assert in_force() == (3, "m-1", "m-1", pytest.approx(0.2))
+    assert active() == (3, "m-1", "m-1", pytest.approx(0.2))
     assert prices.read("spring", 3).prices == pytest.approx(dict(first.prices))
     assert {path.name for path in (workspace / "models").iterdir()} == {"m-1", "m-2"}
     capsys.readouterr()
 
     # A bundle that is not whole is refused in a line, and all stays.
     (tmp_path / "second" / "model.json").unlink()
-    assert command(register.main, tmp_path / "second", workspace) == 1
+    assert command(operation, "register", "--model", tmp_path / "second", "--workspace", workspace) == 1
     told = capsys.readouterr().err
-    assert told.startswith("not registered, the model in use stays:")
+    assert told.startswith("register failed: NotFound: no model bundle in")
     assert len(told.strip().splitlines()) == 1
-    assert in_force()[:2] == (3, "m-1")
+    assert active()[:2] == (3, "m-1")
 
 
 def test_a_pipeline_that_runs_twice_in_an_hour_hands_on_the_price_that_is_there(tmp_path: Path) -> None:
     workspace = make_workspace(tmp_path, datetime(2026, 3, 3, tzinfo=UTC))
-    register.register(bundle(tmp_path / "first", "m-1", 0.2), workspace)
-    state, price = tmp_path / "state.json", tmp_path / "price.json"
+    register(RegisterJob(model=bundle(tmp_path / "first", "m-1", 0.2), workspace=workspace))
+    state, price = tmp_path / "state.json", tmp_path / "price"
     spend = SpendReport(
         spent=100, responses={"customer": 2.0}, requests={"customer": 20}, observed_at=datetime.now(UTC)
     )
     published = []
     for at in (2.25, 2.75, 3.25):
         PricingState(at, spend, {"customer": np.full(24 - int(at), 10.0)}, {"customer": np.array(NAMES)}).save(state)
-        STEPS["solve"](state=str(state), price=str(price), workspace=str(workspace), solver="auto")
-        published.append(publish_price_file(price, workspace))
+        solve(SolveJob(state=state, price=price, workspace=workspace))
+        published.append(publish_job(PublishJob(price=price, workspace=workspace)))
     assert published == [1, 1, 2]
     assert [PriceStore(workspace / "prices").read("spring", version).slot for version in (1, 2)] == [2, 3]
 
@@ -157,7 +161,7 @@ def test_a_pipeline_that_runs_twice_in_an_hour_hands_on_the_price_that_is_there(
 def test_of_two_pipelines_at_once_both_succeed_and_one_price_is_there(tmp_path: Path) -> None:
     """Those of the hourly schedule and of the last hour's know nothing of each other."""
     workspace = make_workspace(tmp_path, datetime(2026, 3, 3, tzinfo=UTC))
-    register.register(bundle(tmp_path / "first", "m-1", 0.2), workspace)
+    register(RegisterJob(model=bundle(tmp_path / "first", "m-1", 0.2), workspace=workspace))
     prices = PriceStore(workspace / "prices")
     online = OnlineReader(workspace / FEATURES, "m-1")
 
@@ -165,9 +169,9 @@ def test_of_two_pipelines_at_once_both_succeed_and_one_price_is_there(tmp_path: 
         spent = SpendReport(
             spent=100, responses={"customer": 2.0}, requests={"customer": 20}, observed_at=datetime.now(UTC)
         )
-        state, price = tmp_path / f"state-{at}.json", tmp_path / f"price-{at}.json"
+        state, price = tmp_path / f"state-{at}.json", tmp_path / f"price-{at}"
         PricingState(at, spent, {"customer": np.full(24 - int(at), 10.0)}, {"customer": np.array(NAMES)}).save(state)
-        STEPS["solve"](state=str(state), price=str(price), workspace=str(workspace), solver="auto")
+        solve(SolveJob(state=state, price=price, workspace=workspace))
         return price
 
     def published(price: Path) -> int:
@@ -176,12 +180,12 @@ def test_of_two_pipelines_at_once_both_succeed_and_one_price_is_there(tmp_path: 
     # Both have solved before either publishes: of one moment, and of the hour and its first five minutes.
     for number, moments in enumerate([(22.04, 22.05), (23.09, 23.04)], 1):
         first, second = map(solved, moments)
-        assert first.read_text() != second.read_text()
+        assert (first / PRICE).read_text() != (second / PRICE).read_text()
         assert [published(first), published(second)] == [number, number]
-        assert prices.read("spring", number).to_json() == first.read_text()
+        assert prices.read("spring", number).to_json() == (first / PRICE).read_text()
     # The other one has not got as far as the feature store, and never will.
     first, second = map(solved, (23.2, 23.21))
-    record = prices.publish(PriceRecord.from_json(first.read_text()))
+    record = prices.publish(PriceRecord.from_json((first / PRICE).read_text()))
     assert published(second) == record.version == 3
     assert sorted(prices.versions("spring")) == [1, 2, 3]
     held = online.price("spring")

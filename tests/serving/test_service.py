@@ -279,7 +279,7 @@ OF_THE_MACHINE = {
 """Gauges that change without a request."""
 
 
-def test_a_ledger_that_is_down_stops_promises_and_its_restart_loses_nothing(world, client, ledger, samples):
+def test_a_ledger_that_is_down_stops_authorizations_and_its_restart_loses_nothing(world, client, ledger, samples):
     (request_id,) = fresh_ids(1)
     first = client.decide([request_id], ["c1"], ["customer"])
     totals = ledger.totals()
@@ -289,7 +289,7 @@ def test_a_ledger_that_is_down_stops_promises_and_its_restart_loses_nothing(worl
         if dict(key[1]).get("reason") != "repeat" and key[0] not in OF_THE_MACHINE
     }
     world.ledger.stop()
-    with pytest.raises(Unavailable, match=r"503.*without authorisation"):
+    with pytest.raises(Unavailable, match=r"503.*without authorization"):
         client.decide(fresh_ids(1), ["c1"], ["customer"])
     assert httpx.get(f"{world.predictor.url}/v2/health/live").status_code == 200
     world.restart_ledger()

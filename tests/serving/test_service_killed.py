@@ -14,7 +14,7 @@ from shadowprice.errors import Unavailable
 
 @contextmanager
 def damaged_newest(world):
-    """A damaged file for the next price, and damage to the newest model; the one of the price in force is whole."""
+    """A damaged file for the next price, and damage to the newest model; the one of the active price is whole."""
     newest, version = world.deployment.model_dir, world.prices.next_version("spring")
     shutil.copytree(newest, newest.parent / "models" / world.price.model_version)
     heads = newest / "heads.safetensors"
@@ -83,13 +83,13 @@ def test_killed_under_load_the_services_lose_no_answer_and_contradict_none(world
         for caller in callers:
             caller.join()
     assert contradicted == []
-    books = open_for_reading(world.deployment.ledger_db)
-    rows = books.execute(
+    ledger = open_for_reading(world.deployment.ledger_db)
+    rows = ledger.execute(
         "SELECT request_id, level, incentive FROM decision WHERE request_id LIKE 'killed-%'"
     ).fetchall()
-    sums = books.execute("SELECT SUM(authorised), SUM(decisions) FROM tally").fetchone()
-    everything = books.execute("SELECT SUM(incentive), COUNT(*) FROM decision").fetchone()
-    books.close()
+    sums = ledger.execute("SELECT SUM(authorised), SUM(decisions) FROM tally").fetchone()
+    everything = ledger.execute("SELECT SUM(incentive), COUNT(*) FROM decision").fetchone()
+    ledger.close()
     kept = {name: (level, incentive) for name, level, incentive in rows}
     assert len(kept) == len(rows)
     assert {name: kept.get(name) for name in answers} == answers

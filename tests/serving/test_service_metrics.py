@@ -21,7 +21,7 @@ CONTRACT = (
 
 def documented_metrics():
     """(name, type, labels, service) as the page on metrics has them."""
-    page = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics.md").read_text()
     for line in page.splitlines():
         if line.startswith("| `shadowprice_"):
             name, kind, labels, service = (cell.strip() for cell in line.strip("|").split("|")[:4])
@@ -51,7 +51,7 @@ def test_the_services_export_what_the_page_on_metrics_has_and_nothing_else(world
     assert found == documented
 
 
-def test_labels_of_metrics_are_bounded_and_values_those_in_force(world, samples):
+def test_labels_of_metrics_are_bounded_and_values_active_ones(world, samples):
     pages = {**samples(world.predictor.url), **samples(world.ledger.url)}
     ours = {key: value for key, value in pages.items() if key[0].startswith("shadowprice_")}
     labels = {label for _, pairs in ours for label, _ in pairs}

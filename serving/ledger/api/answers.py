@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from serving.ledger.api.messages import Authorizations
-from serving.ledger.store import Answer, Decision, Recorded
+from serving.ledger.records import Answer, Recorded
 from shadowprice.errors import Conflict
+from shadowprice.pacing.decision_log.records import Decision, columns
 
-COLUMNS = (
-    *("request_id", "level", "incentive", "response", "expected_cost", "propensity", "reason"),
-    *("price_version", "model_version"),
-)
+COLUMNS = tuple(column.name for column in columns(Decision) if column.field.returned)
 """Columns of a decision that the predictor receives."""
 
 

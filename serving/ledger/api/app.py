@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from serving.http.access import Access
-from serving.http.handler import Application, Front, in_framework
+from serving.http.handler import Application, RequestHandler, in_framework
 from serving.http.tokens import Caller, Tokens
 from serving.http.web import answering, json_response, read_body
 from serving.ledger.api.answers import content, recorded_rows
@@ -34,7 +34,8 @@ from serving.ledger.api.metrics import LedgerCollector
 from serving.ledger.api.openapi import describe, described
 from serving.ledger.api.settle import outcomes
 from serving.ledger.api.skew import ClockSkew
-from serving.ledger.store import Store, microseconds
+from serving.ledger.clock import microseconds
+from serving.ledger.store import Store
 from serving.ledger.terms import offered
 from serving.ledger.traffic import MAX_SAMPLE, QUARTER
 from shadowprice.campaign import Campaign
@@ -50,7 +51,7 @@ Trouble = Callable[[], str | None]
 
 
 class Ledger:
-    """The endpoints over the books of one campaign."""
+    """Endpoints of the ledger of one campaign."""
 
     def __init__(
         self,
@@ -188,7 +189,7 @@ def create_app(
     volumes: Mapping[str, Path] = MappingProxyType({}),
     troubles: Sequence[Trouble] = (),
 ) -> Application:
-    """The ledger of ``campaign`` over its books, which it closes at its end; what every answer waits for is ahead.
+    """Return the application of a campaign's ledger, which closes its store at the end.
 
     ``tokens`` are those that callers must show, and ``calls_per_second`` the rate of each caller (0: no limit).
     ``background`` is what runs beside the endpoints while they are served, such as the sweep. ``troubles``
@@ -226,7 +227,7 @@ def create_app(
             description=endpoint.__doc__,
             openapi_extra=describe(route, campaign.name),
         )
-    return Front(app, {AUTHORISE: ledger.authorise}, Access(role_of, tokens, calls_per_second))
+    return RequestHandler(app, {AUTHORISE: ledger.authorise}, Access(role_of, tokens, calls_per_second))
 
 
 def _campaign(request: Request, campaign: Campaign) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice, repeat
+from typing import Any
 
 from serving.ledger.api.messages import Authorizations, Items, Unprocessable
-from serving.ledger.store import Ceiling, Decision, Entry, Known, Row, microseconds
+from serving.ledger.clock import microseconds
+from serving.ledger.records import Ceiling, Entry, Known, Row
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
 from shadowprice.errors import NotFound
+from shadowprice.pacing.decision_log.records import REQUIRED, Column, Decision, columns
 
+SENT = tuple(column for column in columns(Decision) if column.field.sent)
 Levels = Mapping[Side, Sequence[int]]
 
 
@@ -37,30 +41,39 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
     spare_level = {side: 0 if incentives[0] == 0 else NOTHING for side, incentives in levels.items()}
     reserved = {side: terms.reserved for side, terms in campaign.sides.items()}
     units = {side: terms.most_units for side, terms in campaign.sides.items()}
-    made = []
-    # By position, column by column: a call of a hundred is a hundred times this line.
-    for name, account, side, level, incentive, response, cost, propensity, reason, unpaid, vector, seen in zip(
-        items.request_id,
-        items.account_id,
-        items.side,
-        items.level,
-        items.incentive,
-        items.response,
-        items.expected_cost,
-        items.propensity,
-        items.reason,
-        items.response_unpaid or repeat(0.0),
-        map(tuple, items.propensities),
-        items.features_at or repeat(None),
-        strict=False,  # what is absent has no length
-    ):
-        known = batch.model_version, batch.price_version, None if seen is None else round(seen * 1e6), at, units[side]
-        wanted = Decision(name, account, side, level, incentive, response, cost, propensity, vector, reason, *known)
-        spare = Decision(
-            name, account, side, spare_level[side], 0, unpaid, 0.0, 0.0, vector, "budget_exhausted", *known
-        )
-        made.append(Entry(wanted, spare, reserved[side], ttl))
-    return made
+    # Column by column: a call of a hundred is a hundred times each line that works by row.
+    wanted = {column.name: _values(items, column) for column in SENT} | {
+        "model_version": repeat(batch.model_version),
+        "price_version": repeat(batch.price_version),
+        "decided_at": repeat(at),
+        "most_units": [units[side] for side in items.side],
+    }
+    spare = wanted | {
+        "level": [spare_level[side] for side in items.side],
+        "incentive": repeat(0),
+        "response": items.response_unpaid or repeat(0.0),
+        "expected_cost": repeat(0.0),
+        "propensity": repeat(0.0),
+        "reason": repeat("budget_exhausted"),
+    }
+    return [
+        Entry(each, instead, reserved[each.side], ttl)
+        for each, instead in zip(_decisions(wanted), _decisions(spare), strict=True)
+    ]
+
+
+def _values(items: Items, column: Column) -> Iterable[Any]:
+    """Return the values of a field; those of an absent column are its default."""
+    values = getattr(items, column.name)
+    if values is None:
+        return repeat(None if column.earlier is REQUIRED else column.earlier)
+    if column.field.time:
+        return [None if seconds is None else round(seconds * 1e6) for seconds in values]
+    return [tuple(value) for value in values] if column.type is tuple else list(values)
+
+
+def _decisions(values: Mapping[str, Iterable[Any]]) -> Iterator[Decision]:
+    return map(Decision._make, zip(*(values[name] for name in Decision._fields), strict=False))
 
 
 def calls(batch: Authorizations, made: Sequence[Entry]) -> list[list[Row]]:

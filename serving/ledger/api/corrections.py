@@ -11,8 +11,9 @@ from pydantic import TypeAdapter
 
 from serving.ledger.api.events import SEVERAL, Envelope, Event, OutcomeData, event_of, read_envelopes
 from serving.ledger.api.settle import outcomes
-from serving.ledger.store import Correction, CorrectionKind, Decision
+from serving.ledger.records import Correction
 from shadowprice.campaign import Campaign
+from shadowprice.pacing.decision_log.records import CorrectionKind, Decision
 
 CORRECTION_TYPE = "shadowprice.correction.v1"
 """Event type of a correction; the ledger does not insist on it."""

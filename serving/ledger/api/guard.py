@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-
 from starlette.requests import Request
 
 from serving.http.access import check_role
-from serving.http.tokens import Role, Tokens
-
-TOKEN_VARIABLE = "SHADOWPRICE_LEDGER_TOKEN_FILE"
-"""Environment variable of the ledger and of all who call it: the file with the tokens."""
+from serving.http.tokens import Role
 
 ROUTES: dict[str, Role] = {
     "/v1/authorizations": "decide",
@@ -35,9 +29,3 @@ def role_of(method: str, path: str) -> Role | None:  # noqa: ARG001 - a RoleOf
 def require(request: Request, role: Role) -> None:
     """Make sure that the caller of a request has one more role than its route needs, or ``Forbidden``."""
     check_role(request.scope["caller"], role)
-
-
-def ledger_tokens(environment: Mapping[str, str]) -> Tokens | None:
-    """Return the tokens of the file that ``SHADOWPRICE_LEDGER_TOKEN_FILE`` names; None where it is not set."""
-    name = environment.get(TOKEN_VARIABLE)
-    return Tokens.of(Path(name) if name else None)

@@ -4,28 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-
-@dataclass(frozen=True, kw_only=True)
-class Storage:
-    """Size of a store.
-
-    used_bytes   bytes of the sqlite files, or memory that Redis uses; None where Redis does not tell
-    limit_bytes  memory that Redis may use; 0 where there is no limit but that of the disk or the machine
-    decisions    decisions kept
-    outcomes     outcomes kept
-    """
-
-    used_bytes: int | None
-    limit_bytes: int
-    decisions: int
-    outcomes: int
+from serving.ledger.records import Storage
 
 
 class HeadroomCollector(Collector):

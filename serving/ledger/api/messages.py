@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -12,6 +12,7 @@ from pydantic import (
     TypeAdapter,
     ValidationError,
     WithJsonSchema,
+    create_model,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -21,6 +22,7 @@ from serving.http.web import check_structure
 from serving.protocol import RecordedReason
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidRequest
+from shadowprice.pacing.decision_log import records
 
 
 def _check_identifier(value: str) -> str:
@@ -80,28 +82,56 @@ class Columns(Message):
         return self
 
 
-class Items(Columns):
-    """n decisions to authorise, as columns.
+_TYPES: dict[type, Any] = {str: Identifier, int: MinorUnits, float: Finite}
+_SENT: dict[str, Any] = {
+    "side": Side,
+    "level": Annotated[int, Field(ge=0, le=10_000)],
+    "propensity": Annotated[float, Field(gt=0, le=1)],
+    "propensities": Annotated[list[Probability], Field(max_length=10_000, fail_fast=True)],
+    "reason": RecordedReason,
+    "features_at": Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)],
+}
+"""Fields of a decision whose values are checked for more than the limits of their type."""
 
-    incentive        minor units at that level
-    response         expected response, and expected_cost the money it is expected to cost
-    response_unpaid  expected response if the money is refused; 0 where absent
-    propensities     probability of each level of the side; a nearly exhausted budget adds up those that do not fit
-    features_at      when the features were computed, seconds since 1970 (UTC); null where there were none
-    """
 
-    request_id: Column[Identifier]
-    account_id: Column[Identifier]
-    side: Column[Side]
-    level: Column[Annotated[int, Field(ge=0, le=10_000)]]
-    incentive: Column[MinorUnits]
-    response: Column[Finite]
-    expected_cost: Column[Finite]
-    propensity: Column[Annotated[float, Field(gt=0, le=1)]]
-    reason: Column[RecordedReason]
-    propensities: Column[Annotated[list[Probability], Field(max_length=10_000, fail_fast=True)]]
-    response_unpaid: Column[Finite] | None = None
-    features_at: Column[Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] | None] | None = None
+def _sent(column: records.Column) -> Any:
+    value: Any = _SENT.get(column.name) or _TYPES[column.type]
+    list_of: Any = Column
+    if column.optional:
+        value = value | None
+    if column.optional or column.earlier is not records.REQUIRED:
+        return list_of[value] | None, None
+    return list_of[value], ...
+
+
+def items_model(record: type) -> Any:
+    """Return the message of n decisions to authorise, as columns, for the fields of a record class."""
+    sent = {column.name: _sent(column) for column in records.columns(record) if column.field.sent}
+    return create_model(
+        "Items",
+        __base__=Columns,
+        __doc__="""n decisions to authorise, as columns.
+
+incentive        minor units at that level
+response         expected response, and expected_cost the money it is expected to cost
+response_unpaid  expected response if the money is refused; 0 where absent
+propensities     probability of each level of the side; a nearly exhausted budget adds up those that do not fit
+features_at      when the features were computed, seconds since 1970 (UTC); null where there were none""",
+        **sent,
+        response_unpaid=(Column[Finite] | None, None),
+    )
+
+
+if TYPE_CHECKING:
+
+    class Items(Columns):
+        """Columns of the fields of a decision; the type checker cannot list them."""
+
+        def __init__(self, **columns: object) -> None: ...
+        def __getattr__(self, name: str) -> Any: ...
+
+else:
+    Items = items_model(records.Decision)
 
 
 class KnownItems(Columns):
@@ -148,7 +178,7 @@ class Authorizations(Message):
 
 
 class Releases(Message):
-    """Promises that were not made use of, given back all or none."""
+    """Unused authorizations, given back all or none."""
 
     campaign: Identifier
     request_ids: Column[Identifier]

@@ -9,11 +9,12 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from serving.ledger.store import CAUSES, CORRECTION_KINDS
+from serving.ledger.records import CAUSES
 from serving.ledger.totals import Totals
 from serving.protocol import RECORDED_REASONS
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
+from shadowprice.pacing.decision_log.records import CORRECTION_KINDS
 from shadowprice.pacing.spend import REPEAT
 
 
@@ -41,7 +42,7 @@ class LedgerCollector(Collector):
         name, budget = self._campaign.name, self._campaign.budget.name
         yield self._decisions(totals)
         for metric, help, values in (
-            ("authorized_minor_units", "Money promised, at face value", totals.authorised),
+            ("authorized_minor_units", "Money authorized, at face value", totals.authorised),
             ("spend_minor_units", "Money paid", totals.spent),
             ("redemptions", "Units of response: redemptions of customers, share ratios of merchants", totals.responses),
         ):
@@ -50,11 +51,11 @@ class LedgerCollector(Collector):
                 counter.add_metric([name, side], value)
             yield counter
         late = CounterMetricFamily(
-            "shadowprice_late_minor_units", "Money paid on promises released before", labels=["campaign", "side"]
+            "shadowprice_late_minor_units", "Money paid on authorizations released before", labels=["campaign", "side"]
         )
         released = CounterMetricFamily(
             "shadowprice_released_minor_units",
-            "Money reserved for promises that expired or were given back",
+            "Money held for authorizations that expired or were given back",
             labels=["campaign", "side", "reason"],
         )
         refunded = CounterMetricFamily(
@@ -93,7 +94,7 @@ class LedgerCollector(Collector):
         yield released
         yield misdated
         outstanding = GaugeMetricFamily(
-            "shadowprice_outstanding_minor_units", "Money promised and still reserved", labels=["campaign", "side"]
+            "shadowprice_outstanding_minor_units", "Money held for open authorizations", labels=["campaign", "side"]
         )
         for side, value in totals.outstanding.items():
             outstanding.add_metric([name, side], value)

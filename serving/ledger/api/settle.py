@@ -1,4 +1,4 @@
-"""Settling: which outcomes can be, given what was promised."""
+"""Check the outcomes of a call against their authorizations."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from datetime import datetime, timedelta
 
 from serving.ledger.api.events import Event
 from serving.ledger.api.messages import Unprocessable
-from serving.ledger.store import Decision, Outcome, microseconds
+from serving.ledger.clock import microseconds
+from serving.ledger.records import Outcome
 from shadowprice.campaign import Campaign
 from shadowprice.errors import NotFound
+from shadowprice.pacing.decision_log.records import Decision
 
 TOLERANCE = timedelta(minutes=5) // timedelta(microseconds=1)
 """Microseconds that the clock of a caller may differ from the ledger's before its outcomes are flagged as misdated."""
@@ -26,8 +28,8 @@ def outcomes(
 
     Raises:
         NotFound: a request that was never decided here; the message names it.
-        Unprocessable: an outcome that cannot be: a cost above what was promised, which is never more than was
-            reserved.
+        Unprocessable: an outcome that cannot be: a cost above the authorized amount, which is never above the held
+            amount.
     """
     made = []
     latest = microseconds(now) + TOLERANCE
@@ -69,15 +71,17 @@ def _check(campaign: Campaign, decision: Decision, event: Event) -> None:
             f"is above most_response = {most:g} of the campaign's terms; raise it there if that is true",
             field=_field(event, "response"),
         )
-    # A merchant paid on response is paid per unit of it. How many at most is what its promise was reserved with, so
-    # other terms since then do not make it dearer.
+    # A merchant paid on response is paid per unit of it. Its authorization fixed the most units, so
+    # terms that changed since then do not raise the cost.
     per_unit = side == "merchant" and campaign.terms(side).cost_basis == "on_response"
     units = min(event.response, decision.most_units) if per_unit else 1.0
     if event.cost > math.ceil(incentive * units):
         of = f" for each of {event.response:g} units" if per_unit else ""
         if per_unit and event.response > decision.most_units:
             of += f", of which most_units = {decision.most_units} are paid by the campaign's terms,"
-        raise Unprocessable(f"is above the {incentive} minor units{of} that were promised", field=_field(event, "cost"))
+        raise Unprocessable(
+            f"is above the {incentive} minor units{of} that were authorized", field=_field(event, "cost")
+        )
 
 
 def _field(event: Event, name: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from serving.ledger.clock import Clock, monotonic
-from serving.ledger.store import Dates, microseconds
+from serving.ledger.clock import Clock, microseconds, monotonic
+from serving.ledger.records import Dates
 
 
 def wall() -> int:

@@ -7,9 +7,10 @@ from typing import Any
 
 import orjson
 
+from serving.ledger.records import Ceiling, Correction, Counted
 from serving.ledger.redis.scripts import Call
 from serving.ledger.refusals import no_room, not_reported, other_content, raised
-from serving.ledger.store import Ceiling, Correction, CorrectionRow, Counted
+from shadowprice.pacing.decision_log.records import CorrectionRow
 
 
 def correct(corrections: Sequence[Correction], ceiling: Ceiling | None, at: int) -> Call:

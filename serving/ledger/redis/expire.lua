@@ -1,2 +1,2 @@
--- ARGV: at, most. Returns how many promises were released.
+-- ARGV: at, most. Returns the number of authorizations released.
 return expire(ARGV[1], ARGV[2])

@@ -1,5 +1,5 @@
 -- KEYS: where the layout is noted, the keys of this layout and those that it has no more, those of layouts 1, 2, … before it in the same order.
--- ARGV: this layout. Returns the layout that the books have now: this one, unless it is neither this nor an earlier one.
+-- ARGV: this layout. Returns the layout that the ledger has now: this one, unless it is neither this nor an earlier one.
 local LAYOUT = tonumber(ARGV[1])
 local count = (#KEYS - 1) / LAYOUT
 local SUMS, TRAFFIC, ASKED = KEYS[7], KEYS[12], {customer = KEYS[13], merchant = KEYS[14]}

@@ -1,4 +1,4 @@
--- ARGV: at; then request ids. Returns how many promises were released; or {'captured', request_id}.
+-- ARGV: at; then request ids. Returns the number of authorizations released; or {'captured', request_id}.
 local request_ids = {}
 for index = 2, #ARGV do
     if redis.call('HEXISTS', OUTCOME, ARGV[index]) == 1 then

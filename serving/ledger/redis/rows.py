@@ -8,7 +8,8 @@ from typing import Any
 import orjson
 import redis
 
-from serving.ledger.store import Decision, Known, OutcomeRow, Recorded, Row
+from serving.ledger.records import Known, Recorded, Row
+from shadowprice.pacing.decision_log.records import Decision, OutcomeRow
 
 PROPENSITY = Decision._fields.index("propensity")
 """Place of the propensity in a decision; the probabilities of all levels follow."""

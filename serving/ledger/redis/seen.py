@@ -60,5 +60,5 @@ def went_back(seen: Seen, counts: Sequence[int]) -> str:
     """Return the sentence for a store that holds fewer records than were seen, or another epoch."""
     return (
         f"the ledger's Redis went back: it holds {Seen('', *counts).told()} where {seen.told()} were recorded; "
-        "restore it or recover (docs/recovery.md), then restart the ledger"
+        "restore it or recover (docs/how-to/restore.md), then restart the ledger"
     )

@@ -11,10 +11,10 @@ import orjson
 import redis
 from redis.exceptions import ResponseError
 
-from serving.ledger.api.headroom import Storage
 from serving.ledger.clock import Clock, monotonic
 from serving.ledger.durability import Durability
 from serving.ledger.groups import Groups
+from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Known, Outcome, Row, Storage, asked
 from serving.ledger.redis import rows, sums
 from serving.ledger.redis.condition import Condition
 from serving.ledger.redis.connection import DurabilityCheck, NotDurable, check_durable, connect
@@ -24,25 +24,12 @@ from serving.ledger.redis.scripts import KEYS, Call, Runner, unavailable
 from serving.ledger.redis.seen import EPOCH, read_seen, went_back
 from serving.ledger.redis.witness import Witness
 from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, other_owner
-from serving.ledger.store import (
-    SWEEP,
-    Answer,
-    Ceiling,
-    Correction,
-    CorrectionRow,
-    Counted,
-    Dates,
-    Decision,
-    Known,
-    Outcome,
-    OutcomeRow,
-    Row,
-    asked,
-)
+from serving.ledger.store import SWEEP
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
 from shadowprice.campaign import SIDES, Campaign
 from shadowprice.errors import InvalidInput, Unavailable
+from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
 
 logger = logging.getLogger("serving")
 Result = TypeVar("Result")
@@ -55,7 +42,7 @@ class RedisStore:
 
     Raises:
         InvalidInput: not an address, or a Redis that may lose what it was told.
-        Conflict: the campaign's books there have another layout or other levels, or fewer records than the witness.
+        Conflict: the campaign's ledger there has another layout or other levels, or fewer records than the witness.
         Unavailable: Redis does not answer.
     """
 

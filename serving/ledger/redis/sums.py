@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import redis
 
-from serving.ledger.hours import by_hour
+from serving.ledger.records import CAUSES, Dates
 from serving.ledger.redis.rows import find
-from serving.ledger.store import CAUSES, CORRECTION_KINDS, Dates
 from serving.ledger.terms import check_terms, noted_terms
 from serving.ledger.totals import Totals
-from serving.ledger.traffic import Asked, Traffic
+from serving.ledger.traffic import Asked, Traffic, by_hour
 from shadowprice.campaign import Campaign, Side
+from shadowprice.pacing.decision_log.records import CORRECTION_KINDS
 
 TERMS = "terms"
 """Field of the sums with the sides and levels of the decisions."""

@@ -37,8 +37,8 @@ class Witness:
                 f"the ledger's Redis went back: it holds {found.told()}, and the witness {self.path} has noted "
                 f"{noted.told()}"
                 + ("" if noted.epoch == found.epoch else " of a store with another epoch")
-                + "; restore Redis, or recover with serving.recover (docs/recovery.md); or delete the witness to start "
-                "anew, knowing that money may be granted again"
+                + "; restore Redis, or recover with serving.recover (docs/how-to/restore.md); or delete the witness to "
+                "start anew, knowing that money may be granted again"
             )
 
     def note(self, seen: Seen) -> None:

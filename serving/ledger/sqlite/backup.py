@@ -1,4 +1,4 @@
-"""``python -m serving.ledger.sqlite.backup``: copy the books while the ledger writes, and audit the copy.
+"""``python -m serving.ledger.sqlite.backup``: copy the ledger database while the ledger writes, and audit the copy.
 
 A copy of the file alone is no backup: commits of the last moments are in the write-ahead log beside it.
 SQLite's online backup, all pages in one step, reads one moment of both and holds up no writer.
@@ -60,40 +60,40 @@ KEPT_TRAFFIC = "SELECT quarter, side, requests FROM traffic"
 SUMS = {
     "tally": (TALLY, KEPT_TALLY),
     "settlement": (SETTLED, KEPT_SETTLED),
-    "open promises": (OPEN, KEPT_OPEN),
+    "open authorizations": (OPEN, KEPT_OPEN),
     "traffic": (TRAFFIC, KEPT_TRAFFIC),
 }
 """What the rows say, and what is kept with them; two queries of the same answer."""
 
 
-def backup(books: Path, copy: Path) -> None:
-    """Copy the books of one moment to a new file, which appears whole, audited and on disk, or not at all.
+def backup(ledger: Path, copy: Path) -> None:
+    """Copy the ledger of one moment to a new file, which appears whole, audited and on disk, or not at all.
 
     Raises:
-        NotFound: there are no books.
+        NotFound: there is no ledger.
         Conflict: there is a file of the copy's name.
         InvalidInput: the copy does not pass :func:`audit`.
-        Unavailable: the books cannot be read, or the copy not written.
+        Unavailable: the ledger cannot be read, or the copy not written.
     """
-    if not books.is_file():
-        raise NotFound(f"there is no ledger {books}")
+    if not ledger.is_file():
+        raise NotFound(f"there is no ledger {ledger}")
     draft = copy.with_name(f".{copy.name}.{uuid.uuid4().hex}")
     try:
-        with closing(open_for_reading(books)) as source, closing(sqlite3.connect(draft)) as target:
+        with closing(open_for_reading(ledger)) as source, closing(sqlite3.connect(draft)) as target:
             source.backup(target)
-            # One file that can be moved: what the books' journal mode would put beside it, is in it.
+            # One file that can be moved: the journal that the ledger keeps beside it is copied into it.
             target.execute("PRAGMA journal_mode = DELETE")
         audit(draft)
         os.link(draft, copy)
     except FileExistsError:
         raise Conflict(f"{copy} exists; a backup is not written over another") from None
     except (sqlite3.Error, OSError) as error:
-        raise Unavailable(f"ledger {books}: cannot be copied to {copy}: {error}") from error
+        raise Unavailable(f"ledger {ledger}: cannot be copied to {copy}: {error}") from error
     finally:
         draft.unlink(missing_ok=True)
 
 
-def audit(books: Path) -> None:
+def audit(ledger: Path) -> None:
     """Hold the sums to the rows, and the rows to each other and to the file's format. O(rows).
 
     Raises:
@@ -101,35 +101,37 @@ def audit(books: Path) -> None:
         Unavailable: the file cannot be read.
     """
     try:
-        with closing(open_for_reading(books)) as database:
+        with closing(open_for_reading(ledger)) as database:
             (sound,) = database.execute("PRAGMA integrity_check(1)").fetchone()
             if sound != "ok":
-                raise InvalidInput(f"is damaged: {sound}", field=str(books))
+                raise InvalidInput(f"is damaged: {sound}", field=str(ledger))
             if database.execute("PRAGMA foreign_key_check").fetchone() is not None:
-                raise InvalidInput("has an outcome, promise or release without its decision", field=str(books))
+                raise InvalidInput("has an outcome, authorization or release without its decision", field=str(ledger))
             schema = database.execute("SELECT value FROM about WHERE key = 'schema'").fetchone()
             if schema != (SCHEMA_VERSION,):
                 of = None if schema is None else schema[0]
                 raise InvalidInput(
-                    f"its schema is {of!r}, not {SCHEMA_VERSION!r}: use its own release", field=str(books)
+                    f"its schema is {of!r}, not {SCHEMA_VERSION!r}: use its own release", field=str(ledger)
                 )
             if database.execute(CHAINED).fetchone() is not None:
-                raise InvalidInput("has a correction that does not follow the one before it", field=str(books))
+                raise InvalidInput("has a correction that does not follow the one before it", field=str(ledger))
             for name, (rows, kept) in SUMS.items():
                 if sorted(database.execute(rows)) != sorted(database.execute(kept)):
-                    raise InvalidInput(f"its {name} is not the sum of its rows", field=str(books))
+                    raise InvalidInput(f"its {name} is not the sum of its rows", field=str(ledger))
     except sqlite3.Error as error:
-        raise Unavailable(f"ledger {books}: {error}") from error
+        raise Unavailable(f"ledger {ledger}: {error}") from error
 
 
 def main() -> int:
     """Copy and say how much; 1 when there is no sound copy."""
-    parser = argparse.ArgumentParser(prog="python -m serving.ledger.sqlite.backup", description="Copy the books.")
-    parser.add_argument("books", type=Path, help="the ledger's sqlite file; it may be in use")
+    parser = argparse.ArgumentParser(
+        prog="python -m serving.ledger.sqlite.backup", description="Copy the ledger database."
+    )
+    parser.add_argument("ledger", type=Path, help="the ledger's sqlite file; it may be in use")
     parser.add_argument("copy", type=Path, help="a file that does not exist")
     given = parser.parse_args()
     try:
-        backup(given.books, given.copy)
+        backup(given.ledger, given.copy)
     except ShadowpriceError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -6,9 +6,10 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from serving.ledger.records import Ceiling, Correction, Counted
 from serving.ledger.refusals import no_room, not_reported, raised
-from serving.ledger.sqlite.promises import Settle, committed, corrected, is_repeat
-from serving.ledger.store import Ceiling, Correction, CorrectionRow, Counted
+from serving.ledger.sqlite.authorizations import Settle, committed, corrected, is_repeat
+from shadowprice.pacing.decision_log.records import CorrectionRow
 
 CORRECTION = ", ".join(CorrectionRow._fields)
 

@@ -8,36 +8,41 @@ import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 
-from serving.ledger.store import microseconds
+from serving.ledger.clock import microseconds
 from serving.ledger.terms import check_terms, noted_terms
 from serving.ledger.traffic import QUARTER
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, Unavailable
+from shadowprice.pacing.decision_log.records import REQUIRED, Column, Decision, columns
 
 SCHEMA_VERSION = "4"
-TABLES = """
+_TYPES = {str: "TEXT", int: "INTEGER", float: "REAL", bool: "INTEGER", tuple: "TEXT"}
+
+
+def definition(column: Column) -> str:
+    """Return the SQL definition of a field's column."""
+    parts = [column.name, _TYPES[column.type], *([] if column.optional else ["NOT NULL"])]
+    if column.field.sql:
+        parts.append(column.field.sql)
+    if column.earlier is not REQUIRED:
+        parts.append("DEFAULT " + (f"'{column.earlier}'" if column.type is str else str(column.earlier)))
+    return " ".join(parts)
+
+
+def decision_columns(record: type) -> str:
+    """Return the column definitions of the table of decisions, one in a line."""
+    return ",\n    ".join(map(definition, columns(record)))
+
+
+TABLES = f"""
 -- ledger_time is that of the last sweep; see serving.ledger.clock.
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 -- One row per request, written once. decided_at in microseconds since 1970 (UTC).
 CREATE TABLE decision (
     sequence INTEGER PRIMARY KEY,
-    request_id TEXT NOT NULL UNIQUE,
-    account_id TEXT NOT NULL,
-    side TEXT NOT NULL,
-    level INTEGER NOT NULL,
-    incentive INTEGER NOT NULL CHECK (incentive >= 0),
-    response REAL NOT NULL,
-    expected_cost REAL NOT NULL,
-    propensity REAL NOT NULL,
-    propensities TEXT NOT NULL DEFAULT '[]',
-    reason TEXT NOT NULL,
-    model_version TEXT NOT NULL,
-    price_version INTEGER NOT NULL,
-    features_at INTEGER,
-    decided_at INTEGER NOT NULL,
-    most_units INTEGER NOT NULL DEFAULT 1
+    {decision_columns(Decision)}
 ) STRICT;
--- Promises of money that are open, with the most that each can cost; expires_at is ledger time.
+-- Open authorizations, with the most that each can cost; expires_at is ledger time.
 CREATE TABLE promise (
     request_id TEXT PRIMARY KEY REFERENCES decision (request_id),
     side TEXT NOT NULL,
@@ -45,7 +50,7 @@ CREATE TABLE promise (
     expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX promise_expiry ON promise (expires_at);
--- Promises that were released without an outcome, written once.
+-- Authorizations that were released without an outcome, written once.
 CREATE TABLE release (
     request_id TEXT PRIMARY KEY REFERENCES decision (request_id),
     side TEXT NOT NULL,
@@ -69,9 +74,9 @@ CREATE TABLE outcome (
     misdated INTEGER NOT NULL DEFAULT 0,
     UNIQUE (source, event_id)
 ) STRICT;
--- Sums over the tables above, kept in the same transactions; authorised is what was promised at face value, reserved
--- the most that it could cost, closed that of promises that are not open any more, expired and returned that of those
--- released, late what was paid on those all the same.
+-- Sums over the tables above, kept in the same transactions; authorised is the amount at face value, reserved
+-- the most that it could cost, closed that of authorizations that are not open any more, expired and returned that of
+-- those released, late what was paid on those all the same.
 CREATE TABLE tally (
     side TEXT NOT NULL,
     level INTEGER NOT NULL,
@@ -154,7 +159,7 @@ INSERT INTO about SELECT 'ledger_time', decided_at FROM decision ORDER BY decide
 }
 """Schema → what makes it the next, in one transaction.
 
-Before 3 a promise had its face value reserved. Before 4 it expired by the wall clock: ledger time starts at the date of
+Before 3 an authorization held its face value. Before 4 it expired by the wall clock: ledger time starts at the date of
 the newest decision, so that the expiries written before 4 stay comparable and none comes early.
 """
 BUSY_SECONDS = 5.0

@@ -94,5 +94,5 @@ class Health:
     def _damaged(self, found: str) -> None:
         self.damage = (
             f"the ledger's file {self._path} is damaged: {' '.join(found.split())}; "
-            "stop the ledger, and restore and recover the file (docs/recovery.md)"
+            "stop the ledger, and restore and recover the file (docs/how-to/restore.md)"
         )

@@ -8,11 +8,11 @@ from typing import Any
 
 import orjson
 
-from serving.ledger.store import Decision, OutcomeRow
+from shadowprice.pacing.decision_log.records import Decision, OutcomeRow, columns
 
 DECISION = ", ".join(Decision._fields)
 VECTOR = Decision._fields.index("propensities")
-OUTCOME = "request_id, side, response, cost, late, observed_at, recorded_at, misdated"
+OUTCOME = ", ".join(column.name for column in columns(OutcomeRow))
 
 
 def values(decision: Decision) -> tuple[Any, ...]:

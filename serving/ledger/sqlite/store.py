@@ -8,31 +8,20 @@ from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
-from serving.ledger.api.headroom import Storage
 from serving.ledger.clock import Clock, monotonic
+from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Outcome, Row, Storage
 from serving.ledger.sqlite import rows
+from serving.ledger.sqlite.authorizations import Authorise, Expire, Release, Settle
 from serving.ledger.sqlite.corrections import Correct, corrections_after
 from serving.ledger.sqlite.database import claim, create, keep_ledger_time
 from serving.ledger.sqlite.health import Health
-from serving.ledger.sqlite.promises import Authorise, Expire, Release, Settle
 from serving.ledger.sqlite.reader import Reader
 from serving.ledger.sqlite.sums import read_totals, read_traffic
 from serving.ledger.sqlite.writer import Writer
-from serving.ledger.store import (
-    Answer,
-    Ceiling,
-    Correction,
-    CorrectionRow,
-    Counted,
-    Dates,
-    Decision,
-    Outcome,
-    OutcomeRow,
-    Row,
-)
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
 from shadowprice.campaign import Campaign
+from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
 
 TRAFFIC_SECONDS = 2.0
 """Longest time that reading the traffic takes."""

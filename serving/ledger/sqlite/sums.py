@@ -1,14 +1,14 @@
-"""What is asked of the books, from the sums that are kept with them."""
+"""Sums, dates and traffic of the ledger, from the tables that keep them."""
 
 from __future__ import annotations
 
 import sqlite3
 
-from serving.ledger.hours import by_hour
-from serving.ledger.store import CAUSES, CORRECTION_KINDS
+from serving.ledger.records import CAUSES
 from serving.ledger.totals import Totals
-from serving.ledger.traffic import QUARTER, Asked, Traffic
+from serving.ledger.traffic import QUARTER, Asked, Traffic, by_hour
 from shadowprice.campaign import Campaign, Side
+from shadowprice.pacing.decision_log.records import CORRECTION_KINDS
 
 SUMS = (
     *("outcomes", "closed", *CAUSES, "spent", "late", "responses", "misdated"),
@@ -26,8 +26,8 @@ def read_totals(database: sqlite3.Connection, campaign: Campaign) -> Totals:
     }
     authorised: dict[Side, int] = dict.fromkeys(campaign.sides, 0)
     reserved: dict[Side, int] = dict.fromkeys(campaign.sides, 0)
-    for side, _, _, _, promised, held in tally:
-        authorised[side] = authorised.get(side, 0) + promised
+    for side, _, _, _, authorized, held in tally:
+        authorised[side] = authorised.get(side, 0) + authorized
         reserved[side] = reserved.get(side, 0) + held
     column = {name: {side: settled.get(side, {}).get(name, 0) for side in campaign.sides} for name in SUMS}
     return Totals(

@@ -2,7 +2,7 @@
 
 Rows are numbered from 1, and a block of a tier is the rows k·size + 1 to (k + 1)·size. When the log has gone beyond a
 block, the segments that begin in it are merged into one. So a log of N rows has at most N / 10⁶ large segments and
-some hundreds of small ones, each row is written once more per tier, and a merge reads about a hundred segments.
+some hundreds of small ones. Each row is written once more per tier, and a merge reads about a hundred segments.
 
 The large segment is durable before the small ones are removed. An interruption leaves segments that overlap; readers
 drop what they read twice, and the next call removes it.

@@ -1,4 +1,4 @@
-"""The segments of the decision log: their columns, and their names, which say what rows they hold.
+"""Segments of the decision log: their columns, and their names, which state the rows they hold.
 
 The log is a folder of parquet segments, ``decisions-<first>-<last>.parquet``, ``outcomes-…`` and
 ``corrections-…``. A segment is written whole or not at all and never changed. Small ones are replaced by a larger one
@@ -17,63 +17,33 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from shadowprice.errors import InvalidTable
+from shadowprice.pacing.decision_log.records import REQUIRED, Column, CorrectionRow, Decision, OutcomeRow, columns
 
 Kind = Literal["decisions", "outcomes", "corrections"]
-_TIME = pa.timestamp("us", tz="UTC")
-SCHEMAS: dict[Kind, pa.Schema] = {
-    "decisions": pa.schema(
-        [
-            ("request_id", pa.string()),
-            ("account_id", pa.string()),
-            ("side", pa.string()),
-            ("level", pa.int32()),
-            ("incentive", pa.int64()),
-            ("response", pa.float64()),
-            ("expected_cost", pa.float64()),
-            ("propensity", pa.float64()),
-            ("propensities", pa.list_(pa.float64())),
-            ("reason", pa.string()),
-            ("model_version", pa.string()),
-            ("price_version", pa.int64()),
-            ("features_at", _TIME),
-            ("decided_at", _TIME),
-            ("most_units", pa.int64()),
-        ]
-    ),
-    "outcomes": pa.schema(
-        [
-            ("request_id", pa.string()),
-            ("side", pa.string()),
-            ("response", pa.float64()),
-            ("cost", pa.int64()),
-            ("late", pa.bool_()),
-            ("observed_at", _TIME),
-            ("recorded_at", _TIME),
-            ("misdated", pa.bool_()),
-        ]
-    ),
-    "corrections": pa.schema(
-        [
-            ("source", pa.string()),
-            ("event_id", pa.string()),
-            ("request_id", pa.string()),
-            ("side", pa.string()),
-            ("kind", pa.string()),
-            ("response", pa.float64()),
-            ("cost", pa.int64()),
-            ("previous_response", pa.float64()),
-            ("previous_cost", pa.int64()),
-            ("override", pa.bool_()),
-            ("content", pa.string()),
-            ("observed_at", _TIME),
-            ("recorded_at", _TIME),
-            ("misdated", pa.bool_()),
-        ]
-    ),
+RECORDS: dict[Kind, type] = {"decisions": Decision, "outcomes": OutcomeRow, "corrections": CorrectionRow}
+_TYPES = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_(), tuple: pa.list_(pa.float64())}
+
+
+def schema(record: type) -> pa.Schema:
+    """Return the columns of the log of a record class."""
+    return pa.schema([(column.name, _type(column)) for column in columns(record)])
+
+
+def _type(column: Column) -> pa.DataType:
+    if column.field.time:
+        return pa.timestamp("us", tz="UTC")
+    return pa.int32() if column.field.bits == 32 else _TYPES[column.type]
+
+
+SCHEMAS: dict[Kind, pa.Schema] = {kind: schema(record) for kind, record in RECORDS.items()}
+"""Columns of the segments."""
+ADDED = {
+    column.name: column.earlier
+    for record in RECORDS.values()
+    for column in columns(record)
+    if column.earlier is not REQUIRED
 }
-"""Columns of the segments: what :class:`serving.ledger.store.Decision` and its outcome say."""
-ADDED = {"most_units": 1, "misdated": False}
-"""Columns that segments of earlier releases do not have, and what their rows mean by that."""
+"""Columns that segments of earlier releases may lack, and their values there."""
 _NAME = re.compile(r"(decisions|outcomes|corrections)-(\d{12})-(\d{12})\.parquet")
 
 
@@ -106,7 +76,7 @@ def read_segment(segment: Segment, kind: Kind) -> Any:
 
     Raises:
         FileNotFoundError: it is not there any more: a larger one has its rows.
-        InvalidTable: it is damaged, or holds other rows than its name says.
+        InvalidTable: it is damaged, or holds other rows than its name states.
     """
     try:
         table = pq.read_table(segment.path, schema=SCHEMAS[kind])

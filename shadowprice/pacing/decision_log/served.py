@@ -1,7 +1,7 @@
-"""What was really served: decisions and outcomes from the ledger's append-only log, each counted once.
+"""Read decisions and outcomes from the ledger's append-only log, each counted once.
 
 A writer that was interrupted may write rows again, so segments may overlap: reading drops what was read. Small
-segments are replaced by larger ones at any time: what goes away while it is read is looked for again.
+segments are replaced by larger ones at any time: a segment that vanishes while it is read is listed again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FLAG: Final = "boolean"
 WHOLE: Final = "Int64"
 """Canonical types, as :mod:`shadowprice.tables.schema` has them; the services log without its checker installed."""
 ATTEMPTS = 5
-"""Listings of the folder in which a segment that was replaced meanwhile is looked for."""
+"""Number of listings of the folder to find a segment that was replaced meanwhile."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ def read_log(folder: str | Path, skip: Mapping[Kind, int] | None = None) -> Serv
 
     Raises:
         NotFound: no such folder.
-        InvalidTable: a segment is missing between others, is damaged, or holds other rows than it says.
+        InvalidTable: a segment is missing between others, is damaged, or holds other rows than its name states.
     """
     place = Path(folder)
     if not place.is_dir():
@@ -84,7 +84,7 @@ def exposure_and_outcome(log: ServedLog, campaign: Campaign) -> tuple[pd.DataFra
     """The log as the canonical tables ``exposure`` and ``outcome``, outcomes as corrected.
 
     An offer's id is ``<side>-<incentive>``. Requests that were given nothing at all are not exposures.
-    ``exploration`` says whether the level was drawn. The ledger hears a merchant's response as a ratio,
+    ``exploration`` tells whether the level was drawn. The ledger receives a merchant's response as a ratio,
     not as the counts that the table holds, so a merchant's outcome is not mature there; judge merchants
     by ``response`` of the log itself. A date that cannot be right is replaced by that of recording, and none lies
     before the decision.

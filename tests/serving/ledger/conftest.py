@@ -1,4 +1,4 @@
-"""The books in each kind of store, for tests that hold for all of them."""
+"""The ledger in each kind of store, for tests that hold for all of them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from serving.ledger.api.corrections import CorrectionEvent, corrections
 from serving.ledger.api.events import Event
 from serving.ledger.api.messages import Authorizations, Items
 from serving.ledger.api.settle import outcomes
+from serving.ledger.clock import microseconds
 from serving.ledger.durability import Durability
 from serving.ledger.opening import open_store
+from serving.ledger.records import Known, lone
 from serving.ledger.redis.layout import keys
 from serving.ledger.redis.scripts import KEYS
 from serving.ledger.redis.store import RedisStore
-from serving.ledger.store import Known, Store, lone, microseconds
+from serving.ledger.store import Store
 from shadowprice.campaign import Budget, Campaign, Terms
 
 LEVELS = {"customer": (0, 50, 130), "merchant": (20, 60)}
@@ -99,7 +101,7 @@ class Watch:
         return self.now
 
 
-class Books:
+class Ledger:
     """One campaign's store, asked as the endpoints ask it.
 
     Time passes where ``at``, the wall clock, is moved on; ``wrong`` is added to what that shows.
@@ -181,9 +183,9 @@ class Books:
         return sum(totals.outstanding.values()), totals.net_spent
 
 
-def open_with_watch(campaign: Campaign, db: Path, url: str = "", durability: Durability | None = None) -> Books:
+def open_with_watch(campaign: Campaign, db: Path, url: str = "", durability: Durability | None = None) -> Ledger:
     watch = Watch()
-    return Books(open_store(campaign, db, url, clock=watch, durability=durability), campaign, watch)
+    return Ledger(open_store(campaign, db, url, clock=watch, durability=durability), campaign, watch)
 
 
 @pytest.fixture(scope="session")
@@ -197,24 +199,24 @@ def durable_redis(tmp_path_factory: pytest.TempPathFactory, tool: Callable[[str]
 
 
 @pytest.fixture(params=["sqlite", "redis"])
-def open_books(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Books]]:
-    """Opens a campaign's books, new ones for a new campaign, in either store."""
+def open_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Ledger]]:
+    """Opens a campaign's ledger, new ones for a new campaign, in either store."""
     url = request.getfixturevalue("durable_redis").url if request.param == "redis" else ""
-    opened: list[Books] = []
+    opened: list[Ledger] = []
 
-    def opening(campaign: Campaign | None = None, **changes) -> Books:
+    def opening(campaign: Campaign | None = None, **changes) -> Ledger:
         own = campaign or make_campaign(**changes)
         opened.append(open_with_watch(own, tmp_path / f"{own.name}.db", url))
         return opened[-1]
 
     yield opening
-    for books in opened:
-        books.close()
+    for ledger in opened:
+        ledger.close()
 
 
 @pytest.fixture
-def books(open_books: Callable[..., Books]) -> Books:
-    return open_books()
+def ledger(open_ledger: Callable[..., Ledger]) -> Ledger:
+    return open_ledger()
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from serving.http.tokens import ROLES, Tokens, read_secret
+from serving.http.tokens import ROLES, Tokens, ledger_tokens, read_secret
 from serving.ledger.api.app import create_app
-from serving.ledger.api.guard import ROUTES, ledger_tokens
+from serving.ledger.api.guard import ROUTES
 from shadowprice.errors import InvalidInput
 
 TOKEN = "an-example-of-a-token"
@@ -22,13 +22,13 @@ OF_ROLES = {role: f"an-example-to-{role}" for role in ROLES}
 
 
 @pytest.fixture
-def client(books, tmp_path):
+def client(ledger, tmp_path):
     def make(token=None, **headers):
         file = tmp_path / "tokens"
         if token is not None:
             file.write_text(token)
         tokens = None if token is None else Tokens(file)
-        app = create_app(books.store, books.campaign, hard_stop=True, tokens=tokens)
+        app = create_app(ledger.store, ledger.campaign, hard_stop=True, tokens=tokens)
         return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://ledger", headers=headers)
 
     return make
@@ -92,30 +92,30 @@ def test_a_secret_comes_from_a_file_and_is_never_repeated(tmp_path):
         read_secret(tmp_path / "nowhere")
 
 
-def test_promises_are_given_back_over_http(client, books, kit):
-    books.authorise(kit.item("a"), kit.item("b"))
-    body = {"campaign": books.campaign.name, "request_ids": ["a", "a"]}
+def test_authorizations_are_given_back_over_http(client, ledger, kit):
+    ledger.authorise(kit.item("a"), kit.item("b"))
+    body = {"campaign": ledger.campaign.name, "request_ids": ["a", "a"]}
     assert run(ask(client(), "POST", "/v1/releases", json=body)).json() == {"accepted": 1, "repeated": 0}
     assert run(ask(client(), "POST", "/v1/releases", json=body)).json() == {"accepted": 0, "repeated": 1}
-    assert books.money() == (50, 0)
+    assert ledger.money() == (50, 0)
     unknown = run(ask(client(), "POST", "/v1/releases", json=body | {"request_ids": ["b", "nobody"]}))
     assert (unknown.status_code, "request_ids[1]" in unknown.json()["error"]) == (404, True)
     other = run(ask(client(), "POST", "/v1/releases", json=body | {"campaign": "autumn"}))
     assert other.status_code == 404
     empty = run(ask(client(), "POST", "/v1/releases", json=body | {"request_ids": []}))
     assert (empty.status_code, empty.json()["field"]) == (422, "request_ids")
-    assert books.money() == (50, 0)
+    assert ledger.money() == (50, 0)
     page = run(ask(client(), "GET", "/metrics")).text
-    name = books.campaign.name
+    name = ledger.campaign.name
     assert f'shadowprice_released_minor_units_total{{campaign="{name}",reason="returned",side="customer"}} 50.0' in page
     assert f'shadowprice_late_minor_units_total{{campaign="{name}",side="customer"}} 0.0' in page
 
 
-def test_outcomes_are_corrected_over_http_and_the_totals_show_what_stands(client, books, kit):
-    books.at = datetime.now(UTC)
-    books.authorise(kit.item("a"), kit.item("b"))
-    books.settle(kit.event("a", 50, at=books.at))
-    data = {"request_id": "a", "kind": "refund", "redeemed": False, "cost": 0, "observed_at": books.at.isoformat()}
+def test_outcomes_are_corrected_over_http_and_the_totals_show_what_stands(client, ledger, kit):
+    ledger.at = datetime.now(UTC)
+    ledger.authorise(kit.item("a"), kit.item("b"))
+    ledger.settle(kit.event("a", 50, at=ledger.at))
+    data = {"request_id": "a", "kind": "refund", "redeemed": False, "cost": 0, "observed_at": ledger.at.isoformat()}
     attributes = {"specversion": "1.0", "type": "shadowprice.correction.v1", "source": "shop", "id": "c1"}
     structured = attributes | {"data": data}
     binary = {f"ce-{name}": value for name, value in attributes.items()}
@@ -136,7 +136,7 @@ def test_outcomes_are_corrected_over_http_and_the_totals_show_what_stands(client
     assert (totals["spent"], totals["refunded_by_side"]["customer"], totals["net_spent"]) == (50, 50, 0)
     assert (totals["corrections_by_side"]["customer"], totals["withdrawn_by_side"]["customer"]) == (1, 1.0)
     assert (totals["money_left"], totals["outstanding"]) == (1000, 50)
-    name = books.campaign.name
+    name = ledger.campaign.name
     page = run(ask(client(), "GET", "/metrics")).text
     assert f'shadowprice_corrections_total{{campaign="{name}",reason="refund",side="customer"}} 1.0' in page
     assert f'shadowprice_refunded_minor_units_total{{campaign="{name}",side="customer"}} 50.0' in page
@@ -146,19 +146,19 @@ def items(kit, *rows):
     return {name: [getattr(row, name) for row in rows] for name in vars(rows[0])}
 
 
-def message(books, **parts):
-    return {"campaign": books.campaign.name, "model_version": "m", "price_version": 7} | parts
+def message(ledger, **parts):
+    return {"campaign": ledger.campaign.name, "model_version": "m", "price_version": 7} | parts
 
 
 def authorise(client, body):
     return run(ask(client(), "POST", "/v1/authorizations", json=body))
 
 
-def test_calls_are_authorised_together_and_only_the_one_in_conflict_is_refused(client, books, kit):
-    books.authorise(kit.item("r", level=2))
+def test_calls_are_authorised_together_and_only_the_one_in_conflict_is_refused(client, ledger, kit):
+    ledger.authorise(kit.item("r", level=2))
     known = {"request_id": ["never", "r", "r"], "account_id": ["a", "b", "a"], "side": ["customer"] * 3}
     body = message(
-        books,
+        ledger,
         items=items(kit, kit.item("a"), kit.item("b"), kit.item("lost"), kit.item("c")),
         sizes=[2, 1, 1],
         known=known | {"call": [0, 1, 2]},
@@ -178,19 +178,19 @@ def test_calls_are_authorised_together_and_only_the_one_in_conflict_is_refused(c
     assert decisions["price_version"] == [7, 7, 7, 1]
     assert decisions["model_version"] == ["m"] * 4
     assert decisions["reason"][-1] == "tie"
-    labels = f'campaign="{books.campaign.name}",level="2",reason="repeat",side="customer"'
+    labels = f'campaign="{ledger.campaign.name}",level="2",reason="repeat",side="customer"'
     assert f"shadowprice_decisions_total{{{labels}}} 1.0" in page
 
 
-def test_a_message_of_known_requests_alone_is_answered_and_records_nothing(client, books, kit):
-    books.authorise(kit.item("r"))
+def test_a_message_of_known_requests_alone_is_answered_and_records_nothing(client, ledger, kit):
+    ledger.authorise(kit.item("r"))
     known = {"request_id": ["r"], "account_id": ["a"], "side": ["customer"], "call": [0]}
-    answer = authorise(client, message(books, known=known)).json()
+    answer = authorise(client, message(ledger, known=known)).json()
     assert (answer["decisions"]["request_id"], answer["known"], answer["errors"]) == (["r"], [0], [None])
     known = known | {"request_id": ["never"]}
-    answer = authorise(client, message(books, known=known)).json()
+    answer = authorise(client, message(ledger, known=known)).json()
     assert (answer["decisions"]["request_id"], answer["known"], answer["errors"]) == ([], [], [None])
-    assert sum(books.store.totals().requests.values()) == 1
+    assert sum(ledger.store.totals().requests.values()) == 1
 
 
 @pytest.mark.parametrize(
@@ -204,13 +204,13 @@ def test_a_message_of_known_requests_alone_is_answered_and_records_nothing(clien
         ({"known": -1}, "greater than or equal to 0"),
     ],
 )
-def test_calls_that_do_not_add_up_are_refused_with_what_is_wrong(client, books, kit, parts, words):
+def test_calls_that_do_not_add_up_are_refused_with_what_is_wrong(client, ledger, kit, parts, words):
     known = {"request_id": ["k"], "account_id": ["a"], "side": ["customer"]}
     changes = {name: known | {"call": [value]} if name == "known" else value for name, value in parts.items()}
-    body = message(books, **(changes | {"items": items(kit, kit.item("a"))} if parts else {}))
+    body = message(ledger, **(changes | {"items": items(kit, kit.item("a"))} if parts else {}))
     answer = authorise(client, body)
     assert (answer.status_code, words in answer.json()["error"]) == (422, True), answer.text
-    assert books.store.find(["a"]) == {}
+    assert ledger.store.find(["a"]) == {}
 
 
 def test_the_ledger_needs_nothing_of_training():

@@ -49,6 +49,6 @@ def test_a_step_that_fails_is_logged_and_tried_again(failure: Exception, caplog:
         again.set()
         return False
 
-    with caplog.at_level(logging.WARNING, "serving"), repeating(step, 0.01, name="step", meanwhile="the books wait"):
+    with caplog.at_level(logging.WARNING, "serving"), repeating(step, 0.01, name="step", meanwhile="the ledger wait"):
         assert again.wait(10)
-    assert [record.getMessage().startswith("the books wait") for record in caplog.records] == [True]
+    assert [record.getMessage().startswith("the ledger wait") for record in caplog.records] == [True]

@@ -13,10 +13,10 @@ import pytest
 import redis
 
 from serving.ledger.api.skew import ClockSkew
-from serving.ledger.clock import Stopwatch, monotonic
+from serving.ledger.clock import Stopwatch, microseconds, monotonic
 from serving.ledger.log import LogWriter
 from serving.ledger.opening import open_store
-from serving.ledger.store import Dates, microseconds
+from serving.ledger.records import Dates
 from serving.recover import recover
 from shadowprice.pacing.decision_log.segments import segments
 from shadowprice.pacing.decision_log.served import exposure_and_outcome, read_log
@@ -29,53 +29,53 @@ def incentives(recorded):
     return [each.decision.incentive for each in recorded]
 
 
-def every(books, *passing):
+def every(ledger, *passing):
     """Sweep each of the times that pass; returns how many authorizations expired."""
     expired = 0
     for step in passing:
-        books.at += step
-        expired += books.sweep()
+        ledger.at += step
+        expired += ledger.sweep()
     return expired
 
 
-def test_a_clock_four_days_ahead_for_eight_seconds_expires_nothing_and_nothing_is_spent_twice(open_books, kit):
-    books = open_books(limit=130)
-    assert incentives(books.authorise(kit.item("a", level=2))) == [130]
-    books.wrong = 4 * DAY
-    assert every(books, 4 * SECOND, 4 * SECOND) == 0
-    assert incentives(books.authorise(kit.item("b", level=2))) == [0]
-    books.wrong = timedelta(0)
-    assert incentives(books.authorise(kit.item("c", level=2))) == [0]
-    assert books.settle(kit.event("a", 130, at=books.at), kit.event("b", 0), kit.event("c", 0)) == (3, 0)
-    assert books.money() == (0, 130)
-    assert books.store.totals().late["customer"] == 0
+def test_a_clock_four_days_ahead_for_eight_seconds_expires_nothing_and_nothing_is_spent_twice(open_ledger, kit):
+    ledger = open_ledger(limit=130)
+    assert incentives(ledger.authorise(kit.item("a", level=2))) == [130]
+    ledger.wrong = 4 * DAY
+    assert every(ledger, 4 * SECOND, 4 * SECOND) == 0
+    assert incentives(ledger.authorise(kit.item("b", level=2))) == [0]
+    ledger.wrong = timedelta(0)
+    assert incentives(ledger.authorise(kit.item("c", level=2))) == [0]
+    assert ledger.settle(kit.event("a", 130, at=ledger.at), kit.event("b", 0), kit.event("c", 0)) == (3, 0)
+    assert ledger.money() == (0, 130)
+    assert ledger.store.totals().late["customer"] == 0
 
 
-def test_a_clock_that_is_ahead_when_an_outcome_comes_does_not_make_it_late(open_books, kit):
-    books = open_books(limit=130)
-    books.authorise(kit.item("a", level=2))
-    books.wrong = 4 * DAY
-    books.settle(kit.event("a", 130, at=books.at))
-    assert [row.late for row in books.store.outcomes_after(0, 1)] == [False]
+def test_a_clock_that_is_ahead_when_an_outcome_comes_does_not_make_it_late(open_ledger, kit):
+    ledger = open_ledger(limit=130)
+    ledger.authorise(kit.item("a", level=2))
+    ledger.wrong = 4 * DAY
+    ledger.settle(kit.event("a", 130, at=ledger.at))
+    assert [row.late for row in ledger.store.outcomes_after(0, 1)] == [False]
 
 
-def test_a_clock_that_oscillates_neither_shortens_nor_lengthens_an_authorization(open_books, kit):
-    books = open_books(authorisation_ttl_hours=2.0)
-    books.authorise(kit.item("a"))
+def test_a_clock_that_oscillates_neither_shortens_nor_lengthens_an_authorization(open_ledger, kit):
+    ledger = open_ledger(authorisation_ttl_hours=2.0)
+    ledger.authorise(kit.item("a"))
     for number in range(19):
-        books.wrong = (-1) ** number * 4 * DAY
-        assert every(books, 0.1 * HOUR) == 0
-    books.wrong = -4 * DAY
-    assert every(books, 0.1 * HOUR - timedelta(microseconds=1)) == 0
-    assert every(books, timedelta(microseconds=1)) == 1
+        ledger.wrong = (-1) ** number * 4 * DAY
+        assert every(ledger, 0.1 * HOUR) == 0
+    ledger.wrong = -4 * DAY
+    assert every(ledger, 0.1 * HOUR - timedelta(microseconds=1)) == 0
+    assert every(ledger, timedelta(microseconds=1)) == 1
 
 
-def test_a_restart_does_not_shorten_an_authorization_and_downtime_does_not_count(open_books, kit):
-    first = open_books(authorisation_ttl_hours=2.0)
+def test_a_restart_does_not_shorten_an_authorization_and_downtime_does_not_count(open_ledger, kit):
+    first = open_ledger(authorisation_ttl_hours=2.0)
     first.authorise(kit.item("a"))
     assert every(first, 1.5 * HOUR) == 0
     first.close()
-    again = open_books(first.campaign)
+    again = open_ledger(first.campaign)
     again.jump(microseconds(kit.now + 4 * DAY) - microseconds(kit.now))
     again.wrong = 4 * DAY
     assert every(again, 0.5 * HOUR - timedelta(microseconds=1)) == 0
@@ -84,16 +84,16 @@ def test_a_restart_does_not_shorten_an_authorization_and_downtime_does_not_count
 
 def test_a_ledger_that_is_killed_holds_authorizations_longer_at_most_by_one_sweep(kit, tmp_path):
     campaign = kit.campaign(authorisation_ttl_hours=2.0)
-    books = kit.open(campaign, tmp_path / "ledger.db")
-    books.authorise(kit.item("a"))
-    every(books, HOUR)
-    books.at += 5 * SECOND
+    ledger = kit.open(campaign, tmp_path / "ledger.db")
+    ledger.authorise(kit.item("a"))
+    every(ledger, HOUR)
+    ledger.at += 5 * SECOND
     with (
         closing(sqlite3.connect(tmp_path / "ledger.db")) as live,
         closing(sqlite3.connect(tmp_path / "killed")) as copy,
     ):
         live.backup(copy)
-    books.close()
+    ledger.close()
     again = kit.open(campaign, tmp_path / "killed")
     assert every(again, HOUR - timedelta(microseconds=1)) == 0
     assert every(again, timedelta(microseconds=1)) == 1
@@ -102,12 +102,12 @@ def test_a_ledger_that_is_killed_holds_authorizations_longer_at_most_by_one_swee
 
 @pytest.fixture
 def two(kit, durable_redis, tmp_path):
-    """Two ledgers over the books of one Redis."""
+    """Two ledgers over the ledger of one Redis."""
     campaign = kit.campaign(limit=130, authorisation_ttl_hours=2.0)
     both = [kit.open(campaign, tmp_path, durable_redis.url) for _ in range(2)]
     yield both
-    for books in both:
-        books.close()
+    for ledger in both:
+        ledger.close()
 
 
 def test_one_of_two_ledgers_ahead_expires_nothing_of_the_other(two, kit):
@@ -136,109 +136,109 @@ def test_time_that_two_ledgers_both_see_passes_once(two, kit):
 
 @pytest.mark.parametrize("days", [4, -4])
 def test_a_jump_of_the_clock_of_redis_expires_nothing(two, kit, days):
-    books, other = two
-    books.authorise(kit.item("a", level=2))
+    ledger, other = two
+    ledger.authorise(kit.item("a", level=2))
     for _ in range(3):
-        books.jump(days * 86_400_000_000)
-        assert every(books, SECOND) + every(other, SECOND) == 0
-    assert every(books, 2 * HOUR) == 1
+        ledger.jump(days * 86_400_000_000)
+        assert every(ledger, SECOND) + every(other, SECOND) == 0
+    assert every(ledger, 2 * HOUR) == 1
 
 
 def test_a_call_that_redis_did_not_run_counts_its_time_once(two, kit, durable_redis):
-    books, _ = two
-    books.authorise(kit.item("a", level=2))
-    books.at += HOUR
+    ledger, _ = two
+    ledger.authorise(kit.item("a", level=2))
+    ledger.at += HOUR
     with redis.Redis.from_url(durable_redis.url) as client:
         client.script_flush()
-    assert books.sweep() == 0
-    assert every(books, HOUR - timedelta(microseconds=1)) == 0
-    assert every(books, timedelta(microseconds=1)) == 1
+    assert ledger.sweep() == 0
+    assert every(ledger, HOUR - timedelta(microseconds=1)) == 0
+    assert every(ledger, timedelta(microseconds=1)) == 1
 
 
 def test_a_call_whose_answer_was_lost_does_not_count_its_time_twice(two, kit, monkeypatch):
-    books, _ = two
-    books.authorise(kit.item("a", level=2))
-    books.at += HOUR
+    ledger, _ = two
+    ledger.authorise(kit.item("a", level=2))
+    ledger.at += HOUR
     execute, sent = redis.client.Pipeline.execute, []
 
     def losing(pipeline, raise_on_error=True):
         answers = execute(pipeline, raise_on_error)
         sent.append(answers)
         if len(sent) == 1:
-            books.jump(3_600_000_000)
+            ledger.jump(3_600_000_000)
             raise redis.ConnectionError("the answer was lost")
         return answers
 
     monkeypatch.setattr(redis.client.Pipeline, "execute", losing)
-    assert books.sweep() == 0
+    assert ledger.sweep() == 0
     assert len(sent) == 2
-    assert every(books, HOUR - timedelta(microseconds=1)) == 0
-    assert every(books, timedelta(microseconds=1)) == 1
+    assert every(ledger, HOUR - timedelta(microseconds=1)) == 0
+    assert every(ledger, timedelta(microseconds=1)) == 1
 
 
 @pytest.mark.parametrize("hours", [1, -1])
-def test_an_outcome_dated_by_another_clock_is_booked_and_flagged_and_logged(open_books, kit, tmp_path, hours):
-    books = open_books()
-    books.authorise(kit.item("a"), kit.item("b"))
-    books.at += 60 * SECOND
-    wrong, right = books.at + hours * HOUR, books.at + 4 * 60 * SECOND
-    assert books.settle(kit.event("a", 50, at=wrong), kit.event("b", 50, at=right)) == (2, 0)
-    assert books.settle(kit.event("a", 50, at=wrong)) == (0, 1)
-    assert (books.money(), books.store.totals().misdated["customer"]) == ((0, 100), 1)
-    assert [row.misdated for row in books.store.outcomes_after(0, 2)] == [True, False]
+def test_an_outcome_dated_by_another_clock_is_booked_and_flagged_and_logged(open_ledger, kit, tmp_path, hours):
+    ledger = open_ledger()
+    ledger.authorise(kit.item("a"), kit.item("b"))
+    ledger.at += 60 * SECOND
+    wrong, right = ledger.at + hours * HOUR, ledger.at + 4 * 60 * SECOND
+    assert ledger.settle(kit.event("a", 50, at=wrong), kit.event("b", 50, at=right)) == (2, 0)
+    assert ledger.settle(kit.event("a", 50, at=wrong)) == (0, 1)
+    assert (ledger.money(), ledger.store.totals().misdated["customer"]) == ((0, 100), 1)
+    assert [row.misdated for row in ledger.store.outcomes_after(0, 2)] == [True, False]
 
-    writer = LogWriter(books.store, tmp_path / "log")
+    writer = LogWriter(ledger.store, tmp_path / "log")
     writer.write()
     log = read_log(writer.folder)
     assert log.outcomes[["observed_at", "misdated"]].to_numpy().tolist() == [
         [pd.Timestamp(wrong), True],
         [pd.Timestamp(right), False],
     ]
-    exposure, outcome = exposure_and_outcome(log, books.campaign)
-    assert outcome["observed_at"].tolist() == [pd.Timestamp(books.at), pd.Timestamp(right)]
+    exposure, outcome = exposure_and_outcome(log, ledger.campaign)
+    assert outcome["observed_at"].tolist() == [pd.Timestamp(ledger.at), pd.Timestamp(right)]
     validate_some({"exposure": exposure, "outcome": outcome})
-    other = open_books()
+    other = open_ledger()
     recover(other.store, other.campaign, log)
-    assert other.store.outcomes_after(0, 2) == books.store.outcomes_after(0, 2)
+    assert other.store.outcomes_after(0, 2) == ledger.store.outcomes_after(0, 2)
 
 
 @pytest.mark.parametrize("date", [datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)])
-def test_no_date_of_an_outcome_is_too_wrong_to_be_logged_and_recovered(open_books, kit, tmp_path, date):
-    books, other = open_books(), open_books()
-    books.authorise(kit.item("a"))
-    assert books.settle(kit.event("a", 50, at=date)) == (1, 0)
-    LogWriter(books.store, tmp_path / "log").write()
+def test_no_date_of_an_outcome_is_too_wrong_to_be_logged_and_recovered(open_ledger, kit, tmp_path, date):
+    ledger, other = open_ledger(), open_ledger()
+    ledger.authorise(kit.item("a"))
+    assert ledger.settle(kit.event("a", 50, at=date)) == (1, 0)
+    LogWriter(ledger.store, tmp_path / "log").write()
     log = read_log(tmp_path / "log")
-    assert exposure_and_outcome(log, books.campaign)[1]["observed_at"].tolist() == [pd.Timestamp(books.at)]
+    assert exposure_and_outcome(log, ledger.campaign)[1]["observed_at"].tolist() == [pd.Timestamp(ledger.at)]
     recover(other.store, other.campaign, log)
-    assert other.store.outcomes_after(0, 1) == books.store.outcomes_after(0, 1)
+    assert other.store.outcomes_after(0, 1) == ledger.store.outcomes_after(0, 1)
 
 
-def test_an_outcome_a_little_before_its_decision_is_read_as_of_the_decision(books, kit, tmp_path):
-    books.authorise(kit.item("a"))
-    books.settle(kit.event("a", 50, at=books.at - 60 * SECOND))
-    LogWriter(books.store, tmp_path / "log").write()
-    exposure, outcome = exposure_and_outcome(read_log(tmp_path / "log"), books.campaign)
-    assert outcome["observed_at"].tolist() == [pd.Timestamp(books.at)]
+def test_an_outcome_a_little_before_its_decision_is_read_as_of_the_decision(ledger, kit, tmp_path):
+    ledger.authorise(kit.item("a"))
+    ledger.settle(kit.event("a", 50, at=ledger.at - 60 * SECOND))
+    LogWriter(ledger.store, tmp_path / "log").write()
+    exposure, outcome = exposure_and_outcome(read_log(tmp_path / "log"), ledger.campaign)
+    assert outcome["observed_at"].tolist() == [pd.Timestamp(ledger.at)]
     validate_some({"exposure": exposure, "outcome": outcome})
 
 
-def test_segments_of_before_dates_were_judged_flag_none(books, kit, tmp_path):
-    books.authorise(kit.item("a"))
-    books.settle(kit.event("a", 50))
-    LogWriter(books.store, tmp_path / "log").write()
+def test_segments_of_before_dates_were_judged_flag_none(ledger, kit, tmp_path):
+    ledger.authorise(kit.item("a"))
+    ledger.settle(kit.event("a", 50))
+    LogWriter(ledger.store, tmp_path / "log").write()
     (segment,) = segments(tmp_path / "log", "outcomes")
     pq.write_table(pq.read_table(segment.path).drop_columns("misdated"), segment.path)
     assert read_log(tmp_path / "log").outcomes["misdated"].tolist() == [False]
 
 
-def test_recovered_authorizations_have_a_whole_time_to_live_whatever_the_dates_of_the_log(open_books, kit, tmp_path):
-    books = open_books(limit=10**9, authorisation_ttl_hours=2.0)
+def test_recovered_authorizations_have_a_whole_time_to_live_whatever_the_dates_of_the_log(open_ledger, kit, tmp_path):
+    ledger = open_ledger(limit=10**9, authorisation_ttl_hours=2.0)
     for number, wrong in enumerate((0 * DAY, 4 * DAY, -4 * DAY, 4 * DAY)):
-        books.wrong = wrong
-        books.authorise(kit.item(f"r{number}"))
-    LogWriter(books.store, tmp_path / "log").write()
-    other = open_books(limit=10**9, authorisation_ttl_hours=2.0)
+        ledger.wrong = wrong
+        ledger.authorise(kit.item(f"r{number}"))
+    LogWriter(ledger.store, tmp_path / "log").write()
+    other = open_ledger(limit=10**9, authorisation_ttl_hours=2.0)
     recover(other.store, other.campaign, read_log(tmp_path / "log"))
     assert every(other, 2 * HOUR - SECOND) == 0
     assert every(other, SECOND) == 4
@@ -260,16 +260,16 @@ def test_skew_is_the_largest_difference_from_any_other_source_of_time():
     assert skew.seconds() == 5
 
 
-def test_a_store_tells_the_dates_that_it_knows(books, kit, request):
+def test_a_store_tells_the_dates_that_it_knows(ledger, kit, request):
     of_redis = "redis" in request.node.name
-    assert books.store.dates().recorded is None
-    books.authorise(kit.item("a"))
-    books.wrong = DAY
-    books.authorise(kit.item("m", side="merchant"))
-    books.wrong = -DAY
-    books.authorise(kit.item("b"))
+    assert ledger.store.dates().recorded is None
+    ledger.authorise(kit.item("a"))
+    ledger.wrong = DAY
+    ledger.authorise(kit.item("m", side="merchant"))
+    ledger.wrong = -DAY
+    ledger.authorise(kit.item("b"))
     before = microseconds(datetime.now(UTC))
-    dates = books.store.dates()
+    dates = ledger.store.dates()
     # The date of the last that was recorded, whatever those before it have.
     assert dates.recorded == microseconds(kit.now - DAY)
     assert (dates.server is not None) == of_redis

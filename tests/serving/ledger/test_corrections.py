@@ -1,4 +1,4 @@
-"""Outcomes that are corrected: reversals, refunds, clawbacks, and what an administrator books."""
+"""Outcomes that are corrected: reversals, refunds, clawbacks, and what an administrator ledger."""
 
 from __future__ import annotations
 
@@ -24,127 +24,127 @@ from shadowprice.pacing.spend import SpendReport
 HOUR = timedelta(hours=1)
 
 
-def sums(books):
-    totals = books.store.totals()
+def sums(ledger):
+    totals = ledger.store.totals()
     names = ("spent", "refunded", "responses", "withdrawn", "overridden")
     return tuple(sum(getattr(totals, name).values()) for name in names)
 
 
-def test_what_was_not_redeemed_is_corrected_to_redeemed_once_and_its_outcome_stays(books, kit):
-    books.authorise(kit.item("a"))
-    books.settle(kit.event("a", 0))
+def test_what_was_not_redeemed_is_corrected_to_redeemed_once_and_its_outcome_stays(ledger, kit):
+    ledger.authorise(kit.item("a"))
+    ledger.settle(kit.event("a", 0))
     later = kit.correction("a", 50)
-    assert books.correct(later) == (1, 0)
-    assert books.correct(later, later) == (0, 2)
-    assert (books.money(), sums(books)) == ((0, 50), (50, 0, 1.0, 0.0, 0))
-    assert books.store.totals().corrections["customer", "reversal"] == 1
-    (outcome,) = books.store.outcomes_after(0, 10)
+    assert ledger.correct(later) == (1, 0)
+    assert ledger.correct(later, later) == (0, 2)
+    assert (ledger.money(), sums(ledger)) == ((0, 50), (50, 0, 1.0, 0.0, 0))
+    assert ledger.store.totals().corrections["customer", "reversal"] == 1
+    (outcome,) = ledger.store.outcomes_after(0, 10)
     assert (outcome.cost, outcome.response) == (0, 0.0)
-    (row,) = books.store.corrections_after(0, 10)
+    (row,) = ledger.store.corrections_after(0, 10)
     assert (row.request_id, row.kind, row.cost, row.previous_cost, row.response) == ("a", "reversal", 50, 0, 1.0)
     assert (row.previous_response, row.override, row.source, row.event_id) == (0.0, False, "shop", "c")
 
 
 @pytest.mark.parametrize(("kind", "redeemed"), [("refund", False), ("refund", True), ("clawback", True)])
-def test_money_that_came_back_is_free_again(open_books, kit, kind, redeemed):
-    books = open_books(limit=130)
-    books.authorise(kit.item("a", level=2))
-    books.settle(kit.event("a", 130))
-    assert books.correct(kit.correction("a", 30, kind, redeemed=True)) == (1, 0)
-    assert books.correct(kit.correction("a", 0, kind, redeemed=redeemed, event_id="c2")) == (1, 0)
-    assert sums(books) == (130, 130, 1.0, 0.0 if redeemed else 1.0, 0)
-    (granted,) = books.authorise(kit.item("b", level=2))
+def test_money_that_came_back_is_free_again(open_ledger, kit, kind, redeemed):
+    ledger = open_ledger(limit=130)
+    ledger.authorise(kit.item("a", level=2))
+    ledger.settle(kit.event("a", 130))
+    assert ledger.correct(kit.correction("a", 30, kind, redeemed=True)) == (1, 0)
+    assert ledger.correct(kit.correction("a", 0, kind, redeemed=redeemed, event_id="c2")) == (1, 0)
+    assert sums(ledger) == (130, 130, 1.0, 0.0 if redeemed else 1.0, 0)
+    (granted,) = ledger.authorise(kit.item("b", level=2))
     assert granted.decision.incentive == 130
-    assert books.store.totals().money_left(books.campaign, books.at) == 130
+    assert ledger.store.totals().money_left(ledger.campaign, ledger.at) == 130
 
 
 @pytest.mark.parametrize("kind", ["refund", "clawback"])
-def test_only_a_reversal_raises_a_cost_or_a_response(books, kit, kind):
-    books.authorise(kit.item("a"), kit.item("b"))
-    books.settle(kit.event("a", 40), kit.event("b", 0))
+def test_only_a_reversal_raises_a_cost_or_a_response(ledger, kit, kind):
+    ledger.authorise(kit.item("a"), kit.item("b"))
+    ledger.settle(kit.event("a", 40), kit.event("b", 0))
     for wrong in (kit.correction("a", 50, kind), kit.correction("b", 0, kind, redeemed=True, event_id="c2")):
         with pytest.raises(Conflict, match=rf"\[0\].data.kind: .* a {kind} cannot raise either; a reversal can"):
-            books.correct(wrong)
-    assert sums(books) == (40, 0, 1.0, 0.0, 0)
+            ledger.correct(wrong)
+    assert sums(ledger) == (40, 0, 1.0, 0.0, 0)
 
 
-def test_a_cost_that_rises_needs_room(open_books, kit):
-    books = open_books(limit=180)
-    books.authorise(kit.item("a", level=2))
-    books.settle(kit.event("a", 0))
-    books.authorise(kit.item("b"), kit.item("c"))
+def test_a_cost_that_rises_needs_room(open_ledger, kit):
+    ledger = open_ledger(limit=180)
+    ledger.authorise(kit.item("a", level=2))
+    ledger.settle(kit.event("a", 0))
+    ledger.authorise(kit.item("b"), kit.item("c"))
     with pytest.raises(Conflict, match=r"\[0\].data.cost: .*no room for 130 minor units: 80 are left"):
-        books.correct(kit.correction("a", 130))
-    assert books.correct(kit.correction("a", 80)) == (1, 0)
-    assert books.money() == (100, 80)
-    assert books.correct(kit.correction("a", 130, event_id="c2"), hard_stop=False) == (1, 0)
-    assert books.money() == (100, 130)
+        ledger.correct(kit.correction("a", 130))
+    assert ledger.correct(kit.correction("a", 80)) == (1, 0)
+    assert ledger.money() == (100, 80)
+    assert ledger.correct(kit.correction("a", 130, event_id="c2"), hard_stop=False) == (1, 0)
+    assert ledger.money() == (100, 130)
 
 
-def test_a_call_is_corrected_whole_or_not_at_all(books, kit):
-    books.authorise(kit.item("a"), kit.item("b"))
-    books.settle(kit.event("a", 50))
+def test_a_call_is_corrected_whole_or_not_at_all(ledger, kit):
+    ledger.authorise(kit.item("a"), kit.item("b"))
+    ledger.settle(kit.event("a", 50))
     with pytest.raises(Conflict, match=r"\[1\].data.request_id: request 'b' has no outcome; report its outcome first"):
-        books.correct(kit.correction("a", 0), kit.correction("b", 0, event_id="c2"))
-    assert books.correct(kit.correction("a", 10), kit.correction("a", 20, event_id="c2")) == (2, 0)
-    rows = books.store.corrections_after(0, 10)
+        ledger.correct(kit.correction("a", 0), kit.correction("b", 0, event_id="c2"))
+    assert ledger.correct(kit.correction("a", 10), kit.correction("a", 20, event_id="c2")) == (2, 0)
+    rows = ledger.store.corrections_after(0, 10)
     assert [(row.previous_cost, row.cost) for row in rows] == [(50, 10), (10, 20)]
-    assert books.store.corrections_after(1, 10) == rows[1:]
-    assert books.money() == (50, 20)
+    assert ledger.store.corrections_after(1, 10) == rows[1:]
+    assert ledger.money() == (50, 20)
 
 
-def test_an_event_id_means_one_content_whether_of_an_outcome_or_a_correction(books, kit):
-    books.authorise(kit.item("a"), kit.item("b"))
-    books.settle(kit.event("a", 50, event_id="e"))
-    books.correct(kit.correction("a", 0))
+def test_an_event_id_means_one_content_whether_of_an_outcome_or_a_correction(ledger, kit):
+    ledger.authorise(kit.item("a"), kit.item("b"))
+    ledger.settle(kit.event("a", 50, event_id="e"))
+    ledger.correct(kit.correction("a", 0))
     for change in ({"cost": 10}, {"kind": "refund"}, {"event_id": "e"}):
         with pytest.raises(Conflict, match="received before with another content"):
-            books.correct(kit.correction("a", **change))
+            ledger.correct(kit.correction("a", **change))
     with pytest.raises(Conflict, match="received before with another content"):
-        books.settle(kit.event("b", 50, event_id="c"))
-    assert books.money() == (50, 0)
+        ledger.settle(kit.event("b", 50, event_id="c"))
+    assert ledger.money() == (50, 0)
 
 
-def test_an_outcome_told_again_is_a_repeat_as_reported_and_as_corrected(books, kit):
-    books.authorise(kit.item("a"))
-    books.settle(kit.event("a", 50))
-    books.correct(kit.correction("a", 20))
-    assert books.settle(kit.event("a", 50), kit.event("a", 50, event_id="e2"), kit.event("a", 20, event_id="e3")) == (
+def test_an_outcome_told_again_is_a_repeat_as_reported_and_as_corrected(ledger, kit):
+    ledger.authorise(kit.item("a"))
+    ledger.settle(kit.event("a", 50))
+    ledger.correct(kit.correction("a", 20))
+    assert ledger.settle(kit.event("a", 50), kit.event("a", 50, event_id="e2"), kit.event("a", 20, event_id="e3")) == (
         0,
         3,
     )
     with pytest.raises(Conflict, match=r"settled with response 1.0 and cost 20"):
-        books.settle(kit.event("a", 30, event_id="e4"))
-    assert books.money() == (0, 20)
+        ledger.settle(kit.event("a", 30, event_id="e4"))
+    assert ledger.money() == (0, 20)
 
 
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [({"cost": 51}, "cost"), ({"cost": 10, "redeemed": False}, "cost"), ({"response": 1.0}, "redeemed")],
 )
-def test_a_correction_is_held_to_the_rules_of_outcomes(books, kit, wrong, field):
-    books.authorise(kit.item("a"))
-    books.settle(kit.event("a", 50))
+def test_a_correction_is_held_to_the_rules_of_outcomes(ledger, kit, wrong, field):
+    ledger.authorise(kit.item("a"))
+    ledger.settle(kit.event("a", 50))
     with pytest.raises(ShadowpriceError) as refusal:
-        books.correct(kit.correction("a", override=True, **wrong))
+        ledger.correct(kit.correction("a", override=True, **wrong))
     assert (refusal.value.field, refusal.value.status) == (f"[0].data.{field}", 422)
     with pytest.raises(NotFound, match="'nobody'"):
-        books.correct(kit.correction("nobody", 0, override=True))
+        ledger.correct(kit.correction("nobody", 0, override=True))
 
 
-def test_an_administrator_books_what_was_given_back_or_has_no_room_and_it_shows(open_books, kit):
-    books = open_books(limit=130)
-    books.authorise(kit.item("a", level=2))
-    books.release("a")
-    books.authorise(kit.item("b", level=2))
-    books.settle(kit.event("b", 130))
+def test_an_administrator_books_what_was_given_back_or_has_no_room_and_it_shows(open_ledger, kit):
+    ledger = open_ledger(limit=130)
+    ledger.authorise(kit.item("a", level=2))
+    ledger.release("a")
+    ledger.authorise(kit.item("b", level=2))
+    ledger.settle(kit.event("b", 130))
     with pytest.raises(Conflict, match="an administrator may book it"):
-        books.settle(kit.event("a", 130))
-    assert books.correct(kit.correction("a", 130, override=True)) == (1, 0)
-    assert books.correct(kit.correction("a", 130, override=True)) == (0, 1)
-    assert sums(books) == (260, 0, 2.0, 0.0, 130)
-    assert books.store.totals().money_left(books.campaign, books.at) == -130
-    collector = LedgerCollector(books.campaign, books.store.totals, skew=lambda: 0.0)
+        ledger.settle(kit.event("a", 130))
+    assert ledger.correct(kit.correction("a", 130, override=True)) == (1, 0)
+    assert ledger.correct(kit.correction("a", 130, override=True)) == (0, 1)
+    assert sums(ledger) == (260, 0, 2.0, 0.0, 130)
+    assert ledger.store.totals().money_left(ledger.campaign, ledger.at) == -130
+    collector = LedgerCollector(ledger.campaign, ledger.store.totals, skew=lambda: 0.0)
     found = {
         (sample.name, sample.labels.get("reason", "")): sample.value
         for family in collector.collect()
@@ -155,9 +155,9 @@ def test_an_administrator_books_what_was_given_back_or_has_no_room_and_it_shows(
     assert found["shadowprice_overridden_minor_units_total", ""] == 130
     assert found["shadowprice_corrections_total", "reversal"] == 1
     # Whoever reports it again, as it happened, is heard; a release is not.
-    assert books.settle(kit.event("a", 130)) == (0, 1)
+    assert ledger.settle(kit.event("a", 130)) == (0, 1)
     with pytest.raises(Conflict, match="'a' is settled"):
-        books.release("a")
+        ledger.release("a")
 
 
 def test_a_call_with_an_override_among_its_corrections_is_for_administrators(kit):
@@ -166,28 +166,28 @@ def test_a_call_with_an_override_among_its_corrections_is_for_administrators(kit
     assert not needs_administrator([plain])
 
 
-def test_an_override_of_an_open_authorization_closes_it(books, kit):
-    books.authorise(kit.item("a", level=2))
-    assert books.correct(kit.correction("a", 100, override=True)) == (1, 0)
-    assert (books.money(), sums(books)) == ((0, 100), (100, 0, 1.0, 0.0, 100))
+def test_an_override_of_an_open_authorization_closes_it(ledger, kit):
+    ledger.authorise(kit.item("a", level=2))
+    assert ledger.correct(kit.correction("a", 100, override=True)) == (1, 0)
+    assert (ledger.money(), sums(ledger)) == ((0, 100), (100, 0, 1.0, 0.0, 100))
 
 
-def some(books, kit):
-    books.authorise(*(kit.item(name, level=2) for name in "abcde"), kit.item("m", side="merchant"))
-    books.settle(kit.event("a", 130), kit.event("b", 0), kit.event("c", 100), kit.event("m", 60, response=2.0))
-    books.release("d")
-    books.at += timedelta(seconds=1)
-    books.correct(kit.correction("a", 0, "refund", event_id="c1", redeemed=False, at=books.at))
-    books.correct(kit.correction("b", 130, event_id="c2"), kit.correction("c", 30, "clawback", event_id="c3"))
-    books.correct(kit.correction("m", 20, event_id="c4", response=0.75))
-    books.at += timedelta(seconds=1)
-    books.correct(kit.correction("d", 130, event_id="c5", override=True), kit.correction("a", 130, event_id="c6"))
+def some(ledger, kit):
+    ledger.authorise(*(kit.item(name, level=2) for name in "abcde"), kit.item("m", side="merchant"))
+    ledger.settle(kit.event("a", 130), kit.event("b", 0), kit.event("c", 100), kit.event("m", 60, response=2.0))
+    ledger.release("d")
+    ledger.at += timedelta(seconds=1)
+    ledger.correct(kit.correction("a", 0, "refund", event_id="c1", redeemed=False, at=ledger.at))
+    ledger.correct(kit.correction("b", 130, event_id="c2"), kit.correction("c", 30, "clawback", event_id="c3"))
+    ledger.correct(kit.correction("m", 20, event_id="c4", response=0.75))
+    ledger.at += timedelta(seconds=1)
+    ledger.correct(kit.correction("d", 130, event_id="c5", override=True), kit.correction("a", 130, event_id="c6"))
 
 
-def test_log_metrics_and_ledger_tell_one_story_and_a_falsified_one_differs(open_books, kit, tmp_path):
-    books = open_books()
-    some(books, kit)
-    writer = LogWriter(books.store, tmp_path / "log", rows=2)
+def test_log_metrics_and_ledger_tell_one_story_and_a_falsified_one_differs(open_ledger, kit, tmp_path):
+    ledger = open_ledger()
+    some(ledger, kit)
+    writer = LogWriter(ledger.store, tmp_path / "log", rows=2)
     assert writer.write() == 6 + 5 + 6
     assert writer.write() == 0
     log = read_log(writer.folder)
@@ -195,12 +195,12 @@ def test_log_metrics_and_ledger_tell_one_story_and_a_falsified_one_differs(open_
     expected = {"a": (1, 130), "b": (1, 130), "c": (1, 30), "d": (1, 130), "m": (0.75, 20)}
     assert standing == expected
     assert log.outcomes["cost"].tolist() == [130, 0, 100, 60, 0]
-    outcome = exposure_and_outcome(log, books.campaign)[1].set_index("request_id")
+    outcome = exposure_and_outcome(log, ledger.campaign)[1].set_index("request_id")
     assert outcome["cost_paid"].to_dict() == {name: cost for name, (_, cost) in expected.items()}
     assert outcome.loc["b", "redeemed"] == 1
-    assert books.money() == (130, sum(cost for _, cost in expected.values()))
+    assert ledger.money() == (130, sum(cost for _, cost in expected.values()))
 
-    totals = books.store.totals()
+    totals = ledger.store.totals()
     told = {
         "requests": totals.requests,
         "authorised_by_side": totals.authorised,
@@ -219,7 +219,7 @@ def test_log_metrics_and_ledger_tell_one_story_and_a_falsified_one_differs(open_
         responses={side: totals.responses[side] - withdrawn[side] for side in withdrawn},
         withdrawn=withdrawn,
         requests=totals.requests,
-        observed_at=books.at,
+        observed_at=ledger.at,
     )
     lines = reconcile(told, log_totals([log]), report, told)
     assert all(line.agrees for line in lines), "\n".join(map(str, lines))
@@ -228,29 +228,29 @@ def test_log_metrics_and_ledger_tell_one_story_and_a_falsified_one_differs(open_
     assert wrong == ["refunded_by_side customer"]
 
 
-def test_a_log_of_before_there_were_corrections_has_none(books, kit, tmp_path):
-    books.authorise(kit.item("a"))
-    books.settle(kit.event("a", 50))
-    LogWriter(books.store, tmp_path / "log").write()
+def test_a_log_of_before_there_were_corrections_has_none(ledger, kit, tmp_path):
+    ledger.authorise(kit.item("a"))
+    ledger.settle(kit.event("a", 50))
+    LogWriter(ledger.store, tmp_path / "log").write()
     log = read_log(tmp_path / "log")
     assert len(log.corrections) == 0
     assert log.corrected.equals(log.outcomes)
 
 
-def test_the_log_alone_makes_the_corrected_books_again(open_books, kit, tmp_path):
-    books = open_books()
-    some(books, kit)
-    LogWriter(books.store, tmp_path / "log").write()
-    other = open_books()
+def test_the_log_alone_makes_the_corrected_ledger_again(open_ledger, kit, tmp_path):
+    ledger = open_ledger()
+    some(ledger, kit)
+    LogWriter(ledger.store, tmp_path / "log").write()
+    other = open_ledger()
     log = read_log(tmp_path / "log")
     assert recover(other.store, other.campaign, log) == (6, 5, 6)
     assert recover(other.store, other.campaign, log) == (0, 0, 0)
-    assert other.store.corrections_after(0, 10) == books.store.corrections_after(0, 10)
+    assert other.store.corrections_after(0, 10) == ledger.store.corrections_after(0, 10)
     for name in ("spent", "refunded", "responses", "withdrawn", "overridden", "corrections", "late", "outcomes"):
-        assert getattr(other.store.totals(), name) == getattr(books.store.totals(), name), name
+        assert getattr(other.store.totals(), name) == getattr(ledger.store.totals(), name), name
     # The events themselves are known: an early one, told again, does not undo a later one.
-    other.at = books.at
-    again = kit.correction("a", 0, "refund", event_id="c1", redeemed=False, at=books.at - timedelta(seconds=1))
+    other.at = ledger.at
+    again = kit.correction("a", 0, "refund", event_id="c1", redeemed=False, at=ledger.at - timedelta(seconds=1))
     assert other.correct(again) == (0, 1)
 
 
@@ -264,9 +264,9 @@ def test_the_log_alone_makes_the_corrected_books_again(open_books, kit, tmp_path
 )
 def test_a_backup_holds_the_sums_to_the_corrections(kit, tmp_path, damage, words):
     campaign, path = kit.campaign(), tmp_path / "ledger.db"
-    books = kit.open(campaign, path)
-    some(books, kit)
-    books.close()
+    ledger = kit.open(campaign, path)
+    some(ledger, kit)
+    ledger.close()
     audit(path)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute(damage)
@@ -289,11 +289,11 @@ steps = st.lists(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(steps=steps, limit=st.integers(100, 500), share=st.sampled_from([0.0, 0.3, 1.0]))
-def test_only_what_an_administrator_books_exceeds_the_limit(open_books, kit, steps, limit, share):
+def test_only_what_an_administrator_books_exceeds_the_limit(open_ledger, kit, steps, limit, share):
     """The reference keeps one line per request: what is reserved, what is paid, and whether it was given back."""
     reserve = int(limit * share)
     sides = {"customer": Terms(levels=kit.levels["customer"])}
-    books = open_books(limit=limit, late_reserve=reserve, authorisation_ttl_hours=2.0, sides=sides)
+    ledger = open_ledger(limit=limit, late_reserve=reserve, authorisation_ttl_hours=2.0, sides=sides)
     granted, reserved, until, returned, paid = {}, {}, {}, set(), {}
     late = booked = 0
 
@@ -301,64 +301,64 @@ def test_only_what_an_administrator_books_exceeds_the_limit(open_books, kit, ste
         return sum(reserved.values()) + sum(paid.values())
 
     def expire():
-        for name in [name for name in reserved if until[name] <= books.at]:
+        for name in [name for name in reserved if until[name] <= ledger.at]:
             del reserved[name]
 
     for number, (what, place, cost, kind) in enumerate(steps):
         name = f"r{place}"
         if what == "wait":
-            books.at += HOUR
+            ledger.at += HOUR
         elif what == "authorise":
             if name in granted:
                 continue
             expire()
             left = limit - committed() - max(0, reserve - late)
-            (recorded,) = books.authorise(kit.item(name, level=2))
+            (recorded,) = ledger.authorise(kit.item(name, level=2))
             granted[name] = 130 if left >= 130 else 0
             assert recorded.decision.incentive == granted[name]
             if granted[name]:
-                reserved[name], until[name] = 130, books.at + 2 * HOUR
+                reserved[name], until[name] = 130, ledger.at + 2 * HOUR
         elif name not in granted or cost > granted[name]:
             continue
         elif what == "release":
             if name not in paid:
                 released = name in reserved
-                assert books.release(name) == (int(released), int(not released))
+                assert ledger.release(name) == (int(released), int(not released))
                 if released:
                     del reserved[name]
                     returned.add(name)
         elif what == "settle":
             if name in paid:
                 continue
-            if name in reserved and until[name] <= books.at:
+            if name in reserved and until[name] <= ledger.at:
                 del reserved[name]
             closed = name not in reserved and granted[name] > 0
-            outcome = kit.event(name, cost, at=books.at)
+            outcome = kit.event(name, cost, at=ledger.at)
             if cost and closed and (name in returned or committed() + cost > limit):
                 with pytest.raises(Conflict):
-                    books.settle(outcome)
+                    ledger.settle(outcome)
                 continue
-            assert books.settle(outcome) == (1, 0)
+            assert ledger.settle(outcome) == (1, 0)
             reserved.pop(name, None)
             paid[name] = cost
             late += cost if closed else 0
         else:
             override = what == "override"
-            wanted = kit.correction(name, cost, kind, event_id=f"c{number}", override=override, at=books.at)
+            wanted = kit.correction(name, cost, kind, event_id=f"c{number}", override=override, at=ledger.at)
             before = paid.get(name, 0)
             dearer = cost - before
             raises = dearer > 0 and kind != "reversal"
             if (name not in paid and not override) or raises or (not override and dearer > max(limit - committed(), 0)):
                 with pytest.raises(Conflict):
-                    books.correct(wanted)
+                    ledger.correct(wanted)
                 continue
-            assert books.correct(wanted) == (1, 0)
+            assert ledger.correct(wanted) == (1, 0)
             reserved.pop(name, None)
             paid[name] = cost
             booked += max(dearer, 0) if override else 0
-        totals = books.store.totals()
+        totals = ledger.store.totals()
         assert totals.net_spent == sum(paid.values())
         assert sum(totals.overridden.values()) == booked
         assert sum(totals.late.values()) == late
-        assert sum(books.money()) <= limit + booked
-    books.close()
+        assert sum(ledger.money()) <= limit + booked
+    ledger.close()

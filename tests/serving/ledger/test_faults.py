@@ -1,4 +1,4 @@
-"""The ledger killed, cut off, starved and filled up while callers go on; then the books are audited."""
+"""The ledger killed, cut off, starved and filled up while callers go on; then the ledger is audited."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from serving.ledger.api.app import create_app
 
 
 @pytest.fixture
-def scrape(books, tmp_path):
+def scrape(ledger, tmp_path):
     def made(**volumes):
-        app = create_app(books.store, books.campaign, hard_stop=True, volumes=volumes)
+        app = create_app(ledger.store, ledger.campaign, hard_stop=True, volumes=volumes)
 
         async def ask():
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://ledger") as client:
@@ -40,33 +40,33 @@ def test_free_and_whole_size_of_each_volume_are_exported_also_before_its_folder_
     assert not [key for key in scrape() if key[0] == "disk_free_bytes"]
 
 
-def test_the_size_of_the_store_grows_with_its_rows(books, kit, scrape):
+def test_the_size_of_the_store_grows_with_its_rows(ledger, kit, scrape):
     before = scrape()
     assert (before["store_decisions", ""], before["store_outcomes", ""]) == (0, 0)
     for start in range(0, 2000, 500):
-        books.authorise(*(kit.item(f"r{number}", level=0) for number in range(start, start + 500)))
-    books.settle(*(kit.event(f"r{number}") for number in range(50)))
+        ledger.authorise(*(kit.item(f"r{number}", level=0) for number in range(start, start + 500)))
+    ledger.settle(*(kit.event(f"r{number}") for number in range(50)))
     after = scrape()
     assert (after["store_decisions", ""], after["store_outcomes", ""]) == (2000, 50)
     assert after["store_bytes", ""] > before["store_bytes", ""] + 200_000
     assert after["store_limit_bytes", ""] == 0
 
 
-def test_redis_names_the_limit_of_its_memory_and_may_refuse_to_name_its_size(open_books, durable_redis, request):
-    books = open_books()
+def test_redis_names_the_limit_of_its_memory_and_may_refuse_to_name_its_size(open_ledger, durable_redis, request):
+    ledger = open_ledger()
     if "sqlite" in request.node.name:
-        assert books.store.storage().limit_bytes == 0
+        assert ledger.store.storage().limit_bytes == 0
         return
-    client = books.store._client
+    client = ledger.store._client
     client.config_set("maxmemory", 10**9)
     try:
-        assert books.store.storage().limit_bytes == 10**9
+        assert ledger.store.storage().limit_bytes == 10**9
     finally:
         client.config_set("maxmemory", 0)
     client.acl_setuser("quiet", enabled=True, nopass=True, commands=["+@all", "-info"], keys=["*"])
     try:
         client.execute_command("AUTH", "quiet", "")
-        storage = books.store.storage()
+        storage = ledger.store.storage()
     finally:
         client.execute_command("AUTH", "default", "")
         client.acl_deluser("quiet")

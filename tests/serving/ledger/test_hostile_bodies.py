@@ -112,8 +112,8 @@ def test_the_data_of_a_binary_event_are_bounded_too():
         assert len(str(caught.value)) < 1000
 
 
-def test_other_calls_are_answered_while_hostile_bodies_are_refused(books):
-    app = create_app(books.store, books.campaign, hard_stop=True)
+def test_other_calls_are_answered_while_hostile_bodies_are_refused(ledger):
+    app = create_app(ledger.store, ledger.campaign, hard_stop=True)
     json_type = {"content-type": "application/json"}
 
     async def scenario():

@@ -23,21 +23,21 @@ from shadowprice.tables import validate_some
 
 
 @pytest.fixture
-def writer(books, tmp_path):
-    return LogWriter(books.store, tmp_path / "log", rows=4)
+def writer(ledger, tmp_path):
+    return LogWriter(ledger.store, tmp_path / "log", rows=4)
 
 
-def fill(books, kit, names):
-    books.authorise(*(kit.item(name, propensities=[0.25, 0.5, 0.25], features_at=1e9 + 0.25) for name in names))
+def fill(ledger, kit, names):
+    ledger.authorise(*(kit.item(name, propensities=[0.25, 0.5, 0.25], features_at=1e9 + 0.25) for name in names))
 
 
-def test_every_decision_and_outcome_is_logged_once_as_the_books_have_it(books, kit, writer):
-    fill(books, kit, [f"r{number}" for number in range(10)])
-    books.settle(kit.event("r3", 50), kit.event("r1", 0))
+def test_every_decision_and_outcome_is_logged_once_as_the_ledger_have_it(ledger, kit, writer):
+    fill(ledger, kit, [f"r{number}" for number in range(10)])
+    ledger.settle(kit.event("r3", 50), kit.event("r1", 0))
     assert writer.write() == 12
     assert writer.write() == 0
-    fill(books, kit, ["r10"])
-    books.authorise(kit.item("m", side="merchant"))
+    fill(ledger, kit, ["r10"])
+    ledger.authorise(kit.item("m", side="merchant"))
     assert writer.write() == 2
     log = read_log(writer.folder)
     assert log.decisions["request_id"].tolist() == [f"r{number}" for number in range(11)] + ["m"]
@@ -61,26 +61,26 @@ def test_every_decision_and_outcome_is_logged_once_as_the_books_have_it(books, k
     assert len(list(writer.folder.iterdir())) == 5
 
 
-def test_a_writer_that_begins_again_or_beside_another_makes_nobody_count_twice(books, kit, writer, tmp_path):
-    fill(books, kit, ["a", "b", "c"])
+def test_a_writer_that_begins_again_or_beside_another_makes_nobody_count_twice(ledger, kit, writer, tmp_path):
+    fill(ledger, kit, ["a", "b", "c"])
     writer.write()
-    other = LogWriter(books.store, tmp_path / "other", rows=100)
-    fill(books, kit, ["d"])
+    other = LogWriter(ledger.store, tmp_path / "other", rows=100)
+    fill(ledger, kit, ["d"])
     other.write()
     (segment,) = segments(other.folder, "decisions")
     segment.path.rename(writer.folder / segment.path.name)
     (writer.folder / ".decisions-000000000005-000000000009.parquet.x1").write_bytes(b"half a segm")
-    fill(books, kit, ["e"])
-    LogWriter(books.store, writer.folder).write()
+    fill(ledger, kit, ["e"])
+    LogWriter(ledger.store, writer.folder).write()
     assert read_log(writer.folder).decisions["request_id"].tolist() == ["a", "b", "c", "d", "e"]
 
 
-def test_segments_of_before_there_were_several_units_say_one(open_books, kit, tmp_path):
+def test_segments_of_before_there_were_several_units_say_one(open_ledger, kit, tmp_path):
     terms = {"customer": Terms(levels=kit.levels["customer"]), "merchant": Terms(levels=(20, 60), most_units=3)}
-    books = open_books(sides=terms)
-    writer = LogWriter(books.store, tmp_path / "log", rows=2)
-    fill(books, kit, ["a", "b"])
-    books.authorise(kit.item("m", side="merchant"))
+    ledger = open_ledger(sides=terms)
+    writer = LogWriter(ledger.store, tmp_path / "log", rows=2)
+    fill(ledger, kit, ["a", "b"])
+    ledger.authorise(kit.item("m", side="merchant"))
     writer.write()
     first, _ = segments(writer.folder, "decisions")
     pq.write_table(pq.read_table(first.path).drop_columns("most_units"), first.path)
@@ -89,8 +89,8 @@ def test_segments_of_before_there_were_several_units_say_one(open_books, kit, tm
     assert decisions["most_units"].dtype == np.int64
 
 
-def test_a_log_with_a_hole_or_a_damaged_segment_is_refused(books, kit, writer):
-    fill(books, kit, [f"r{number}" for number in range(9)])
+def test_a_log_with_a_hole_or_a_damaged_segment_is_refused(ledger, kit, writer):
+    fill(ledger, kit, [f"r{number}" for number in range(9)])
     writer.write()
     first, second, _ = segments(writer.folder, "decisions")
     second.path.rename(writer.folder / "away")
@@ -104,23 +104,23 @@ def test_a_log_with_a_hole_or_a_damaged_segment_is_refused(books, kit, writer):
         read_log(writer.folder / "nowhere")
 
 
-def test_a_folder_that_cannot_be_written_keeps_the_log_behind_and_whole(books, kit, tmp_path):
+def test_a_folder_that_cannot_be_written_keeps_the_log_behind_and_whole(ledger, kit, tmp_path):
     blocked = tmp_path / "log"
     blocked.write_text("a file where the folder should be")
-    writer = LogWriter(books.store, blocked)
-    fill(books, kit, ["a"])
+    writer = LogWriter(ledger.store, blocked)
+    fill(ledger, kit, ["a"])
     with pytest.raises(Unavailable, match="decision log"):
         writer.write()
     blocked.unlink()
     with logged(writer, 3600):
-        fill(books, kit, ["b"])
+        fill(ledger, kit, ["b"])
     # The end of the service writes what is left.
     assert read_log(blocked).decisions["request_id"].tolist() == ["a", "b"]
 
 
-def test_a_policy_is_judged_from_what_another_one_served(open_books, kit, tmp_path):
+def test_a_policy_is_judged_from_what_another_one_served(open_ledger, kit, tmp_path):
     """Off-policy value from the log against the truth that the outcomes were drawn from."""
-    books = open_books(limit=10**9)
+    ledger = open_ledger(limit=10**9)
     rng = np.random.default_rng(0)
     names = [f"r{number}" for number in range(3000)]
     strong = rng.random(len(names)) < 0.5
@@ -129,7 +129,7 @@ def test_a_policy_is_judged_from_what_another_one_served(open_books, kit, tmp_pa
     served = decide(worth, np.zeros_like(worth), [0.0], 0.0, names, exploration=0.3)
     vectors = served.policy.propensities()
     for start in range(0, len(names), 500):
-        books.authorise(
+        ledger.authorise(
             *(
                 kit.item(
                     names[row],
@@ -146,8 +146,8 @@ def test_a_policy_is_judged_from_what_another_one_served(open_books, kit, tmp_pa
     for start in range(0, len(names), 500):
         rows = range(start, start + 500)
         cost = [kit.levels["customer"][served.level[row]] * int(redeemed[row]) for row in rows]
-        books.settle(*(kit.event(names[row], cost[row - start], redeemed=bool(redeemed[row])) for row in rows))
-    writer = LogWriter(books.store, tmp_path / "log")
+        ledger.settle(*(kit.event(names[row], cost[row - start], redeemed=bool(redeemed[row])) for row in rows))
+    writer = LogWriter(ledger.store, tmp_path / "log")
     writer.write()
 
     log = read_log(writer.folder)
@@ -165,7 +165,7 @@ def test_a_policy_is_judged_from_what_another_one_served(open_books, kit, tmp_pa
     assert np.allclose(np.stack(rows["propensities"]).sum(axis=1), 1)
     assert effective_rows(target, rows["propensity"]) > 300
 
-    exposure, outcome = exposure_and_outcome(log, books.campaign)
+    exposure, outcome = exposure_and_outcome(log, ledger.campaign)
     checked = validate_some({"exposure": exposure, "outcome": outcome})
     assert len(checked["exposure"]) == len(checked["outcome"]) == 3000
     assert int(checked["outcome"]["redeemed"].sum()) == redeemed.sum()
@@ -174,23 +174,23 @@ def test_a_policy_is_judged_from_what_another_one_served(open_books, kit, tmp_pa
     assert log.decisions["propensity"].tolist() == served.propensity.tolist()
 
 
-def test_what_was_given_nothing_is_not_an_exposure(open_books, kit, tmp_path):
-    books = open_books(limit=0)
-    books.authorise(kit.item("m", side="merchant"), kit.item("c"))
-    books.at += timedelta(seconds=1)
-    writer = LogWriter(books.store, tmp_path / "log")
+def test_what_was_given_nothing_is_not_an_exposure(open_ledger, kit, tmp_path):
+    ledger = open_ledger(limit=0)
+    ledger.authorise(kit.item("m", side="merchant"), kit.item("c"))
+    ledger.at += timedelta(seconds=1)
+    writer = LogWriter(ledger.store, tmp_path / "log")
     writer.write()
     log = read_log(writer.folder)
     assert log.decisions["level"].tolist() == [-1, 0]
     assert log.decisions["propensities"].map(list).tolist() == [[0.0, 0.0], [1.0, 0.0, 0.0]]
-    assert exposure_and_outcome(log, books.campaign)[0]["request_id"].tolist() == ["c"]
+    assert exposure_and_outcome(log, ledger.campaign)[0]["request_id"].tolist() == ["c"]
 
 
-def test_small_segments_are_merged_beside_new_ones_and_the_log_goes_on(books, kit, tmp_path, monkeypatch):
+def test_small_segments_are_merged_beside_new_ones_and_the_log_goes_on(ledger, kit, tmp_path, monkeypatch):
     monkeypatch.setattr("serving.ledger.log.compact", partial(compact, tiers=(4, 16)))
-    writer = LogWriter(books.store, tmp_path / "log", rows=1)
-    fill(books, kit, [f"r{number}" for number in range(20)])
-    books.settle(*(kit.event(f"r{number}", 0) for number in range(9)))
+    writer = LogWriter(ledger.store, tmp_path / "log", rows=1)
+    fill(ledger, kit, [f"r{number}" for number in range(20)])
+    ledger.settle(*(kit.event(f"r{number}", 0) for number in range(9)))
     expected = {"decisions": [(1, 16), (17, 17), (18, 18), (19, 19), (20, 20)], "outcomes": [(1, 4), (5, 8), (9, 9)]}
 
     def found():
@@ -202,15 +202,15 @@ def test_small_segments_are_merged_beside_new_ones_and_the_log_goes_on(books, ki
             time.sleep(0.01)
     assert found() == expected
     # Another ledger goes on after the newest row.
-    fill(books, kit, ["next"])
-    assert LogWriter(books.store, writer.folder).write() == 1
+    fill(ledger, kit, ["next"])
+    assert LogWriter(ledger.store, writer.folder).write() == 1
     assert read_log(writer.folder).decisions["request_id"].tolist() == [*(f"r{number}" for number in range(20)), "next"]
 
 
-def test_the_parts_of_a_log_have_its_rows_and_its_sums(books, kit, writer):
-    fill(books, kit, [f"r{number}" for number in range(10)])
-    books.authorise(kit.item("m", side="merchant"))
-    books.settle(kit.event("r3", 50), kit.event("r1", 0), kit.event("r7", 50))
+def test_the_parts_of_a_log_have_its_rows_and_its_sums(ledger, kit, writer):
+    fill(ledger, kit, [f"r{number}" for number in range(10)])
+    ledger.authorise(kit.item("m", side="merchant"))
+    ledger.settle(kit.event("r3", 50), kit.event("r1", 0), kit.event("r7", 50))
     writer.write()
     whole, parts = read_log(writer.folder), list(read_parts(writer.folder))
     assert [len(part.decisions) for part in parts] == [4, 4, 3, 0]

@@ -43,43 +43,43 @@ def opened(kit, tmp_path):
         return made[-1]
 
     yield opening
-    for books in made:
-        books.close()
+    for ledger in made:
+        ledger.close()
 
 
-def spend_all(books, kit, prefix="r"):
+def spend_all(ledger, kit, prefix="r"):
     """Ask until the whole budget is authorized; returns what was granted."""
-    return sum(books.authorise(kit.item(f"{prefix}{number}"))[0].decision.incentive for number in range(4))
+    return sum(ledger.authorise(kit.item(f"{prefix}{number}"))[0].decision.incentive for number in range(4))
 
 
-def assert_refuses(books, kit, match):
+def assert_refuses(ledger, kit, match):
     for _ in range(2):
         with pytest.raises(Unavailable, match=match):
-            books.authorise(kit.item("again", account_id="b"))
-    assert not books.store.alive or books.store.trouble
-    assert match in books.store.trouble
+            ledger.authorise(kit.item("again", account_id="b"))
+    assert not ledger.store.alive or ledger.store.trouble
+    assert match in ledger.store.trouble
 
 
 def test_an_emptied_redis_grants_nothing_to_a_ledger_that_runs(server, admin, opened, kit):
-    books = opened(server, kit.campaign(limit=BUDGET))
-    assert spend_all(books, kit) == BUDGET
+    ledger = opened(server, kit.campaign(limit=BUDGET))
+    assert spend_all(ledger, kit) == BUDGET
     admin.flushall()
-    assert_refuses(books, kit, "went back")
-    assert not books.store.alive
+    assert_refuses(ledger, kit, "went back")
+    assert not ledger.store.alive
     with pytest.raises(Unavailable, match="went back"):
-        books.sweep()
+        ledger.sweep()
     with pytest.raises(Unavailable, match="recover"):
-        books.store.totals()
+        ledger.store.totals()
     assert admin.keys("*") == []
 
 
 def test_reading_the_totals_is_enough_to_notice(server, admin, opened, kit):
-    books = opened(server, kit.campaign(limit=BUDGET))
-    spend_all(books, kit)
+    ledger = opened(server, kit.campaign(limit=BUDGET))
+    spend_all(ledger, kit)
     admin.flushall()
     with pytest.raises(Unavailable, match=r"holds 0 decisions, 0 outcomes .* where 4 decisions"):
-        books.store.totals()
-    assert not books.store.alive
+        ledger.store.totals()
+    assert not ledger.store.alive
 
 
 def test_a_replica_promoted_while_it_lagged_grants_nothing(server, tmp_path, opened, kit):
@@ -88,17 +88,17 @@ def test_a_replica_promoted_while_it_lagged_grants_nothing(server, tmp_path, ope
     try:
         with redis.Redis.from_url(behind.url) as replica, redis.Redis.from_url(server.url) as master:
             campaign = kit.campaign(limit=BUDGET)
-            books = opened(server, campaign)
-            books.authorise(kit.item("first"))
+            ledger = opened(server, campaign)
+            ledger.authorise(kit.item("first"))
             wait_until(lambda: master.wait(1, 1000) == 1)
             replica.replicaof("NO", "ONE")
-            spend_all(books, kit)
+            spend_all(ledger, kit)
             # A service address leads to the promoted replica from now on.
-            pool = books.store._client.connection_pool
+            pool = ledger.store._client.connection_pool
             pool.connection_kwargs["port"] = behind.port
             pool.disconnect()
             pool.reset()
-            assert_refuses(books, kit, "went back")
+            assert_refuses(ledger, kit, "went back")
     finally:
         behind.kill()
 
@@ -107,12 +107,12 @@ def test_a_replica_promoted_while_it_lagged_grants_nothing(server, tmp_path, ope
 def test_a_ledger_that_is_started_on_an_emptied_redis_has_only_the_witness(server, admin, opened, kit, tmp_path, noted):
     campaign = kit.campaign(limit=BUDGET)
     witness = tmp_path / "claim" / "ledger.witness"
-    books = opened(server, campaign, witness=witness)
-    spend_all(books, kit)
-    books.store.check()
+    ledger = opened(server, campaign, witness=witness)
+    spend_all(ledger, kit)
+    ledger.store.check()
     assert json.loads(witness.read_text())["decisions"] == 4
     admin.flushall()
-    books.close()
+    ledger.close()
     if not noted:
         witness.unlink()
         assert spend_all(opened(server, campaign, witness=witness), kit) == BUDGET
@@ -125,9 +125,9 @@ def test_a_ledger_that_is_started_on_an_emptied_redis_has_only_the_witness(serve
 def test_a_redis_of_the_same_epoch_with_fewer_records_is_refused_by_the_witness(server, admin, opened, kit, tmp_path):
     campaign = kit.campaign(limit=BUDGET)
     witness = tmp_path / "ledger.witness"
-    books = opened(server, campaign, witness=witness)
-    spend_all(books, kit)
-    books.close()
+    ledger = opened(server, campaign, witness=witness)
+    spend_all(ledger, kit)
+    ledger.close()
     opened(server, campaign, witness=witness).close()
     (decided,) = admin.keys("*decided")
     admin.rpop(decided)
@@ -141,10 +141,10 @@ def test_a_redis_that_lost_records_serves_again_once_it_is_recovered(
     campaign = kit.campaign(limit=BUDGET)
     witness, file = tmp_path / "ledger.witness", tmp_path / "campaign.json"
     file.write_text(json.dumps(campaign.to_dict()))
-    books = opened(server, campaign, witness=witness)
-    spend_all(books, kit)
-    LogWriter(books.store, tmp_path / "log").write()
-    books.close()
+    ledger = opened(server, campaign, witness=witness)
+    spend_all(ledger, kit)
+    LogWriter(ledger.store, tmp_path / "log").write()
+    ledger.close()
     admin.flushall()
     with pytest.raises(Conflict, match="went back"):
         opened(server, campaign, witness=witness)
@@ -152,9 +152,9 @@ def test_a_redis_that_lost_records_serves_again_once_it_is_recovered(
     monkeypatch.setattr("sys.argv", ["recover", *places, "--witness", str(witness)])
     assert main() == 0
     assert "4 decisions" in capsys.readouterr().out
-    books = opened(server, campaign, witness=witness)
-    assert books.money() == (BUDGET, 0)
-    assert spend_all(books, kit, "new") == 0
+    ledger = opened(server, campaign, witness=witness)
+    assert ledger.money() == (BUDGET, 0)
+    assert spend_all(ledger, kit, "new") == 0
 
 
 def test_a_witness_of_another_campaign_or_a_damaged_one_is_refused(server, opened, kit, tmp_path):
@@ -178,22 +178,22 @@ def test_a_witness_of_another_campaign_or_a_damaged_one_is_refused(server, opene
 def test_settings_that_change_at_run_time_stop_the_ledger_until_they_are_put_back(
     server, admin, opened, kit, setting, value, right
 ):
-    books = opened(server, kit.campaign(limit=BUDGET))
+    ledger = opened(server, kit.campaign(limit=BUDGET))
     admin.config_set(setting, value)
     with pytest.raises(Unavailable, match=f"{setting} is '{value}'"):
-        books.store.check()
-    assert_refuses(books, kit, f"{setting} is '{value}'")
+        ledger.store.check()
+    assert_refuses(ledger, kit, f"{setting} is '{value}'")
     # A connection that is made anew is checked before it is used.
     other = opened(server, kit.campaign(), declared=True)
     pool = other.store._client.connection_pool
-    pool.connection_kwargs["redis_connect_func"] = books.store._check.connected
+    pool.connection_kwargs["redis_connect_func"] = ledger.store._check.connected
     pool.disconnect()
     pool.reset()
     assert_refuses(other, kit, f"{setting} is '{value}'")
     admin.config_set(setting, right)
-    books.store.check()
-    assert spend_all(books, kit) == BUDGET
-    assert books.store.trouble is None
+    ledger.store.check()
+    assert spend_all(ledger, kit) == BUDGET
+    assert ledger.store.trouble is None
 
 
 def test_a_user_who_may_not_read_the_settings_is_refused_unless_the_operator_vouches(server, admin, opened, kit):
@@ -213,38 +213,38 @@ def test_a_user_who_may_not_read_the_settings_is_refused_unless_the_operator_vou
 
 
 def test_a_replica_is_no_store_of_a_ledger_at_the_start_and_later(server, admin, opened, kit, tmp_path):
-    books = opened(server, kit.campaign(limit=BUDGET))
+    ledger = opened(server, kit.campaign(limit=BUDGET))
     admin.replicaof("127.0.0.1", "1")
     with pytest.raises(Unavailable, match="role is 'slave'"):
-        books.store.check()
-    assert_refuses(books, kit, "role is 'slave'")
+        ledger.store.check()
+    assert_refuses(ledger, kit, "role is 'slave'")
     with pytest.raises(InvalidInput, match="role is 'slave'"):
         opened(server, kit.campaign(), declared=True)
     admin.replicaof("NO", "ONE")
 
 
 def test_too_few_replicas_are_an_error_and_the_call_may_be_sent_again(server, tmp_path, opened, kit):
-    books = opened(server, kit.campaign(limit=BUDGET), replicas=1)
+    ledger = opened(server, kit.campaign(limit=BUDGET), replicas=1)
     with pytest.raises(Unavailable, match="by 0 of 1 replicas"):
-        books.authorise(kit.item("r0"))
-    assert "replicas" in books.store.trouble
+        ledger.authorise(kit.item("r0"))
+    assert "replicas" in ledger.store.trouble
     replica = RedisServer(tmp_path / "replica", "--replicaof", f"127.0.0.1 {server.port}")
     replica.start()
     try:
         with closing(redis.Redis.from_url(server.url)) as master:
             wait_until(lambda: master.wait(1, 1000) == 1)
-        (again,) = books.authorise(kit.item("r0"))
+        (again,) = ledger.authorise(kit.item("r0"))
         assert again.repeat
-        assert spend_all(books, kit) == BUDGET
-        assert books.store.trouble is None
+        assert spend_all(ledger, kit) == BUDGET
+        assert ledger.store.trouble is None
         # A replica that is connected and does not keep up counts for a call no more when that is sent again.
         replica.process.send_signal(signal.SIGSTOP)
         for _ in range(2):
             with pytest.raises(Unavailable, match="by 0 of 1 replicas"):
-                books.authorise(kit.item("late", level=0))
-            books.store._client.connection_pool.disconnect()
+                ledger.authorise(kit.item("late", level=0))
+            ledger.store._client.connection_pool.disconnect()
         replica.process.send_signal(signal.SIGCONT)
-        assert books.authorise(kit.item("late", level=0))[0].repeat
+        assert ledger.authorise(kit.item("late", level=0))[0].repeat
     finally:
         replica.kill()
 

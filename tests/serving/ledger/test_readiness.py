@@ -89,10 +89,10 @@ def damage(path):
 
 
 def filled(campaign, path, kit, count=50):
-    books = kit.open(campaign, path)
+    ledger = kit.open(campaign, path)
     for number in range(count):
-        books.authorise(kit.item(f"r{number}", level=0))
-    return books
+        ledger.authorise(kit.item(f"r{number}", level=0))
+    return ledger
 
 
 def test_a_damaged_file_is_refused_at_the_start(kit, tmp_path):
@@ -138,26 +138,26 @@ def damaged_bytes(file, path):
     file.write(b"\xff" * size)
 
 
-def test_other_levels_than_those_of_the_decisions_are_refused_at_the_start(open_books, kit):
-    books = open_books()
-    books.authorise(kit.item("r", level=2))
-    campaign = books.campaign
-    books.close()
+def test_other_levels_than_those_of_the_decisions_are_refused_at_the_start(open_ledger, kit):
+    ledger = open_ledger()
+    ledger.authorise(kit.item("r", level=2))
+    campaign = ledger.campaign
+    ledger.close()
     customer, merchant = campaign.sides["customer"], campaign.sides["merchant"]
     for sides in ({"merchant": merchant}, {"customer": Terms(levels=(0, 60, 130)), "merchant": merchant}):
         changed = type(campaign)(**(vars(campaign) | {"sides": sides}))
         with pytest.raises(Conflict, match=r"customer.*\[0, 50, 130\].*new name"):
-            open_books(changed)
+            open_ledger(changed)
     same = type(campaign)(**(vars(campaign) | {"sides": {"merchant": merchant, "customer": customer}}))
-    assert open_books(same).money() == (130, 0)
+    assert open_ledger(same).money() == (130, 0)
 
 
-def test_levels_may_change_while_nothing_is_decided(open_books, kit):
-    books = open_books()
-    campaign = books.campaign
-    books.close()
+def test_levels_may_change_while_nothing_is_decided(open_ledger, kit):
+    ledger = open_ledger()
+    campaign = ledger.campaign
+    ledger.close()
     changed = type(campaign)(**(vars(campaign) | {"sides": {"merchant": Terms(levels=(10, 20))}}))
-    assert open_books(changed).money() == (0, 0)
+    assert open_ledger(changed).money() == (0, 0)
 
 
 def test_the_predictor_is_not_ready_with_a_ledger_of_other_levels(start, kit):
@@ -171,12 +171,12 @@ def test_the_predictor_is_not_ready_with_a_ledger_of_other_levels(start, kit):
         authoriser.check(own | {"customer": (0, 55)})
 
 
-def test_a_store_that_ends_before_its_log_cannot_serve_before_it_is_recovered(open_books, kit, tmp_path):
-    books = open_books()
-    books.authorise(*(kit.item(f"r{number}", level=0) for number in range(3)))
-    LogWriter(books.store, tmp_path / "log").write()
-    campaign = books.campaign
-    emptied = open_books(type(campaign)(**(vars(campaign) | {"name": campaign.name + "-restored"})))
+def test_a_store_that_ends_before_its_log_cannot_serve_before_it_is_recovered(open_ledger, kit, tmp_path):
+    ledger = open_ledger()
+    ledger.authorise(*(kit.item(f"r{number}", level=0) for number in range(3)))
+    LogWriter(ledger.store, tmp_path / "log").write()
+    campaign = ledger.campaign
+    emptied = open_ledger(type(campaign)(**(vars(campaign) | {"name": campaign.name + "-restored"})))
     writer = LogWriter(emptied.store, tmp_path / "log")
     with pytest.raises(Conflict, match=r"went back.*3 decisions.*serving\.recover"):
         writer.check()
@@ -189,9 +189,9 @@ def test_a_store_that_ends_before_its_log_cannot_serve_before_it_is_recovered(op
 
 def test_a_ledger_whose_log_is_longer_ends_at_the_start(start, kit, tmp_path):
     campaign = kit.campaign()
-    books = filled(campaign, tmp_path / "before.db", kit, 3)
-    LogWriter(books.store, tmp_path / "log").write()
-    books.close()
+    ledger = filled(campaign, tmp_path / "before.db", kit, 3)
+    LogWriter(ledger.store, tmp_path / "log").write()
+    ledger.close()
     service = start(campaign, "--log-dir", str(tmp_path / "log"))
     assert service.process.wait(60) == 2
     assert "serving.recover" in service.tail()

@@ -1,4 +1,4 @@
-"""The commands of docs/recovery.md: a backup under writes, its restoration, and the rest from the log."""
+"""The commands of docs/how-to/restore.md: a backup under writes, its restoration, and the rest from the log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def spring(kit, tmp_path):
-    """A campaign, and where its books are to be."""
+    """A campaign, and the path of its ledger."""
     campaign = kit.campaign(limit=10**9)
     write_whole(tmp_path / "campaign.json", json.dumps(campaign.to_dict()))
     return campaign, tmp_path / "ledger.db"
@@ -49,39 +49,39 @@ def opened(kit, spring):
         return made[-1]
 
     yield opening
-    for books in made:
-        books.close()
+    for ledger in made:
+        ledger.close()
 
 
 def run(module, *arguments):
     return subprocess.run([sys.executable, "-m", module, *map(str, arguments)], capture_output=True, text=True)
 
 
-def some(books, kit, prefix):
-    """Promises that are open, captured, given back, expired, and captured after either."""
+def some(ledger, kit, prefix):
+    """Authorizations that are open, captured, given back, expired, and captured after either."""
     for index in range(12):
-        books.at += timedelta(seconds=7)
-        books.authorise(kit.item(f"{prefix}{index}", level=index % 3, account_id=f"a{index}"))
-    books.settle(kit.event(f"{prefix}1", 50, at=books.at), kit.event(f"{prefix}2", 0, at=books.at))
-    books.release(f"{prefix}4")
-    books.correct(kit.correction(f"{prefix}4", 50, event_id=f"{prefix}4", override=True, at=books.at))
-    books.at += 73 * HOUR
-    books.sweep()
-    books.settle(kit.event(f"{prefix}5", 130, at=books.at))
-    books.authorise(kit.item(f"{prefix}last"))
+        ledger.at += timedelta(seconds=7)
+        ledger.authorise(kit.item(f"{prefix}{index}", level=index % 3, account_id=f"a{index}"))
+    ledger.settle(kit.event(f"{prefix}1", 50, at=ledger.at), kit.event(f"{prefix}2", 0, at=ledger.at))
+    ledger.release(f"{prefix}4")
+    ledger.correct(kit.correction(f"{prefix}4", 50, event_id=f"{prefix}4", override=True, at=ledger.at))
+    ledger.at += 73 * HOUR
+    ledger.sweep()
+    ledger.settle(kit.event(f"{prefix}5", 130, at=ledger.at))
+    ledger.authorise(kit.item(f"{prefix}last"))
 
 
-def test_a_backup_under_writes_is_the_books_of_one_moment(kit, spring, tmp_path, opened):
+def test_a_backup_under_writes_is_the_ledger_of_one_moment(kit, spring, tmp_path, opened):
     _, path = spring
-    books = opened()
+    ledger = opened()
     stop = Event()
     told = []
 
     def writing():
         while not stop.is_set():
             name = f"r{len(told)}"
-            books.authorise(kit.item(name))
-            books.settle(kit.event(name, 50))
+            ledger.authorise(kit.item(name))
+            ledger.settle(kit.event(name, 50))
             told.append(name)
 
     writer = Thread(target=writing)
@@ -110,8 +110,8 @@ def test_a_backup_under_writes_is_the_books_of_one_moment(kit, spring, tmp_path,
 
 def test_a_copy_of_the_file_alone_lacks_what_is_in_the_write_ahead_log(kit, spring, tmp_path, opened):
     _, path = spring
-    books = opened()
-    books.authorise(kit.item("r1"))
+    ledger = opened()
+    ledger.authorise(kit.item("r1"))
     (tmp_path / "naive.db").write_bytes(path.read_bytes())
     with closing(sqlite3.connect(tmp_path / "naive.db")) as naive:
         assert naive.execute("SELECT request_id FROM decision").fetchall() == []
@@ -120,20 +120,20 @@ def test_a_copy_of_the_file_alone_lacks_what_is_in_the_write_ahead_log(kit, spri
         assert copy.execute("SELECT request_id FROM decision").fetchall() == [("r1",)]
 
 
-def test_a_restored_backup_and_the_log_are_the_books_that_were_lost(kit, spring, tmp_path, opened):
+def test_a_restored_backup_and_the_log_are_the_ledger_that_were_lost(kit, spring, tmp_path, opened):
     _, path = spring
-    books = opened()
-    some(books, kit, "before")
+    ledger = opened()
+    some(ledger, kit, "before")
     backup(path, tmp_path / "copy.db")
-    at_backup = asdict(books.store.totals())
-    some(books, kit, "after")
-    LogWriter(books.store, tmp_path / "log", rows=5).write()
-    books.release("afterlast")
-    lost = asdict(books.store.totals())
-    decisions, outcomes = books.store.decisions_after(0, 1000), books.store.outcomes_after(0, 1000)
-    corrections = books.store.corrections_after(0, 1000)
-    at = books.at
-    books.close()
+    at_backup = asdict(ledger.store.totals())
+    some(ledger, kit, "after")
+    LogWriter(ledger.store, tmp_path / "log", rows=5).write()
+    ledger.release("afterlast")
+    lost = asdict(ledger.store.totals())
+    decisions, outcomes = ledger.store.decisions_after(0, 1000), ledger.store.outcomes_after(0, 1000)
+    corrections = ledger.store.corrections_after(0, 1000)
+    at = ledger.at
+    ledger.close()
     for file in tmp_path.glob("ledger.db*"):
         file.unlink()
     (tmp_path / "copy.db").rename(path)
@@ -168,26 +168,26 @@ def test_a_restored_backup_and_the_log_are_the_books_that_were_lost(kit, spring,
     assert list(read_log(tmp_path / "log").decisions["request_id"])[-1] == "next"
 
 
-def test_books_that_were_used_since_they_were_restored_are_not_recovered_over(open_books, kit, tmp_path):
-    books = open_books()
-    books.authorise(kit.item("a"))
-    LogWriter(books.store, tmp_path / "log").write()
-    other = open_books()
+def test_ledger_that_were_used_since_they_were_restored_are_not_recovered_over(open_ledger, kit, tmp_path):
+    ledger = open_ledger()
+    ledger.authorise(kit.item("a"))
+    LogWriter(ledger.store, tmp_path / "log").write()
+    other = open_ledger()
     other.authorise(kit.item("b"))
-    with pytest.raises(Conflict, match=r"row 1 of the books is 'b', that of the log 'a'"):
+    with pytest.raises(Conflict, match=r"row 1 of the (books|ledger) is 'b', that of the log 'a'"):
         recover(other.store, other.campaign, read_log(tmp_path / "log"))
 
 
-def test_a_recovery_opens_only_the_segments_after_the_books(open_books, kit, tmp_path):
+def test_a_recovery_opens_only_the_segments_after_the_books(open_ledger, kit, tmp_path):
     """A log of 10⁸ rows does not fit memory; what came after a backup does."""
-    books = open_books()
-    writer, other = LogWriter(books.store, tmp_path / "log", rows=2), open_books()
+    ledger = open_ledger()
+    writer, other = LogWriter(ledger.store, tmp_path / "log", rows=2), open_ledger()
     for number in range(4):
-        books.authorise(kit.item(f"r{number}"))
+        ledger.authorise(kit.item(f"r{number}"))
         other.authorise(kit.item(f"r{number}"))
     writer.write()
-    books.authorise(kit.item("r4"))
-    books.settle(kit.event("r4", 50))
+    ledger.authorise(kit.item("r4"))
+    ledger.settle(kit.event("r4", 50))
     writer.write()
     first, second, third = segments(tmp_path / "log", "decisions")
     first.path.write_bytes(b"damaged")
@@ -198,32 +198,32 @@ def test_a_recovery_opens_only_the_segments_after_the_books(open_books, kit, tmp
     assert (second.first, third.last) == (3, 5)
     assert recover(other.store, other.campaign, log) == (1, 1, 0)
     assert recover(other.store, other.campaign, log) == (0, 0, 0)
-    assert other.store.decisions_after(0, 9) == books.store.decisions_after(0, 9)
+    assert other.store.decisions_after(0, 9) == ledger.store.decisions_after(0, 9)
     # The row that both have is compared.
-    wrong = open_books()
+    wrong = open_ledger()
     wrong.authorise(*(kit.item(name) for name in ("r0", "r1", "r2", "x")))
-    with pytest.raises(Conflict, match=r"row 4 of the books is 'x', that of the log 'r3'"):
+    with pytest.raises(Conflict, match=r"row 4 of the (books|ledger) is 'x', that of the log 'r3'"):
         recover(wrong.store, wrong.campaign, log)
-    short = open_books()
-    with pytest.raises(Conflict, match="without its first 3 rows, and the books have 0"):
+    short = open_ledger()
+    with pytest.raises(Conflict, match="without its first 3 rows"):
         recover(short.store, short.campaign, log)
 
 
-def test_an_empty_store_of_either_kind_becomes_the_books_from_the_log_alone(open_books, kit, tmp_path):
+def test_an_empty_store_of_either_kind_becomes_the_ledger_from_the_log_alone(open_ledger, kit, tmp_path):
     sides = {"customer": Terms(levels=kit.levels["customer"]), "merchant": Terms(levels=(20, 60), most_units=3)}
-    books = open_books(limit=10**9, sides=sides)
-    some(books, kit, "r")
-    books.authorise(kit.item("shop", side="merchant"))
-    LogWriter(books.store, tmp_path / "log").write()
+    ledger = open_ledger(limit=10**9, sides=sides)
+    some(ledger, kit, "r")
+    ledger.authorise(kit.item("shop", side="merchant"))
+    LogWriter(ledger.store, tmp_path / "log").write()
     # What was reserved is in the log: terms that have changed since do not matter.
-    other = open_books(limit=10**9)
+    other = open_ledger(limit=10**9)
     assert recover(other.store, other.campaign, read_log(tmp_path / "log")) == (14, 4, 1)
     assert other.store.totals().outstanding["merchant"] == 180
-    assert other.store.decisions_after(0, 100) == books.store.decisions_after(0, 100)
-    assert other.store.outcomes_after(0, 100) == books.store.outcomes_after(0, 100)
+    assert other.store.decisions_after(0, 100) == ledger.store.decisions_after(0, 100)
+    assert other.store.outcomes_after(0, 100) == ledger.store.outcomes_after(0, 100)
     # Those that had expired are open again, for a whole time to live.
-    assert other.money()[0] > books.money()[0]
-    for each in (books, other):
+    assert other.money()[0] > ledger.money()[0]
+    for each in (ledger, other):
         each.at += 72 * HOUR
         each.sweep()
         assert each.money() == (0, 230)
@@ -231,9 +231,9 @@ def test_an_empty_store_of_either_kind_becomes_the_books_from_the_log_alone(open
 
 def test_sums_that_are_not_those_of_the_rows_are_no_backup(kit, spring, tmp_path, opened):
     _, path = spring
-    books = opened()
-    some(books, kit, "r")
-    books.close()
+    ledger = opened()
+    some(ledger, kit, "r")
+    ledger.close()
     audit(path)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE settlement SET spent = spent + 1")
@@ -243,7 +243,7 @@ def test_sums_that_are_not_those_of_the_rows_are_no_backup(kit, spring, tmp_path
 
 
 @pytest.mark.parametrize("schema", ["1", "5"], ids=["older", "newer"])
-def test_books_of_another_schema_are_refused_and_left_as_they_are(kit, spring, opened, schema):
+def test_ledger_of_another_schema_are_refused_and_left_as_they_are(kit, spring, opened, schema):
     _, path = spring
     opened().close()
     with closing(sqlite3.connect(path)) as database, database:
@@ -255,16 +255,16 @@ def test_books_of_another_schema_are_refused_and_left_as_they_are(kit, spring, o
 
 
 @pytest.mark.parametrize("layout", [0, 4], ids=["older", "newer"])
-def test_books_of_another_layout_in_redis_are_refused_instead_of_taken_for_none(kit, durable_redis, tmp_path, layout):
+def test_ledger_of_another_layout_in_redis_are_refused_instead_of_taken_for_none(kit, durable_redis, tmp_path, layout):
     campaign = kit.campaign(name=f"layout-{layout}")
-    books = kit.open(campaign, tmp_path, durable_redis.url)
-    books.authorise(kit.item("r1"))
-    everything = asdict(books.store.totals())
-    books.close()
+    ledger = kit.open(campaign, tmp_path, durable_redis.url)
+    ledger.authorise(kit.item("r1"))
+    everything = asdict(ledger.store.totals())
+    ledger.close()
     with redis.Redis.from_url(durable_redis.url) as client:
         client.set(f"ledger:{{{campaign.name}}}:layout", layout)
         before = set(client.scan_iter())
-        with pytest.raises(Conflict, match=f"their layout is '{layout}', not '3'"):
+        with pytest.raises(Conflict, match=f"its layout is '{layout}', not '3'"):
             open_store(campaign, tmp_path, durable_redis.url)
         assert set(client.scan_iter()) == before
         # With the ledger of that layout all is as it was; another campaign is not concerned.
@@ -274,17 +274,17 @@ def test_books_of_another_layout_in_redis_are_refused_instead_of_taken_for_none(
     again.close()
 
 
-def test_a_copy_of_the_append_only_files_under_writes_is_books_that_a_redis_starts_with(kit, durable_redis, tmp_path):
+def test_a_copy_of_the_append_only_files_under_writes_is_ledger_that_a_redis_starts_with(kit, durable_redis, tmp_path):
     campaign = kit.campaign(limit=10**9)
-    books = kit.open(campaign, tmp_path, durable_redis.url)
+    ledger = kit.open(campaign, tmp_path, durable_redis.url)
     stop = Event()
     told = []
 
     def writing():
         while not stop.is_set():
             name = f"r{len(told)}"
-            books.authorise(kit.item(name))
-            books.settle(kit.event(name, 50))
+            ledger.authorise(kit.item(name))
+            ledger.settle(kit.event(name, 50))
             told.append(name)
 
     with redis.Redis.from_url(durable_redis.url) as connection:
@@ -303,7 +303,7 @@ def test_a_copy_of_the_append_only_files_under_writes_is_books_that_a_redis_star
             stop.set()
             writer.join()
             connection.config_set("auto-aof-rewrite-percentage", 100)
-    books.close()
+    ledger.close()
     kept = open_store(campaign, tmp_path, durable_redis.url)
     LogWriter(kept, tmp_path / "log").write()
     everything = asdict(kept.totals())

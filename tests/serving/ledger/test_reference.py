@@ -10,9 +10,10 @@ from datetime import timedelta
 import pytest
 import redis
 
+from serving.ledger.clock import microseconds
+from serving.ledger.records import Known
 from serving.ledger.redis.layout import keys
 from serving.ledger.redis.store import RedisStore
-from serving.ledger.store import Known, microseconds
 from serving.ledger.traffic import HOUR, QUARTER
 from shadowprice.errors import Conflict, Unavailable
 
@@ -197,13 +198,13 @@ class Reference:
 class Player:
     """Draws operations, does each in the ledger and in the reference, and compares."""
 
-    def __init__(self, open_books, kit, dice: random.Random, hard_stop: bool, is_redis: bool) -> None:
-        self.open_books, self.kit, self.dice, self.hard_stop = open_books, kit, dice, hard_stop
+    def __init__(self, open_ledger, kit, dice: random.Random, hard_stop: bool, is_redis: bool) -> None:
+        self.open_ledger, self.kit, self.dice, self.hard_stop = open_ledger, kit, dice, hard_stop
         reserve = dice.choice([0, 0, 300])
-        self.books = open_books(
+        self.ledger = open_ledger(
             limit=dice.choice([400, 2_000, 20_000]), late_reserve=reserve, authorisation_ttl_hours=TTL_HOURS
         )
-        limit = int(self.books.campaign.budget.limit) if hard_stop else None
+        limit = int(self.ledger.campaign.budget.limit) if hard_stop else None
         self.reference = Reference(kit.levels, limit, reserve, keeps_pending=not is_redis)
         self.names: list[str] = []
         self.serial = 0
@@ -243,7 +244,7 @@ class Player:
         sent = [[self.sent(*row) for row in call] for call in calls]
 
         def call():
-            answers = self.books.authorise_calls(*sent, hard_stop=self.hard_stop)
+            answers = self.ledger.authorise_calls(*sent, hard_stop=self.hard_stop)
             return [None if isinstance(answer, Conflict) else [plain(row) for row in answer] for answer in answers]
 
         self.both(call, lambda reference: reference.authorise(calls))
@@ -277,13 +278,14 @@ class Player:
         cost = self.dice.choice([0, incentive, incentive // 2])
         came = {"redeemed": bool(cost)} if side == "customer" else {"response": self.dice.choice([0.0, 0.5, 3.0])}
         self.serial += self.dice.random() < 0.9
-        return self.kit.event(name, cost, event_id=f"event-{self.serial}", source=SOURCE, at=self.books.at, **came)
+        return self.kit.event(name, cost, event_id=f"event-{self.serial}", source=SOURCE, at=self.ledger.at, **came)
 
     def settle(self) -> None:
         if self.names:
             events = [self.outcome() for _ in range(self.dice.choice([1, 1, 1, 2, 3]))]
             self.both(
-                lambda: self.books.settle(*events, hard_stop=self.hard_stop), lambda reference: reference.settle(events)
+                lambda: self.ledger.settle(*events, hard_stop=self.hard_stop),
+                lambda reference: reference.settle(events),
             )
 
     def correct(self) -> None:
@@ -296,64 +298,64 @@ class Player:
             changes = {"response": event.response} if event.redeemed is None else {"redeemed": event.redeemed}
             events.append(
                 self.kit.correction(
-                    event.request_id, event.cost, kind, event_id=event.event_id, source=SOURCE, at=self.books.at,
+                    event.request_id, event.cost, kind, event_id=event.event_id, source=SOURCE, at=self.ledger.at,
                     override=self.dice.random() < 0.1, **changes,
                 )
             )  # fmt: skip
         self.both(
-            lambda: self.books.correct(*events, hard_stop=self.hard_stop), lambda reference: reference.correct(events)
+            lambda: self.ledger.correct(*events, hard_stop=self.hard_stop), lambda reference: reference.correct(events)
         )
 
     def release(self) -> None:
         if self.names:
             names = list(dict.fromkeys(self.name() for _ in range(self.dice.randint(1, 2))))
-            self.both(lambda: self.books.release(*names), lambda reference: reference.release(names))
+            self.both(lambda: self.ledger.release(*names), lambda reference: reference.release(names))
 
     def sweep(self) -> None:
-        self.both(self.books.sweep, lambda reference: reference.expire())
+        self.both(self.ledger.sweep, lambda reference: reference.expire())
 
     def pass_time(self) -> None:
         passed = timedelta(minutes=self.dice.choice([1, 20, 50, 150]))
-        self.books.at += passed
+        self.ledger.at += passed
         self.reference.pending += passed // timedelta(microseconds=1)
 
     def set_wall_clock(self) -> None:
-        self.books.wrong = timedelta(hours=self.dice.choice([-96, -1, 0, 1, 96]))
+        self.ledger.wrong = timedelta(hours=self.dice.choice([-96, -1, 0, 1, 96]))
 
     def move_server_clock(self) -> None:
         days = self.dice.choice([4, -4])
-        self.books.jump(days * 86_400_000_000)
+        self.ledger.jump(days * 86_400_000_000)
         self.reference.server_days += 0 if self.reference.keeps_pending else days
 
     def restart(self) -> None:
-        before = self.books
+        before = self.ledger
         before.close()
-        self.books = self.open_books(before.campaign)
-        self.books._right, self.books.wrong = before._right, before.wrong
+        self.ledger = self.open_ledger(before.campaign)
+        self.ledger._right, self.ledger.wrong = before._right, before.wrong
         self.reference.restart()
 
     def fail_over(self) -> None:
         """Let an earlier copy of Redis answer, as a promoted replica that lags would; the ledger grants nothing."""
-        if not isinstance(self.books.store, RedisStore):
+        if not isinstance(self.ledger.store, RedisStore):
             self.restart()
             return
-        with redis.Redis(**self.books.store._client.get_connection_kwargs()) as client:
-            newest = copy_of(client, self.books.campaign)
+        with redis.Redis(**self.ledger.store._client.get_connection_kwargs()) as client:
+            newest = copy_of(client, self.ledger.campaign)
             count = len(self.reference.decisions)
             if self.earlier is not None and self.earlier[0] < count:
-                put_back(client, self.books.campaign, self.earlier[1])
+                put_back(client, self.ledger.campaign, self.earlier[1])
                 for _ in range(2):
                     with pytest.raises(Unavailable, match="went back"):
-                        self.books.authorise(self.kit.item("again"))
+                        self.ledger.authorise(self.kit.item("again"))
                     with pytest.raises(Unavailable, match="went back"):
-                        self.books.release(self.names[-1])
-                put_back(client, self.books.campaign, newest)
+                        self.ledger.release(self.names[-1])
+                put_back(client, self.ledger.campaign, newest)
                 self.restart()
         self.earlier = count, newest
 
     def compare(self) -> None:
         """Everything that can be read, against the reference."""
-        found, totals = self.reference, self.books.store.totals()
+        found, totals = self.reference, self.ledger.store.totals()
         assert sum(totals.outstanding.values()) == sum(held for held, _ in found.opened.values())
         for name in ("spent", "refunded", "late", "overridden"):
             assert sum(getattr(totals, name).values()) == found.sums[name], name
@@ -364,7 +366,7 @@ class Player:
             assert sum(value for (_, of), value in totals.corrections.items() if of == kind) == found.sums[kind]
         tally = Counter((side, level, reason) for _, side, level, _, reason in found.decisions.values())
         assert {key: count for key, count in totals.decisions.items() if count} == tally
-        store = self.books.store
+        store = self.ledger.store
         assert {name: plain_decision(kept) for name, kept in store.find(list(found.decisions)).items()} == (
             found.decisions
         )
@@ -402,17 +404,17 @@ def plain_decision(kept):
     return kept.account_id, kept.side, kept.level, kept.incentive, kept.reason
 
 
-def test_any_operations_do_what_a_reference_in_plain_python_does(open_books, kit, request) -> None:
+def test_any_operations_do_what_a_reference_in_plain_python_does(open_ledger, kit, request) -> None:
     is_redis = "redis" in request.node.name
     kinds: Counter[str] = Counter()
     for number in range(OPERATIONS // ROUND):
-        player = Player(open_books, kit, random.Random(number), hard_stop=number % 5 != 4, is_redis=is_redis)
+        player = Player(open_ledger, kit, random.Random(number), hard_stop=number % 5 != 4, is_redis=is_redis)
         for step in range(ROUND):
             player.step()
             if step % 50 == 0:
                 player.compare()
         player.compare()
-        player.books.close()
+        player.ledger.close()
         kinds += player.kinds
     assert sum(kinds.values()) == OPERATIONS
     assert min(kinds.values()) > OPERATIONS / 100

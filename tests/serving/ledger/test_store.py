@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from serving.ledger.store import Known, microseconds
+from serving.ledger.clock import microseconds
+from serving.ledger.records import Known
 from serving.protocol import RECORDED_REASONS
 from shadowprice.campaign import Terms
 from shadowprice.decision import decide
@@ -30,11 +31,11 @@ def told(recorded):
     return [(each.decision.level, each.decision.incentive, each.decision.reason, each.repeat) for each in recorded]
 
 
-def test_a_new_decision_is_kept_as_it_was_sent(books, kit):
+def test_a_new_decision_is_kept_as_it_was_sent(ledger, kit):
     vector = [0.25, 0.5, 0.25]
-    (recorded,) = books.authorise(kit.item("r1", propensities=vector, features_at=1714564800.25))
+    (recorded,) = ledger.authorise(kit.item("r1", propensities=vector, features_at=1714564800.25))
     assert not recorded.repeat
-    kept = books.store.find(["r1", "r2"])
+    kept = ledger.store.find(["r1", "r2"])
     assert kept == {"r1": recorded.decision}
     decision = kept["r1"]
     assert (decision.account_id, decision.side, decision.level, decision.incentive) == ("a", "customer", 1, 50)
@@ -44,35 +45,35 @@ def test_a_new_decision_is_kept_as_it_was_sent(books, kit):
     assert decision.decided_at == microseconds(kit.now)
 
 
-def test_a_repeat_gets_the_first_decision_whatever_it_proposes(books, kit):
-    (first,) = books.authorise(kit.item("r1", level=2))
-    books.at += HOUR
-    again, other = books.authorise(kit.item("r1", level=0, reason="optimal"), kit.item("r2"))
+def test_a_repeat_gets_the_first_decision_whatever_it_proposes(ledger, kit):
+    (first,) = ledger.authorise(kit.item("r1", level=2))
+    ledger.at += HOUR
+    again, other = ledger.authorise(kit.item("r1", level=0, reason="optimal"), kit.item("r2"))
     assert (again.decision, again.repeat, other.repeat) == (first.decision, True, False)
-    assert sum(books.store.totals().authorised.values()) == 180
+    assert sum(ledger.store.totals().authorised.values()) == 180
 
 
-def test_a_request_twice_in_one_call_is_one_decision(books, kit):
-    first, second = books.authorise(kit.item("r1", level=2), kit.item("r1", level=1))
+def test_a_request_twice_in_one_call_is_one_decision(ledger, kit):
+    first, second = ledger.authorise(kit.item("r1", level=2), kit.item("r1", level=1))
     assert (first.repeat, second.repeat, second.decision) == (False, True, first.decision)
-    assert books.money() == (130, 0)
+    assert ledger.money() == (130, 0)
 
 
 @pytest.mark.parametrize("change", [{"account_id": "b"}, {"side": "merchant"}])
-def test_a_request_id_of_another_account_or_side_is_a_conflict_and_nothing_of_the_call_is_kept(books, kit, change):
-    books.authorise(kit.item("r1"))
+def test_a_request_id_of_another_account_or_side_is_a_conflict_and_nothing_of_the_call_is_kept(ledger, kit, change):
+    ledger.authorise(kit.item("r1"))
     with pytest.raises(Conflict, match="request_id: 'r1'"):
-        books.authorise(kit.item("r0"), kit.item("r1", **change))
+        ledger.authorise(kit.item("r0"), kit.item("r1", **change))
     with pytest.raises(Conflict, match="request_id: 'r9'"):
-        books.authorise(kit.item("r9"), kit.item("r9", **change))
-    assert books.store.find(["r0", "r9"]) == {}
-    assert books.money() == (50, 0)
+        ledger.authorise(kit.item("r9"), kit.item("r9", **change))
+    assert ledger.store.find(["r0", "r9"]) == {}
+    assert ledger.money() == (50, 0)
 
 
 @pytest.mark.parametrize("change", [{"account_id": "b"}, {"side": "merchant"}])
-def test_of_calls_sent_together_those_in_conflict_are_refused_and_the_others_recorded(books, kit, change):
-    books.authorise(kit.item("stored"))
-    answers = books.authorise_calls(
+def test_of_calls_sent_together_those_in_conflict_are_refused_and_the_others_recorded(ledger, kit, change):
+    ledger.authorise(kit.item("stored"))
+    answers = ledger.authorise_calls(
         [kit.item("a"), kit.item("b")],
         [kit.item("lost"), kit.item("stored", **change)],
         [kit.item("mine"), kit.item("b", **change)],
@@ -82,18 +83,18 @@ def test_of_calls_sent_together_those_in_conflict_are_refused_and_the_others_rec
     assert [isinstance(answer, Conflict) for answer in answers] == [False, True, True, True, False]
     assert ["stored" in str(answers[1]), "'b'" in str(answers[2]), "twice" in str(answers[3])] == [True] * 3
     assert [each.repeat for each in answers[0] + answers[4]] == [False, False, True, False, False]
-    kept = books.store.find(["a", "b", "lost", "mine", "twice", "stored"])
+    kept = ledger.store.find(["a", "b", "lost", "mine", "twice", "stored"])
     assert set(kept) == {"a", "b", "lost", "mine", "stored"}
     # The refused calls have left nothing: their request ids are free for the last one.
     assert {getattr(kept[name], *change) for name in ("mine", "lost")} == set(change.values())
-    assert sum(books.store.totals().requests.values()) == 5
-    assert [row.request_id for row in books.store.decisions_after(0, 10)] == ["stored", "a", "b", "mine", "lost"]
+    assert sum(ledger.store.totals().requests.values()) == 5
+    assert [row.request_id for row in ledger.store.decisions_after(0, 10)] == ["stored", "a", "b", "mine", "lost"]
 
 
-def test_what_is_left_goes_to_the_calls_in_order_and_nothing_of_it_to_a_refused_one(open_books, kit):
-    books = open_books(limit=200)
-    books.authorise(kit.item("r", level=0))
-    refused, first, second = books.authorise_calls(
+def test_what_is_left_goes_to_the_calls_in_order_and_nothing_of_it_to_a_refused_one(open_ledger, kit):
+    ledger = open_ledger(limit=200)
+    ledger.authorise(kit.item("r", level=0))
+    refused, first, second = ledger.authorise_calls(
         [kit.item("big", level=2), kit.item("r", account_id="b")],
         [kit.item("one", level=2), kit.item("two")],
         [kit.item("three")],
@@ -103,13 +104,13 @@ def test_what_is_left_goes_to_the_calls_in_order_and_nothing_of_it_to_a_refused_
         *[(2, 130, "tie", False), (1, 50, "tie", False)],
         (0, 0, "budget_exhausted", False),
     ]
-    assert books.money() == (180, 0)
+    assert ledger.money() == (180, 0)
 
 
-def test_a_known_request_is_looked_up_and_nothing_is_recorded_for_it(books, kit):
-    (stored,) = books.authorise(kit.item("r", level=2))
-    before = books.store.totals()
-    alone, mixed, thief = books.authorise_calls(
+def test_a_known_request_is_looked_up_and_nothing_is_recorded_for_it(ledger, kit):
+    (stored,) = ledger.authorise(kit.item("r", level=2))
+    before = ledger.store.totals()
+    alone, mixed, thief = ledger.authorise_calls(
         [Known("never", "a", "customer"), Known("r", "a", "customer")],
         [kit.item("new"), Known("r", "a", "customer")],
         [kit.item("lost"), Known("r", "b", "customer")],
@@ -117,10 +118,10 @@ def test_a_known_request_is_looked_up_and_nothing_is_recorded_for_it(books, kit)
     assert alone == [None, (stored.decision, True)]
     assert (mixed[0].repeat, mixed[1]) == (False, (stored.decision, True))
     assert isinstance(thief, Conflict)
-    assert set(books.store.find(["never", "new", "lost"])) == {"new"}
-    assert sum(books.store.totals().requests.values()) == sum(before.requests.values()) + 1
+    assert set(ledger.store.find(["never", "new", "lost"])) == {"new"}
+    assert sum(ledger.store.totals().requests.values()) == sum(before.requests.values()) + 1
     # Nothing stands for it, so it is free for whoever is decided first.
-    (later,) = books.authorise(kit.item("never", account_id="b"))
+    (later,) = ledger.authorise(kit.item("never", account_id="b"))
     assert not later.repeat
 
 
@@ -134,37 +135,37 @@ def test_a_known_request_is_looked_up_and_nothing_is_recorded_for_it(books, kit)
         ({"propensities": [0.5, 0.5, 0.25]}, "propensities"),
     ],
 )
-def test_what_the_campaign_does_not_offer_is_refused(books, kit, wrong, field):
+def test_what_the_campaign_does_not_offer_is_refused(ledger, kit, wrong, field):
     with pytest.raises(ShadowpriceError) as refusal:
-        books.authorise(kit.item("r", **wrong))
+        ledger.authorise(kit.item("r", **wrong))
     assert (refusal.value.field, refusal.value.status) == (f"items.{field}[0]", 422)
 
 
-def test_a_level_or_campaign_that_does_not_exist_is_refused(books, kit):
+def test_a_level_or_campaign_that_does_not_exist_is_refused(ledger, kit):
     beyond = kit.item("r")
     beyond.level = 3
     with pytest.raises(ShadowpriceError) as refusal:
-        books.authorise(beyond)
+        ledger.authorise(beyond)
     assert refusal.value.field == "items.level[0]"
     with pytest.raises(NotFound, match="autumn"):
-        books.authorise(kit.item("r"), campaign=kit.campaign(name="autumn"))
+        ledger.authorise(kit.item("r"), campaign=kit.campaign(name="autumn"))
 
 
-def test_promises_never_exceed_the_budget_and_a_settled_one_frees_what_it_did_not_cost(open_books, kit):
-    books = open_books(limit=200)
-    first = books.authorise(kit.item("a", level=2), kit.item("b"), kit.item("c"))
+def test_authorizations_never_exceed_the_budget_and_a_settled_one_frees_what_it_did_not_cost(open_ledger, kit):
+    ledger = open_ledger(limit=200)
+    first = ledger.authorise(kit.item("a", level=2), kit.item("b"), kit.item("c"))
     assert told(first) == [(2, 130, "tie", False), (1, 50, "tie", False), (0, 0, "budget_exhausted", False)]
     refused = first[2].decision
     assert (refused.response, refused.propensity, refused.propensities) == (0.125, 1.0, (1.0, 0.0, 0.0))
-    assert told(books.authorise(kit.item("m", side="merchant"))) == [(-1, 0, "budget_exhausted", False)]
-    assert told(books.authorise(kit.item("c", level=2))) == [(0, 0, "budget_exhausted", True)]
-    assert books.settle(kit.event("a", 0)) == (1, 0)
-    assert told(books.authorise(kit.item("d", level=2))) == [(2, 130, "tie", False)]
+    assert told(ledger.authorise(kit.item("m", side="merchant"))) == [(-1, 0, "budget_exhausted", False)]
+    assert told(ledger.authorise(kit.item("c", level=2))) == [(0, 0, "budget_exhausted", True)]
+    assert ledger.settle(kit.event("a", 0)) == (1, 0)
+    assert told(ledger.authorise(kit.item("d", level=2))) == [(2, 130, "tie", False)]
 
 
 @pytest.mark.parametrize(("side", "left"), [("customer", 60), ("customer", 130), ("merchant", 30), ("merchant", 10)])
-def test_the_logged_propensity_near_the_end_of_the_budget_is_the_frequency_of_the_answer(open_books, kit, side, left):
-    books, names = open_books(limit=left), [f"r{number}" for number in range(120)]
+def test_the_logged_propensity_near_the_end_of_the_budget_is_the_frequency_of_the_answer(open_ledger, kit, side, left):
+    ledger, names = open_ledger(limit=left), [f"r{number}" for number in range(120)]
     levels = kit.levels[side]
     value = np.array([0.5, 1.0, 1.0])[-len(levels) :]
     served = decide(
@@ -180,12 +181,12 @@ def test_the_logged_propensity_near_the_end_of_the_budget_is_the_frequency_of_th
             propensity=float(served.propensity[row]),
             propensities=shares[row],
         )
-        recorded += books.authorise(wanted)
+        recorded += ledger.authorise(wanted)
         if recorded[-1].decision.reserved:
-            books.release(name)  # so that every request has the same budget left
-    kept = books.store.find(names)
+            ledger.release(name)  # so that every request has the same budget left
+    kept = ledger.store.find(names)
     answers = np.array([each.decision.level for each in recorded])
-    assert books.store.totals().decisions.keys() <= {
+    assert ledger.store.totals().decisions.keys() <= {
         (side, level, reason) for level in (-1, 0, 1, 2) for reason in RECORDED_REASONS
     }
     for level in np.unique(answers):
@@ -198,7 +199,7 @@ def test_the_logged_propensity_near_the_end_of_the_budget_is_the_frequency_of_th
         assert sum(each.decision.propensities) == pytest.approx(
             1 - each.decision.propensity if each.decision.level == -1 else 1 - missing(recorded)
         )
-    (again,) = books.authorise(kit.item(names[0], side=side, level=0))
+    (again,) = ledger.authorise(kit.item(names[0], side=side, level=0))
     assert (again.decision, again.repeat) == (recorded[0].decision, True)
 
 
@@ -207,10 +208,10 @@ def missing(recorded):
     return next((each.decision.propensity for each in recorded if each.decision.level == -1), 0.0)
 
 
-def test_requests_of_one_call_see_the_budget_that_the_ones_before_leave(open_books, kit):
+def test_requests_of_one_call_see_the_budget_that_the_ones_before_leave(open_ledger, kit):
     shares = [0.25, 0.25, 0.5]
-    books = open_books(limit=180)
-    found = books.authorise(
+    ledger = open_ledger(limit=180)
+    found = ledger.authorise(
         *(
             kit.item(name, level=level, propensity=shares[level], propensities=shares)
             for name, level in (("a", 2), ("b", 0), ("c", 1), ("d", 0), ("e", 2))
@@ -222,49 +223,49 @@ def test_requests_of_one_call_see_the_budget_that_the_ones_before_leave(open_boo
     assert [each.decision.reason for each in found] == [*["tie"] * 4, "budget_exhausted"]
 
 
-def test_without_the_hard_stop_and_for_a_mean_the_budget_does_not_bind(open_books, kit):
-    unbound = open_books(limit=0)
+def test_without_the_hard_stop_and_for_a_mean_the_budget_does_not_bind(open_ledger, kit):
+    unbound = open_ledger(limit=0)
     assert told(unbound.authorise(kit.item("a", level=2), hard_stop=False)) == [(2, 130, "tie", False)]
-    mean = open_books(limit=1.5, form="per_account")
+    mean = open_ledger(limit=1.5, form="per_account")
     assert told(mean.authorise(kit.item("a", level=2))) == [(2, 130, "tie", False)]
 
 
-def test_an_outcome_is_booked_once_however_often_it_arrives(books, kit):
-    books.authorise(kit.item("c1"))
-    assert books.settle(kit.event("c1", 50)) == (1, 0)
-    assert books.settle(kit.event("c1", 50), kit.event("c1", 50)) == (0, 2)
-    assert books.settle(kit.event("c1", 50, event_id="e9", source="bank")) == (0, 1)
-    totals = books.store.totals()
-    assert (books.money(), totals.responses["customer"], totals.outcomes["customer"]) == ((0, 50), 1.0, 1)
+def test_an_outcome_is_booked_once_however_often_it_arrives(ledger, kit):
+    ledger.authorise(kit.item("c1"))
+    assert ledger.settle(kit.event("c1", 50)) == (1, 0)
+    assert ledger.settle(kit.event("c1", 50), kit.event("c1", 50)) == (0, 2)
+    assert ledger.settle(kit.event("c1", 50, event_id="e9", source="bank")) == (0, 1)
+    totals = ledger.store.totals()
+    assert (ledger.money(), totals.responses["customer"], totals.outcomes["customer"]) == ((0, 50), 1.0, 1)
 
 
-def test_twice_in_one_call_is_once(books, kit):
-    books.authorise(kit.item("c1"))
-    assert books.settle(kit.event("c1", 50), kit.event("c1", 50), kit.event("c1", 50, event_id="e9")) == (1, 2)
-    assert books.money() == (0, 50)
+def test_twice_in_one_call_is_once(ledger, kit):
+    ledger.authorise(kit.item("c1"))
+    assert ledger.settle(kit.event("c1", 50), kit.event("c1", 50), kit.event("c1", 50, event_id="e9")) == (1, 2)
+    assert ledger.money() == (0, 50)
 
 
-def test_another_content_of_an_event_or_request_is_a_conflict_and_nothing_of_the_call_is_kept(books, kit):
-    books.authorise(kit.item("c1"), kit.item("c2"), kit.item("c3"))
-    books.settle(kit.event("c1", 50, event_id="e1"))
+def test_another_content_of_an_event_or_request_is_a_conflict_and_nothing_of_the_call_is_kept(ledger, kit):
+    ledger.authorise(kit.item("c1"), kit.item("c2"), kit.item("c3"))
+    ledger.settle(kit.event("c1", 50, event_id="e1"))
     with pytest.raises(Conflict, match=r"\[1\]\.id: event 'e1'"):
-        books.settle(kit.event("c2", 50), kit.event("c3", 50, event_id="e1"))
+        ledger.settle(kit.event("c2", 50), kit.event("c3", 50, event_id="e1"))
     with pytest.raises(
         Conflict, match=r"\[1\]\.data\.request_id: request 'c1' is settled with response 1.0 and cost 50"
     ):
-        books.settle(kit.event("c2", 50), kit.event("c1", 0, event_id="e2"))
+        ledger.settle(kit.event("c2", 50), kit.event("c1", 0, event_id="e2"))
     with pytest.raises(Conflict, match=r"\[1\].*'c2' is settled with response 1.0 and cost 50"):
-        books.settle(kit.event("c2", 50), kit.event("c2", 0, event_id="e3"))
-    assert books.money() == (100, 50)
-    assert books.settle(kit.event("c2", 50, event_id="e1", source="bank")) == (1, 0)
+        ledger.settle(kit.event("c2", 50), kit.event("c2", 0, event_id="e3"))
+    assert ledger.money() == (100, 50)
+    assert ledger.settle(kit.event("c2", 50, event_id="e1", source="bank")) == (1, 0)
 
 
-def test_an_outcome_of_a_request_of_nobody_or_of_another_campaign_is_not_found(open_books, kit):
-    books, other = open_books(), open_books()
+def test_an_outcome_of_a_request_of_nobody_or_of_another_campaign_is_not_found(open_ledger, kit):
+    ledger, other = open_ledger(), open_ledger()
     other.authorise(kit.item("theirs"))
     for request_id in ("nobody", "theirs"):
         with pytest.raises(NotFound, match=rf"\[0\]\.data\.request_id: request '{request_id}'"):
-            books.settle(kit.event(request_id, 0))
+            ledger.settle(kit.event(request_id, 0))
     assert other.money() == (50, 0)
 
 
@@ -279,195 +280,195 @@ def test_an_outcome_of_a_request_of_nobody_or_of_another_campaign_is_not_found(o
         ({"request_id": "late", "cost": 51}, "cost"),
     ],
 )
-def test_an_outcome_that_cannot_be_is_refused(books, kit, forged, field):
-    books.authorise(kit.item("c1"), kit.item("m1", side="merchant"), kit.item("late"))
-    books.release("late")
-    before = books.money()
+def test_an_outcome_that_cannot_be_is_refused(ledger, kit, forged, field):
+    ledger.authorise(kit.item("c1"), kit.item("m1", side="merchant"), kit.item("late"))
+    ledger.release("late")
+    before = ledger.money()
     values = {"request_id": "c1", "cost": 0} | forged
     with pytest.raises(ShadowpriceError) as refusal:
-        books.settle(kit.event(**values))
+        ledger.settle(kit.event(**values))
     assert (refusal.value.field, refusal.value.status) == (f"[0].data.{field}", 422)
-    assert books.money() == before
+    assert ledger.money() == before
 
 
-def test_a_merchant_paid_on_response_costs_as_many_incentives_as_it_brings_units(open_books, kit):
-    books = open_books(sides=merchants(kit, most_units=2))
-    books.authorise(kit.item("m1", side="merchant"), kit.item("m2", side="merchant"))
-    assert books.settle(kit.event("m1", 90, response=1.5)) == (1, 0)
-    with pytest.raises(ShadowpriceError, match=r"60 minor units for each of 1.5 units that were promised"):
-        books.settle(kit.event("m2", 91, response=1.5))
+def test_a_merchant_paid_on_response_costs_as_many_incentives_as_it_brings_units(open_ledger, kit):
+    ledger = open_ledger(sides=merchants(kit, most_units=2))
+    ledger.authorise(kit.item("m1", side="merchant"), kit.item("m2", side="merchant"))
+    assert ledger.settle(kit.event("m1", 90, response=1.5)) == (1, 0)
+    with pytest.raises(ShadowpriceError, match=r"60 minor units for each of 1.5 units that were authorized"):
+        ledger.settle(kit.event("m2", 91, response=1.5))
 
 
 @pytest.mark.parametrize(("most_units", "cost"), [(1, 60), (2, 120)])
-def test_units_beyond_those_the_terms_pay_for_are_counted_and_not_paid(open_books, kit, most_units, cost):
-    books = open_books(sides=merchants(kit, most_units))
-    books.authorise(kit.item("m1", side="merchant"))
-    assert books.money() == (cost, 0)
+def test_units_beyond_those_the_terms_pay_for_are_counted_and_not_paid(open_ledger, kit, most_units, cost):
+    ledger = open_ledger(sides=merchants(kit, most_units))
+    ledger.authorise(kit.item("m1", side="merchant"))
+    assert ledger.money() == (cost, 0)
     with pytest.raises(ShadowpriceError, match=rf"2.5 units, of which most_units = {most_units} are paid") as refusal:
-        books.settle(kit.event("m1", cost + 1, response=2.5))
+        ledger.settle(kit.event("m1", cost + 1, response=2.5))
     assert (refusal.value.field, refusal.value.status) == ("[0].data.cost", 422)
-    assert books.settle(kit.event("m1", cost, response=2.5)) == (1, 0)
-    totals = books.store.totals()
-    assert (books.money(), totals.responses["merchant"], totals.authorised["merchant"]) == ((0, cost), 2.5, 60)
+    assert ledger.settle(kit.event("m1", cost, response=2.5)) == (1, 0)
+    totals = ledger.store.totals()
+    assert (ledger.money(), totals.responses["merchant"], totals.authorised["merchant"]) == ((0, cost), 2.5, 60)
 
 
-def test_one_outcome_cannot_release_any_amount_of_a_budget_per_response(open_books, kit):
+def test_one_outcome_cannot_release_any_amount_of_a_budget_per_response(open_ledger, kit):
     limits = {side: replace(terms, most_response=3.0) for side, terms in kit.campaign().sides.items()}
     for sides, largest in ((limits, 3.0), (kit.campaign().sides, 100.0)):
-        books = open_books(limit=2.0, form="per_response", sides=sides)
-        books.authorise(kit.item("m1", side="merchant"), kit.item("m2", side="merchant"))
+        ledger = open_ledger(limit=2.0, form="per_response", sides=sides)
+        ledger.authorise(kit.item("m1", side="merchant"), kit.item("m2", side="merchant"))
         with pytest.raises(ShadowpriceError, match=f"above most_response = {largest:g}") as refusal:
-            books.settle(kit.event("m1", 0, response=1e9))
+            ledger.settle(kit.event("m1", 0, response=1e9))
         assert (refusal.value.field, refusal.value.status) == ("[0].data.response", 422)
-        assert books.store.totals().responses.get("merchant", 0.0) == 0.0
-        assert books.settle(kit.event("m1", 0, response=largest)) == (1, 0)
+        assert ledger.store.totals().responses.get("merchant", 0.0) == 0.0
+        assert ledger.settle(kit.event("m1", 0, response=largest)) == (1, 0)
 
 
-def test_a_merchants_units_cannot_overspend_because_all_that_may_be_paid_is_reserved(open_books, kit):
-    books = open_books(sides=merchants(kit, most_units=3), limit=400)
-    granted = books.authorise(*(kit.item(f"m{number}", side="merchant") for number in range(3)))
+def test_a_merchants_units_cannot_overspend_because_all_that_may_be_paid_is_reserved(open_ledger, kit):
+    ledger = open_ledger(sides=merchants(kit, most_units=3), limit=400)
+    granted = ledger.authorise(*(kit.item(f"m{number}", side="merchant") for number in range(3)))
     assert told(granted) == [(1, 60, "tie", False)] * 2 + [(-1, 0, "budget_exhausted", False)]
-    assert books.money() == (360, 0)
+    assert ledger.money() == (360, 0)
     # Everybody brings more than is paid for: the dearest that can happen.
-    assert books.settle(kit.event("m0", 180, response=9.0), kit.event("m1", 180, response=3.0)) == (2, 0)
-    assert books.money() == (0, 360)
+    assert ledger.settle(kit.event("m0", 180, response=9.0), kit.event("m1", 180, response=3.0)) == (2, 0)
+    assert ledger.money() == (0, 360)
     # One unit would fit into what is left, but three may come.
-    assert told(books.authorise(kit.item("m3", side="merchant", level=0))) == [(-1, 0, "budget_exhausted", False)]
-    assert books.store.totals().money_left(books.campaign, books.at) == 40
+    assert told(ledger.authorise(kit.item("m3", side="merchant", level=0))) == [(-1, 0, "budget_exhausted", False)]
+    assert ledger.store.totals().money_left(ledger.campaign, ledger.at) == 40
 
 
-def test_what_is_reserved_is_set_free_whole_however_the_promise_ends(open_books, kit):
-    books = open_books(sides=merchants(kit, most_units=3), limit=540, authorisation_ttl_hours=1.0)
-    books.authorise(*(kit.item(name, side="merchant") for name in ("settled", "returned", "expired")))
-    assert books.money() == (540, 0)
-    books.settle(kit.event("settled", 30, response=0.5))
-    assert books.money() == (360, 30)
-    books.release("returned")
-    assert books.money() == (180, 30)
-    books.at += HOUR
-    assert books.sweep() == 1
-    totals = books.store.totals()
-    assert (books.money(), totals.authorised["merchant"]) == ((0, 30), 180)
+def test_what_is_reserved_is_set_free_whole_however_the_authorization_ends(open_ledger, kit):
+    ledger = open_ledger(sides=merchants(kit, most_units=3), limit=540, authorisation_ttl_hours=1.0)
+    ledger.authorise(*(kit.item(name, side="merchant") for name in ("settled", "returned", "expired")))
+    assert ledger.money() == (540, 0)
+    ledger.settle(kit.event("settled", 30, response=0.5))
+    assert ledger.money() == (360, 30)
+    ledger.release("returned")
+    assert ledger.money() == (180, 30)
+    ledger.at += HOUR
+    assert ledger.sweep() == 1
+    totals = ledger.store.totals()
+    assert (ledger.money(), totals.authorised["merchant"]) == ((0, 30), 180)
     assert (totals.released["merchant", "returned"], totals.released["merchant", "expired"]) == (180, 180)
-    assert books.settle(kit.event("expired", 180, response=3.0, at=books.at)) == (1, 0)
-    assert (books.money(), books.store.totals().late["merchant"]) == ((0, 210), 180)
+    assert ledger.settle(kit.event("expired", 180, response=3.0, at=ledger.at)) == (1, 0)
+    assert (ledger.money(), ledger.store.totals().late["merchant"]) == ((0, 210), 180)
     with pytest.raises(Conflict, match="'returned' was given back"):
-        books.settle(kit.event("returned", 180, response=3.0, at=books.at))
+        ledger.settle(kit.event("returned", 180, response=3.0, at=ledger.at))
 
 
-def test_a_promise_keeps_the_terms_it_was_made_under(open_books, kit):
-    before = open_books(name="terms", sides=merchants(kit, most_units=2), limit=1000)
+def test_a_authorization_keeps_the_terms_it_was_made_under(open_ledger, kit):
+    before = open_ledger(name="terms", sides=merchants(kit, most_units=2), limit=1000)
     before.authorise(kit.item("m1", side="merchant"), kit.item("m2", side="merchant"))
     before.close()
-    after = open_books(replace(before.campaign, sides=merchants(kit, most_units=1)))
+    after = open_ledger(replace(before.campaign, sides=merchants(kit, most_units=1)))
     assert after.settle(kit.event("m1", 120, response=2.0)) == (1, 0)
     after.authorise(kit.item("m3", side="merchant"))
     assert after.money() == (120 + 60, 120)
     after.close()
-    again = open_books(replace(before.campaign, sides=merchants(kit, most_units=5)))
+    again = open_ledger(replace(before.campaign, sides=merchants(kit, most_units=5)))
     with pytest.raises(ShadowpriceError, match="most_units = 2 are paid"):
         again.settle(kit.event("m2", 121, response=5.0))
 
 
-def test_what_is_given_back_is_free_at_once_and_only_once(open_books, kit):
-    books = open_books(limit=130)
-    books.authorise(kit.item("a", level=2))
-    assert told(books.authorise(kit.item("b"))) == [(0, 0, "budget_exhausted", False)]
-    assert books.release("a", "b") == (1, 1)
-    assert books.release("a") == (0, 1)
-    assert books.money() == (0, 0)
-    assert told(books.authorise(kit.item("c", level=2))) == [(2, 130, "tie", False)]
-    assert books.store.totals().released["customer", "returned"] == 130
+def test_what_is_given_back_is_free_at_once_and_only_once(open_ledger, kit):
+    ledger = open_ledger(limit=130)
+    ledger.authorise(kit.item("a", level=2))
+    assert told(ledger.authorise(kit.item("b"))) == [(0, 0, "budget_exhausted", False)]
+    assert ledger.release("a", "b") == (1, 1)
+    assert ledger.release("a") == (0, 1)
+    assert ledger.money() == (0, 0)
+    assert told(ledger.authorise(kit.item("c", level=2))) == [(2, 130, "tie", False)]
+    assert ledger.store.totals().released["customer", "returned"] == 130
 
 
-def test_what_is_captured_cannot_be_given_back(books, kit):
-    books.authorise(kit.item("a"), kit.item("b"))
-    books.settle(kit.event("a", 50))
+def test_what_is_captured_cannot_be_given_back(ledger, kit):
+    ledger.authorise(kit.item("a"), kit.item("b"))
+    ledger.settle(kit.event("a", 50))
     with pytest.raises(Conflict, match="'a' is settled"):
-        books.release("b", "a")
-    assert books.money() == (50, 50)
+        ledger.release("b", "a")
+    assert ledger.money() == (50, 50)
 
 
-def test_a_promise_expires_when_its_time_is_over_and_not_before(open_books, kit):
-    books = open_books(limit=130, authorisation_ttl_hours=2.0)
-    books.authorise(kit.item("a", level=2))
-    books.at += 2 * HOUR - timedelta(microseconds=1)
-    assert books.sweep() == 0
-    assert told(books.authorise(kit.item("b", level=2))) == [(0, 0, "budget_exhausted", False)]
-    books.at += timedelta(microseconds=1)
+def test_a_authorization_expires_when_its_time_is_over_and_not_before(open_ledger, kit):
+    ledger = open_ledger(limit=130, authorisation_ttl_hours=2.0)
+    ledger.authorise(kit.item("a", level=2))
+    ledger.at += 2 * HOUR - timedelta(microseconds=1)
+    assert ledger.sweep() == 0
+    assert told(ledger.authorise(kit.item("b", level=2))) == [(0, 0, "budget_exhausted", False)]
+    ledger.at += timedelta(microseconds=1)
     # Nobody has swept: who needs the money looks himself.
-    assert told(books.authorise(kit.item("c", level=2))) == [(2, 130, "tie", False)]
-    assert books.money() == (130, 0)
-    assert books.store.totals().released["customer", "expired"] == 130
-    assert books.sweep() == 0
-    assert told(books.authorise(kit.item("a", level=2))) == [(2, 130, "tie", True)]
+    assert told(ledger.authorise(kit.item("c", level=2))) == [(2, 130, "tie", False)]
+    assert ledger.money() == (130, 0)
+    assert ledger.store.totals().released["customer", "expired"] == 130
+    assert ledger.sweep() == 0
+    assert told(ledger.authorise(kit.item("a", level=2))) == [(2, 130, "tie", True)]
 
 
-def test_without_a_hard_stop_what_is_captured_after_an_expiry_is_booked_and_shows(open_books, kit):
-    books = open_books(limit=130, authorisation_ttl_hours=1.0)
-    books.authorise(kit.item("a", level=2))
-    books.at += HOUR
-    assert books.sweep() == 1
-    books.authorise(kit.item("b", level=2))
-    books.settle(kit.event("b", 130, at=books.at))
-    assert books.settle(kit.event("a", 130, at=books.at), hard_stop=False) == (1, 0)
-    assert books.settle(kit.event("a", 130, at=books.at)) == (0, 1)
-    totals = books.store.totals()
-    assert (books.money(), totals.late["customer"]) == ((0, 260), 130)
-    assert totals.money_left(books.campaign, books.at) == -130
-    assert told(books.authorise(kit.item("c"))) == [(0, 0, "budget_exhausted", False)]
-    assert [row.late for row in books.store.outcomes_after(0, 10)] == [False, True]
+def test_without_a_hard_stop_what_is_captured_after_an_expiry_is_booked_and_shows(open_ledger, kit):
+    ledger = open_ledger(limit=130, authorisation_ttl_hours=1.0)
+    ledger.authorise(kit.item("a", level=2))
+    ledger.at += HOUR
+    assert ledger.sweep() == 1
+    ledger.authorise(kit.item("b", level=2))
+    ledger.settle(kit.event("b", 130, at=ledger.at))
+    assert ledger.settle(kit.event("a", 130, at=ledger.at), hard_stop=False) == (1, 0)
+    assert ledger.settle(kit.event("a", 130, at=ledger.at)) == (0, 1)
+    totals = ledger.store.totals()
+    assert (ledger.money(), totals.late["customer"]) == ((0, 260), 130)
+    assert totals.money_left(ledger.campaign, ledger.at) == -130
+    assert told(ledger.authorise(kit.item("c"))) == [(0, 0, "budget_exhausted", False)]
+    assert [row.late for row in ledger.store.outcomes_after(0, 10)] == [False, True]
 
 
-def test_decisions_and_outcomes_are_read_in_the_order_of_recording(books, kit):
+def test_decisions_and_outcomes_are_read_in_the_order_of_recording(ledger, kit):
     names = [f"r{number}" for number in range(7)]
     for name in names:
-        books.authorise(kit.item(name))
-    assert [row.request_id for row in books.store.decisions_after(0, 100)] == names
-    assert [row.request_id for row in books.store.decisions_after(3, 2)] == names[3:5]
-    assert books.store.decisions_after(7, 10) == []
-    books.settle(kit.event("r5", 50), kit.event("r1", 0))
-    books.settle(kit.event("r5", 50), kit.event("r2", 50, at=kit.now + timedelta(seconds=1)))
-    rows = books.store.outcomes_after(1, 10)
+        ledger.authorise(kit.item(name))
+    assert [row.request_id for row in ledger.store.decisions_after(0, 100)] == names
+    assert [row.request_id for row in ledger.store.decisions_after(3, 2)] == names[3:5]
+    assert ledger.store.decisions_after(7, 10) == []
+    ledger.settle(kit.event("r5", 50), kit.event("r1", 0))
+    ledger.settle(kit.event("r5", 50), kit.event("r2", 50, at=kit.now + timedelta(seconds=1)))
+    rows = ledger.store.outcomes_after(1, 10)
     assert [(row.request_id, row.cost, row.response) for row in rows] == [("r1", 0, 0.0), ("r2", 50, 1.0)]
     assert rows[1].observed_at == microseconds(kit.now) + 1_000_000
     assert rows[1].recorded_at == microseconds(kit.now)
 
 
-def test_traffic_is_counted_by_hour_and_sampled_newest_first(books, kit):
+def test_traffic_is_counted_by_hour_and_sampled_newest_first(ledger, kit):
     for name, side, after in (
         ("a", "customer", 0),
         ("b", "merchant", 0.6),
         ("c", "customer", 2.4),
         ("d", "customer", 2.7),
     ):
-        books.at = kit.now + after * HOUR
-        books.authorise(kit.item(name, side=side))
-    traffic = books.store.traffic(microseconds(kit.now), 3)
+        ledger.at = kit.now + after * HOUR
+        ledger.authorise(kit.item(name, side=side))
+    traffic = ledger.store.traffic(microseconds(kit.now), 3)
     counts = [((hour.hour - kit.now) // HOUR, hour.side, hour.requests) for hour in traffic.hours]
     assert counts == [(0, "customer", 1), (0, "merchant", 1), (2, "customer", 2)]
     assert [asked.request_id for asked in traffic.sample] == ["d", "c", "b"]
-    later = books.store.traffic(microseconds(kit.now + 2.5 * HOUR), 3)
+    later = ledger.store.traffic(microseconds(kit.now + 2.5 * HOUR), 3)
     assert ([hour.requests for hour in later.hours], [asked.request_id for asked in later.sample]) == ([1], ["d"])
-    assert books.store.traffic(0, 0).sample == []
+    assert ledger.store.traffic(0, 0).sample == []
 
 
 @pytest.mark.parametrize("minutes", [0, 30, 45])
-def test_hours_of_traffic_begin_with_the_window_also_at_half_past(books, kit, minutes):
+def test_hours_of_traffic_begin_with_the_window_also_at_half_past(ledger, kit, minutes):
     """India's midnight is 18:30 UTC: no request before the first whole hour is lost, and none is shifted."""
     start = kit.now + minutes / 60 * HOUR
     for number in range(40):
-        books.at = start + number * 0.1 * HOUR
-        books.authorise(kit.item(f"r{number}"))
-    traffic = books.store.traffic(microseconds(start), 0)
+        ledger.at = start + number * 0.1 * HOUR
+        ledger.authorise(kit.item(f"r{number}"))
+    traffic = ledger.store.traffic(microseconds(start), 0)
     assert [((hour.hour - start) / HOUR, hour.requests) for hour in traffic.hours] == [(h, 10) for h in range(4)]
 
 
-def test_callers_at_once_are_each_answered_and_together_kept_within_the_budget(open_books, kit):
-    books = open_books(limit=1000)
+def test_callers_at_once_are_each_answered_and_together_kept_within_the_budget(open_ledger, kit):
+    ledger = open_ledger(limit=1000)
 
     def call(number):
-        return books.authorise(kit.item(f"r{number % 40}", level=2), kit.item(f"s{number}"))
+        return ledger.authorise(kit.item(f"r{number % 40}", level=2), kit.item(f"s{number}"))
 
     with ThreadPoolExecutor(8) as callers:
         answers = list(callers.map(call, range(120)))
@@ -475,16 +476,16 @@ def test_callers_at_once_are_each_answered_and_together_kept_within_the_budget(o
     assert sum(not first.repeat for first, _ in answers) == 40
     for number, (first, _) in enumerate(answers):
         assert first.decision.level == answers[number % 40][0].decision.level
-    assert 870 < books.money()[0] <= 1000
+    assert 870 < ledger.money()[0] <= 1000
 
 
-def test_books_are_as_they_were_when_they_are_opened_again(open_books, kit):
-    books = open_books()
-    books.authorise(kit.item("a"), kit.item("b"), kit.item("m", side="merchant"))
-    books.settle(kit.event("a", 50))
-    before = books.store.totals()
-    books.close()
-    again = open_books(books.campaign)
+def test_ledger_are_as_they_were_when_they_are_opened_again(open_ledger, kit):
+    ledger = open_ledger()
+    ledger.authorise(kit.item("a"), kit.item("b"), kit.item("m", side="merchant"))
+    ledger.settle(kit.event("a", 50))
+    before = ledger.store.totals()
+    ledger.close()
+    again = open_ledger(ledger.campaign)
     assert again.store.totals() == before
     assert told(again.authorise(kit.item("b", level=2))) == [(1, 50, "tie", True)]
 
@@ -512,7 +513,7 @@ steps = st.lists(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(steps=steps, limit=st.integers(0, 900), share=st.sampled_from([0.0, 0.5, 1.0]))
-def test_after_any_history_the_sums_are_those_of_a_plain_account_book(open_books, kit, steps, limit, share):
+def test_after_any_history_the_sums_are_those_of_a_plain_account_book(open_ledger, kit, steps, limit, share):
     """The reference keeps lists of authorizations and payments and nothing else.
 
     Merchants bring up to five units each. Open authorizations and payments never exceed the limit together.
@@ -520,32 +521,32 @@ def test_after_any_history_the_sums_are_those_of_a_plain_account_book(open_books
     reserve = int(limit * share)
     units = {"customer": 1, "merchant": 3}
     sides = {side: Terms(levels=kit.levels[side], most_units=most) for side, most in units.items()}
-    books = open_books(limit=limit, late_reserve=reserve, authorisation_ttl_hours=2.0, sides=sides)
-    promised, paid, released, returned = {}, {}, {}, set()
+    ledger = open_ledger(limit=limit, late_reserve=reserve, authorisation_ttl_hours=2.0, sides=sides)
+    authorized, paid, released, returned = {}, {}, {}, set()
 
     def expire():
-        for name, (_amount, until) in list(promised.items()):
-            if until <= books.at and name not in paid:
-                released[name] = promised.pop(name)[0]
+        for name, (_amount, until) in list(authorized.items()):
+            if until <= ledger.at and name not in paid:
+                released[name] = authorized.pop(name)[0]
 
     def taken():
-        return sum(amount for amount, _ in promised.values()) + sum(paid.values())
+        return sum(amount for amount, _ in authorized.values()) + sum(paid.values())
 
     def late():
         return sum(cost for name, cost in paid.items() if name in released)
 
     def check_bound():
-        assert sum(books.money()) <= limit
+        assert sum(ledger.money()) <= limit
 
     known = {}
     for step in steps:
         if isinstance(step, timedelta):
-            books.at += step
+            ledger.at += step
             expire()
             continue
         if isinstance(step, list):
             items = [kit.item(f"{side}{number}", side=side, level=level) for number, side, level in step]
-            recorded = books.authorise(*items)
+            recorded = ledger.authorise(*items)
             expire()
             for each in items:
                 if each.request_id not in known:
@@ -553,7 +554,7 @@ def test_after_any_history_the_sums_are_those_of_a_plain_account_book(open_books
                     most = each.incentive * units[each.side]
                     known[each.request_id] = each.incentive if most <= max(left, 0) else 0
                     if known[each.request_id]:
-                        promised[each.request_id] = (most, books.at + 2 * HOUR)
+                        authorized[each.request_id] = (most, ledger.at + 2 * HOUR)
             assert [each.decision.incentive for each in recorded] == [known[each.request_id] for each in items]
             check_bound()
             continue
@@ -562,9 +563,9 @@ def test_after_any_history_the_sums_are_those_of_a_plain_account_book(open_books
         if name not in known or name in paid:
             continue
         if what == "released":
-            if name in promised:
-                assert books.release(name) == (1, 0)
-                released[name] = promised.pop(name)[0]
+            if name in authorized:
+                assert ledger.release(name) == (1, 0)
+                released[name] = authorized.pop(name)[0]
                 returned.add(name)
         else:
             came = {"redeemed": what == "redeemed"}
@@ -572,28 +573,28 @@ def test_after_any_history_the_sums_are_those_of_a_plain_account_book(open_books
                 came = {"response": quarters / 4 if what == "redeemed" else 0.0}
             cost = math.ceil(known[name] * min(came.get("response", 1), 3)) if what == "redeemed" else 0
             with pytest.raises(ShadowpriceError) as refusal:
-                books.settle(kit.event(name, cost + 1, at=books.at, **came))
+                ledger.settle(kit.event(name, cost + 1, at=ledger.at, **came))
             assert refusal.value.field == "[0].data.cost"
-            outcome = kit.event(name, cost, at=books.at, **came)
+            outcome = kit.event(name, cost, at=ledger.at, **came)
             if cost and (name in returned or (name in released and taken() + cost > limit)):
                 with pytest.raises(Conflict, match="was given back" if name in returned else "no room"):
-                    books.settle(outcome)
+                    ledger.settle(outcome)
                 continue
-            assert books.settle(outcome) == (1, 0)
-            promised.pop(name, None)
+            assert ledger.settle(outcome) == (1, 0)
+            authorized.pop(name, None)
             paid[name] = cost
         check_bound()
-    while books.sweep():
+    while ledger.sweep():
         pass
-    totals = books.store.totals()
+    totals = ledger.store.totals()
     assert sum(totals.authorised.values()) == sum(known.values())
     assert sum(totals.requests.values()) == len(known)
-    assert sum(totals.outstanding.values()) == sum(amount for amount, _ in promised.values())
+    assert sum(totals.outstanding.values()) == sum(amount for amount, _ in authorized.values())
     assert sum(totals.spent.values()) == sum(paid.values())
     assert sum(totals.late.values()) == late()
     assert sum(totals.released.values()) == sum(released.values())
     check_bound()
-    books.close()
+    ledger.close()
 
 
 messages = st.lists(
@@ -606,12 +607,12 @@ messages = st.lists(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(messages=messages, limit=st.integers(0, 400))
-def test_calls_of_any_conflicts_are_answered_as_by_a_plain_dictionary(open_books, kit, messages, limit):
+def test_calls_of_any_conflicts_are_answered_as_by_a_plain_dictionary(open_ledger, kit, messages, limit):
     """The reference has the owner and the amount of each request; a call is looked at before it is recorded."""
-    books = open_books(limit=limit)
+    ledger = open_ledger(limit=limit)
     owners, amounts = {}, {}
     for message in messages:
-        answers = books.authorise_calls(
+        answers = ledger.authorise_calls(
             *(
                 [
                     Known(f"r{number}", account, "customer") if known else kit.item(f"r{number}", account_id=account)
@@ -639,6 +640,6 @@ def test_calls_of_any_conflicts_are_answered_as_by_a_plain_dictionary(open_books
                     amounts[number] = 50 if sum(amounts.values()) + 50 <= limit else 0
                 assert (row.repeat, row.decision.account_id) == (repeat, account)
                 assert row.decision.incentive == amounts[number]
-    assert books.money() == (sum(amounts.values()), 0)
-    assert sum(books.store.totals().requests.values()) == len(owners)
-    books.close()
+    assert ledger.money() == (sum(amounts.values()), 0)
+    assert sum(ledger.store.totals().requests.values()) == len(owners)
+    ledger.close()

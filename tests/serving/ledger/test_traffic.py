@@ -11,36 +11,37 @@ from threading import Event
 
 import pytest
 
+from serving.ledger.clock import microseconds
+from serving.ledger.records import Known
 from serving.ledger.sqlite import store as sqlite_store
 from serving.ledger.sqlite.health import Health
 from serving.ledger.sqlite.reader import Reader
 from serving.ledger.sqlite.store import SqliteStore
-from serving.ledger.store import Known, microseconds
 from serving.ledger.traffic import HOUR, QUARTER
 from shadowprice.errors import Unavailable
 
 
-def recount(books, since):
+def recount(ledger, since):
     """Counts from the decisions themselves."""
-    decisions = [row for row in books.store.decisions_after(0, 10**6) if row.decided_at >= since]
+    decisions = [row for row in ledger.store.decisions_after(0, 10**6) if row.decided_at >= since]
     return Counter((since + (row.decided_at - since) // HOUR * HOUR, row.side) for row in decisions)
 
 
-def counted(books, since):
-    hours = books.store.traffic(since, 0).hours
+def counted(ledger, since):
+    hours = ledger.store.traffic(since, 0).hours
     assert [(each.hour, each.side) for each in hours] == sorted((each.hour, each.side) for each in hours)
     return {(microseconds(each.hour), each.side): each.requests for each in hours}
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_counts_are_those_of_the_decisions_at_any_times(open_books, kit, seed):
+def test_counts_are_those_of_the_decisions_at_any_times(open_ledger, kit, seed):
     dice = random.Random(seed)
-    books = open_books(limit=100_000)
+    ledger = open_ledger(limit=100_000)
     names = []
     for call in range(40):
         # Also clocks that are set back, and the first and last microsecond of a quarter.
         edge = dice.choice([0, -1, dice.randrange(QUARTER)])
-        books.wrong = timedelta(microseconds=dice.randrange(-20, 20) * QUARTER + edge)
+        ledger.wrong = timedelta(microseconds=dice.randrange(-20, 20) * QUARTER + edge)
         items = [
             kit.item(f"{call}-{place}", side=dice.choice(["customer", "merchant"]))
             for place in range(dice.randrange(5))
@@ -48,44 +49,44 @@ def test_counts_are_those_of_the_decisions_at_any_times(open_books, kit, seed):
         # Repeats and look-ups are no requests of their own.
         known = [Known(*dice.choice(names))] if names else []
         again = [kit.item(each.request_id, side=each.side) for each in items[:1]]
-        books.authorise_calls([*items, *again], [*known, Known(f"never-{call}", "a", "customer")])
+        ledger.authorise_calls([*items, *again], [*known, Known(f"never-{call}", "a", "customer")])
         names += [(each.request_id, "a", each.side) for each in items]
-    books.wrong = timedelta(0)
+    ledger.wrong = timedelta(0)
     start = microseconds(kit.now)
     for quarters in (-30, -7, 0, 1, 5, 30):
         since = start + quarters * QUARTER
-        assert counted(books, since) == recount(books, since)
-    assert sum(counted(books, 0).values()) == len(names)
+        assert counted(ledger, since) == recount(ledger, since)
+    assert sum(counted(ledger, 0).values()) == len(names)
 
 
-def test_a_refused_call_is_not_counted(books, kit):
-    books.authorise(kit.item("one"))
-    answers = books.authorise_calls([kit.item("two"), kit.item("one", account_id="b")], [kit.item("three")])
+def test_a_refused_call_is_not_counted(ledger, kit):
+    ledger.authorise(kit.item("one"))
+    answers = ledger.authorise_calls([kit.item("two"), kit.item("one", account_id="b")], [kit.item("three")])
     assert isinstance(answers[0], Exception)
-    assert sum(counted(books, 0).values()) == 2
+    assert sum(counted(ledger, 0).values()) == 2
 
 
-def test_the_sample_is_of_the_newest_requests_from_then_on(books, kit):
+def test_the_sample_is_of_the_newest_requests_from_then_on(ledger, kit):
     start = microseconds(kit.now)
     for number in range(6):
-        books.authorise(kit.item(f"r{number}"))
-        books.at += timedelta(hours=1)
-    assert [each.request_id for each in books.store.traffic(start, 3).sample] == ["r5", "r4", "r3"]
-    assert [each.request_id for each in books.store.traffic(start + 5 * HOUR, 3).sample] == ["r5"]
-    assert books.store.traffic(start + 6 * HOUR, 3).sample == []
+        ledger.authorise(kit.item(f"r{number}"))
+        ledger.at += timedelta(hours=1)
+    assert [each.request_id for each in ledger.store.traffic(start, 3).sample] == ["r5", "r4", "r3"]
+    assert [each.request_id for each in ledger.store.traffic(start + 5 * HOUR, 3).sample] == ["r5"]
+    assert ledger.store.traffic(start + 6 * HOUR, 3).sample == []
 
 
-def test_the_newest_date_is_that_of_the_last_decision(books, kit):
-    assert books.store.dates().recorded is None
-    books.authorise(kit.item("one"))
-    books.at += timedelta(minutes=1)
-    books.authorise(kit.item("two"))
-    assert books.store.dates().recorded == microseconds(books.at)
+def test_the_newest_date_is_that_of_the_last_decision(ledger, kit):
+    assert ledger.store.dates().recorded is None
+    ledger.authorise(kit.item("one"))
+    ledger.at += timedelta(minutes=1)
+    ledger.authorise(kit.item("two"))
+    assert ledger.store.dates().recorded == microseconds(ledger.at)
 
 
 def test_nothing_waits_for_the_traffic(kit, tmp_path):
-    books = kit.open(kit.campaign(), tmp_path / "ledger.db")
-    books.authorise(kit.item("one"))
+    ledger = kit.open(kit.campaign(), tmp_path / "ledger.db")
+    ledger.authorise(kit.item("one"))
     reading, done = Event(), Event()
 
     def hold(database: sqlite3.Connection) -> None:
@@ -94,16 +95,16 @@ def test_nothing_waits_for_the_traffic(kit, tmp_path):
         done.wait(20)
 
     with ThreadPoolExecutor() as threads:
-        held = threads.submit(books.store._traffic_reader.read, hold)
+        held = threads.submit(ledger.store._traffic_reader.read, hold)
         assert reading.wait(10)
         try:
-            assert threads.submit(books.store.totals).result(5).requests["customer"] == 1
-            assert list(threads.submit(books.store.find, ["one"]).result(5)) == ["one"]
-            books.authorise(kit.item("two"))
+            assert threads.submit(ledger.store.totals).result(5).requests["customer"] == 1
+            assert list(threads.submit(ledger.store.find, ["one"]).result(5)) == ["one"]
+            ledger.authorise(kit.item("two"))
         finally:
             done.set()
         held.result(10)
-    books.close()
+    ledger.close()
 
 
 def test_reading_that_takes_too_long_is_ended(kit, tmp_path, monkeypatch):

@@ -127,16 +127,16 @@ def test_a_lone_decision_writes_few_kilobytes_and_an_old_files_pages_stay_as_the
             with closing(sqlite3.connect(path)) as database:
                 database.execute("PRAGMA page_size = 4096")
                 database.execute("PRAGMA journal_mode = WAL")
-        books = kit.open(campaign, path)
+        ledger = kit.open(campaign, path)
         log = tmp_path / f"{name}-wal"
         with closing(sqlite3.connect(path)) as database:
             assert database.execute("PRAGMA page_size").fetchone() == (page,)
             database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         for number in range(10):
-            books.authorise(kit.item(f"r{number}"))
-        # Six trees: decisions and their two indices, promises and their index, the sums.
+            ledger.authorise(kit.item(f"r{number}"))
+        # Six trees: decisions and their two indices, authorizations and their index, the sums.
         assert 6 * page <= log.stat().st_size / 10 <= 8 * page
-        books.close()
+        ledger.close()
 
 
 def test_a_file_belongs_to_one_campaign_and_one_process(path):

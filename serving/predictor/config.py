@@ -1,9 +1,8 @@
-"""What the predictor is told: command line first, then environment."""
+"""Settings of the predictor: the command line first, then the environment."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +11,7 @@ from typing import Any, Literal, get_args
 
 from serving.http.limits import MAX_ITEMS
 from serving.predictor.features import ReaderName
-from shadowprice.campaign import Campaign
-from shadowprice.errors import InvalidInput
-
-PREFIX = "SHADOWPRICE_"
+from serving.settings import add_setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,32 +110,3 @@ class Config:
                 parser.error(f"--{name.replace('_', '-')} must be positive")
         values["token_file"] = Path(values["token_file"]) if values["token_file"] else None
         return cls(**values)
-
-
-def add_setting(
-    parser: argparse.ArgumentParser, environment: Mapping[str, str], name: str, help: str, **options: Any
-) -> None:
-    """Add a flag that may be given in the environment instead; required unless it has a ``default``.
-
-    The variable is ``SHADOWPRICE_<NAME>``, or ``variable`` where that name is taken: Kubernetes sets
-    ``<SERVICE>_PORT`` for every service beside the container.
-    """
-    variable = options.pop("variable", PREFIX + name.upper().replace("-", "_"))
-    default = environment.get(variable, options.pop("default", None))
-    if default is not None and default not in options.get("choices", [default]):
-        parser.error(f"{variable} must be one of {options['choices']}")
-    parser.add_argument(f"--{name}", help=f"{help} [{variable}]", default=default, required=default is None, **options)
-
-
-def read_campaign(path: Path) -> Campaign:
-    """The campaign of a JSON file.
-
-    Raises:
-        InvalidInput: no such file, not JSON, or not a campaign.
-    """
-    try:
-        return Campaign.from_dict(json.loads(path.read_bytes()))
-    except OSError as error:
-        raise InvalidInput(f"cannot be read: {error}", field=str(path)) from error
-    except (ValueError, TypeError, AttributeError) as error:
-        raise InvalidInput(f"is not a campaign: {error}", field=str(path)) from error

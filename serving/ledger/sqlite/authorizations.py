@@ -1,4 +1,4 @@
-"""What happens to promises, each as a job of the writer: one savepoint in its transaction."""
+"""Authorise, settle, release and expire, each as a job of the writer: one savepoint in its transaction."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 import orjson
 
+from serving.ledger.records import Answer, Cause, Ceiling, Counted, Known, Outcome, Recorded, Row, asked
 from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, owner_conflict
 from serving.ledger.sqlite.database import keep_ledger_time
 from serving.ledger.sqlite.rows import DECISION, find, values
-from serving.ledger.store import SWEEP, Answer, Cause, Ceiling, Counted, Decision, Known, Outcome, Recorded, Row, asked
+from serving.ledger.store import SWEEP
 from serving.ledger.traffic import QUARTER
+from shadowprice.pacing.decision_log.records import Decision
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ class Settle:
         # Whether money is late is a matter of the time, and not of when the sweep last came by.
         due = "request_id = ?1 AND CASE WHEN ?2 IS NULL THEN expires_at <= ?3 ELSE ?2 END"
         _close(database, due, (outcome.request_id, outcome.late, self.now), "expired", self.at)
-        promised = database.execute(
+        held = database.execute(
             "DELETE FROM promise WHERE request_id = ? RETURNING reserved", (outcome.request_id,)
         ).fetchone()
         released = database.execute(
@@ -181,7 +183,7 @@ class Settle:
             " misdated = misdated + excluded.misdated",
             (
                 outcome.side,
-                promised[0] if promised else 0,
+                held[0] if held else 0,
                 outcome.cost,
                 outcome.cost if late else 0,
                 outcome.response,
@@ -207,7 +209,7 @@ class Release:
     at: int
 
     def __call__(self, database: sqlite3.Connection) -> Counted:
-        """Release the promises that are open."""
+        """Release the open authorizations."""
         text = orjson.dumps(list(self.request_ids)).decode()
         settled = database.execute(
             "SELECT request_id FROM outcome WHERE request_id IN (SELECT value FROM json_each(?))", (text,)

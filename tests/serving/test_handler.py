@@ -9,7 +9,7 @@ import pytest
 
 from serving.http.access import Access
 from serving.http.admission import Admission
-from serving.http.handler import Front, pause
+from serving.http.handler import RequestHandler, pause
 from serving.http.limits import MAX_BODY_BYTES, SMALL_BODY
 from serving.http.tokens import Tokens
 from shadowprice.errors import InvalidRequest
@@ -61,7 +61,7 @@ def front(tmp_path):
     file = tmp_path / "token"
     file.write_text(TOKEN)
     access = Access(lambda _, path: "decide" if path == "/predict" else None, Tokens(file))
-    return Front(application, {"/predict": echo}, access, 0.1)
+    return RequestHandler(application, {"/predict": echo}, access, 0.1)
 
 
 def bearer(value):
@@ -96,11 +96,11 @@ def test_without_the_token_nothing_is_read_or_answered(front, headers):
     assert status == 401
     assert answered[b"www-authenticate"] == b"Bearer"
     assert TOKEN not in body.decode()
-    assert ask(Front(application, {"/predict": echo}), b"hello", headers=headers)[0] == 200
+    assert ask(RequestHandler(application, {"/predict": echo}), b"hello", headers=headers)[0] == 200
 
 
 def test_errors_are_told_by_their_class_and_faults_are_not_told(caplog):
-    front = Front(application, {"/predict": echo}, seconds=0.1)
+    front = RequestHandler(application, {"/predict": echo}, seconds=0.1)
     status, _, body = ask(front, b"wrong")
     assert (status, orjson.loads(body)) == (
         400,
@@ -113,7 +113,7 @@ def test_errors_are_told_by_their_class_and_faults_are_not_told(caplog):
 
 
 def test_a_body_that_does_not_come_or_does_not_end_is_given_up():
-    front = Front(application, {"/predict": echo}, seconds=0.05)
+    front = RequestHandler(application, {"/predict": echo}, seconds=0.05)
     status, headers, body = ask(front, b"hel", hang=True)
     assert (status, headers[b"connection"]) == (408, b"close")
     assert b"body" in body
@@ -131,7 +131,7 @@ async def application_that_reads(scope, receive, send):
 
 
 def test_a_body_of_any_route_is_read_within_the_same_time_and_size():
-    front = Front(application_that_reads, {}, seconds=0.05)
+    front = RequestHandler(application_that_reads, {}, seconds=0.05)
     assert ask(front, b"hel", b"lo", path="/other")[2] == b"helloFalsehttp.disconnect"
     assert ask(front, b"hel", path="/other", hang=True)[0] == 408
     assert ask(front, *([b"x" * 65_536] * (MAX_BODY_BYTES // 65_536 + 1)), path="/other")[0] == 413
@@ -156,7 +156,7 @@ def test_large_bodies_beyond_the_limit_are_refused_while_small_ones_are_answered
             await finish.wait()
             return b"%d" % len(body)
 
-        front = Front(application, {"/predict": handler}, seconds=5.0, admission=admission)
+        front = RequestHandler(application, {"/predict": handler}, seconds=5.0, admission=admission)
         await front({"type": "http", "method": "POST", "path": "/predict", "headers": JSON}, receive, send)
         return sent[0]["status"], dict(sent[0]["headers"])
 
@@ -208,7 +208,7 @@ def test_only_json_is_read(front, content_type, status):
 
 
 def test_a_caller_beyond_its_rate_is_told_when_to_call_again():
-    front = Front(application, {"/predict": echo}, Access(lambda *_: "decide", None, 2.0))
+    front = RequestHandler(application, {"/predict": echo}, Access(lambda *_: "decide", None, 2.0))
     assert [ask(front, b"hello")[0] for _ in range(3)] == [200, 200, 429]
     _, headers, _ = ask(front, b"hello")
     assert headers[b"retry-after"] == b"1"
@@ -223,7 +223,7 @@ def test_a_caller_that_was_authorized_its_money_of_the_hour_is_refused_before_it
         access.charge(caller, int(body))
         return b"{}"
 
-    front = Front(application, {"/predict": decide}, access)
+    front = RequestHandler(application, {"/predict": decide}, access)
     assert [ask(front, body)[0] for body in (b"60", b"60", b"1")] == [200, 200, 429]
     assert answered == [b"60", b"60"]
     _, headers, content = ask(front, b"1")
@@ -255,7 +255,7 @@ def test_while_a_large_body_is_refused_slowly_its_bytes_are_free_for_others(path
         await send({"type": "http.response.body", "body": b""})
 
     async def scenario():
-        front = Front(refusing, {"/predict": refuse}, admission=admission)
+        front = RequestHandler(refusing, {"/predict": refuse}, admission=admission)
         incoming = [{"type": "http.request", "body": bytes(2**17), "more_body": False}]
 
         async def receive():

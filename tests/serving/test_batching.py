@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from serving.predictor.batching import MAX_WAITING, Gatherer
+from serving.predictor.batching import MAX_WAITING, MicroBatcher
 from serving.protocol import Requests
 from shadowprice.errors import Conflict, Unavailable
 
@@ -17,11 +17,11 @@ class Echo:
     """Answers each call with its request ids; keeps what came together."""
 
     def __init__(self, seconds=0.0):
-        self.gatherings = []
+        self.batches = []
         self._seconds = seconds
 
     async def __call__(self, calls):
-        self.gatherings.append([requests.request_id[0] for requests in calls])
+        self.batches.append([requests.request_id[0] for requests in calls])
         await asyncio.sleep(self._seconds)
         return [
             Conflict("refused") if requests.request_id[0].startswith("bad") else requests.request_id
@@ -33,24 +33,24 @@ def test_what_waits_goes_together_and_everybody_gets_his_own():
     echo = Echo(0.05)
 
     async def many():
-        gatherer = Gatherer(echo, most=1000, at_once=1)
-        return await asyncio.gather(*(gatherer.answer(call(f"n{i}", 1 + i % 3)) for i in range(60)))
+        batcher = MicroBatcher(echo, most=1000, at_once=1)
+        return await asyncio.gather(*(batcher.answer(call(f"n{i}", 1 + i % 3)) for i in range(60)))
 
     answers = asyncio.run(many())
     assert answers == [call(f"n{i}", 1 + i % 3).request_id for i in range(60)]
-    assert [len(each) for each in echo.gatherings] == [60]
+    assert [len(each) for each in echo.batches] == [60]
 
 
-def test_a_gathering_holds_no_more_requests_than_it_may_and_a_longer_call_goes_alone():
+def test_a_batch_holds_no_more_requests_than_it_may_and_a_longer_call_goes_alone():
     echo = Echo()
 
     async def many():
-        gatherer = Gatherer(echo, most=10, at_once=1)
+        batcher = MicroBatcher(echo, most=10, at_once=1)
         sizes = [4, 4, 4, 25, 1, 1]
-        await asyncio.gather(*(gatherer.answer(call(f"n{i}", size)) for i, size in enumerate(sizes)))
+        await asyncio.gather(*(batcher.answer(call(f"n{i}", size)) for i, size in enumerate(sizes)))
 
     asyncio.run(many())
-    assert echo.gatherings == [["n0-0", "n1-0"], ["n2-0"], ["n3-0"], ["n4-0", "n5-0"]]
+    assert echo.batches == [["n0-0", "n1-0"], ["n2-0"], ["n3-0"], ["n4-0", "n5-0"]]
 
 
 def test_one_refusal_is_one_callers_and_a_fault_does_not_end_the_service():
@@ -60,10 +60,10 @@ def test_one_refusal_is_one_callers_and_a_fault_does_not_end_the_service():
         return await Echo()(calls)
 
     async def several():
-        gatherer = Gatherer(fails, most=10, at_once=1)
-        mixed = await asyncio.gather(gatherer.answer(call("a")), gatherer.answer(call("bad")), return_exceptions=True)
-        crashed = await asyncio.gather(gatherer.answer(call("crash")), return_exceptions=True)
-        return [*mixed, *crashed, await gatherer.answer(call("b"))]
+        batcher = MicroBatcher(fails, most=10, at_once=1)
+        mixed = await asyncio.gather(batcher.answer(call("a")), batcher.answer(call("bad")), return_exceptions=True)
+        crashed = await asyncio.gather(batcher.answer(call("crash")), return_exceptions=True)
+        return [*mixed, *crashed, await batcher.answer(call("b"))]
 
     good, refused, crashed, after = asyncio.run(several())
     assert (good, after) == (["a-0"], ["b-0"])
@@ -75,16 +75,16 @@ def test_a_caller_who_gives_up_does_not_disturb_the_others():
     echo = Echo(0.05)
 
     async def several():
-        gatherer = Gatherer(echo, most=10, at_once=1)
-        patient = asyncio.ensure_future(gatherer.answer(call("patient")))
+        batcher = MicroBatcher(echo, most=10, at_once=1)
+        patient = asyncio.ensure_future(batcher.answer(call("patient")))
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(gatherer.answer(call("hasty")), 0.01)
+            await asyncio.wait_for(batcher.answer(call("hasty")), 0.01)
         return await patient
 
     assert asyncio.run(several()) == ["patient-0"]
 
 
-def test_several_gatherings_are_under_way_and_nothing_beyond_the_limit_waits():
+def test_several_batches_are_under_way_and_nothing_beyond_the_limit_waits():
     met = []
 
     async def meets(calls):
@@ -95,19 +95,19 @@ def test_several_gatherings_are_under_way_and_nothing_beyond_the_limit_waits():
         return await Echo()(calls)
 
     async def both():
-        gatherer = Gatherer(meets, most=1, at_once=2, enough=1)
-        return await asyncio.gather(gatherer.answer(call("a")), gatherer.answer(call("b")))
+        batcher = MicroBatcher(meets, most=1, at_once=2, enough=1)
+        return await asyncio.gather(batcher.answer(call("a")), batcher.answer(call("b")))
 
     assert asyncio.run(both()) == [["a-0"], ["b-0"]]
 
     async def crowd():
-        gatherer = Gatherer(Echo(0.2), most=1000, at_once=1)
-        first = [asyncio.ensure_future(gatherer.answer(call(f"n{i}", 1000))) for i in range(MAX_WAITING // 1000 + 1)]
+        batcher = MicroBatcher(Echo(0.2), most=1000, at_once=1)
+        first = [asyncio.ensure_future(batcher.answer(call(f"n{i}", 1000))) for i in range(MAX_WAITING // 1000 + 1)]
         await asyncio.sleep(0.05)
-        first += [asyncio.ensure_future(gatherer.answer(call("more", 1000)))]
+        first += [asyncio.ensure_future(batcher.answer(call("more", 1000)))]
         await asyncio.sleep(0)
         with pytest.raises(Unavailable, match="too many"):
-            await gatherer.answer(call("late"))
+            await batcher.answer(call("late"))
         for each in first:
             each.cancel()
 
@@ -115,7 +115,7 @@ def test_several_gatherings_are_under_way_and_nothing_beyond_the_limit_waits():
 
 
 class Slow:
-    """Answers with the size of the gathering, each when it is told to."""
+    """Answers with the size of the micro-batch, each when it is told to."""
 
     def __init__(self):
         self.sizes = []
@@ -135,10 +135,10 @@ async def turns(number=10):
 def test_calls_that_arrive_one_by_one_wait_for_each_other_and_the_first_for_nobody():
     async def arriving():
         slow = Slow()
-        gatherer = Gatherer(slow, most=1000, at_once=3, enough=16)
+        batcher = MicroBatcher(slow, most=1000, at_once=3, enough=16)
         calls = []
         for number in range(15):
-            calls.append(asyncio.ensure_future(gatherer.answer(call(f"n{number}"))))
+            calls.append(asyncio.ensure_future(batcher.answer(call(f"n{number}"))))
             await turns()
         assert slow.sizes == [1]
         slow.go_on.release()
@@ -150,13 +150,13 @@ def test_calls_that_arrive_one_by_one_wait_for_each_other_and_the_first_for_nobo
     assert asyncio.run(arriving()) == [1, *[14] * 14]
 
 
-def test_another_gathering_begins_beside_one_when_enough_requests_wait():
+def test_another_batch_begins_beside_one_when_enough_requests_wait():
     async def arriving():
         slow = Slow()
-        gatherer = Gatherer(slow, most=1000, at_once=3, enough=16)
+        batcher = MicroBatcher(slow, most=1000, at_once=3, enough=16)
         calls = []
         for number, size in enumerate((1, 10, 5, 1, 100, 100, 1)):
-            calls.append(asyncio.ensure_future(gatherer.answer(call(f"n{number}", size))))
+            calls.append(asyncio.ensure_future(batcher.answer(call(f"n{number}", size))))
             await turns()
         # The first; 10 + 5 + 1 are enough; so are 100; three are all there may be.
         assert slow.sizes == [1, 3, 1]

@@ -1,9 +1,9 @@
-"""Books that an earlier release has written: they are opened, read and settled as if nothing had happened.
+"""Ledger that an earlier release has written: they are opened, read and settled as if nothing had happened.
 
-``old/`` holds the books of one campaign as the releases before ``most_units`` kept them: a sqlite file of schema 2 as
+``old/`` holds the ledger of one campaign as the releases before ``most_units`` kept them: a sqlite file of schema 2 as
 SQL, and the keys of layout 1 as the commands that make them; and as the releases before ledger time, whose
 authorizations expired by the wall clock, kept these: schema 3 and layout 2. Its merchants are paid on response; a
-promise had its face value reserved, and one of them was paid for two and a half units.
+authorization had its face value reserved, and one of them was paid for two and a half units.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 import redis
 
+from serving.ledger.clock import microseconds
 from serving.ledger.opening import open_store
 from serving.ledger.sqlite.backup import audit, backup
 from serving.ledger.sqlite.store import SqliteStore
-from serving.ledger.store import microseconds
 from serving.ledger.traffic import HOUR, QUARTER
 from shadowprice.campaign import Terms
 from shadowprice.errors import Conflict, InvalidInput, ShadowpriceError
@@ -36,7 +36,7 @@ REQUESTS = [
 
 @pytest.fixture
 def kept(kit):
-    """The campaign of the old books, as it stands in a file of today that says that three units are paid."""
+    """The campaign of the old ledger, as it stands in a file of today that says that three units are paid."""
     terms = {"customer": Terms(levels=(0, 50, 130)), "merchant": Terms(levels=(20, 60), most_units=3)}
     return kit.campaign(name="kept", sides=terms, limit=1000, authorisation_ttl_hours=2.0)
 
@@ -62,7 +62,7 @@ def layout(request):
 
 @pytest.fixture
 def old_redis(durable_redis, layout):
-    """A Redis with the old books, and no others of that campaign."""
+    """A Redis with the old ledger, and no others of that campaign."""
     with redis.Redis.from_url(durable_redis.url) as client:
         for key in client.scan_iter("ledger:*{kept}*"):
             client.delete(key)
@@ -71,58 +71,58 @@ def old_redis(durable_redis, layout):
         yield client
 
 
-def settle_what_is_there(books, kit):
-    totals = books.store.totals()
+def settle_what_is_there(ledger, kit):
+    totals = ledger.store.totals()
     assert totals.authorised == {"customer": 410, "merchant": 140}
     assert totals.outstanding == {"customer": 180, "merchant": 60}
     assert totals.spent == {"customer": 180, "merchant": 50}
     assert (totals.released["merchant", "expired"], totals.released["customer", "returned"]) == (60, 50)
-    decisions = books.store.decisions_after(0, 100)
+    decisions = ledger.store.decisions_after(0, 100)
     assert [(row.request_id, row.most_units) for row in decisions] == [(name, 1) for name in REQUESTS]
     # The newest decision was made two hours after the campaign's start: ledger time begins there.
-    books.wrong = timedelta(hours=2)
-    assert books.sweep() == 0
-    books.at += timedelta(hours=0.5)
-    # The old promise had one unit reserved, whatever the terms say now.
+    ledger.wrong = timedelta(hours=2)
+    assert ledger.sweep() == 0
+    ledger.at += timedelta(hours=0.5)
+    # The old authorization had one unit reserved, whatever the terms say now.
     with pytest.raises(ShadowpriceError, match="most_units = 1 are paid") as refusal:
-        books.settle(kit.event("merchant-open", 120, response=2.0, at=books.at))
+        ledger.settle(kit.event("merchant-open", 120, response=2.0, at=ledger.at))
     assert (refusal.value.field, refusal.value.status) == ("[0].data.cost", 422)
-    told_again = kit.event("paid", 130, at=books.at)
-    assert books.settle(kit.event("merchant-open", 60, response=2.0, at=books.at), told_again) == (1, 1)
-    assert books.release("open") == (1, 0)
-    assert books.money() == (130, 290)
+    told_again = kit.event("paid", 130, at=ledger.at)
+    assert ledger.settle(kit.event("merchant-open", 60, response=2.0, at=ledger.at), told_again) == (1, 1)
+    assert ledger.release("open") == (1, 0)
+    assert ledger.money() == (130, 290)
     # A new one has three, and the refusal counts them.
     wanted = [kit.item(f"new-{number}", side="merchant") for number in range(4)]
-    assert [each.decision.incentive for each in books.authorise(*wanted)] == [60, 60, 60, 0]
-    assert books.money() == (130 + 3 * 180, 290)
-    assert books.settle(kit.event("new-0", 180, response=4.0, at=books.at)) == (1, 0)
-    books.at += timedelta(hours=2)
-    assert books.sweep() == 3
-    assert books.money() == (0, 470)
+    assert [each.decision.incentive for each in ledger.authorise(*wanted)] == [60, 60, 60, 0]
+    assert ledger.money() == (130 + 3 * 180, 290)
+    assert ledger.settle(kit.event("new-0", 180, response=4.0, at=ledger.at)) == (1, 0)
+    ledger.at += timedelta(hours=2)
+    assert ledger.sweep() == 3
+    assert ledger.money() == (0, 470)
 
 
-def expiries_of_the_wall_clock_come_none_early(books):
-    books.at += timedelta(hours=2) - timedelta(microseconds=1)
-    assert books.sweep() == 0
-    books.at += timedelta(microseconds=1)
-    assert books.sweep() == 3
-    assert books.store.totals().outstanding == {"customer": 0, "merchant": 0}
+def expiries_of_the_wall_clock_come_none_early(ledger):
+    ledger.at += timedelta(hours=2) - timedelta(microseconds=1)
+    assert ledger.sweep() == 0
+    ledger.at += timedelta(microseconds=1)
+    assert ledger.sweep() == 3
+    assert ledger.store.totals().outstanding == {"customer": 0, "merchant": 0}
 
 
 def test_a_sqlite_file_of_an_earlier_schema_goes_on(kit, kept, old_file):
-    books = kit.open(kept, old_file)
-    settle_what_is_there(books, kit)
-    books.close()
+    ledger = kit.open(kept, old_file)
+    settle_what_is_there(ledger, kit)
+    ledger.close()
     audit(old_file)
     SqliteStore(old_file, kept).close()
 
 
-def test_authorizations_of_earlier_books_expire_as_long_after_the_newest_of_them(
+def test_authorizations_of_earlier_ledger_expire_as_long_after_the_newest_of_them(
     kit, kept, old_file, old_redis, durable_redis, tmp_path
 ):
-    for books in (kit.open(kept, old_file), kit.open(kept, tmp_path, durable_redis.url)):
-        expiries_of_the_wall_clock_come_none_early(books)
-        books.close()
+    for ledger in (kit.open(kept, old_file), kit.open(kept, tmp_path, durable_redis.url)):
+        expiries_of_the_wall_clock_come_none_early(ledger)
+        ledger.close()
 
 
 def traffic_is_a_recount(store):
@@ -135,12 +135,12 @@ def traffic_is_a_recount(store):
     assert [each.request_id for each in found.sample] == [row.request_id for row in decisions[::-1]]
 
 
-def test_requests_of_earlier_books_are_counted(kit, kept, old_file, old_redis, durable_redis, tmp_path):
-    for books in (kit.open(kept, old_file), kit.open(kept, tmp_path, durable_redis.url)):
-        traffic_is_a_recount(books.store)
-        books.authorise(kit.item("one more"))
-        traffic_is_a_recount(books.store)
-        books.close()
+def test_requests_of_earlier_ledger_are_counted(kit, kept, old_file, old_redis, durable_redis, tmp_path):
+    for ledger in (kit.open(kept, old_file), kit.open(kept, tmp_path, durable_redis.url)):
+        traffic_is_a_recount(ledger.store)
+        ledger.authorise(kit.item("one more"))
+        traffic_is_a_recount(ledger.store)
+        ledger.close()
     assert not old_redis.exists(*(f"ledger:3:{{kept}}:asked:{side}" for side in kept.sides))
 
 
@@ -175,19 +175,19 @@ def test_a_file_of_an_earlier_schema_is_copied_by_its_own_release(old_file, sche
 @pytest.mark.parametrize(
     ("layout", "noted"), [(1, True), (1, False), (2, True)], ids=["1", "1, not noted yet", "2"], indirect=["layout"]
 )
-def test_books_of_an_earlier_layout_in_redis_go_on(kit, kept, old_redis, durable_redis, tmp_path, noted):
+def test_ledger_of_an_earlier_layout_in_redis_go_on(kit, kept, old_redis, durable_redis, tmp_path, noted):
     if not noted:
         old_redis.delete("ledger:{kept}:layout")
-    books = kit.open(kept, tmp_path, durable_redis.url)
-    settle_what_is_there(books, kit)
-    before = books.store.totals()
-    books.close()
+    ledger = kit.open(kept, tmp_path, durable_redis.url)
+    settle_what_is_there(ledger, kit)
+    before = ledger.store.totals()
+    ledger.close()
     again = kit.open(kept, tmp_path, durable_redis.url)
     assert again.store.totals() == before
     again.close()
 
 
-def test_a_ledger_of_an_earlier_layout_that_still_runs_promises_nothing_more(
+def test_a_ledger_of_an_earlier_layout_that_still_runs_authorizations_nothing_more(
     kept, old_redis, layout, durable_redis, tmp_path
 ):
     assert old_redis.hget(f"ledger:{layout}:{{kept}}:decision", "open") is not None

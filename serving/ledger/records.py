@@ -1,0 +1,174 @@
+"""Records that a ledger's store receives, keeps and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from shadowprice.campaign import Side
+from shadowprice.decision import fit_budget
+from shadowprice.errors import Conflict
+from shadowprice.pacing.decision_log.records import CorrectionKind, Decision
+
+Cause = Literal["expired", "returned"]
+CAUSES: tuple[Cause, ...] = ("expired", "returned")
+
+
+class Ceiling(NamedTuple):
+    """What the hard stop holds, in minor units.
+
+    limit         the most that open authorizations and what is spent may come to together
+    late_reserve  part of the limit that authorizations leave to captures after an expiry
+    """
+
+    limit: int
+    late_reserve: int = 0
+
+    def room(self, committed: int) -> int:
+        """What may still be captured without an authorization where ``committed`` is open or spent."""
+        return self.limit - committed
+
+    def grantable(self, committed: int, late: int) -> int:
+        """What may still be authorized where ``committed`` is open or spent, and ``late`` of it was captured late."""
+        return self.limit - committed - max(0, self.late_reserve - late)
+
+
+class Entry(NamedTuple):
+    """A decision to record, and how a nearly exhausted budget changes it.
+
+    wanted      the decision where the budget covers every level
+    spare       the decision where it does not cover the wanted level; its propensities are those of ``wanted``
+    reserved    (J,), the most that each level of the side can cost, ascending; unused without a ceiling
+    ttl         microseconds of ledger time after which the authorization is released if no outcome is reported
+    """
+
+    wanted: Decision
+    spare: Decision
+    reserved: tuple[int, ...]
+    ttl: int
+
+    def at(self, left: int | None) -> Decision:
+        """Return the decision to record when ``left`` minor units remain; None where nothing limits them."""
+        if left is None or self.reserved[-1] <= left:
+            return self.wanted
+        found = fit_budget(self.wanted.level, self.wanted.propensities, self.reserved, left)
+        kept = self.wanted if self.wanted.reserved <= max(left, 0) else self.spare
+        return kept._replace(propensity=found.propensity, propensities=found.probabilities)
+
+
+class Known(NamedTuple):
+    """A request that nothing is to be recorded for: only its earlier decision is looked up."""
+
+    request_id: str
+    account_id: str
+    side: Side
+
+
+class Recorded(NamedTuple):
+    """What stands for a request; ``repeat`` when it stood before."""
+
+    decision: Decision
+    repeat: bool
+
+
+Row = Entry | Known
+Answer = list[Recorded | None] | Conflict
+"""Of one call: the decision of each row, None for a :class:`Known` without one; or why the call is refused."""
+
+
+def asked(row: Row) -> Known:
+    """Return the request that a row is about."""
+    return row if isinstance(row, Known) else Known(*row.wanted[:3])
+
+
+def lone(answers: Sequence[Answer]) -> list[Recorded | None]:
+    """Return the rows of the only call.
+
+    Raises:
+        Conflict: it was refused.
+    """
+    (answer,) = answers
+    if isinstance(answer, Conflict):
+        raise answer
+    return answer
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a request.
+
+    where     how to name it in an error, such as ``[3]``
+    response  units of response
+    content   the event's data as JSON of one form: two deliveries of one event have the same
+    misdated  whether ``observed_at`` cannot be right by the ledger's clock
+    late      whether the authorization was released before, where that is known from a log; None: the store judges
+    """
+
+    where: str
+    source: str
+    event_id: str
+    request_id: str
+    side: Side
+    response: float
+    cost: int
+    observed_at: int
+    content: str
+    misdated: bool = False
+    late: bool | None = None
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A change of an outcome that was reported.
+
+    outcome   the outcome as it stands from now on, with the event that corrects it
+    kind      ``reversal``: what was reported was wrong; ``refund``: the money was given back; ``clawback``: the
+              platform took it back. Only a reversal raises a response or a cost
+    override  an administrator books it also without an outcome before it, and without room
+    """
+
+    outcome: Outcome
+    kind: CorrectionKind
+    override: bool = False
+
+    @property
+    def raises(self) -> bool:
+        """Whether a correction of this kind may raise a response or a cost."""
+        return self.kind == "reversal"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """How many of a call were new, and how many had been taken before."""
+
+    accepted: int
+    repeated: int
+
+
+@dataclass(frozen=True)
+class Dates:
+    """Dates to compare a wall clock with; microseconds since 1970 (UTC), None where there is none.
+
+    recorded  of the decision that was recorded last
+    server    of the store's own clock, now
+    """
+
+    recorded: int | None
+    server: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Storage:
+    """Size of a store.
+
+    used_bytes   bytes of the sqlite files, or memory that Redis uses; None where Redis does not tell
+    limit_bytes  memory that Redis may use; 0 where there is no limit but that of the disk or the machine
+    decisions    decisions kept
+    outcomes     outcomes kept
+    """
+
+    used_bytes: int | None
+    limit_bytes: int
+    decisions: int
+    outcomes: int
