@@ -1,4 +1,4 @@
-"""What has been measured so far, on disk after every measurement: an interrupted run goes on where it was."""
+"""Measurements kept on disk as soon as each is made, so that an interrupted run continues."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Cells:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """Description of the machine that the figures were measured on."""
     processor = platform.processor() or platform.machine()
     information = Path("/proc/cpuinfo")
     if information.is_file():

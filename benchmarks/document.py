@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import capacity_tables
 from benchmarks.markdown import Results, markdown
-from benchmarks.service import tables
+from benchmarks.service import capacity_tables, tables
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = (DOCS / "benchmarks.md", DOCS / "capacity.md", DOCS / "serving.md")
+PAGES = tuple(DOCS / "reference" / f"{page}.md" for page in ("benchmarks", "capacity", "service-performance"))
 PLOT = DOCS / "images" / "benchmark-allocation.svg"
 
 

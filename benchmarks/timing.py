@@ -47,9 +47,9 @@ def stream_read(
 ) -> float:
     """Seconds to read an array once: its largest entry.
 
-    numpy's maximum is vectorised, has no chain of additions as a sum has, and writes nothing: for arrays beyond the
-    caches it runs at the speed of memory (as does the kernel's own scan in C), 1.3 to 1.8 times as fast as ``sum``.
-    Several threads read equal parts, started beforehand; where one thread alone is faster, that is the answer.
+    numpy's maximum is vectorised, has no chain of additions as a sum has, and writes nothing. For arrays beyond the
+    caches it runs at the speed of memory, as does the kernel's own scan in C. Several threads read equal parts and are
+    started beforehand; where one thread alone is faster, its time is returned.
     """
     flat = array.reshape(-1)
     alone = best(lambda: flat.max(), repeat, clock)[0]

@@ -20,7 +20,7 @@ class Took(NamedTuple):
 
 
 def in_turns(jobs: Mapping[str, Job]) -> dict[str, list[Took]]:
-    """What every piece of every job took: the first of each job, then the second of each, and so on.
+    """Run the pieces of all jobs in turns: the first of each job, then the second of each, and so on.
 
     A job is a process of its own, a copy of this one: threads of several jobs in one process would wait for work on the
     same cores. This process must not have computed on several threads before. All have as many pieces.
@@ -65,7 +65,7 @@ def _answer(name: str, end: Connection) -> Took | None:
 
 
 def _run(job: Job, pipe: Connection) -> None:
-    """In the job's own process: a piece whenever it is asked for one, None after the last."""
+    """Run in the job's own process: send a piece on each request, and None after the last."""
     pipe.recv()
     started = time.thread_time(), time.perf_counter()
 

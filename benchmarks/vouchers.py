@@ -55,7 +55,7 @@ def run(cells: Cells, *, quick: bool = False) -> dict[str, Any]:
     frame = log.requests()
 
     def epochs(threads: int, batch: int) -> dict[str, Any]:
-        """Of every model, (epochs, 2): see :class:`~benchmarks.turns.Took`."""
+        """Time the epochs of every model, (epochs, 2): see :class:`~benchmarks.turns.Took`."""
 
         def job(name: str, given: dict[str, Any]) -> Job:
             training = TrainingConfig(epochs=EPOCHS + 1, patience=EPOCHS, batch_rows=batch, learning_rate=1e-3)

@@ -40,7 +40,7 @@ class Segment:
 
     name        of the offer
     demand      how many accounts exactly are to be given it
-    risk_level  the least risk tolerance of an account that may be given it; None: anybody may
+    risk_level  the least risk tolerance of an account that may be given it; None: open to all
     """
 
     name: str
@@ -58,7 +58,7 @@ class Segment:
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What one side of the market is offered.
+    """Incentives and terms of one side of the market.
 
     levels      incentive values in minor units, ascending; equal ones are different offers of one amount; of a
                 delivery the numbers of the segments, 0, 1, …
@@ -67,7 +67,7 @@ class Terms:
                 eq. 16 the first, eq. 17–20 the second.
     weight      worth of one unit of this side's response in the objective
     most_units  units of response that one answer is paid for at most, of a merchant paid on response; so many
-                incentives are reserved for each of its promises, and what it brings beyond them costs nothing
+                incentives are held for each of its authorizations, and further units cost nothing
     most_response  largest response that one outcome of this side may report: a budget per response grows with it
     segments    of a guaranteed delivery: what each level is; nothing is paid for it
     """
@@ -102,12 +102,12 @@ class Terms:
 
     @property
     def incentives(self) -> tuple[int, ...]:
-        """Money promised at each level, minor units: none in a delivery."""
+        """Incentive of each level in minor units: 0 in a delivery."""
         return (0,) * len(self.segments) if self.segments else self.levels
 
     @property
     def reserved(self) -> tuple[int, ...]:
-        """The most that a promise of each level can cost, minor units: what is held back until it is settled."""
+        """Largest cost of an authorization at each level, minor units: the held amount until it is settled."""
         return tuple(self.most_units * incentive for incentive in self.incentives)
 
     def paid_units(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
@@ -123,7 +123,7 @@ class Terms:
     def cost(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """(J, N): expected money paid at each level, in minor units (S0 eq. 16 or 17).
 
-        Of a merchant paid on response an upper bound where more than ``most_units`` can come: a mean does not say how
+        Of a merchant paid on response an upper bound where more than ``most_units`` can come: a mean does not tell how
         often. The solve then spends less than it may, by what ``spend_ratio`` of the price record has not learned yet.
         """
         paid = np.asarray(self.incentives, dtype=np.float64)[:, None]
@@ -132,7 +132,7 @@ class Terms:
         return paid * np.asarray(response, dtype=np.float64)
 
     def measure(self, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """(J, N): what an average budget is taken over, the ``m`` of S0 eq. 17."""
+        """(J, N): denominator of an average budget, the ``m`` of S0 eq. 17."""
         if self.cost_basis == "on_grant":
             return np.ones(np.shape(response))
         return np.asarray(response, dtype=np.float64)
@@ -260,12 +260,12 @@ class Campaign:
 
     @property
     def priced(self) -> tuple[str, ...]:
-        """What a price record must hold a price of: the budget, or every segment of a delivery."""
+        """Names that a price record must price: the budget, or every segment of a delivery."""
         found = tuple(segment.name for terms in self.sides.values() for segment in terms.segments)
         return found or (self.budget.name,)
 
     def charges(self, side: Side, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """(K, J, N): what each level takes of each thing that is :attr:`priced`: money, or one seat of its segment."""
+        """(K, J, N): amount that each level takes of each name in :attr:`priced`: money, or 1 for its segment."""
         segments = self.terms(side).segments
         if not segments:
             return self.net_cost(side, response)[None]

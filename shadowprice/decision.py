@@ -27,7 +27,7 @@ TIE_TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Policy:
-    """With which probability each of N requests is given each level; few arrays instead of all J.
+    """Probability of each level for N requests; few arrays in place of all J.
 
     cheap, dear  (N,), the levels that tie for the best; equal where one is best
     dearer       (N,), probability of ``dear`` where they differ, 0 elsewhere
@@ -53,7 +53,7 @@ class Policy:
         return self._explored(self.allowed, self._chosen(np.arange(len(self.allowed))[:, None]))
 
     def _chosen(self, level: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Without exploration, of levels (N,) or (J, 1)."""
+        """Propensities of levels (N,) or (J, 1) without exploration."""
         found: NDArray[np.float64] = (level == self.cheap) * (1.0 - self.dearer) + (level == self.dear) * self.dearer
         return found
 
@@ -64,7 +64,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class Decision:
-    """What N requests are given.
+    """Decisions on N requests.
 
     level       int32 (N,), index of the chosen level
     propensity  float64 (N,), probability with which the policy chooses that level
@@ -93,7 +93,7 @@ def decide(
     """Choose one level for every request.
 
     Args:
-        value: (J, N), what each level brings.
+        value: (J, N), value of each level.
         cost: (K, J, N), or (J, N) for one budget: what each level takes from each budget, net of
             the allowance it earns (``g − B·m`` for a budget per response).
         prices: (K,), the price of money λ of each budget: ≥ 0 of a cap, ≤ 0 of a floor, any of an equality.
@@ -160,7 +160,7 @@ def decide(
         draw = np.array([uniform(name, EXPLORE) for name in request_ids]) / exploration
         explored = draw < 1
         at = np.flatnonzero(explored)
-        # The draw of a request that explores is uniform in [0, 1): it says which of the A levels.
+        # The draw of a request that explores is uniform in [0, 1): it selects one of the A levels.
         choices = mask[:, at].sum(axis=0)
         place = np.minimum((draw[at] * choices).astype(np.intp), choices - 1)
         level[at] = (np.cumsum(mask[:, at], axis=0) > place).argmax(axis=0)

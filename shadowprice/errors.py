@@ -12,7 +12,7 @@
     ├── Unavailable                       503   a dependency does not answer
     └── MissingExtra                      501   an optional part of the package is not installed
 
-Each class knows the HTTP status it maps to; the message says what is wrong, where, and what to do.
+Each class knows the HTTP status it maps to; the message names the problem, its place, and what to do.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class NotFound(ShadowpriceError):
 
 
 class Conflict(ShadowpriceError):
-    """The same identifier arrived before with a different content."""
+    """Identifier that arrived before with a different content."""
 
     status = 409
 

@@ -40,7 +40,7 @@ class PriceRecord:
     at            hours since the window opened, when it was solved
     requests      requests decided when it was solved
     expected      requests expected in the rest of the window
-    plan          minor units paid or expected of what is promised: when it was solved, and as planned at the
+    plan          minor units paid, or expected cost of open authorizations: when it was solved, and as planned at the
                   end of its slot and of each later one
     pacing_error  what was paid over what the record before had planned by then, less one
     seconds       time the solve took
@@ -107,7 +107,7 @@ class PriceRecord:
         return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     def sealed(self) -> PriceRecord:
-        """The same record with its checksum filled in."""
+        """Return the record with its checksum filled in."""
         return replace(self, sha256=self.checksum())
 
     def verify(self) -> PriceRecord:
@@ -128,7 +128,7 @@ class PriceRecord:
         return self.plan[after - 1] + min(max(share, 0.0), 1.0) * (self.plan[after] - self.plan[after - 1])
 
     def priced_before(self, other: PriceRecord | None) -> bool:
-        """Whether ``other`` has priced this record's slot and step, or a later one, of the same window and model.
+        """Return whether ``other`` prices this record's slot and step, or a later one, of the same window and model.
 
         Prices for the time before the window (slot −1) may follow each other.
         """
@@ -140,7 +140,7 @@ class PriceRecord:
         )
 
     def stale(self, now: datetime) -> bool:
-        """Whether the record is past its expiry."""
+        """Return whether the record is past its expiry."""
         return now >= self.expires_at
 
     def to_json(self) -> str:

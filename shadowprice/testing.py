@@ -1,4 +1,4 @@
-"""Assertions about the properties that everything here promises, for this project's tests and its users'."""
+"""Assertions about guaranteed properties, for this project's tests and its users'."""
 
 from __future__ import annotations
 
@@ -13,13 +13,6 @@ def assert_monotone(response: ArrayLike) -> None:
     """A response matrix (J, N) never falls as the level rises."""
     steps = np.diff(np.asarray(response, dtype=np.float64), axis=0)
     assert np.all(steps >= 0), f"the response falls at levels and accounts {np.argwhere(steps < 0)[:3].tolist()}"
-
-
-def assert_feasible(paid: ArrayLike, level: ArrayLike, limit: float, *, rounding: float = 1e-12) -> None:
-    """Levels (N,) chosen from costs (J, N) stay within ``limit``."""
-    costs = np.asarray(paid, dtype=np.float64)
-    spent = float(np.take_along_axis(costs, np.asarray(level, dtype=np.intp)[None], axis=0).sum())
-    assert spent <= limit + rounding * max(abs(limit), 1.0), f"{spent} exceeds the limit {limit}"
 
 
 def assert_permutation_equivariant(

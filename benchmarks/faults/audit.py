@@ -1,4 +1,4 @@
-"""What the books say after all that, against what the callers were told and what the log has."""
+"""Compare the ledger with the answers that callers received and with the decision log."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Audit:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was lost, doubled or contradicted."""
+        """Return whether nothing was lost, doubled or contradicted."""
         names = ("decisions", "captures", "spent")
         return not any(value for name, value in vars(self).items() if name not in names)
 
 
 def audit(store: Store, campaign: Campaign, witness: Witness, highest: int, log_dir: Path) -> Audit:
-    """Compare. ``highest`` is the most that was seen promised and spent at one moment."""
+    """Compare. ``highest`` is the largest observed sum of held and spent amounts."""
     decisions = _all(store.decisions_after)
     outcomes = _all(store.outcomes_after)
     kept = {row.request_id: (row.level, row.incentive) for row in decisions}
@@ -50,7 +50,7 @@ def audit(store: Store, campaign: Campaign, witness: Witness, highest: int, log_
     totals = store.totals()
     spent, outstanding = sum(totals.spent.values()), sum(totals.outstanding.values())
     reserved = {row.request_id: row.reserved for row in decisions}
-    open_promises = sum(amount for name, amount in reserved.items() if name not in booked)
+    open_holds = sum(amount for name, amount in reserved.items() if name not in booked)
     released = sum(totals.released.values()) - sum(reserved[row.request_id] for row in outcomes if row.late)
     LogWriter(store, log_dir).write()
     log = read_log(log_dir)
@@ -68,7 +68,7 @@ def audit(store: Store, campaign: Campaign, witness: Witness, highest: int, log_
         captures_twice=sum(count - 1 for count in Counter(row.request_id for row in outcomes).values()),
         sums_wrong=(spent != sum(booked.values()))
         + (sum(totals.authorised.values()) != sum(amount for _, amount in kept.values()))
-        + (outstanding != open_promises - released)
+        + (outstanding != open_holds - released)
         + (len(kept) != len(decisions)),
         log_differs=sum(logged.get(name) != told for name, told in kept.items())
         + sum(paid.get(name) != cost for name, cost in booked.items())

@@ -24,7 +24,7 @@ HALF_OPEN = 500
 PATHS = ("/v1/authorizations", "/v1/outcomes", "/v1/releases")
 
 Attack = Callable[[str, str, Event], None]
-"""From the ledger's address and the campaign, until the event is set."""
+"""Run the attack on a campaign of the ledger at an address until the event is set."""
 
 
 def hostile_bodies(url: str, campaign: str, stop: Event) -> None:

@@ -27,12 +27,12 @@ PATIENCE_SECONDS = 30.0
 BETWEEN = 20
 """Answers between the end of a fault and the next."""
 WEIGHTS = {"ledger killed": 0.3, "redis killed": 1.0, "disk full": 1.0, "lagging replica promoted": 0.3}
-"""How often a kind of fault is drawn, 3 where it is not named: a process starts slower than a network heals."""
+"""Weight of each kind of fault in the draw, 3 where none is given: a process starts slower than a network heals."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What was done, how long the callers then waited for their next answer, and what the books say."""
+    """Injected faults, the waits of the callers for their next answer, and the audit of the ledger."""
 
     injected: Mapping[str, int]
     recovery_seconds: Mapping[str, list[float]]
@@ -41,7 +41,7 @@ class Result:
 
 
 def inject(folder: Path, kind: str, count: int, *, seed: int = 0, kinds: list[str] | None = None) -> Result:
-    """``count`` faults on a ledger with books of ``kind``; the first are one of each."""
+    """``count`` faults on a ledger with a store of ``kind``; the first are one of each."""
     dice = random.Random(seed)
     injected: Counter[str] = Counter()
     recovery: dict[str, list[float]] = {}
@@ -83,7 +83,7 @@ def _wait_for_answers(witness: Witness, since: float, count: int) -> float:
 
 
 class _Watch:
-    """Reads the totals again and again and remembers the most that was promised and spent at one moment."""
+    """Reads the totals again and again and keeps the largest sum of held and spent amounts."""
 
     def __init__(self, stage: Stage) -> None:
         self.highest = 0
@@ -106,7 +106,7 @@ class _Watch:
 
 
 def run(quick: bool = False, count: int = 1000) -> dict[str, Any]:
-    """``count`` faults, half of them on each kind of books; prints the audit."""
+    """``count`` faults, half of them on each kind of store; prints the audit."""
     found: dict[str, Any] = {}
     for kind in ("sqlite", "redis"):
         with tempfile.TemporaryDirectory() as scratch:

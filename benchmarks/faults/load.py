@@ -20,13 +20,13 @@ from shadowprice.errors import ShadowpriceError, Unavailable
 
 REST_SECONDS = 0.01
 UNITS = (0.0, 0.5, 1.0, 2.5, MOST_UNITS + 1.0)
-"""What a merchant may bring, more than is paid for among it."""
+"""Units of a merchant's outcome; the last is more than the largest number that is paid for."""
 SOURCE = "faults"
 
 
 @dataclass
 class Witness:
-    """What the callers were told, all of them together.
+    """Answers that all callers received together.
 
     answers      request id → level and incentive of the first answer
     captured     request id → cost whose booking was confirmed
@@ -120,7 +120,7 @@ class _Caller:
         self._report()
 
     def _proposals(self, request_ids: list[str]) -> Proposals:
-        # Other levels each time: only the books can give the same answer twice.
+        # Other levels each time: only the ledger can give the same answer twice.
         levels = [self.dice.randrange(1, len(LEVELS)) for _ in request_ids]
         n = len(request_ids)
         return Proposals(

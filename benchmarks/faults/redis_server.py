@@ -46,7 +46,7 @@ class RedisServer:
             time.sleep(0.02)
 
     def ended(self) -> bool:
-        """Whether it was started and has ended."""
+        """Return whether the process was started and has ended."""
         return self.process is not None and self.process.poll() is not None
 
     def kill(self) -> None:
@@ -62,7 +62,7 @@ class RedisServer:
             self.process.wait(timeout=20)
 
     def answers(self) -> bool:
-        """Whether it says so when it is asked."""
+        """Return whether the server answers a ping."""
         try:
             with socket.create_connection((HOST, self.port), timeout=1) as connection:
                 connection.sendall(b"PING\r\n")

@@ -29,14 +29,14 @@ DISK_BYTES = 128 * 2**20
 READY_SECONDS = 180.0
 LAG_SECONDS = 0.5
 AHEAD_SECONDS = 4 * 86_400
-"""How far a clock jumps: further than an authorization lives."""
+"""Jump of a clock in seconds, longer than the lifetime of an authorization."""
 
 
 class Stage:
     """The ledger of one campaign, reached through a network that can fail.
 
     kind   ``sqlite``, or ``redis``: then the ledger reaches Redis through such a network too
-    disk   where books and log lie; of a size of its own, where ``mounted``, so that it can be filled
+    disk   folder of ledger and log; with a size of its own, where ``mounted``, so that it can be filled
     """
 
     def __init__(self, folder: Path, kind: str, limit: int, disk: Path, mounted: bool) -> None:
@@ -65,15 +65,15 @@ class Stage:
 
     @property
     def log_dir(self) -> Path:
-        """Where the ledger keeps its log."""
+        """Folder of the ledger's log."""
         return self.disk / "log"
 
     def open(self) -> Store:
-        """The books themselves, when the ledger is gone."""
+        """Store of the ledger, for reading when the ledger is gone."""
         return open_store(self.campaign, self.disk / "ledger.db", self.redis.url if self.redis else "")
 
     def faults(self) -> dict[str, Callable[[float], None]]:
-        """What can be done here, by name; each lasts about the seconds given and has ended when it returns."""
+        """Faults that this machine can inject, by name; each ends before it returns, after about the seconds given."""
         found: dict[str, Callable[[float], None]] = {
             "ledger killed": self._kill_ledger,
             "network cut": lambda seconds: self._network(self.network, self.network.cut, seconds),
@@ -184,7 +184,7 @@ class Stage:
         self._revive_redis()
 
     def _forbid_growth(self, seconds: float) -> None:
-        """What a full disk does, for those who may not mount one: no file of the process may be written."""
+        """Imitate a full disk without mounting one: the process may write no file."""
         process = self.ledger.process if self.redis is None else self.redis.process
         assert process is not None
         before = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
@@ -195,7 +195,7 @@ class Stage:
         self._revive_redis()
 
     def _revive_redis(self) -> None:
-        # Without its file Redis promises nothing: it ends, and is started again by whoever runs it. One that could not
+        # Without its file Redis keeps nothing: it ends, and is started again by whoever runs it. One that could not
         # write ends before it answers anybody else.
         while self.redis is not None and not self.redis.answers():
             if self.redis.ended():

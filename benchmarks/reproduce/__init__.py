@@ -1,4 +1,4 @@
 """The papers' tables, measured again: ``python -m benchmarks.reproduce``.
 
-A table is one file in ``tables/`` and one line in ``registry.py``.
+A table is one file in ``tables/`` (a room per paper) and one line in ``registry.py``.
 """

@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.reproduce.table import ROOT, Rows
 from benchmarks.reproduce.took import Took
 
-PROJECT = ("shadowprice", "benchmarks", "feature_repo")
+PROJECT = ("shadowprice", "benchmarks", "operations", "feature_repo")
 FRAMEWORK = {
     f"benchmarks.reproduce.{part}"
     for part in (
@@ -44,7 +44,7 @@ class Cache:
     """File → digest when measuring began: a file that is edited meanwhile is not what was measured."""
 
     def path(self, table: str, seed: int, quick: bool) -> Path:
-        """Where that result is kept."""
+        """Return the file of that result."""
         return self.folder / ("quick" if quick else "full") / table / f"seed-{seed}.json"
 
     def read(self, table: str, seed: int, quick: bool, stale: bool = False) -> dict[str, Any] | None:

@@ -24,7 +24,7 @@ def write_index(folder: Path, names: Iterable[str]) -> None:
     lines = [
         "# Results" + (" of quick mode: not to be quoted" if quick else ""),
         "",
-        "`make reproduce` measures these pages. Each page names its data and says what is simulated. The verdict is "
+        "`make reproduce` measures these pages. Each page names its data and states what is simulated. The verdict is "
         "that of the page's primary comparison, which was named before it was measured.",
         "",
         "| page | primary comparison | verdict | difference [95 %] | seeds | measured on |",

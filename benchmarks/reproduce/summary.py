@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -60,7 +61,7 @@ class Summary:
         return len(self.values)
 
     def has(self, row: str, column: str) -> bool:
-        """Whether the cell was measured."""
+        """Return whether the cell was measured."""
         return column in self.values[0].get(row, {})
 
     def at_seeds(self, row: str, column: str) -> list[float]:
@@ -126,6 +127,15 @@ class Summary:
             NOT_TESTED: f"{row} and {other} were measured at one seed",
         }[verdict]
         return f"{words} on {column} ({show(self.difference(column, row, other), sign=True)})"
+
+    def tally(self, comparisons: Sequence[Comparison]) -> str:
+        """Return the verdicts of several comparisons by number; the table of differences has each of them.
+
+        Example: ``"better in 2 and not significantly different in 1 of 3 comparisons"``.
+        """
+        counts = Counter(self.verdict(*each) for each in comparisons)
+        parts = [f"{verdict} in {number}" for verdict, number in counts.most_common()]
+        return f"{', '.join(parts[:-1])}{' and ' if parts[1:] else ''}{parts[-1]} of {len(comparisons)} comparisons"
 
     @cached_property
     def _adjusted(self) -> dict[Comparison, float]:

@@ -27,7 +27,7 @@ class Table:
 
     title      of the page
     source     which table or figure of which paper it answers
-    data       what it is measured on; says so where outcomes are simulated
+    data       data set of the measurement; states where outcomes are simulated
     run        the experiment: (seed, quick) → :data:`Rows`; the same rows and columns at every seed. ``quick``
                asks for a size that takes seconds. It must show no progress bar of its own.
     reading    the outcome in a sentence or two: computed from the summary, so that it cannot outlive the figures

@@ -1,4 +1,4 @@
-"""How long a measurement took, and when it was."""
+"""Duration and date of a measurement."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True)
 class Took:
-    """Of one seed, or of a table's seeds together.
+    """Duration of one seed, or of all seeds of a table.
 
     seconds    on the wall, which depends on what else the machine did
     processor  seconds of processor, which hardly does; None where it was not taken
@@ -24,7 +24,7 @@ class Took:
 
     @classmethod
     def together(cls, parts: Iterable[Mapping[str, Any]]) -> Self:
-        """Of finished results as the cache keeps them."""
+        """Sum up finished results as the cache keeps them."""
         found = list(parts)
         processor = [float(part["processor"]) for part in found if part.get("processor") is not None]
         return cls(
@@ -45,6 +45,6 @@ class Stopwatch:
         self.wall, self.processor = time.perf_counter(), time.process_time()
 
     def took(self) -> Took:
-        """Until now, in this process and its threads."""
+        """Return the time taken until now, in this process and its threads."""
         day = f"{datetime.now(UTC):%Y-%m-%d}"
         return Took(time.perf_counter() - self.wall, time.process_time() - self.processor, day)

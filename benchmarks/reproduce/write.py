@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -13,8 +14,12 @@ from benchmarks.reproduce.registry import TABLES
 from benchmarks.reproduce.summary import Summary, show
 from benchmarks.reproduce.table import Table
 from benchmarks.reproduce.took import Took
+from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.files import write_whole
+
+MOST_SENTENCES = 3
+"""Longest verdict and longest reading of a page."""
 
 
 def markdown(table: Table, summary: Summary, took: Took, quick: bool, figures: Sequence[str] = ()) -> str:
@@ -39,7 +44,7 @@ def markdown(table: Table, summary: Summary, took: Took, quick: bool, figures: S
             "|---|---|---|---|---|",
             *(_row(summary, pair) for pair in table.compare),
         ]
-    lines += ["", f"**Reading.** {table.reading(summary)}", ""]
+    lines += ["", f"**Reading.** {_reading(table, summary)}", ""]
     for file in figures:
         lines += [f"![{Path(file).stem.replace('_', ' ')}]({file})", ""]
     return "\n".join(lines)
@@ -57,6 +62,26 @@ def _verdict(table: Table, summary: Summary) -> list[str]:
         "adjusted by Holm's method.",
         "",
     ]
+
+
+def _reading(table: Table, summary: Summary) -> str:
+    """Return the reading of the page.
+
+    Raises:
+        InvalidInput: it has more than :data:`MOST_SENTENCES` sentences.
+    """
+    text = table.reading(summary)
+    if len(sentences(text)) > MOST_SENTENCES:
+        raise InvalidInput(
+            f"must have at most {MOST_SENTENCES} sentences; the table of differences has every comparison",
+            field="reading",
+        )
+    return text
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text; a full stop before a number does not end one."""
+    return re.split(r"(?<=[.!?])\s+(?!\d)", text.strip())
 
 
 def _row(summary: Summary, pair: tuple[str, str, str]) -> str:
@@ -114,7 +139,7 @@ def write(
         "published": table.published,
         "differences": [_difference(pair, summary) for pair in table.compare],
         "primary": _difference(table.primary.comparison, summary),
-        "reading": table.reading(summary),
+        "reading": _reading(table, summary),
         **({"figures": list(drawn)} if drawn else {}),
     }
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""The decision service under load: what it is compared with, what it is asked, and by whom."""
+"""The predictor and the ledger under load: speed, memory, and callers that misbehave."""

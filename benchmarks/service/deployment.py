@@ -32,7 +32,7 @@ REDIS = "SHADOWPRICE_REDIS"
 
 @dataclass(frozen=True)
 class Running:
-    """What runs; ``start_seconds`` is how long the predictor took from its start to ready."""
+    """Running services; ``start_seconds`` is the time from the predictor's start until it was ready."""
 
     predictor: Service
     predictor_grpc: int
@@ -124,7 +124,7 @@ def prepare(folder: Path, accounts: int) -> Deployment:
 def serving(
     folder: Path, accounts: int, settings: Mapping[str, str] | None = None, *, with_trivial: bool = True
 ) -> Iterator[Running]:
-    """Everything, ready, with Redis as the online store; gone when the context ends."""
+    """Start all services, with Redis as the online store, and stop them when the context ends."""
     with ExitStack() as stack:
         port = free_port()
         stack.callback(_stop, _redis(port, folder))

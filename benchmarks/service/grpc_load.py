@@ -6,7 +6,9 @@ gRPC's own client takes some 200 µs of processor time a call, most of it in its
 from __future__ import annotations
 
 import asyncio
+import json
 import resource
+import sys
 import time
 from typing import Any
 
@@ -28,8 +30,12 @@ def message(batch: int, serial: int, accounts: int) -> bytes:
     return bytes(request.SerializeToString())
 
 
-def drive(port: int, batch: int, connections: int, seconds: float, serial: int, accounts: int) -> dict[str, Any]:
-    """As :func:`benchmarks.service.load.drive`."""
+def drive(
+    port: int, protocol: str, batch: int, connections: int, seconds: float, serial: int, accounts: int
+) -> dict[str, Any]:
+    """Load one service for ``seconds``; arguments and result are those of :func:`benchmarks.service.load.drive`."""
+    if protocol != "grpc":
+        raise ValueError(f"protocol {protocol!r} is not 'grpc'")
     return asyncio.run(_drive(port, batch, connections, seconds, serial, accounts))
 
 
@@ -58,3 +64,7 @@ async def _drive(port: int, batch: int, connections: int, seconds: float, serial
     await asyncio.gather(*(one(number) for number in range(connections)))
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return found(times, refused, batch, time.perf_counter() - started, usage, serial)
+
+
+if __name__ == "__main__":
+    print(json.dumps(drive(**json.loads(sys.argv[1]))))

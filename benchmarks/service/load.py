@@ -2,7 +2,7 @@
 
 One process, one thread, raw sockets and epoll: some 20 µs of processor time per request, so that on a machine of two
 cores the generator does not become what is measured. ``python -m benchmarks.service.load`` reads a JSON object of the
-arguments of :func:`drive` and prints what it found.
+arguments of :func:`drive` and prints the result.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def drive(
 def found(
     times: list[float], refused: int, batch: int, elapsed: float, usage: resource.struct_rusage, serial: int
 ) -> dict[str, Any]:
-    """What a run found, of the seconds of its calls."""
+    """Summarise a run from the seconds of its calls."""
     times.sort()
     return {
         "calls": len(times),
@@ -105,19 +105,13 @@ def found(
     }
 
 
-def generate(**arguments: Any) -> dict[str, Any]:
-    """:func:`drive` in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.service.load", json.dumps(arguments)]
+def generate(protocol: str, **arguments: Any) -> dict[str, Any]:
+    """Run :func:`drive`, or that of :mod:`benchmarks.service.grpc_load`, in a process of its own."""
+    module = "benchmarks.service.grpc_load" if protocol == "grpc" else "benchmarks.service.load"
+    command = [sys.executable, "-m", module, json.dumps({"protocol": protocol, **arguments})]
     found: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     return found
 
 
 if __name__ == "__main__":
-    given = json.loads(sys.argv[1])
-    if given["protocol"] == "grpc":
-        from benchmarks.service import grpc_load  # KServe's messages take seconds to import
-
-        del given["protocol"]
-        print(json.dumps(grpc_load.drive(**given)))
-    else:
-        print(json.dumps(drive(**given)))
+    print(json.dumps(drive(**json.loads(sys.argv[1]))))

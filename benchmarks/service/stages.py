@@ -1,4 +1,4 @@
-"""Where the time of one request goes: the predictor's own clocks, and what ledger and disk need by themselves."""
+"""Time of each stage of one request: the predictor's own clocks, and ledger and disk measured alone."""
 
 from __future__ import annotations
 

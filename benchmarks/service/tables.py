@@ -1,4 +1,4 @@
-"""The tables of ``docs/serving.md``, from what :mod:`benchmarks.serving` has found."""
+"""The tables of ``docs/reference/decision-service.md``, from what :mod:`benchmarks.service.predictor` has found."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def goals(results: Results) -> str:
 
 
 def stages(results: Results) -> str:
-    """Where the time of one request on one connection goes."""
+    """Table of the time of each stage of one request on one connection."""
     rows = {
         row["protocol"]: row
         for row in results["serving"]["rows"]

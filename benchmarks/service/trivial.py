@@ -1,7 +1,7 @@
 """``python -m benchmarks.service.trivial PORT GRPC_PORT``: KServe itself, answering constants.
 
 The same process set-up as the decision service has: one worker, quiet logs, the garbage collector frozen. KServe's own
-endpoints, as anybody who writes a predictor gets them.
+endpoints, which every predictor gets.
 """
 
 from __future__ import annotations

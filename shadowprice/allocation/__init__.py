@@ -3,7 +3,7 @@
 from shadowprice.allocation.exact_sizes import (
     NOBODY,
     Plan,
-    SeatQuota,
+    SegmentQuota,
     Shortage,
     heuristic_demands,
     literal_heuristic_demands,
@@ -25,7 +25,7 @@ __all__ = [
     "Problem",
     "RayExecutor",
     "Resource",
-    "SeatQuota",
+    "SegmentQuota",
     "ShardWriter",
     "Shortage",
     "StoredProblem",

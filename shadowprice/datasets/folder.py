@@ -1,4 +1,4 @@
-"""A folder with one file per canonical table: how users bring data, and how a run keeps it."""
+"""Folder with one file per canonical table: the form in which users supply data and a run keeps them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def load(
 ) -> Dataset:
     """The data set in the folder ``data``; split by time where both instants are given, by account otherwise."""
     if data is None:
-        raise InvalidInput("must be a folder with one parquet or CSV file per table; see docs/tables.md", field="data")
+        raise InvalidInput(
+            "must be a folder with one parquet or CSV file per table; see docs/reference/tables.md", field="data"
+        )
     tables = read_tables(data)
     if validation_from is None and test_from is None:
         split = Split(by="account")

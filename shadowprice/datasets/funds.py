@@ -1,29 +1,29 @@
 """``funds``: a delivery of funds after S2, drawn with known probabilities and amounts.
 
-Users shop at merchants near their own standing; each user was delivered a few funds at random, may have clicked, may
-then have bought, and what he bought is lognormal with a spread of its own:
+Users shop at merchants whose tier is near their own. Each user was delivered a few funds at random, may have clicked,
+and may then have bought. The amount is lognormal with a spread of the user and the fund:
 
     wealth     W_u = ρ·z_u + √(1 − ρ²)·ε_u,    z_u the standardised mean tier of the merchants u pays at
     click      logit = a_j + interest_uj
     purchase   logit = b_j + ½·interest_uj + s_j·W_u             given a click
     amount     log(PA + 1) ~ N(m_j + s_j·W_u + 0.2·age_u, σ_j + 0.6·volatility_u), above the least purchase
 
-With ``wishes`` the amount decides the purchase, S2's premise that the two depend on each other taken at its word: who
-clicks wishes for log(PA + 1) ~ N(log 2 + a_j·σ_j + ½·s_j·W_u ± 0.15·age_u, σ_j), and buys where the wish reaches the
-least purchase. Of two funds of a risk level one is bought in lots (σ = ½), which nearly every wish reaches, and one for
-any amount (σ = 2.2), of whose wishes half fall short; a_j is such that every fund brings the same, 6 units, of a user
-whose wealth, age and interest are 0. Where they bring less, more fall short. Who misjudges what spreads are worth thus
-errs about all users alike. Interest is weaker and says nothing of the amount.
+With ``censored`` the amount decides the purchase, as S2's premise of their dependence states. A user who clicks has a
+latent log(PA + 1) ~ N(log 2 + a_j·σ_j + ½·s_j·W_u ± 0.15·age_u, σ_j), and buys where it reaches the least purchase. Of
+two funds of a risk level one is bought in lots (σ = ½), where nearly every latent amount suffices. The other is bought
+for any amount (σ = 2.2), where half of them fall short. The offset a_j gives every fund the same expected units of a
+user whose wealth, age and interest are 0: 6 by default, and fewer units mean that more amounts fall short. A model
+that misjudges the value of a spread thus errs about all users alike. Interest is weaker and independent of the amount.
 
 A fund has the features ``x_return``, its mean yearly return, and ``x_lot``, 1 where it is bought in lots. Returns rise
-from 2 % to 8 %. Intercepts, slopes and taste above are functions of the return; ``x_lot`` decides spread and mean of
-wishes alone. Two funds with the same features thus differ in nothing but their risk level.
+from 2 % to 8 %. Intercepts, slopes and taste above are functions of the return; ``x_lot`` affects only spread and mean
+of latent amounts. Two funds with the same features differ only in their risk level.
 
-ρ is ``strength``: how much of the wealth can be read off the consumption graph. At 0 the graph says nothing and
-everything else is as before: W keeps its variance. Merchants show their tier with noise, users their own part ε of the
-wealth, age, volatility and city. Interest, from cautious to bold, shows only in what they did with funds before. Funds
-that sell well bring little and the others much, so who maximises conversions loses money. Every fund has a risk level,
-every user a tolerance; demands add up to the users and a plan exists.
+ρ is ``strength``: the part of the wealth that the consumption graph reveals. At 0 the graph has no information, and W
+keeps its variance. Merchants show their tier with noise; users show their own part ε of the wealth, age, volatility
+and city. Interest, from cautious to bold, shows only in past actions with funds. Funds that sell well contribute
+little and the others much, so maximising conversions loses money. Every fund has a risk level and every user a
+tolerance; demands add up to the users and a plan exists.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ DAYS_BEFORE = 60
 TRIAL_DAYS = 38
 ENDS = STARTS + timedelta(days=TRIAL_DAYS)
 MOST_ACTIONS = 12
-INTEREST, WISH_INTEREST = 1.5, 0.6
+INTEREST, LATENT_INTEREST = 1.5, 0.6
 """Standard deviation of the taste for bold funds over cautious ones, on the scale of the log-odds of a click."""
-WISH_CLICK = 0.4
-"""How much larger the log-odds of a click are where a wish decides."""
-WISH_SPREADS = (2.2, 0.5)
-"""sigma of wishes for any amount, and for funds bought in lots."""
+LATENT_CLICK = 0.4
+"""Increase of the log-odds of a click where a latent amount decides."""
+LATENT_SPREADS = (2.2, 0.5)
+"""Sigma of latent amounts for funds of any amount, and for funds bought in lots."""
 RETURNS = (0.02, 0.08)
 """Mean yearly return of the most cautious and of the boldest fund."""
 CITIES = ("a", "b", "c", "d")
@@ -66,15 +66,15 @@ CITY_EFFECT = np.array([-0.3, -0.1, 0.1, 0.3])
 
 @dataclass(frozen=True, kw_only=True)
 class FundOptions:
-    """What can be varied.
+    """Options of the simulator.
 
     users       accounts, all of whom are to be given a fund
     merchants   where they pay
     funds       K; S2 has 4 and 8
     deliveries  labelled deliveries of each user
     strength    ρ in [0, 1], the part of the wealth that flows along the graph
-    wishes      whether a purchase is a wish that reaches the least purchase
-    brought     units that a delivery of any fund brings of a user without wealth, age and interest, with ``wishes``
+    censored      whether a purchase is a latent amount that reaches the least purchase
+    brought     expected units of a delivery of any fund to a user without wealth, age and interest, with ``censored``
     """
 
     users: int = 2000
@@ -82,7 +82,7 @@ class FundOptions:
     funds: int = 8
     deliveries: int = 8
     strength: float = 0.9
-    wishes: bool = False
+    censored: bool = False
     brought: float = 6.0
 
     def __post_init__(self) -> None:
@@ -194,16 +194,16 @@ def draw(options: FundOptions, seed: int = 0) -> Funds:
     offers = _offers(k)
     low, high = RETURNS
     place = ((offers["x_return"].to_numpy() - low) / (high - low))[:, None]
-    taste = WISH_INTEREST if options.wishes else INTEREST
+    taste = LATENT_INTEREST if options.censored else INTEREST
     interest = taste * random.normal(size=n) * (2 * place - 1) + 0.3 * random.normal(size=(k, n))
     slope = 0.5 + 0.5 * place
     plain = -0.7 - 0.3 * place
     click = expit(plain + interest + CITY_EFFECT[city])
     sigma = 0.45 + 0.35 * place + 0.6 * volatility
     mu = 2.5 + 1.5 * place + slope * wealth + 0.2 * age
-    if options.wishes:
-        click = expit(logit(click) + WISH_CLICK)
-        mu, sigma = _wishes(expit(plain + WISH_CLICK), offers, options.brought, slope * wealth, age)
+    if options.censored:
+        click = expit(logit(click) + LATENT_CLICK)
+        mu, sigma = _censored_amounts(expit(plain + LATENT_CLICK), offers, options.brought, slope * wealth, age)
         convert = click * ndtr((mu - LEAST) / sigma)
     else:
         convert = click * expit(-0.3 - 1.5 * place + 0.5 * interest + slope * wealth)
@@ -257,7 +257,7 @@ def draw(options: FundOptions, seed: int = 0) -> Funds:
 
 
 def deliver_again(drawn: Funds, deliveries: int, seed: int = 0) -> pd.DataFrame:
-    """So many more deliveries to each of the same users, drawn like those of ``drawn`` and apart from them."""
+    """Draw ``times`` more deliveries to each of the same users, independent of ``drawn``."""
     ids, may = drawn.users["account_id"].to_numpy(dtype=str), drawn.allowed.sum(axis=0)
     click, convert, mu, sigma = (
         each.astype(np.float64) for each in (drawn.click, drawn.convert, drawn.mu, drawn.sigma)
@@ -347,7 +347,9 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
         ),
         notes={
             "source": "simulated: a delivery of funds after S2 with known probabilities and amounts",
-            "purchases": "wishes that reach the least purchase" if chosen.wishes else "apart from their amounts",
+            "purchases": "latent amounts that reach the least purchase"
+            if chosen.censored
+            else "apart from their amounts",
             "wealth": f"{chosen.strength:.0%} of its standard deviation flows along the consumption graph",
         },
     )
@@ -359,17 +361,17 @@ def _offers(funds: int) -> pd.DataFrame:
     return pd.DataFrame({"level": level, "x_return": np.linspace(*RETURNS, funds), "x_lot": (level + 1.0) % 2})
 
 
-def _wishes(
+def _censored_amounts(
     click: NDArray[np.float64],
     offers: pd.DataFrame,
     brought: float,
     wealth: NDArray[np.float64],
     age: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and spread (K, N) of the log(PA + 1) that users wish for; ``click`` (K, 1) of a user without interest,
+    """Mean and spread (K, N) of the latent log(PA + 1); ``click`` (K, 1) of a user without interest,
     ``brought`` in units, ``wealth`` (K, N) as it counts for each fund."""
     lot = offers["x_lot"].to_numpy(dtype=np.int64)[:, None]
-    sigma = np.take(WISH_SPREADS, lot)
+    sigma = np.take(LATENT_SPREADS, lot)
 
     def short(above: float, spread: float, clicked: float) -> float:
         mu = np.array(LEAST + above * spread)
@@ -411,7 +413,7 @@ def _deliveries(
 
 
 def _payments(users: int, merchants: int, random: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """User and merchant of each payment: a user pays at merchants whose tier is near his own standing."""
+    """User and merchant of each payment: a user pays at merchants whose tier is near their own."""
     count = 2 + random.poisson(4, users)
     user = np.repeat(np.arange(users), count)
     standing = random.normal(size=users)[user] + 0.5 * random.normal(size=user.size)

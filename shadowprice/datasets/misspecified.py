@@ -1,4 +1,4 @@
-"""``misspecified``: simulated trials of which a small predictor learns the wrong thing, with the truth.
+"""``misspecified``: simulated trials with known truth, on which a small predictor fits the wrong effect.
 
     x ~ N(0, I),   value_j = nuisance·m(x) + effect_j(x) + noise,   cost_j = r_j·(½ + σ(1.5·a·x)) + noise
 
@@ -7,8 +7,8 @@ the main effect m(x), three folds |w_k·x|, has ``nuisance`` (20) times that and
 network just wide enough for the folds spends itself on them, and its squared error hardly notices the effect,
 which is all that a decision needs. With ``nuisance`` 0 the same network is well specified.
 
-Logged rows are observational: who seemed likely to gain was given more, and so was who was doing well for
-reasons that no feature shows (``hidden``), so that what follows a level is partly its cause.
+Logged rows are observational. Accounts that seemed likely to gain were given more. So were accounts that did well for
+reasons that no feature shows (``hidden``), so the outcome of a level is partly its cause.
 
 Everything here is simulated. The paper's own generator (S4) is not public; this one is ours.
 """
@@ -36,7 +36,7 @@ class SimulatedTrial:
     """N rows, and what every level would have done.
 
     frame        account_id, level, response (the value), cost (minor units), propensity, exploration, x_0 …; the
-                 propensity of a logged row is NaN: nobody knows it
+                 propensity of a logged row is NaN: it is unknown
     levels       minor units, (J,)
     value, cost  float64 (J, N), the expectations
     """
@@ -49,7 +49,7 @@ class SimulatedTrial:
 
 @dataclass(frozen=True)
 class World:
-    """Everything that is true of a population.
+    """Complete truth of a population.
 
     seed      of its coefficients
     nuisance  standard deviation of the main effect, that of the levels' effect being 1

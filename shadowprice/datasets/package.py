@@ -28,6 +28,19 @@ def prepare(name: str, data: str | None, seed: int, out: Path, **options: Any) -
     return dataset
 
 
+def kind_of(folder: Path) -> str:
+    """Kind of the data set in ``folder``, ``campaign`` or ``vouchers``, or :class:`NotFound`."""
+    return str(read_meta(folder).get("kind", "campaign"))
+
+
+def read_meta(folder: Path) -> dict[str, Any]:
+    """What dataset.json of a prepared folder says, or :class:`NotFound`."""
+    if not (folder / META).exists():
+        raise NotFound(f"no data set in {folder}; run the prepare step first")
+    found: dict[str, Any] = json.loads((folder / META).read_text())
+    return found
+
+
 def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -50,9 +63,7 @@ def save_dataset(dataset: Dataset, folder: Path) -> None:
 
 def load_dataset(folder: Path) -> Dataset:
     """Read what :func:`save_dataset` wrote, or :class:`NotFound`."""
-    if not (folder / META).exists():
-        raise NotFound(f"no data set in {folder}; run the prepare step first")
-    meta = json.loads((folder / META).read_text())
+    meta = read_meta(folder)
     truth = folder / TRUTH
     return Dataset(
         name=meta["name"],

@@ -41,7 +41,7 @@ from shadowprice.tables import validate_tables
 LEVELS = tuple(range(0, 101, 5))
 STARTS = datetime(2026, 3, 2, tzinfo=UTC)
 SHARES = (0.25, 0.25, 0.5)
-"""Of the 20,000 rows S1 trains on 5,000, stops on 5,000 and tests on 10,000."""
+"""Shares of rows: S1 trains on 5,000 of 20,000, stops on 5,000 and tests on 10,000."""
 PARAMETERS = 3
 """Number of parameters of a curve: a, μ and δ."""
 CENTRE, WIDTH = (-50.0, 150.0), (0.0, 50.0)
@@ -50,7 +50,7 @@ CENTRE, WIDTH = (-50.0, 150.0), (0.0, 50.0)
 
 @dataclass(frozen=True, kw_only=True)
 class PromotionOptions:
-    """What can be varied.
+    """Options of the simulator.
 
     features           values of each categorical feature; S1 uses (2, 2, 2) and (3, 5, 7)
     rows               accounts, one request each

@@ -1,4 +1,4 @@
-"""Which exposures a model may learn from, is stopped on, and is judged by: by time or by account, never by row."""
+"""Split exposures into training, stopping and test rows by time or by account, never by row."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """``thornton``: a randomised cash incentive to fetch one's HIV test result, Malawi 2004, as canonical tables.
 
 R. Thornton, "The Demand for, and Impact of, Learning HIV Status", AER 2008; the data come with the package
-``causaldata``. A person drew an amount, zero included, and ``got`` says whether the result was fetched. What a
+``causaldata``. A person drew an amount, zero included, and ``got`` tells whether the result was fetched. What a
 reader must know:
 
 * **Used** are the people whose amount and answer are both known. Unknown age or village stays unknown.

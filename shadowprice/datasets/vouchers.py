@@ -1,6 +1,6 @@
 """``vouchers``: who collects which voucher, what is done around it, and who redeems it (after S3), with the truth.
 
-S3's premise is that redemption depends on whether the voucher fits what lies in the cart. ``match`` says how strongly
+S3's premise is that redemption depends on whether the voucher fits what lies in the cart. ``match`` sets how strongly
 it does here, ``habit`` how strongly it depends on whether the voucher fits lasting taste; with both at 0 there is
 nothing to find in graphs or histories.
 
@@ -107,7 +107,7 @@ class VoucherData:
     tables      ``session`` and ``behaviour``
     test_from   first instant of the test
     truth       float64 (S, V): probability that the session's voucher is redeemed, had it been the v-th in order of
-                (discount, voucher_id); None where nobody knows
+                (discount, voucher_id); None where it is unknown
     notes       what a reader must know
     """
 
@@ -194,8 +194,9 @@ def generate(*, seed: int = 0, **options: object) -> VoucherData:
 
 
 def read(data: str, *, test_from: datetime | str, label_days: float = LABEL_DAYS) -> VoucherData:
-    """Sessions from a folder with ``session`` and ``behaviour``, parquet or CSV; ``docs/vouchers.md`` says how the
-    public sample of S3, which is a pickle, is converted. No pickle is loaded here.
+    """Sessions from a folder with ``session`` and ``behaviour``, parquet or CSV; no pickle is loaded here.
+
+    ``docs/how-to/run-a-voucher-campaign.md`` describes how to convert the public sample of S3, which is a pickle.
 
     A session without ``expires_at`` expires ``label_days`` after its collection.
 
@@ -320,7 +321,7 @@ class _Catalogue:
 
 
 def _profile(activity: NDArray[np.float64], user: NDArray[np.int64], random: np.random.Generator) -> dict[str, object]:
-    """The columns of S3's user profile: they say how active a person is, and nothing of his tastes."""
+    """The columns of S3's user profile: they show how active a person is, and nothing of their tastes."""
     users = activity.size
 
     def shown(noise: float) -> NDArray[np.float64]:

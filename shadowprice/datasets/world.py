@@ -1,16 +1,15 @@
 """``world``: a two-sided payment campaign drawn from a generator whose truth is known.
 
-Customers pay at merchants; both have latent traits that their features show only through noise.
-What an account does depends on its own traits and, with strength ρ, on the traits of those it
-trades with, diluted by how many ties both ends have, over two hops. Edges are drawn independently
-of the traits, so at ρ = 0 the graph carries no information at all.
+Customers pay at merchants; both have latent traits that their features show only through noise. The behaviour of an
+account depends on its own traits and, with strength ρ, on those of its partners over two hops. The influence of a tie
+is divided by the number of ties at both ends. Edges are drawn independently of the traits, so at ρ = 0 the graph has
+no information.
 
-Customers redeem when the incentive passes a hidden threshold whose hazard rate per cent is
-piecewise constant with change points at 80 and 100 cents; traits act differently in each regime,
-so hazards are not proportional. With ``own_change_point`` every customer has one of its own instead: some move at 60
-cents, others at 120, and which it is follows from the traits. A merchant's number of shares grows linearly with its
-commission.
-Incentives of the trial are randomised and their propensities logged.
+Customers redeem when the incentive passes a hidden threshold whose hazard rate per cent is piecewise constant with
+change points at 80 and 100 cents; traits act differently in each regime, so hazards are not proportional. With
+``own_change_point`` every customer has a change point of their own instead, at 60 or at 120 cents, which follows from
+the traits. A merchant's number of shares grows linearly with its commission. Incentives of the trial are randomised and
+their propensities logged.
 """
 
 from __future__ import annotations
@@ -185,9 +184,9 @@ def customer_response(strength: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def own_change_point_response(strength: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(J, N): as :func:`customer_response` where every customer moves at a level of its own.
+    """(J, N): response as :func:`customer_response`, where every customer responds at a level of their own.
 
-    The first trait raises all rates alike; the second says at which of the two levels the customer moves, sharply
+    The first trait raises all rates alike; the second sets at which of the two levels the customer responds, sharply
     but not abruptly: the jump of the log rate is split between the two segments by a logistic function of it.
     """
     log_rate = np.tile(OWN_LOG_RATE + TRAIT_EFFECT[0, 0] * strength[:, 0], (len(CUSTOMER_LEVELS), 1))
@@ -198,7 +197,7 @@ def own_change_point_response(strength: NDArray[np.float64]) -> NDArray[np.float
 
 
 def _redemption(log_rate: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(J, N) from the log rate per 100 cents in each segment (J, N)."""
+    """(J, N): response from the log rate per 100 cents in each segment (J, N)."""
     width = np.diff(np.array([0, *CUSTOMER_LEVELS]))[:, None] / 100.0
     return np.asarray(-np.expm1(-np.cumsum(width * np.exp(log_rate), axis=0)))
 

@@ -1,4 +1,4 @@
-"""How good a response model is, with intervals, and whether it may go on."""
+"""Quality of a response model, with intervals, and the gate before publication."""
 
 from shadowprice.evaluation import metrics
 from shadowprice.evaluation.statistics.intervals import Estimate, Interval

@@ -1,4 +1,4 @@
-"""Exploration as a priced resource: what a share of uniform draws costs, and what it buys.
+"""Exploration as a priced resource: cost and benefit of a share of uniform draws.
 
 A share ε of requests is given a level at random (:func:`shadowprice.decision.decide`), so that every
 level of every kind of account keeps being observed with a known propensity. Its money comes out of
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.evaluation.policy.off_policy import effective_rows
-from shadowprice.pacing.outcomes import Outcomes, Population
-from shadowprice.pacing.replay import Replay
+from shadowprice.pacing.replay.outcomes import Outcomes, Population
+from shadowprice.pacing.replay.run import Replay
 from shadowprice.pacing.window import solve_window
 
 EXPLORED = "explored"
@@ -26,7 +26,7 @@ EXPLORED = "explored"
 
 @dataclass(frozen=True)
 class ExplorationReport:
-    """What exploration cost and bought in one window.
+    """Cost and benefit of exploration in one window.
 
     share           ε
     requests        that explored
@@ -43,7 +43,7 @@ class ExplorationReport:
 
 
 def explored(campaign: Campaign, model: Mapping[Side, Population], played: Replay) -> ExplorationReport:
-    """What exploration did in a replayed window, its loss by the curves of ``model``."""
+    """Measure exploration in a replayed window; its loss is computed by the curves of ``model``."""
     outcomes, tried = played.outcomes, played.answers.reason == EXPLORED
     curves: dict[Side, Curves] = {}
     for side in campaign.sides:
@@ -73,7 +73,7 @@ def effective_rows_by_level(
     """side → (J,): Kish's (Σ w)² / Σ w² over the requests given level j, each weighing 1/propensity.
 
     It is the number of rows of a uniform trial that would estimate the level's mean as well; 0 for a
-    level that nobody was given.
+    level that no request was given.
     """
     found: dict[Side, NDArray[np.float64]] = {}
     for side, terms in campaign.sides.items():

@@ -1,4 +1,4 @@
-"""How many requests are still to come: an hourly profile, corrected by what today shows."""
+"""Forecast of the requests still to come: an hourly profile, corrected by the requests of today."""
 
 from __future__ import annotations
 

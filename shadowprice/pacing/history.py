@@ -1,4 +1,4 @@
-"""What past requests say of the traffic to come: who asks, how often, at which hours."""
+"""Ordinary traffic estimated from past requests: the accounts, how often each asks, and at which hours."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pandas as pd
 from shadowprice.campaign import Campaign, Side
 from shadowprice.errors import NotFound
 from shadowprice.files import write_whole
-from shadowprice.pacing.day import Accounts
 from shadowprice.pacing.forecast import Forecast, Profile
+from shadowprice.pacing.replay.day import Accounts
 
 FILE = "traffic.json"
 
 TRAFFIC_DAYS = 31
-"""Length of the past that traffic is fitted on: older requests say little of who asks now."""
+"""Length of the past that traffic is fitted on: older requests have little information on today's traffic."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def fit_traffic(campaign: Campaign, exposure: pd.DataFrame, served: Mapping[Side
             continue
         own = own[own["decided_at"] > own["decided_at"].max() - pd.Timedelta(days=TRAFFIC_DAYS)]
         at = own["decided_at"].dt.tz_convert("UTC").dt.tz_localize(None)
-        # A day without a request says nothing of the level, whether it lies in or outside the data.
+        # A day without a request has no information on the level, inside or outside the data.
         days = float(at.dt.normalize().nunique())
         if at.dt.hour.nunique() == 1:
             profiles[side] = Profile(np.ones(24), len(own) / days)

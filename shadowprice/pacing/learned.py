@@ -1,4 +1,4 @@
-"""What a day teaches about the curves: minor units really paid per minor unit that they expect."""
+"""Ratio of spend to the curves' expectation, estimated during the day."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HOURLY_DRIFT = 0.02
 REQUEST_VARIATION = 1.5
 """Standard deviation of what a request is paid, relative to its mean: most take nothing, some their whole incentive."""
 SURPRISE = 2.0
-"""What was paid counts as at most this factor from what was planned: one wrong total must not teach much."""
+"""Largest factor between spend and plan that counts, so that one wrong total has little effect."""
 LARGEST = 4.0
 """The ratio stays within this factor of 1."""
 
@@ -30,9 +30,9 @@ def spend_ratio(
 
     Args:
         campaign: one with a total; of a mean, what is paid and what is earned move together, so its ratio stays 1.
-        newest: the price in force since; 1 is returned where there is none of this window.
+        newest: the price active since; 1 is returned where there is none of this window.
         spend: totals now; more requests than forecast are not a surprise of the curves.
-        committed: minor units paid, and expected of open promises.
+        committed: minor units paid, and expected cost of open authorizations.
         at: hours since the window opened.
         model_version: that of the curves; another model starts at 1.
 

@@ -28,7 +28,7 @@ def check_price(record: PriceRecord, campaign: Campaign, now: datetime) -> Price
 
     Raises:
         PriceRejected: it is of another campaign or window, lacks a price, has a negative price of a budget, is not
-            certified within the campaign's limits, or is dated ahead of ``now``. The message says what and how much.
+            certified within the campaign's limits, or is dated ahead of ``now``. The message names the fault.
     """
     wrong = _fault(record, campaign, now)
     if wrong:

@@ -103,9 +103,9 @@ class PriceStore:
         return max(self.versions(campaign), default=0) + 1
 
     def unsound(self, campaign: str) -> list[str]:
-        """What is wrong with the files that are newer than the newest sound record, and with :meth:`strays`.
+        """Return the faults of the files newer than the newest sound record, and those of :meth:`strays`.
 
-        Damage behind the newest sound record is history that nobody reads.
+        Damage behind the newest sound record is history that no reader needs.
         """
         reasons = self.strays(campaign)
         for found in self._newest_first(campaign):

@@ -1,4 +1,4 @@
-"""What a campaign has spent so far, read from a Prometheus server."""
+"""Read the spend of a campaign so far from a Prometheus server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PrometheusSpend:
 
     The totals are the counters' current values, not increases: the ledger starts its counters from
     its database, so what happened while nothing was scraped is not lost. Several replicas of a ledger
-    show the same books: the largest of each series counts once. Raw series are read and not the
+    show the same totals: the largest of each series counts once. Raw series are read and not the
     recorded ones, whose time is that of the rule and hides how old a scrape is. All totals are taken at
     one instant of the server's clock, and their age is measured on that clock too.
 
@@ -44,7 +44,7 @@ class PrometheusSpend:
     timeout: float = 5.0
 
     def read(self, campaign: str) -> SpendReport:
-        """Totals of a campaign, as :class:`shadowprice.pacing.spend.SpendSource` says."""
+        """Totals of a campaign, as :class:`shadowprice.pacing.spend.SpendSource` describes."""
         chosen = f'{{campaign="{campaign}"}}'
         scraped = self._query(f"min(timestamp({SPEND}{chosen}))")
         if not scraped:

@@ -16,7 +16,6 @@ from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.pacing.learned import spend_ratio
-from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.pacing.window import solve_window
 from shadowprice.price import PriceRecord
@@ -64,7 +63,7 @@ def resolve(
         campaign: terms, budget, and the limits on the certificate.
         samples: side → curves of recent requests, the model's view of the traffic to come.
         remaining: side → (slots,), requests expected in the rest of this slot and in each later one.
-        spend: what was promised, spent, answered and requested so far.
+        spend: held, spent and answered totals so far.
         slot: hour of the window the price is for; negative before the window.
         version: version of the record, one above the newest published.
         model_version: the model that made the curves.
@@ -75,18 +74,18 @@ def resolve(
             stays within a factor of :data:`MAX_STEP` of it (status ``bounded`` where that binds; the
             certificate is that of the solve).
         max_spend_age: oldest spend that may be priced.
-        solver: a name of ``shadowprice.allocation.solvers``; what it finds is certified all the same.
+        solver: a name of ``shadowprice.allocation.solvers``; its answer is certified all the same.
 
-    Each request of the sample stands for as many as are expected of its side, so the problem is
-    that of the rest of the window. What may be spent on it is what follows, less what promises that are
-    still open are expected to cost (:func:`expected_of_promises`):
+    Each request of the sample represents an equal share of the requests expected of its side, so the problem is that
+    of the rest of the window. Its budget is one of the following, less the expected cost of open
+    authorizations (:func:`expected_cost_of_holds`):
 
     - for a ``total``: limit − spent;
     - for a mean ``per_account``: limit·(requests so far + requests to come) − spent;
     - for a mean ``per_response``: limit·(measure so far + measure to come) − spent, where the
       measure is the responses of a side paid on response and the requests of one paid on grant.
 
-    What is left of the campaign's ``late_reserve`` is set aside, and so is what its exploration will cost
+    The rest of the campaign's ``late_reserve`` is set aside, and so is the cost of its exploration
     (:mod:`shadowprice.pacing.window`). Where the day has shown that a minor unit expected by the
     curves is really ``spend_ratio`` minor units (:mod:`shadowprice.pacing.learned`), the money in hand is divided by
     it: the price is then that at which the budget really binds. The plan is the expected spend of the chosen levels,
@@ -95,21 +94,21 @@ def resolve(
     Raises:
         NotCertified: the price may not be published and the last one stays: the spend is stale or
             from the future, totals or the clock went back behind the newest price, no request is
-            expected, a side expected has no sample, what is left does not even pay for the cheapest
+            expected, a side expected has no sample, the remaining budget does not pay for the cheapest
             levels (infeasible), or gap or violation exceed the campaign's limits.
         InvalidInput: a forecast that is not a list of numbers ≥ 0, curves of other levels.
     """
     started = time.perf_counter()
     check_progress(spend, newest, now, max_spend_age)
     ahead = {side: _expected(remaining, side) for side in campaign.sides}
-    promised = expected_of_promises(campaign, samples, spend, newest)
-    left = money_left(campaign, spend)
+    held = expected_cost_of_holds(campaign, samples, spend, newest)
+    left = remaining_budget(campaign, spend)
     if campaign.budget.form == "total" and left < 0:
         raise NotCertified(f"the budget is overspent by {-left:.0f} minor units: only the hard stop can answer now")
     curves = _sampled(samples, ahead, slot)
     expected = {side: float(ahead[side].sum()) for side in curves}
-    in_hand = left - sum(promised.values()) - campaign.set_aside(spend.late)
-    committed = spend.spent + sum(promised.values())
+    in_hand = left - sum(held.values()) - campaign.set_aside(spend.late)
+    committed = spend.spent + sum(held.values())
     ratio = spend_ratio(campaign, newest, spend, committed, at, model_version)
     found = solve_window(campaign, curves, expected, in_hand / ratio, solver=solver)
     _certify(campaign, found.allocation, in_hand)
@@ -146,11 +145,6 @@ def resolve(
     return Resolution(record.sealed(), float(np.asarray(by_slot)[0]), record.seconds)
 
 
-def publish(store: PriceStore, resolution: Resolution) -> PriceRecord:
-    """Make a certified price the newest. Errors as :meth:`PriceStore.publish`."""
-    return store.publish(resolution.record)
-
-
 def within_a_step(price: float, newest: PriceRecord | None, budget: str) -> float:
     """The price, moved to the nearest that is within a factor of :data:`MAX_STEP` of the newest positive one."""
     before = newest.prices.get(budget, 0.0) if newest else 0.0
@@ -158,20 +152,20 @@ def within_a_step(price: float, newest: PriceRecord | None, budget: str) -> floa
 
 
 def pacing_error(newest: PriceRecord | None, committed: float, at: float | None) -> float:
-    """How far ``committed`` minor units are from the newest price's plan, relative to it; 0 without a plan."""
+    """Return the relative distance of ``committed`` minor units from the newest price's plan; 0 without a plan."""
     planned = newest.planned(at) if newest is not None and at is not None else 0.0
     return committed / planned - 1.0 if planned > 0 else 0.0
 
 
-def expected_of_promises(
+def expected_cost_of_holds(
     campaign: Campaign, samples: Mapping[Side, Curves], spend: SpendReport, newest: PriceRecord | None
 ) -> dict[Side, float]:
-    """side → minor units that promises still open are expected to cost.
+    """side → expected cost of open authorizations in minor units.
 
-    What is reserved is multiplied by the share of it, at most 1, that what the newest price gives the sample is
-    expected to cost, and of a side paid on response by that price's ``spend_ratio``; by 1 without a price or a
-    sample. A side whose response earns its own allowance (a mean per response, paid on response) is left out: its
-    open promises will earn about what they cost.
+    The held amount is multiplied by a ratio of at most 1: the expected cost of the newest price's decisions on the
+    sample, over the amount that they would hold. On a side paid on response the ratio is multiplied by that price's
+    ``spend_ratio``. Without a price or a sample the ratio is 1. A side whose response earns its own allowance (a mean
+    per response, paid on response) is left out: its open authorizations will earn about their cost.
     """
     expected: dict[Side, float] = {}
     for side, reserved in spend.outstanding.items():
@@ -201,7 +195,7 @@ def expected_of_promises(
     return expected
 
 
-def money_left(campaign: Campaign, spend: SpendReport) -> float:
+def remaining_budget(campaign: Campaign, spend: SpendReport) -> float:
     """Minor units earned so far and not yet spent; what future requests earn comes on top of it.
 
     For a total the whole limit counts as earned. Negative when more was spent than earned.
@@ -231,7 +225,7 @@ def check_progress(
             "the clocks disagree"
         )
     requests = sum(spend.requests.values())
-    # What was paid only grows; what is left of it falls where a correction took money back.
+    # Payments only grow; the net amount falls where a correction took money back.
     if spend.spent + spend.refunded < newest.spent or requests < newest.requests:
         raise NotCertified(
             f"the totals went back, from {newest.spent} minor units and {newest.requests} requests to {spend.spent} "

@@ -1,4 +1,4 @@
-"""What a campaign has spent so far, read from the metrics of the services themselves."""
+"""Read the spend of a campaign so far from the metrics of the services themselves."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SpendReport:
     spent        minor units paid and not taken back
     responses    side → units of response that stand: redemptions of customers, share ratios of merchants
     requests     side → requests decided
-    outstanding  side → minor units reserved for promises that are neither paid nor released yet
+    outstanding  side → minor units held for authorizations that are neither captured nor released
     refunded     minor units paid and taken back by corrections; withdrawn likewise, side → units of response
     late         minor units captured after their authorization was closed
     observed_at  UTC; the totals are at least as new as this
@@ -54,7 +54,7 @@ class SpendReport:
 
 
 class SpendSource(Protocol):
-    """Where spend is read from."""
+    """Source of the spend."""
 
     def read(self, campaign: str) -> SpendReport:
         """Totals of a campaign now.
@@ -70,11 +70,11 @@ class MetricsSpend:
     """Totals read from the ``/metrics`` pages of the services, for when no Prometheus is configured.
 
     A total is the sum over all series; a series that several pages show counts once, with its largest value:
-    ledgers that share their books each export all of them. A counter must hold the campaign's total whenever
+    ledgers that share a store each export all totals. A counter must hold the campaign's total whenever
     it is read: a service that restarts has to start its counters from its database.
 
     urls     full addresses of the metrics pages; one that fails makes the whole report fail,
-             because a partial sum looks like money that is still there
+             because a partial sum would show too much remaining budget
     timeout  seconds per page
     """
 
@@ -82,7 +82,7 @@ class MetricsSpend:
     timeout: float = 5.0
 
     def read(self, campaign: str) -> SpendReport:
-        """Totals of a campaign, as :class:`SpendSource` says."""
+        """Totals of a campaign, as :class:`SpendSource` describes."""
         observed_at = datetime.now(UTC)
         series: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
         for url in self.urls:
@@ -113,12 +113,13 @@ def _larger(one: float, other: float) -> float:
     return one if math.isnan(one) or one > other else other
 
 
-def fetch(url: str, timeout: float) -> bytes:
-    """Body of a page, or :class:`Unavailable` naming the page."""
+def fetch(url: str, timeout: float, *, token: str = "") -> bytes:
+    """Body of a page, read with a bearer token where one is given, or :class:`Unavailable` naming the page."""
     if not url.startswith(("http://", "https://")):
         raise Unavailable(f"{url}: must be an http or https address")
     try:
-        with urllib.request.urlopen(url, timeout=timeout) as response:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=timeout) as response:
             return bytes(response.read())
     except OSError as error:
         raise Unavailable(f"{url}: does not answer: {error}") from error

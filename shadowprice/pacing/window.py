@@ -42,7 +42,7 @@ def solve_window(
 
     Args:
         campaign: terms, form of the budget, share ε of requests that explore.
-        curves: side → curves of a sample, each column standing for as many requests as are expected of its side.
+        curves: side → curves of a sample, each column state for as many requests as are expected of its side.
         ahead: side → requests expected; positive for every side of ``curves``.
         left: minor units in hand; what the requests themselves earn of a mean comes on top.
         solver: a name of ``shadowprice.allocation.solvers``.
@@ -54,7 +54,7 @@ def solve_window(
     with v̄ and c̄ the means over the levels: the problem without exploration, on (left − ε·Σ c̄)/(1 − ε).
 
     Raises:
-        NotCertified: for a total, exploration alone costs more than what is left.
+        NotCertified: for a total, exploration alone costs more than the remaining budget.
         InvalidInput: curves of other levels.
     """
     share = campaign.exploration

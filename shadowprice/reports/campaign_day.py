@@ -18,7 +18,7 @@ from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.learning.outcome_model import truth_note
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.exploration import ExplorationReport
-from shadowprice.pacing.replay import Replay
+from shadowprice.pacing.replay.run import Replay
 from shadowprice.price import PriceRecord
 from shadowprice.reports import run as shown
 from shadowprice.reports.data import ReportData
@@ -29,7 +29,7 @@ PACKAGES = ("shadowprice", "kfp", "kserve", "feast", "ray", "torch", "torch-geom
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignDay:
-    """What a run found out.
+    """Findings of a run.
 
     evaluation     the report's part that the evaluate step wrote
     runs           policy → the day; needs ``service``, ``hourly``, ``static``, ``hindsight``, ``hindsight_model``

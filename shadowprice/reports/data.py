@@ -1,4 +1,4 @@
-"""What a report is made of. Every part is optional; a part that is missing can say why."""
+"""Content of a report. Every part is optional; a missing part can state its reason."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OVERSPENT = 0.005
 
 @dataclass(frozen=True, kw_only=True)
 class Currency:
-    """How money is written; 100 minor units are one major unit."""
+    """Format of money; 100 minor units are one major unit."""
 
     symbol: str = "$"
     major: str = "dollars"
@@ -85,7 +85,7 @@ class SideReport:
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """How one way of spending fared over the hours of a scenario.
+    """Course of one policy over the hours of a scenario.
 
     role   ``resolved`` (price solved again every hour), ``static`` (price of the start kept),
            ``hindsight`` (best possible had the whole day been known)
@@ -147,7 +147,7 @@ class Scenario:
         return next((policy for policy in self.policies if policy.role == role), None)
 
     def used(self, policy: Policy) -> float:
-        """What the policy used of the budget, in the budget's own terms (minor units)."""
+        """Amount that the policy used, in the budget's own terms (minor units)."""
         return policy.total if policy.used is None else policy.used
 
     def excess(self, policy: Policy) -> float:
@@ -158,7 +158,7 @@ class Scenario:
         return np.inf if used > 0 else 0.0
 
     def overspent(self, policy: Policy) -> bool:
-        """Whether the policy exceeded its budget by so much that its value is not comparable."""
+        """Return whether the policy exceeded its budget by so much that its value is not comparable."""
         return self.excess(policy) > OVERSPENT
 
     def of_best(self, policy: Policy) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,9 +15,9 @@ from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.reports.data import Currency, ReportData, SideReport
 from shadowprice.reports.report import write_report
-from shadowprice.reports.storage import to_json
 from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics
 from shadowprice.responses.sided import load_sided
+from shadowprice.storage import to_json
 from shadowprice.tables import campaign_from_tables
 
 
@@ -29,23 +29,21 @@ def evaluate_bundle(
     out: Path,
     page: Path,
     summary: Path,
-    log: Callable[[str, float], None],
     incumbent: Path | None = None,
     beat_uniform: bool = True,
-) -> bool:
+) -> tuple[bool, Mapping[str, float]]:
     """Evaluate the bundle in ``model`` and write what is found.
 
     Args:
         model: the bundle; training: the training set; data: the prepared data set.
         out: JSON of the report's part; page: the same as HTML; summary: as Markdown.
-        log: called with every metric's name and value.
         incumbent: bundle of the model in use, which must be beaten at the campaign's budget; None, or a folder
             without a bundle, where there is none.
         beat_uniform: whether a model without an incumbent must beat uniform dosing at the campaign's budget; if not,
             that comparison is only reported.
 
     Returns:
-        Whether the gate is passed.
+        Whether the gate is passed, and one number per side and metric.
     """
     dataset = load_dataset(data)
     meta = read_meta(model)
@@ -78,9 +76,7 @@ def evaluate_bundle(
     write_whole(out, to_json(part))
     write_report(part, page)
     write_whole(summary, evaluation_markdown(part.sides, part.gate, part.currency))
-    for name, value in evaluation_metrics(part.sides).items():
-        log(name, value)
-    return found.gate.passed
+    return found.gate.passed, evaluation_metrics(part.sides)
 
 
 def side_reports(found: Evaluation, recipe: str, *, simulated: bool) -> tuple[SideReport, ...]:

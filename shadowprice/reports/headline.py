@@ -68,7 +68,7 @@ def headline(data: ReportData) -> Headline | None:
 
 
 def against(scenario: Scenario, policy: Policy) -> str:
-    """How far a policy ended below or above its limit."""
+    """Distance of a policy below or above its limit, in words."""
     excess = scenario.excess(policy)
     if not np.isfinite(excess):
         return "above zero"
@@ -83,14 +83,14 @@ def budget_heading(scenario: Scenario) -> str:
 
 
 def effect_sentence(side: SideReport) -> str:
-    """Say where the data do not identify the effect of the incentive; empty where they do or none was estimated."""
+    """State where the data do not identify the effect of the incentive; empty where they do or none was estimated."""
     if side.slope is None or side.slope.identified:
         return ""
     return f"{NOT_IDENTIFIED.capitalize()}: the interval of the slope does not lie above 0. The gate names a trial."
 
 
 def change_sentence(side: SideReport, currency: Currency) -> str:
-    """Where the hazard rate of a side changes, in words."""
+    """Changes of the hazard rate of a side, in words."""
     found = side.hazard
     if found is None:
         return ""
@@ -107,7 +107,7 @@ def change_sentence(side: SideReport, currency: Currency) -> str:
 
 
 def solve_sentence(solves: Sequence[Solve]) -> str:
-    """How many solves were made, published, and how good the worst was."""
+    """Number of solves made and published, and the quality of the worst, in words."""
     if not solves:
         return ""
     published = [solve for solve in solves if solve.published]
@@ -141,7 +141,7 @@ def _cost_of_one(ours: Policy, data: ReportData) -> str:
 
 
 def _static(run: Scenario, ours: Policy, static: Policy) -> tuple[str, Tile]:
-    """What a price kept from the start would have done instead, as a sentence and as a tile."""
+    """Outcome of a price kept from the start, as a sentence and as a tile."""
     kept, name = "a price kept from the start", "Against a static price"
     if run.overspent(static):
         over = percent(run.excess(static))

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign
 from shadowprice.evaluation.policy.attainable import Attainable
-from shadowprice.pacing.compare import score
 from shadowprice.pacing.exploration import ExplorationReport
-from shadowprice.pacing.replay import Replay
+from shadowprice.pacing.replay.compare import score
+from shadowprice.pacing.replay.run import Replay
 from shadowprice.price import PriceRecord
 from shadowprice.reports.data import Policy, Role, Scenario, Solve
 
@@ -118,7 +118,7 @@ def exploration_summary(found: ExplorationReport) -> dict[str, Any]:
 
 
 def exploration_notes(found: ExplorationReport) -> tuple[str, ...]:
-    """What exploration did, in a sentence; nothing where none was asked for."""
+    """Cost and benefit of exploration in a sentence; empty where there was none."""
     if not found.share:
         return ()
     rows = min(float(mine.min()) for mine in found.effective_rows.values())

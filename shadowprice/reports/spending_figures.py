@@ -54,7 +54,7 @@ def hours(scenario: Scenario, currency: Currency, unit: str, key: str) -> str:
 
 
 def values(scenarios: tuple[Scenario, ...], unit: str) -> str:
-    """Value of each policy in each scenario, as bars (SVG); what overspent is pale and says so."""
+    """Value of each policy in each scenario, as bars (SVG); overspending policies are pale and labelled."""
     rows = [(scenario, policy) for scenario in scenarios for policy in scenario.policies]
     firsts = [scenario.policies[0] for scenario in scenarios[1:]]
     y = -np.cumsum([1.0 + 0.7 * any(policy is first for first in firsts) for _, policy in rows])

@@ -105,7 +105,7 @@ def legend_above(axes: Axes, columns: int = 4) -> None:
 
 
 def ticks(axes: Axes, axis: str, write: Any, most: int = 5) -> None:
-    """At most ``most`` ticks on ``axis`` (x or y), written by ``write(value)``."""
+    """Limit the ticks on ``axis`` (x or y) to ``most``, written by ``write(value)``."""
     chosen = axes.xaxis if axis == "x" else axes.yaxis
     chosen.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
     chosen.set_major_formatter(FuncFormatter(lambda value, _: write(value)))

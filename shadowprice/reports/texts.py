@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from shadowprice.evaluation.policy.gate import GateResult
 from shadowprice.evaluation.statistics.intervals import Estimate
-from shadowprice.reports.data import Currency, Scenario, SideReport, Solve
-from shadowprice.reports.headline import LIMITS, against, change_sentence, effect_sentence, solve_sentence
-from shadowprice.reports.wording import duration, estimate, incentives, money, number, percent
+from shadowprice.reports.data import Currency, SideReport
+from shadowprice.reports.headline import change_sentence, effect_sentence
+from shadowprice.reports.wording import estimate, incentives, number
 
 
 def evaluation_markdown(
@@ -51,56 +51,6 @@ def evaluation_metrics(sides: Sequence[SideReport]) -> dict[str, float]:
             else:
                 flat[f"{side.side}_{name}"] = float(found)
     return flat
-
-
-def solve_markdown(solves: Sequence[Solve], currency: Currency | None = None) -> str:
-    """Markdown of the certificates of solves."""
-    symbol = (currency or Currency()).symbol
-    head = ["version", "hour", "status", f"λ per {symbol}1", "primal", "dual", "gap", "violation", "time", "published"]
-    rows = [
-        [
-            str(solve.version),
-            str(solve.slot) if solve.slot >= 0 else "before",
-            solve.status,
-            number(100 * solve.price),
-            number(solve.primal, 6),
-            number(solve.dual, 6),
-            number(solve.gap, 3),
-            number(solve.violation, 3),
-            duration(solve.seconds),
-            number(solve.published),
-        ]
-        for solve in solves
-    ]
-    return "\n\n".join(["# Price of money", solve_sentence(solves), _table(head, rows)]) + "\n"
-
-
-def spending_markdown(scenario: Scenario, value_unit: str = "responses", currency: Currency | None = None) -> str:
-    """Markdown of value and spend of each policy of a scenario."""
-    unit = currency or Currency()
-    outcomes = "simulated" if scenario.simulated else "observed"
-    head = [
-        "policy",
-        f"value, {value_unit}",
-        "of hindsight",
-        "of the attainable gain",
-        LIMITS[scenario.budget.form],
-        "against the limit",
-        "outcomes",
-    ]
-    rows = [
-        [
-            policy.name,
-            number(policy.value),
-            percent(scenario.of_best(policy)),
-            percent(scenario.of_gain(policy)),
-            money(scenario.used(policy), unit),
-            against(scenario, policy),
-            outcomes,
-        ]
-        for policy in scenario.policies
-    ]
-    return "\n\n".join([f"# {_cell(scenario.name)}", _cell(scenario.description), _table(head, rows)]) + "\n"
 
 
 def _levels(side: SideReport, currency: Currency) -> str:

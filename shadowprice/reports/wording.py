@@ -64,7 +64,7 @@ def estimate(found: float | Estimate, digits: int = 4) -> str:
 
 
 def _padded(value: float, digits: int) -> str:
-    """Like :func:`number`, with the zeros that show how many digits count."""
+    """Format like :func:`number`, with the zeros that show how many digits count."""
     if 1e-4 <= abs(value) < 10 ** (digits - 1):
         return f"{value:#.{digits}g}".rstrip(".").replace("-", "−")
     return number(value, digits)

@@ -1,6 +1,6 @@
-"""The canonical tables: what every step after the first reads, whatever the data looked like before.
+"""The canonical tables, which every step after the first reads.
 
-Identifiers are text, times are UTC, money is whole minor units. ``docs/tables.md`` describes every column.
+Identifiers are text, times are UTC, money is whole minor units. ``docs/reference/tables.md`` describes every column.
 """
 
 from shadowprice.tables.schema import SESSION_TABLES, TABLES

@@ -1,7 +1,7 @@
-"""Turning what a file held into the canonical type of a column, and saying which cells do not fit.
+"""Coerce the columns of a file to their canonical types, and report the cells that do not fit.
 
-Every function takes a column with a row number index and returns the column in its canonical type,
-with null where a cell did not fit, and the cells that did not fit with the reason. Vectorised, O(rows).
+Every function takes a column with a row number index. It returns the column in its canonical type, with null where a
+cell did not fit, and those cells with the reason. Vectorised, O(rows).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rules that no single column shows: keys, references between tables, sides that must agree.
 
-A rule names the columns it needs and runs when all of them are there. It looks only at cells that
+A rule names the columns it needs and runs when all of them are there. It reads only cells that
 are known, so what a column's own check refused is not reported twice. Each rule is O(rows).
 """
 
@@ -209,7 +209,7 @@ def _labels(frames: Frames) -> Iterator[Fault]:
 
 @_rule("outcome.request_id", "exposure.request_id", "exposure.offer_id", "offer.offer_id", "offer.kind")
 def _bought(frames: Frames) -> Iterator[Fault]:
-    """A conversion of a fund brings an amount and comes after a click."""
+    """A conversion of a fund has an amount and follows a click."""
     outcome, offer = frames["outcome"], frames["offer"].drop_duplicates("offer_id").dropna(subset=["offer_id"])
     kind = offer.set_index("offer_id")["kind"]
     fund = _mask(outcome["request_id"].map(_by_request(frames["exposure"], "offer_id")).map(kind) == FUND)

@@ -198,9 +198,9 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
 OPTIONAL = frozenset({"action"})
 """Tables that a data set may do without."""
 SESSION_TABLES: Final[tuple[str, ...]] = ("session", "behaviour")
-"""What vouchers are learned from (S3); the other tables do not refer to them."""
+"""Tables from which voucher models learn (S3); the other tables do not refer to them."""
 CAMPAIGN_TABLES: Final[tuple[str, ...]] = tuple(name for name in SCHEMAS if name not in SESSION_TABLES)
-"""What a campaign is described by."""
+"""Tables that describe a campaign."""
 TABLES: Final[tuple[str, ...]] = tuple(name for name in CAMPAIGN_TABLES if name not in OPTIONAL)
 
 KEYS: dict[str, tuple[str, ...]] = {
@@ -214,7 +214,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "session": ("collected_at", "session_id"),
     "behaviour": ("session_id", "ts", "action", "item_id"),
 }
-"""What a table is sorted by when it is written; unique but for :data:`EVENTS`."""
+"""Sort keys of a table when it is written; unique but for :data:`EVENTS`."""
 EVENTS: Final[tuple[str, ...]] = ("edge", "action", "behaviour")
 """Tables whose rows are events: they may repeat, and there may be none."""
 

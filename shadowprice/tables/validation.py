@@ -34,7 +34,7 @@ SHOWN_PROBLEMS = 25
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """The canonical tables of one data set, checked; ``docs/tables.md`` describes their columns."""
+    """The canonical tables of one data set, checked; ``docs/reference/tables.md`` describes their columns."""
 
     account: pd.DataFrame
     edge: pd.DataFrame
@@ -52,7 +52,7 @@ class Tables:
 
 @dataclass(frozen=True, eq=False)
 class SessionTables:
-    """Who collected which voucher, and what was done around it (S3), checked; see ``docs/tables.md``."""
+    """Collected vouchers and the behaviour around them (S3), checked; see ``docs/reference/tables.md``."""
 
     session: pd.DataFrame
     behaviour: pd.DataFrame
@@ -87,7 +87,7 @@ def validate_sessions(frames: Mapping[str, pd.DataFrame]) -> SessionTables:
 
 
 def validate_some(frames: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Like :func:`validate_tables` for some of the tables: rules that need an absent one are not applied."""
+    """Check some of the tables like :func:`validate_tables`; rules that need an absent table are not applied."""
     checked, problems = _check(frames, CAMPAIGN_TABLES)
     _refuse(problems)
     return checked
@@ -158,7 +158,7 @@ def _check_columns(table: str, frame: pd.DataFrame, misfits: list[TableProblem])
 
 
 def _problem(table: str, frame: pd.DataFrame, error: SchemaError, reported: set[str | None]) -> TableProblem | None:
-    """What pandera found, in this project's words; None where the coercion has said it already."""
+    """Translate a finding of pandera into this project's words; None where the coercion has reported it already."""
     code = error.reason_code
     if code is SchemaErrorReason.COLUMN_NOT_IN_DATAFRAME:
         name = str(error.failure_cases)

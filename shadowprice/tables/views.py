@@ -1,4 +1,4 @@
-"""What is read off the tables: labelled rows, responses, the campaign."""
+"""Views of the tables: labelled rows, responses, the campaign."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _segments(tables: Tables, side: Side) -> tuple[Segment, ...]:
 
 
 def has_funds(tables: Tables, side: Side) -> bool:
-    """Whether the offers of a side are funds, whose level is their number, in place of incentives."""
+    """Return whether the offers of a side are funds, whose level is their number, in place of incentives."""
     return bool((tables.offer.loc[tables.offer["side"] == side, "kind"] == FUND).any())
 
 

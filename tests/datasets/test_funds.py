@@ -13,8 +13,8 @@ from shadowprice.datasets.funds import (
     LEAST,
     FundOptions,
     Funds,
+    _censored_amounts,
     _offers,
-    _wishes,
     deliver_again,
     draw,
     mean_amount,
@@ -30,11 +30,11 @@ def drawn() -> Funds:
 
 
 @pytest.fixture(scope="module")
-def wished() -> Funds:
-    return draw(FundOptions(users=6000, deliveries=8, wishes=True), seed=2)
+def censored() -> Funds:
+    return draw(FundOptions(users=6000, deliveries=8, censored=True), seed=2)
 
 
-@pytest.mark.parametrize("name", ["drawn", "wished"])
+@pytest.mark.parametrize("name", ["drawn", "censored"])
 def test_outcomes_follow_the_truth(name: str, request: pytest.FixtureRequest) -> None:
     drawn: Funds = request.getfixturevalue(name)
     rows = drawn.deliveries
@@ -65,42 +65,42 @@ def test_the_mean_amount_is_the_integral(mu: float, sigma: float) -> None:
     assert mean_log_amount(np.array([mu]), np.array([sigma]))[0] == pytest.approx(log, rel=1e-10)
 
 
-def test_who_clicks_buys_as_often_as_his_wish_reaches_the_least_purchase(wished: Funds) -> None:
-    """Given a click the purchase is the wish's alone: of a fund bought in lots nearly always, of the other of its risk
+def test_who_clicks_buys_as_often_as_the_latent_amount_reaches_the_least_purchase(censored: Funds) -> None:
+    """Given a click the latent amount alone decides: of a fund bought in lots nearly always, of the other of its risk
     level half the time; and clicks say nothing of it."""
-    enough = stats.norm.sf(LEAST, wished.mu.astype(float), wished.sigma.astype(float))
-    np.testing.assert_allclose(wished.convert, wished.click * enough, rtol=2e-4)
+    enough = stats.norm.sf(LEAST, censored.mu.astype(float), censored.sigma.astype(float))
+    np.testing.assert_allclose(censored.convert, censored.click * enough, rtol=2e-4)
     assert (enough[::2].mean(axis=1) > 0.99).all()
     assert (np.abs(enough[1::2].mean(axis=1) - 0.5) < 0.1).all()
-    assert (wished.sigma == wished.sigma[:, :1]).all()
+    assert (censored.sigma == censored.sigma[:, :1]).all()
     for fund in range(8):
-        assert abs(np.corrcoef(wished.click[fund], wished.mu[fund])[0, 1]) < 4 / np.sqrt(6000)
-    best = np.bincount(wished.value.argmax(axis=0), minlength=8) / 6000
+        assert abs(np.corrcoef(censored.click[fund], censored.mu[fund])[0, 1]) < 4 / np.sqrt(6000)
+    best = np.bincount(censored.value.argmax(axis=0), minlength=8) / 6000
     assert best.max() < 0.3
     assert best.min() > 0.04
 
 
 @pytest.mark.parametrize(("funds", "brought"), [(4, 6.0), (8, 6.0), (4, 1.5), (4, 0.01), (8, 100.0)])
 def test_of_a_user_without_wealth_age_and_interest_every_fund_brings_the_same(funds: int, brought: float) -> None:
-    """The click's chance times the integral of what is wished for above the least purchase."""
+    """The click's chance times the integral of the latent amount above the least purchase."""
     click = np.linspace(0.43, 0.36, funds)[:, None]
-    mu, sigma = _wishes(click, _offers(funds), brought, np.zeros((funds, 3)), np.zeros(3))
+    mu, sigma = _censored_amounts(click, _offers(funds), brought, np.zeros((funds, 3)), np.zeros(3))
     for fund in range(funds):
         m, s = mu[fund, 1], sigma[fund, 1]
         found = integrate.quad(lambda v, m=m, s=s: np.expm1(v) * stats.norm.pdf(v, m, s), LEAST, m + 14 * s)[0]
         assert click[fund, 0] * found == pytest.approx(brought, rel=1e-6)
 
 
-def test_more_deliveries_follow_the_same_truth_apart_from_the_first(wished: Funds) -> None:
-    again = deliver_again(wished, 8, seed=3)
-    assert len(again) == len(wished.deliveries)
-    assert (again["level"] != wished.deliveries["level"]).mean() > 0.5
-    place = np.searchsorted(wished.users["account_id"], again["account_id"])
+def test_more_deliveries_follow_the_same_truth_apart_from_the_first(censored: Funds) -> None:
+    again = deliver_again(censored, 8, seed=3)
+    assert len(again) == len(censored.deliveries)
+    assert (again["level"] != censored.deliveries["level"]).mean() > 0.5
+    place = np.searchsorted(censored.users["account_id"], again["account_id"])
     level = again["level"].to_numpy()
-    assert wished.allowed[level, place].all()
-    p = wished.convert[level, place].astype(float)
+    assert censored.allowed[level, place].all()
+    p = censored.convert[level, place].astype(float)
     assert abs(again["response"].sum() - p.sum()) < 4 * np.sqrt((p * (1 - p)).sum())
-    pd.testing.assert_frame_equal(again, deliver_again(wished, 8, seed=3))
+    pd.testing.assert_frame_equal(again, deliver_again(censored, 8, seed=3))
 
 
 def neighbours(drawn: Funds) -> np.ndarray:
@@ -161,16 +161,16 @@ def test_options_that_cannot_be_are_refused(options: dict[str, float], field: st
         load("funds", **options)
 
 
-@pytest.mark.parametrize("wishes", [False, True])
-def test_effects_of_funds_follow_from_their_features(wishes: bool) -> None:
+@pytest.mark.parametrize("censored", [False, True])
+def test_effects_of_funds_follow_from_their_features(censored: bool) -> None:
     """Means over users are lines in the return, apart for funds in lots; the offer table holds the features."""
-    drawn = draw(FundOptions(users=6000, wishes=wishes, strength=0.0), seed=8)
+    drawn = draw(FundOptions(users=6000, censored=censored, strength=0.0), seed=8)
     x, lot = drawn.offers["x_return"].to_numpy(), drawn.offers["x_lot"].to_numpy() == 1
     for each in (drawn.mu.mean(axis=1), drawn.sigma.mean(axis=1)):
         for chosen in (lot, ~lot):
-            line = np.polyfit(x[chosen], each[chosen], 2 if wishes else 1)
+            line = np.polyfit(x[chosen], each[chosen], 2 if censored else 1)
             np.testing.assert_allclose(np.polyval(line, x[chosen]), each[chosen], atol=0.03)
-    if wishes:
+    if censored:
         assert (drawn.sigma[lot] == np.float32(0.5)).all()
     offer = load("funds", seed=8, users=100, funds=4).tables.offer.sort_values("order_index")
     np.testing.assert_allclose(offer["x_return"], [0.02, 0.04, 0.06, 0.08])

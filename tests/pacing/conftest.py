@@ -11,11 +11,11 @@ import pytest
 
 from shadowprice.campaign import Budget, BudgetForm, Campaign, Side, Terms
 from shadowprice.curves import Curves
-from shadowprice.pacing.compare import Setting
-from shadowprice.pacing.day import Accounts, draw_day
 from shadowprice.pacing.forecast import Forecast, Profile
-from shadowprice.pacing.outcomes import OutcomeModel, Population
-from shadowprice.pacing.policies import past_traffic
+from shadowprice.pacing.replay.compare import Setting
+from shadowprice.pacing.replay.day import Accounts, draw_day
+from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
+from shadowprice.pacing.replay.policies import past_traffic
 
 LEVELS: dict[Side, tuple[int, ...]] = {"customer": (50, 80, 100, 150, 200), "merchant": (0, 20, 50, 100)}
 LIMITS: dict[BudgetForm, float] = {"total": 32.0, "per_account": 32.0, "per_response": 70.0}

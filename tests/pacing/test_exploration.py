@@ -11,10 +11,10 @@ from scipy.optimize import linprog
 
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
-from shadowprice.pacing.compare import Setting, run_pacer
 from shadowprice.pacing.exploration import effective_rows_by_level, explored, value_lost
 from shadowprice.pacing.pacers import make_pacer
-from shadowprice.pacing.replay import Replay
+from shadowprice.pacing.replay.compare import Setting, run_pacer
+from shadowprice.pacing.replay.run import Replay
 from shadowprice.pacing.window import solve_window
 
 SHARE = 0.1

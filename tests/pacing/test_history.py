@@ -10,8 +10,8 @@ import pytest
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.datasets import load
-from shadowprice.pacing.day import Day, draw_day
 from shadowprice.pacing.history import Traffic, fit_traffic
+from shadowprice.pacing.replay.day import Day, draw_day
 from shadowprice.tables import Tables, campaign_from_tables
 
 SMALL = {"customers": 600, "merchants": 150, "both": 15}

@@ -17,9 +17,9 @@ from shadowprice.campaign import Budget, BudgetForm, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import Conflict, InvalidInput, NotCertified, NotFound
-from shadowprice.pacing.compare import Setting
 from shadowprice.pacing.price_store import PriceStore
-from shadowprice.pacing.resolve import Resolution, expected_of_promises, money_left, publish, resolve
+from shadowprice.pacing.replay.compare import Setting
+from shadowprice.pacing.resolve import Resolution, expected_cost_of_holds, remaining_budget, resolve
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.price import PriceRecord
 
@@ -140,9 +140,9 @@ def test_a_ratio_carries_over_what_was_saved_so_far(case: Callable[..., Case]) -
 
 def test_money_left_is_what_was_earned_and_not_spent(case: Callable[..., Case]) -> None:
     spend = report(5000)
-    assert money_left(case("total", 30_000.0).campaign, spend) == 25_000
-    assert money_left(case("per_account", 35.0).campaign, spend) == 35 * 160 - 5000
-    assert money_left(case("per_response", 70.0).campaign, spend) == 70 * (40 + 60) - 5000
+    assert remaining_budget(case("total", 30_000.0).campaign, spend) == 25_000
+    assert remaining_budget(case("per_account", 35.0).campaign, spend) == 35 * 160 - 5000
+    assert remaining_budget(case("per_response", 70.0).campaign, spend) == 70 * (40 + 60) - 5000
 
 
 def test_promises_of_merchants_are_expected_to_cost_their_units_and_never_more_than_is_reserved(
@@ -155,7 +155,7 @@ def test_promises_of_merchants_are_expected_to_cost_their_units_and_never_more_t
 
     def expected(*units: float, newest: PriceRecord | None = newest) -> float:
         samples: dict[Side, Curves] = {"merchant": Curves(np.array([100]), np.array([units]))}
-        return expected_of_promises(campaign, samples, spend, newest)["merchant"]
+        return expected_cost_of_holds(campaign, samples, spend, newest)["merchant"]
 
     # 200 of 800 minor units on the curves, half of that as the day has it.
     assert expected(0.5, 1.5) == pytest.approx(8000 / 4 / 2)
@@ -270,9 +270,9 @@ def test_an_uncertified_solve_is_not_published_and_the_last_good_price_stays(
     case: Callable[..., Case], tmp_path: Path
 ) -> None:
     one, store = case(), PriceStore(tmp_path)
-    good = publish(store, one.resolve(report(), version=1))
+    good = store.publish(one.resolve(report(), version=1).record)
     with pytest.raises(NotCertified):
-        publish(store, one.resolve(report(29_000), version=2))
+        store.publish(one.resolve(report(29_000), version=2).record)
     assert store.latest("spring") == good
     assert store.versions("spring") == [1]
 
@@ -280,7 +280,7 @@ def test_an_uncertified_solve_is_not_published_and_the_last_good_price_stays(
 def test_of_two_solvers_of_one_slot_the_second_is_told(case: Callable[..., Case], tmp_path: Path) -> None:
     one, store = case(), PriceStore(tmp_path)
     first, second = one.resolve(report(), version=1), one.resolve(report(10), version=1)
-    publish(store, first)
+    store.publish(first.record)
     with pytest.raises(Conflict):
-        publish(store, second)
+        store.publish(second.record)
     assert store.latest("spring") == first.record

@@ -10,10 +10,10 @@ from sklearn.isotonic import IsotonicRegression
 
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Primary, Rows, Table
-from benchmarks.training_set import training_set
-from benchmarks.world_day import decided_by, value_at_budget, world_day
-from benchmarks.world_information import full_information
-from benchmarks.world_posterior import posterior_curves
+from benchmarks.world.day import decided_by, value_at_budget, world_day
+from benchmarks.world.information import full_information
+from benchmarks.world.posterior import posterior_curves
+from benchmarks.world.training_set import training_set
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.datasets.registry import Dataset
@@ -24,8 +24,8 @@ from shadowprice.learning.calibrate import calibrate
 from shadowprice.learning.evaluate import true_curves
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.pacing.compare import Setting, attainable, run_pacer, value_within_budget
 from shadowprice.pacing.pacers import make_pacer
+from shadowprice.pacing.replay.compare import Setting, attainable, run_pacer, value_within_budget
 from shadowprice.responses.training import TrainingConfig
 
 GCN, SGC = "joint_gcn2", "joint_sgc2"

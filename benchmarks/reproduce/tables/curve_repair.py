@@ -1,4 +1,4 @@
-"""What curve repair does to trees on randomised and on confounded levels, with known truth."""
+"""Effect of curve repair on trees, on randomised and on confounded levels, with known truth."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def judge(curves: Curves, frame: pd.DataFrame, truth: np.ndarray) -> dict[str, f
 
 
 def reading(found: Summary) -> str:
-    """What the figures say."""
+    """Return shares of the attainable gain, and the change of the curves by each step."""
     told: Callable[[str, str], float] = lambda row, column: found.cell(row, column).value  # noqa: E731
     free = "randomised, free + none"
     worse = "confounded, monotone + none"
@@ -116,18 +116,14 @@ def reading(found: Summary) -> str:
         for row in (free, "randomised, free + effect+monotone", worse, best)
         for design in (row.partition(",")[0],)
     ]
-    flat = [told(f"{design}, {ALIKE}", "value over best") for design in ("randomised", "confounded")]
     return (
-        f"The best flat mixture of levels has {flat[0]:.1%} of the best value on randomised levels and {flat[1]:.1%} "
-        f"on confounded ones. Of what is missing, which is the attainable gain, free trees reach {shares[0]} on "
-        f"randomised levels and {shares[1]} with the effect step; monotone trees {shares[2]} on "
-        f"confounded levels and {shares[3]}. On randomised levels free trees reverse "
-        f"{told(free, 'reversed pairs'):.1%} of pairs and projection takes all of them out; "
-        f"{found.sentence('value over best', 'randomised, free + monotone', free)}. On confounded levels "
-        f"the effect step takes the error of the curves from {told(worse, 'error of curve'):.3f} to "
-        f"{told(best, 'error of curve'):.3f} and the value from {told(worse, 'value over best'):.1%} to "
-        f"{told(best, 'value over best'):.1%} of the best; a map per level, fitted on the same confounded rows, leaves "
-        f"{told('confounded, monotone + by_level+monotone', 'value over best'):.1%}."
+        f"Of the attainable gain, free trees reach {shares[0]} on randomised levels, and {shares[1]} with the effect "
+        f"step; monotone trees reach {shares[2]} on confounded levels, and {shares[3]} with it. On randomised levels "
+        f"free trees reverse {told(free, 'reversed pairs'):.1%} of pairs, and projection removes all of them. On "
+        f"confounded levels the effect step reduces the error of the curves from "
+        f"{told(worse, 'error of curve'):.3f} to {told(best, 'error of curve'):.3f} and raises the value from "
+        f"{told(worse, 'value over best'):.1%} to {told(best, 'value over best'):.1%} of the best; a map per level "
+        f"gives {told('confounded, monotone + by_level+monotone', 'value over best'):.1%}."
     )
 
 

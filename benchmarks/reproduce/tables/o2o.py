@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Primary, Rows, Table, data_folder, needs_file
-from feature_repo.featurize import featurize
+from operations.featurize import FeaturizeJob
+from operations.featurize import run as featurize
 from shadowprice.datasets import load
 from shadowprice.datasets.o2o import LABEL_DELAY_DAYS, LABELLED_FILE
 from shadowprice.datasets.package import save_dataset
@@ -32,6 +33,7 @@ from shadowprice.responses.training import TrainingConfig
 YUAN = 100.0
 """Fen per yuan."""
 PLAIN, DEFAULT, LAST_WEEK = "LightGBM", "default", "calibrated on the last week"
+POINTS = "mean p − mean y, points"
 KNOWN = "default, labels known at the cut"
 FORTNIGHT = "to 17 May"
 CUTS = {
@@ -50,7 +52,8 @@ def training_set(quick: bool) -> TrainingSet:
     try:
         dataset = load("o2o", str(data_folder() / "o2o_coupon"))
         save_dataset(sampled(dataset) if quick else dataset, folder / "data")
-        featurize(folder / "data", folder / "workspace", folder / "training")
+        job = FeaturizeJob(tables=folder / "data", workspace=folder / "workspace", training=folder / "training")
+        featurize(job)
         return TrainingSet.load(folder / "training")
     finally:
         shutil.rmtree(folder)
@@ -82,7 +85,7 @@ def figures(model: SidedModel, data: TrainingSet) -> dict[str, float]:
     return {
         "AUC": found.auc,
         "log loss": found.logloss,
-        "mean p − mean y, points": 100 * found.offset.value,
+        POINTS: 100 * found.offset.value,
         "error, low": 100 * found.offset.low,
         "error, high": 100 * found.offset.high,
         "error, known merchants": 100 * found.known_offset.value,
@@ -119,56 +122,42 @@ def beside(model: SidedModel, plain: SidedModel, data: TrainingSet) -> dict[str,
 
 
 def run(seed: int, quick: bool) -> Rows:
-    """At every cut: trees that read the value freely, the data set's default, and calibration on the last week."""
+    """Compare, at every cut, unconstrained trees, the data set's default, and calibration on the last week."""
     data, own, config = training_set(quick), DEFAULTS["o2o"], TrainingConfig(seed=seed)
     rows: dict[str, dict[str, float]] = {}
     for name, origin in list(CUTS.items())[-2 if quick else 0 :]:
         then = as_of(data, origin)
-        model, _, corrections = fit_model(
-            then, own.recipe, config, curve_repair=own.curve_repair, calibration=own.calibration
-        )
+        model, _, corrections = fit_model(then, own, config)
         plain = uncalibrated(model, corrections)
         rows[f"{name}: {PLAIN}"] = figures(plain, then)
         rows[f"{name}: {DEFAULT}"] = figures(model, then) | beside(model, plain, then)
-        model, _, _ = fit_model(then, own.recipe, config, curve_repair=own.curve_repair, calibration=VALIDATION)
+        model, _, _ = fit_model(then, replace(own, calibration=VALIDATION), config)
         rows[f"{name}: {LAST_WEEK}"] = figures(model, then) | beside(model, plain, then)
     known = as_of(data, CUTS[FORTNIGHT], label_delay_days=LABEL_DELAY_DAYS)
-    model, _, _ = fit_model(known, own.recipe, config, curve_repair=own.curve_repair, calibration=own.calibration)
+    model, _, _ = fit_model(known, own, config)
     rows[f"{FORTNIGHT}: {KNOWN}"] = figures(model, known)
     return rows
 
 
 def reading(found: Summary) -> str:
-    """Say whether the default keeps its goals at every cut."""
+    """State whether the default keeps its goals at every cut."""
     cuts = [row.split(":")[0] for row in found.rows if row.endswith(f": {PLAIN}")]
-    off, known, new = (
-        [found.cell(f"{cut}: {DEFAULT}", column).value for cut in cuts]
-        for column in ("mean p − mean y, points", "error, known merchants", "error, new merchants")
-    )
-    other = [abs(found.cell(f"{cut}: {LAST_WEEK}", "mean p − mean y, points").value) for cut in cuts]
-    unsure = sum(
-        found.cell(row, "known, low").value <= 0 <= found.cell(row, "known, high").value
-        for row in (f"{cut}: {DEFAULT}" for cut in cuts)
-    )
-    loss = max(
-        found.cell(f"{cut}: {DEFAULT}", "log loss").value - found.cell(f"{cut}: {PLAIN}", "log loss").value
-        for cut in cuts
-    )
-    last = f"{cuts[-1]}: {LAST_WEEK}"
-    worse = found.cell(last, "log loss less LightGBM's").value
-    bounds = [found.cell(last, column).value for column in ("its interval, low", "high")]
-    low = [found.cell(f"{cut}: {DEFAULT}", "log's slope, low").value for cut in cuts]
-    identified = sum(each > 0 for each in low)
+
+    def at_cuts(name: str, column: str) -> list[float]:
+        return [found.cell(f"{cut}: {name}", column).value for cut in cuts]
+
+    off, other = ([abs(each) for each in at_cuts(name, POINTS)] for name in (DEFAULT, LAST_WEEK))
+    known = [abs(each) for each in at_cuts(DEFAULT, "error, known merchants")]
+    bounds = zip(at_cuts(DEFAULT, "known, low"), at_cuts(DEFAULT, "known, high"), strict=True)
+    unsure = sum(low <= 0 <= high for low, high in bounds)
+    loss = max(a - b for a, b in zip(at_cuts(DEFAULT, "log loss"), at_cuts(PLAIN, "log loss"), strict=True))
+    identified = sum(each > 0 for each in at_cuts(DEFAULT, "log's slope, low"))
     return (
-        f"The default's log loss exceeds that of the same trees without repair by at most {loss:.4f} at any cut. The "
-        f"log identifies the effect of the value at {identified} of {len(cuts)} cuts; elsewhere curves are flat. The "
-        f"mean prediction is off by {min(map(abs, off)):.1f} to {max(map(abs, off)):.1f} points, and by "
-        f"{min(other):.1f} to {max(other):.1f} where trees are calibrated on the last week. On merchants with a row "
-        f"before the cut the default is off by {min(map(abs, known)):.2f} to {max(map(abs, known)):.2f} points, and "
-        f"the interval contains 0 at {unsure} of {len(cuts)} cuts. On new merchants it is off by {min(new):+.1f} to "
-        f"{max(new):+.1f} points: their rate changes from window to window, and the log before the cut has no row of "
-        f"them. At the last cut the log loss of trees calibrated on the last week differs from that of plain trees by "
-        f"{worse:+.4f} [{bounds[0]:+.4f}, {bounds[1]:+.4f}]."
+        f"The log identifies the effect of the value at {identified} of {len(cuts)} cuts; elsewhere curves are flat. "
+        f"The default's mean prediction is off by {min(off):.1f} to {max(off):.1f} points, where calibration on the "
+        f"last week gives {min(other):.1f} to {max(other):.1f}; on merchants with a row before the cut it is off by "
+        f"{min(known):.2f} to {max(known):.2f} points, and the interval contains 0 at {unsure} of {len(cuts)} cuts. "
+        f"The default's log loss exceeds that of the same trees without repair by at most {loss:.4f} at any cut."
     )
 
 

@@ -78,7 +78,7 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def reading(found: Summary) -> str:
-    """What the figures say."""
+    """State the outcome in words, computed from the summary."""
     coverage = {row: found.cell(row, "coverage of 95 %").value for row in found.rows}
     good = [row for row, share in coverage.items() if 0.93 <= share <= 0.97]
     bad = [row for row in coverage if row not in good]

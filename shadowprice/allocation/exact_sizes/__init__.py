@@ -7,7 +7,7 @@ from collections.abc import Callable
 from shadowprice.allocation.exact_sizes.audit import Audit, audit
 from shadowprice.allocation.exact_sizes.exact import solve_demands
 from shadowprice.allocation.exact_sizes.heuristic import heuristic_demands, literal_heuristic_demands
-from shadowprice.allocation.exact_sizes.online import SeatQuota
+from shadowprice.allocation.exact_sizes.online import SegmentQuota
 from shadowprice.allocation.exact_sizes.plan import NOBODY, Plan, Shortage
 from shadowprice.allocation.exact_sizes.priority import priority_demands
 
@@ -24,7 +24,7 @@ __all__ = [
     "NOBODY",
     "Audit",
     "Plan",
-    "SeatQuota",
+    "SegmentQuota",
     "Shortage",
     "audit",
     "heuristic_demands",

@@ -13,7 +13,7 @@ from shadowprice.errors import InvalidInput
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What is wrong with a plan of N accounts and J segments.
+    """Faults of a plan of N accounts and J segments.
 
     sizes       int64 (J,), accounts in each segment, and missing int64 (J,), demand minus size
     unplaced    positions of accounts without a segment
@@ -29,12 +29,12 @@ class Audit:
 
     @property
     def sound(self) -> bool:
-        """Whether every size is exact, everybody is placed once, and nobody is where he may not be."""
+        """Return whether every size is exact, every account placed once, and no account in a forbidden segment."""
         return not (self.missing.any() or self.unplaced.size or self.ineligible.size or self.repeated.size)
 
     def __str__(self) -> str:
         return (
-            f"{int(np.abs(self.missing).sum())} seats missing or too many, {self.unplaced.size} accounts unplaced, "
+            f"{int(np.abs(self.missing).sum())} accounts missing or too many, {self.unplaced.size} accounts unplaced, "
             f"{self.ineligible.size} ineligible, {self.repeated.size} repeated"
         )
 
@@ -53,8 +53,8 @@ def audit(
         account_id: N accounts.
         segment: (N,), index of each one's segment, negative without one.
         demands: (J,), accounts that each segment is to have.
-        tolerance: (N,), risk tolerance; NaN where it is not known: only segments anybody may have.
-        risk_level: (J,), least tolerance of a segment; −inf where anybody may have it.
+        tolerance: (N,), risk tolerance; NaN where it is not known: only segments open to all accounts.
+        risk_level: (J,), least tolerance of a segment; −inf where it is open to all accounts.
 
     Raises:
         InvalidInput: arrays that do not agree, or a segment there is not.

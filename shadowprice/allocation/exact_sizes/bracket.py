@@ -1,4 +1,4 @@
-"""Where the prices of segments are: intervals of price differences, from samples that are solved exactly."""
+"""Brackets of the prices of segments: intervals of price differences, from samples that are solved exactly."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from shadowprice.allocation.population.sampling import WIDTH, strata
 Matrix = NDArray[np.float64]
 
 GROUPS = 8
-"""Samples that are solved apart; their prices' spread says how far their mean may be from the truth."""
+"""Samples that are solved separately; the spread of their prices estimates the error of their mean."""
 
 CONFIDENCE = 3.0
 """Standard errors between the mean and either end of an interval: a miss costs a pass."""
 
 SCARCE = 8
-"""Seats of a segment in a sample below which its price is no mean but an extreme; the samples' hull is kept."""
+"""Size of a segment in a sample below which its price is an extreme and not a mean; the samples' hull is kept."""
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
+class Bracket:
     """Prices (J,) between ``low`` and ``high``, ``centre`` the likeliest.
 
-    Only differences of prices matter; the box holds those whose mean with ``weight`` (J,) is 0. ``UNBOUNDED`` stands
-    for no bound, and as ``low`` for a segment that is closed: too dear for anybody.
+    Only differences of prices matter; the bracket holds those whose mean with ``weight`` (J,) is 0. ``UNBOUNDED``
+    stands for no bound, and as ``low`` for a closed segment, which is too dear for every account.
     """
 
     low: Matrix
@@ -38,7 +38,7 @@ class Box:
     weight: Matrix
 
     @classmethod
-    def everywhere(cls, centre: Matrix, demand: NDArray[np.int64]) -> Box:
+    def everywhere(cls, centre: Matrix, demand: NDArray[np.int64]) -> Bracket:
         """No bounds at all; segments without demand are closed."""
         closed = demand == 0
         low = np.where(closed, UNBOUNDED, -UNBOUNDED)
@@ -47,35 +47,35 @@ class Box:
 
     @property
     def closed(self) -> NDArray[np.bool_]:
-        """bool (J,): segments that nobody may enter."""
+        """bool (J,): segments that no account may enter."""
         return np.asarray(self.low >= UNBOUNDED, dtype=np.bool_)
 
-    def within(self, other: Box) -> Box:
-        """What is left inside ``other``, at least its nearest point."""
-        # The prices of ``other`` with the mean of this box taken off them.
+    def within(self, other: Bracket) -> Bracket:
+        """Intersection with ``other``, or its nearest point where the two are disjoint."""
+        # The prices of ``other`` with the mean of this bracket taken off them.
         least = np.maximum(other.low - self._mean(other.high), -UNBOUNDED)
         most = np.minimum(other.high - self._mean(other.low), UNBOUNDED)
         least[self.closed] = most[self.closed] = UNBOUNDED
         low, high = np.clip(self.low, least, most), np.clip(self.high, least, most)
-        return Box(low, high, np.clip(self.centre, low, high), self.weight)
+        return Bracket(low, high, np.clip(self.centre, low, high), self.weight)
 
     def _mean(self, bounds: Matrix) -> float:
         counted = bounds[self.weight > 0]
         mean = float(self.weight[self.weight > 0] @ counted)
         return mean if (np.abs(counted) < UNBOUNDED).all() else float(np.copysign(UNBOUNDED, mean))
 
-    def widened(self, times: float, least: float) -> Box:
-        """So many times as wide, and at least ``least`` wider on either side; what is unbounded stays so."""
+    def widened(self, times: float, least: float) -> Bracket:
+        """Widen by a factor, and by at least ``least`` on either side; unbounded sides stay unbounded."""
 
         def end(bound: Matrix, sign: float) -> Matrix:
             moved = self.centre + times * (bound - self.centre) + sign * least
             return np.where(np.abs(bound) >= UNBOUNDED, bound, moved)
 
-        return Box(end(self.low, -1.0), end(self.high, 1.0), self.centre, self.weight)
+        return Bracket(end(self.low, -1.0), end(self.high, 1.0), self.centre, self.weight)
 
     @property
     def least(self) -> Matrix:
-        """(J, J), an upper bound on every difference π_a − π_b of prices in the box."""
+        """(J, J), an upper bound on every difference π_a − π_b of prices in the bracket."""
         return np.asarray(self.high[:, None] - self.low, dtype=np.float64)
 
 
@@ -99,9 +99,9 @@ def supporting(least: Matrix) -> Matrix | None:
 
 
 def sampled(
-    value: Real, allowed: NDArray[np.bool_] | None, demand: NDArray[np.int64], box: Box, size: int
-) -> tuple[Box, float]:
-    """A box that very likely holds the prices, and the share of accounts it will leave unsettled.
+    value: Real, allowed: NDArray[np.bool_] | None, demand: NDArray[np.int64], bracket: Bracket, size: int
+) -> tuple[Bracket, float]:
+    """A bracket that very likely holds the prices, and the share of accounts it will leave unsettled.
 
     From ``GROUPS`` samples of about ``size`` accounts each; O(J·sample).
     """
@@ -112,7 +112,7 @@ def sampled(
     tile = gather(value, starts, width)
     if allowed is not None:
         tile[~gather(allowed, starts, width)] = -np.inf
-    closed = box.closed
+    closed = bracket.closed
     tile[closed] = -np.inf
     # Neighbouring blocks go to different samples, so that clustering shows in their spread.
     rows = np.empty((tile.shape[1], depth))
@@ -124,7 +124,7 @@ def sampled(
         sizes = some.reshape(GROUPS, -1).sum(axis=1)
         rows = rows[some]
     wanted = _shares(demand, sizes)
-    solved, reached = exact_sizes_of_samples(rows, sizes, wanted, np.where(closed, 0.0, box.centre))
+    solved, reached = exact_sizes_of_samples(rows, sizes, wanted, np.where(closed, 0.0, bracket.centre))
     weight = demand / demand.sum()
     solved = solved - (solved @ weight)[:, None]
     fewest = wanted.min(axis=0)
@@ -138,17 +138,17 @@ def sampled(
     scarce = fewest < SCARCE
     low[scarce] = np.minimum(low, solved.min(axis=0) - reach)[scarce]
     high[scarce] = np.maximum(high, solved.max(axis=0) + reach)[scarce]
-    # Nobody in some sample takes these: it says nothing about how dear they are.
+    # No account of some sample takes these, so nothing bounds their prices from above.
     high[fewest == 0] = UNBOUNDED
     # Some sample had too few accounts for these: they may be any cheaper.
     low[~reached.all(axis=0)] = -UNBOUNDED
     low[closed] = high[closed] = UNBOUNDED
-    inner = Box(low, high, centre, weight).within(box)
+    inner = Bracket(low, high, centre, weight).within(bracket)
     return inner, place(tile, None, inner.low, inner.high).account.size / tile.shape[1]
 
 
 def _shares(demand: NDArray[np.int64], size: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(samples, J): whole demands of samples of ``size`` accounts; together they keep to the shares within one seat."""
+    """(samples, J): whole demands of samples of ``size`` accounts, which together keep to the shares within 1."""
     total = demand.cumsum()
     together = np.zeros((size.size + 1, demand.size + 1), dtype=np.int64)
     together[1:, 1:] = total * (size.cumsum()[:, None] / float(total[-1])) + 0.5

@@ -1,9 +1,9 @@
-"""Exact segment sizes at about the speed of memory: a box of prices, one pass, shortest paths for the unsettled few.
+"""Exact segment sizes at about the speed of memory: a bracket of prices, one pass, shortest paths for the rest.
 
-Samples that are solved exactly give a box for the prices. One pass settles every account whose segment is the same
-everywhere in the box; the others are a smaller problem of the same kind, and the smallest are solved by successive
-shortest paths. Whether some optimal prices lie in the box is then checked exactly, so a box that missed costs another
-pass and never the optimum.
+Samples that are solved exactly give a bracket for the prices. One pass settles every account whose segment is the same
+everywhere in the bracket. The others are a smaller problem of the same kind; the smallest problem is solved by
+successive shortest paths. An exact check then shows whether some optimal prices lie in the bracket. A bracket that
+missed costs another pass, never the optimum.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shadowprice.allocation.exact_sizes.bracket import GROUPS, Box, Matrix, sampled, supporting
-from shadowprice.allocation.exact_sizes.plan import Plan, Real, Seats
+from shadowprice.allocation.exact_sizes.bracket import GROUPS, Bracket, Matrix, sampled, supporting
+from shadowprice.allocation.exact_sizes.plan import Plan, Real, SizedProblem
 from shadowprice.allocation.kernel import exact_sizes, place
 from shadowprice.allocation.kernel.place import narrowest
 from shadowprice.allocation.population.sampling import WIDTH
@@ -23,10 +23,10 @@ from shadowprice.allocation.problem.solution import relative_gap
 from shadowprice.errors import InvalidProblem
 
 EXACT = 8192
-"""So many accounts are solved by shortest paths at once; more are narrowed down first."""
+"""Number of accounts that shortest paths solve at once; larger problems are narrowed down first."""
 
 TRIES = 3
-"""Boxes that are tried before everyone is solved by shortest paths."""
+"""Brackets that are tried before everyone is solved by shortest paths."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Found:
     segment  int8 or int16 (n,)
     prices   (J,)
     least    (J, J), prices with π_a − π_b ≤ least_ab support the plan; see :class:`~.paths.Sized`
-    worth    Σ value of the accounts settled by a box
+    worth    Σ value of the accounts settled by a bracket
     last     (J, n_last), values of the others
     final    (n_last,), their segments
     passes   reads of these accounts
@@ -67,28 +67,28 @@ def solve_demands(
         A certified plan, or one with status ``infeasible`` and the segments that cause it in ``shortage``.
 
     Raises:
-        InvalidProblem: an argument is malformed; see :meth:`Seats.of`.
+        InvalidProblem: an argument is malformed; see :meth:`SizedProblem.of`.
 
-    One read of the input with a box around it, O(J·N), and shortest paths over O(√N) accounts; one or two further
-    reads when a sample's box misses. Memory beside the input: 4 bytes per account and some per cent of the input.
+    One read of the input with a bracket around it, O(J·N), and shortest paths over O(√N) accounts; one or two further
+    reads when a sample's bracket misses. Memory beside the input: 4 bytes per account and some per cent of the input.
     Masks so tight that nearly every price is extreme, and values of which most tie, are solved by shortest paths over
     the accounts concerned, in float64: slower, and with a copy of those accounts.
 
     Source: S2 eq. 1 as an assignment problem; Ahuja, Magnanti and Orlin (1993), chapter 9, for the paths.
     """
-    seats = Seats.of(value, demands, allowed)
-    closed = seats.demand == 0
-    shortage = seats.shortage(~closed) if closed.any() else None
+    problem = SizedProblem.of(value, demands, allowed)
+    closed = problem.demand == 0
+    shortage = problem.shortage(~closed) if closed.any() else None
     if shortage is not None:
-        return seats.impossible(shortage)
+        return problem.impossible(shortage)
     centre = np.zeros(closed.size) if near is None else _prices(near, closed.size)
-    box = Box.everywhere(centre, seats.demand)
-    found = _solve(seats.value, seats.allowed, seats.demand, box, seats)
+    bracket = Bracket.everywhere(centre, problem.demand)
+    found = _solve(problem.value, problem.allowed, problem.demand, bracket, problem)
     if found.reached is not None:
-        shortage = seats.shortage(~found.reached)
+        shortage = problem.shortage(~found.reached)
         assert shortage is not None
-        return seats.impossible(shortage)
-    return _certified(seats, found, closed)
+        return problem.impossible(shortage)
+    return _certified(problem, found, closed)
 
 
 def sample_size(accounts: int) -> int:
@@ -104,58 +104,62 @@ def _prices(near: ArrayLike, depth: int) -> Matrix:
 
 
 def _solve(
-    value: Real, allowed: NDArray[np.bool_] | None, demand: NDArray[np.int64], box: Box, seats: Seats | None = None
+    value: Real,
+    allowed: NDArray[np.bool_] | None,
+    demand: NDArray[np.int64],
+    bracket: Bracket,
+    problem: SizedProblem | None = None,
 ) -> Found:
     n = value.shape[1]
     if n <= max(EXACT, GROUPS * WIDTH):
-        return _paths(value, allowed, demand, box)
-    open_ = ~box.closed
-    inner, share = sampled(value, allowed, demand, box, sample_size(n))
+        return _paths(value, allowed, demand, bracket)
+    open_ = ~bracket.closed
+    inner, share = sampled(value, allowed, demand, bracket, sample_size(n))
     for attempt in range(TRIES):
         placed = place(value, allowed, inner.low, inner.high, share)
-        rest = demand - placed.seats
+        rest = demand - placed.sizes
         if (rest >= 0).all():
             if placed.account.size > 0.6 * n:
                 break
             found = _solve(placed.open, None, rest, inner)
             if found.reached is None:
-                # A settled account of a loses more by moving to b than any price difference in the box.
+                # A settled account of a loses more by moving to b than any price difference in the bracket.
                 least = np.minimum(found.least, inner.least)
                 if _supported(least[open_][:, open_], found.prices[open_]):
                     level = placed.level
                     level[placed.account] = found.segment
                     worth = placed.worth + found.worth
                     return Found(level, found.prices, least, worth, found.last, found.final, None, attempt + 1)
-            elif seats is not None and seats.shortage(~found.reached) is not None:
+            elif problem is not None and problem.shortage(~found.reached) is not None:
                 return found
-        inner = inner.widened(4.0, 1e-3 * float(np.ptp(inner.centre[open_]))).within(box)
-    return _paths(value, allowed, demand, Box(box.low, box.high, inner.centre, box.weight))
+        inner = inner.widened(4.0, 1e-3 * float(np.ptp(inner.centre[open_]))).within(bracket)
+    return _paths(value, allowed, demand, Bracket(bracket.low, bracket.high, inner.centre, bracket.weight))
 
 
 def _supported(least: Matrix, prices: Matrix) -> bool:
-    """Whether some prices keep to ``least``; ``prices`` are tried first."""
+    """Return whether some prices keep to ``least``; ``prices`` are tried first."""
     return bool((prices[:, None] - prices <= least).all()) or supporting(least) is not None
 
 
-def _paths(value: Real, allowed: NDArray[np.bool_] | None, demand: NDArray[np.int64], box: Box) -> Found:
+def _paths(value: Real, allowed: NDArray[np.bool_] | None, demand: NDArray[np.int64], bracket: Bracket) -> Found:
     last = value.astype(np.float64)
     if allowed is not None:
         last[~allowed] = -np.inf
-    closed = box.closed
+    closed = bracket.closed
     last[closed] = -np.inf
-    found = exact_sizes(last.T, demand, np.where(closed, 0.0, box.centre))
+    found = exact_sizes(last.T, demand, np.where(closed, 0.0, bracket.centre))
     segment: NDArray[np.signedinteger[Any]] = found.segment.astype(narrowest(demand.size))
     return Found(segment, found.prices, found.least, 0.0, last, segment, found.reached, 1)
 
 
-def _certified(seats: Seats, found: Found, closed: NDArray[np.bool_]) -> Plan:
-    open_, demand = ~closed, seats.demand
+def _certified(problem: SizedProblem, found: Found, closed: NDArray[np.bool_]) -> Plan:
+    open_, demand = ~closed, problem.demand
     prices = np.zeros(closed.size)
     middle = supporting(found.least[open_][:, open_])
     prices[open_] = found.prices[open_] if middle is None else middle
     prices -= prices[open_].min()
-    # Above what anybody could gain there.
-    prices[closed] = prices[open_].max() + (seats.bounds.most - seats.bounds.least)
+    # Above the largest possible gain there.
+    prices[closed] = prices[open_].max() + (problem.bounds.most - problem.bounds.least)
 
     own = found.last[found.final, np.arange(found.final.size)]
     primal = found.worth + float(own.sum())

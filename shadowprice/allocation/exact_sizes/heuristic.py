@@ -2,15 +2,15 @@
 
 Every account wants its best open segment. Accounts are served in order of what they would regret,
 
-    h_i = α_j · Σ_a (value_ji − value_ai),     α_j = Σ_i value_ji / seats left in j,
+    h_i = α_j · Σ_a (value_ji − value_ai),     α_j = Σ_i value_ji / quota left in j,
 
 j the best and a the next two best of the open segments (those that exist), sums over the accounts not yet served. When
 a segment is full it closes, α and h are formed again, and the rest are served in the new order. The paper does not say
 how its list goes on after a closure, nor what h is with fewer than three segments open; this is the reading taken.
 
 As printed an ineligible pair merely has value 0. It can then be an account's best one, and an account whose eligible
-segments were filled by others is given a forbidden one, although a plan exists: the promise that no constraint is
-violated is not kept. :func:`heuristic_demands` never offers an ineligible pair and repairs what is left over.
+segments were filled by others is given a forbidden one, although a plan exists: the claim that no constraint is
+violated does not hold. :func:`heuristic_demands` never offers an ineligible pair and repairs what is left over.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shadowprice.allocation.exact_sizes.plan import NOBODY, Plan, Seats
+from shadowprice.allocation.exact_sizes.plan import NOBODY, Plan, SizedProblem
 from shadowprice.allocation.exact_sizes.repair import place_everybody
 
 ALTERNATIVES = 2
@@ -33,9 +33,9 @@ def heuristic_demands(value: ArrayLike, demands: ArrayLike, allowed: ArrayLike |
     N)). Source: S2,
     algorithm 1.
     """
-    seats = Seats.of(value, demands, allowed)
-    segment, shortage = place_everybody(seats, served(seats, literal=False))
-    return seats.plan(segment) if shortage is None else seats.impossible(shortage)
+    problem = SizedProblem.of(value, demands, allowed)
+    segment, shortage = place_everybody(problem, served(problem, literal=False))
+    return problem.plan(segment) if shortage is None else problem.impossible(shortage)
 
 
 def literal_heuristic_demands(value: ArrayLike, demands: ArrayLike, allowed: ArrayLike | None = None) -> Plan:
@@ -43,18 +43,18 @@ def literal_heuristic_demands(value: ArrayLike, demands: ArrayLike, allowed: Arr
 
     Status ``violated`` when there are any. Sizes hold. Arguments, errors and cost as :func:`heuristic_demands`.
     """
-    seats = Seats.of(value, demands, allowed)
-    return seats.plan(served(seats, literal=True))
+    problem = SizedProblem.of(value, demands, allowed)
+    return problem.plan(served(problem, literal=True))
 
 
-def served(seats: Seats, *, literal: bool) -> NDArray[np.int32]:
+def served(problem: SizedProblem, *, literal: bool) -> NDArray[np.int32]:
     """int32 (N,): the segment each account is served, ``NOBODY`` where every eligible one was full."""
-    segment = np.full(seats.shape[1], NOBODY, dtype=np.int32)
-    left, waiting = seats.demand.copy(), np.arange(seats.shape[1])
+    segment = np.full(problem.shape[1], NOBODY, dtype=np.int32)
+    left, waiting = problem.demand.copy(), np.arange(problem.shape[1])
     while waiting.size and (left > 0).any():
         open_ = np.flatnonzero(left > 0)
-        worth = seats.value[np.ix_(open_, waiting)].astype(np.float64)
-        eligible = None if seats.allowed is None else seats.allowed[np.ix_(open_, waiting)]
+        worth = problem.value[np.ix_(open_, waiting)].astype(np.float64)
+        eligible = None if problem.allowed is None else problem.allowed[np.ix_(open_, waiting)]
         if eligible is not None:
             worth[~eligible] = 0.0
         contest = worth.sum(axis=1) / left[open_]
@@ -80,7 +80,7 @@ def served(seats: Seats, *, literal: bool) -> NDArray[np.int32]:
 
 
 def _regret(worth: NDArray[np.float64], best: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
-    """What an account loses against each of its next best segments, together."""
+    """Total loss of an account against each of its next best segments."""
     rest = worth.copy()
     top = worth[best, columns]
     regret = np.zeros(columns.size)

@@ -1,9 +1,9 @@
-"""Segment sizes when accounts come one after another: published prices, and seats that are counted down.
+"""Segment sizes when accounts arrive one after another: published prices, and quotas that are counted down.
 
 The decision is the project's one rule, :func:`shadowprice.decision.decide`, with each segment's price as its cost. A
-segment may be taken as long as everybody who is still to come can be seated afterwards. Seats are counted for
-each class of accounts with the same eligibility, and exchanged between classes along augmenting paths, so the sizes
-come out exactly whatever the order of arrival.
+segment may be taken as long as every account still to come can be placed afterwards. Quotas are counted for
+each class of accounts with the same eligibility, and exchanged between classes along augmenting paths. The sizes are
+exact for every order of arrival.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ CHUNK = 4096
 """Requests that are scored at once; they are scored again when a segment closes to a class of accounts."""
 
 
-class SeatQuota:
-    """Decides requests by ``argmax value − price`` among segments whose seats are not spoken for.
+class SegmentQuota:
+    """Decides requests by ``argmax value − price`` among segments with free quota.
 
-    Build it from a plan with :meth:`of`. An account is to ask once; it takes a second seat if it asks again.
+    Build it from a plan with :meth:`of`. An account should ask once; a second request counts again.
     """
 
-    def __init__(self, prices: NDArray[np.float64], eligible: NDArray[np.bool_], seats: NDArray[np.int64]) -> None:
+    def __init__(self, prices: NDArray[np.float64], eligible: NDArray[np.bool_], quota: NDArray[np.int64]) -> None:
         self._prices = prices
         self._eligible = eligible
-        self._seats = seats
+        self._quota = quota
         self._class = {key.tobytes(): row for row, key in enumerate(_keys(eligible.T))}
 
     @classmethod
-    def of(cls, plan: Plan, allowed: ArrayLike | None = None) -> SeatQuota:
-        """The seats of a plan with prices, and the eligibility bool (J, N) of the accounts it was made for; O(J·N).
+    def of(cls, plan: Plan, allowed: ArrayLike | None = None) -> SegmentQuota:
+        """Return the quota of a plan with prices; ``allowed``, bool (J, N), is the eligibility of its accounts. O(J·N).
 
         Raises:
             InvalidInput: the plan has no prices (it is infeasible, or a heuristic's), or ``allowed`` has another shape.
@@ -50,17 +50,17 @@ class SeatQuota:
         if mask.shape != shape:
             raise InvalidInput(f"must have shape {shape}, got {mask.shape}", field="allowed")
         _, first, of = np.unique(_keys(mask), axis=0, return_index=True, return_inverse=True)
-        seats = np.zeros((first.size, shape[0]), dtype=np.int64)
-        np.add.at(seats, (of.ravel(), plan.segment), 1)
-        return cls(plan.prices, mask[:, first].T, seats)
+        quota = np.zeros((first.size, shape[0]), dtype=np.int64)
+        np.add.at(quota, (of.ravel(), plan.segment), 1)
+        return cls(plan.prices, mask[:, first].T, quota)
 
     @property
-    def left(self) -> NDArray[np.int64]:
-        """(J,): seats not yet given."""
-        return np.asarray(self._seats.sum(axis=0), dtype=np.int64)
+    def remaining(self) -> NDArray[np.int64]:
+        """(J,): accounts that each segment can still take."""
+        return np.asarray(self._quota.sum(axis=0), dtype=np.int64)
 
     def decide(self, value: ArrayLike, request_ids: Ids, allowed: ArrayLike | None = None) -> NDArray[np.int32]:
-        """int32 (n,): a segment for each request in turn; ``NOBODY`` where no seat is left for accounts of its kind.
+        """int32 (n,): a segment for each request in turn; ``NOBODY`` where no quota is left for its kind.
 
         ``value`` is (J, n) and ``allowed`` bool (J, n), as for :func:`~shadowprice.decision.decide`. O(J·n), and a
         chunk again whenever a segment closes to a class of accounts.
@@ -95,32 +95,32 @@ class SeatQuota:
             price = np.broadcast_to(self._prices[:, None], (self._prices.size, able.size))
             names = [str(ids[index]) for index in able.tolist()]
             wanted[able] = decide(values[:, able], price, [1.0], 0.0, names, may[:, able]).level
-        held = self._seats > 0
+        held = self._quota > 0
         for index in able.tolist():
             row, level = int(kind[index]), int(wanted[index])
             if not held[row, level]:
                 self._exchange(row, level)
-            self._seats[row, level] -= 1
-            if not np.array_equal(held, self._seats > 0):
+            self._quota[row, level] -= 1
+            if not np.array_equal(held, self._quota > 0):
                 wanted[index + 1 :] = NOBODY
                 return wanted, index + 1
         return wanted, kind.size
 
     def _arcs(self) -> NDArray[np.bool_]:
-        """(J, J): whether some class may take a seat of a and leave one of b."""
-        return np.asarray(self._eligible.T.astype(np.intp) @ (self._seats > 0) > 0, dtype=np.bool_)
+        """(J, J): whether some class may enter segment a and leave segment b."""
+        return np.asarray(self._eligible.T.astype(np.intp) @ (self._quota > 0) > 0, dtype=np.bool_)
 
     def _open(self) -> NDArray[np.bool_]:
-        """(classes, J): segments a class may take so that everybody still to come can be seated; O(classes·J² + J³)."""
+        """(classes, J): segments a class may take so that every later account can be placed; O(classes·J² + J³)."""
         reach = self._arcs() | np.eye(self._prices.size, dtype=bool)
         for middle in range(self._prices.size):
             reach |= reach[:, middle : middle + 1] & reach[middle]
-        return np.asarray(self._eligible & ((self._seats > 0).astype(np.intp) @ reach > 0), dtype=np.bool_)
+        return np.asarray(self._eligible & ((self._quota > 0).astype(np.intp) @ reach > 0), dtype=np.bool_)
 
     def _exchange(self, row: int, level: int) -> None:
-        """Get a class a seat of ``level`` for one of its own, along a shortest path of exchanges with other classes."""
+        """Exchange quota with other classes along a shortest path, so that a class gains one of ``level``."""
         arcs = self._arcs()
-        before = np.where(self._seats[row] > 0, -1, -2)
+        before = np.where(self._quota[row] > 0, -1, -2)
         queue = np.flatnonzero(before == -1).tolist()
         for a in queue:
             for b in np.flatnonzero(arcs[a] & (before == -2)).tolist():
@@ -129,12 +129,12 @@ class SeatQuota:
         b = level
         while before[b] != -1:
             a = int(before[b])
-            other = int(np.flatnonzero(self._eligible[:, a] & (self._seats[:, b] > 0))[0])
-            self._seats[other, b] -= 1
-            self._seats[other, a] += 1
+            other = int(np.flatnonzero(self._eligible[:, a] & (self._quota[:, b] > 0))[0])
+            self._quota[other, b] -= 1
+            self._quota[other, a] += 1
             b = a
-        self._seats[row, b] -= 1
-        self._seats[row, level] += 1
+        self._quota[row, b] -= 1
+        self._quota[row, level] += 1
 
 
 def _keys(mask: NDArray[np.bool_]) -> NDArray[np.uint8]:

@@ -1,12 +1,12 @@
-"""Segments of given sizes: what is asked, and what an answer says.
+"""Problem and plan of segments of given sizes.
 
     maximise    Σ_ij x_ij · value_ji
     subject to  Σ_j x_ij = 1  for every account i,    Σ_i x_ij = demand_j  for every segment j,
                 x_ij ∈ {0, 1},  x_ij = 0 where not allowed
 
-the guaranteed delivery of S2 (eq. 1): every fund gets exactly the customers it was promised, and nobody gets a fund
-above his risk tolerance. The constraint matrix is totally unimodular, so the linear relaxation has an integral optimum
-and its dual prices certify it.
+the guaranteed delivery of S2 (eq. 1): every fund gets exactly its number of customers, and no customer gets a fund
+above their risk tolerance. The constraint matrix is totally unimodular, so the linear relaxation has an integral
+optimum and its dual prices certify it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Real = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Shortage:
-    """Why sizes are impossible (Hall's condition): these segments ask for more accounts than may enter any of them.
+    """Reason why sizes are impossible (Hall's condition): these segments need more accounts than may enter any of them.
 
     segments  indices
     demanded  sum of their demands
@@ -57,9 +57,9 @@ class Plan:
     """A segment for every account.
 
     status     ``optimal`` (certified); ``feasible``: sizes and eligibility hold; ``violated``: they do not (the literal
-               heuristic); ``infeasible``: no plan exists, see ``shortage``, and nobody is placed
+               heuristic); ``infeasible``: no plan exists, see ``shortage``, and no account is placed
     segment    (N,), signed integers, of one byte where that does; ``NOBODY`` where an account has none
-    prices     (J,), what a seat of each segment is worth, the cheapest 0, in units of value: every account's segment is
+    prices     (J,), price of one account in each segment, the cheapest 0, in units of value: every account's segment is
                the best at value − price, up to ties. NaN where the method has none.
     objective  Σ value of the plan
     dual       upper bound on every plan, Σ demand·price + Σ_i max_j (value − price); infinite without prices
@@ -83,7 +83,7 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Seats:
+class SizedProblem:
     """A checked problem.
 
     value    (J, N) float32 or float64, rows contiguous
@@ -98,7 +98,7 @@ class Seats:
     bounds: Bounds
 
     @classmethod
-    def of(cls, value: ArrayLike, demands: ArrayLike, allowed: ArrayLike | None) -> Seats:
+    def of(cls, value: ArrayLike, demands: ArrayLike, allowed: ArrayLike | None) -> SizedProblem:
         """Check the arguments of every method for segment sizes.
 
         Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shadowprice.allocation.exact_sizes.plan import NOBODY, Plan, Seats
+from shadowprice.allocation.exact_sizes.plan import NOBODY, Plan, SizedProblem
 from shadowprice.allocation.exact_sizes.repair import place_everybody
 from shadowprice.errors import InvalidProblem
 
@@ -20,10 +20,10 @@ def priority_demands(
     :func:`~shadowprice.allocation.exact_sizes.exact.solve_demands`. O(J·N).
     Source: S2, the baseline of its online tests.
     """
-    seats = Seats.of(value, demands, allowed)
-    depth, accounts = seats.shape
+    problem = SizedProblem.of(value, demands, allowed)
+    depth, accounts = problem.shape
     if conversion is None:
-        rate = np.array([_mean(seats, j) for j in range(depth)])
+        rate = np.array([_mean(problem, j) for j in range(depth)])
     else:
         rate = np.asarray(conversion, dtype=np.float64)
         if rate.shape != (depth,) or not np.isfinite(rate).all():
@@ -31,15 +31,15 @@ def priority_demands(
     segment = np.full(accounts, NOBODY, dtype=np.int32)
     for j in np.argsort(-rate, kind="stable").tolist():
         free = segment == NOBODY
-        if seats.allowed is not None:
-            free &= seats.allowed[j]
+        if problem.allowed is not None:
+            free &= problem.allowed[j]
         candidates = np.flatnonzero(free)
-        order = np.argsort(-seats.value[j, candidates], kind="stable")
-        segment[candidates[order[: int(seats.demand[j])]]] = j
-    segment, shortage = place_everybody(seats, segment)
-    return seats.plan(segment) if shortage is None else seats.impossible(shortage)
+        order = np.argsort(-problem.value[j, candidates], kind="stable")
+        segment[candidates[order[: int(problem.demand[j])]]] = j
+    segment, shortage = place_everybody(problem, segment)
+    return problem.plan(segment) if shortage is None else problem.impossible(shortage)
 
 
-def _mean(seats: Seats, segment: int) -> float:
-    row = seats.value[segment] if seats.allowed is None else seats.value[segment][seats.allowed[segment]]
+def _mean(problem: SizedProblem, segment: int) -> float:
+    row = problem.value[segment] if problem.allowed is None else problem.value[segment][problem.allowed[segment]]
     return float(row.mean(dtype=np.float64)) if row.size else -np.inf

@@ -1,4 +1,4 @@
-"""Who does the work of a solve: this process, or actors of Ray (:mod:`shadowprice.allocation.executors.ray`)."""
+"""Executors of a solve: this process, or actors of Ray (:mod:`shadowprice.allocation.executors.ray`)."""
 
 from shadowprice.allocation.executors.base import Executor, InProcess
 

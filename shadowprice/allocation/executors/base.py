@@ -1,4 +1,4 @@
-"""Who does the work of a solve."""
+"""Interface of the executors of a solve, and the one in this process."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class InProcess:
         self.rounds = 0
 
     def hold(self, problem: Sharded) -> tuple[Sequence[Source], Team]:
-        """Nothing is loaded before it is read."""
+        """Do nothing: data are read when they are needed."""
         sources = problem.shards(1)
         return sources, Here(sources)
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: no resources are held."""
 
 
 class Here:

@@ -160,7 +160,7 @@ class _Actors:
             ready, _ = ray.wait(list(waiting), num_returns=1, timeout=self._executor.timeout)
             if not ready:
                 raise Unavailable(
-                    f"no worker answered within {self._executor.timeout:g} s; has the Ray cluster room for "
+                    f"no worker answered within {self._executor.timeout:g} s; has the Ray cluster buffer for "
                     f"{len(self.actors)} actors of {self._executor.cpus:g} CPU?"
                 )
             worker = waiting.pop(ready[0])
@@ -179,9 +179,9 @@ class _Actors:
                 continue
             for at, (answer, level) in zip(mine[worker], found, strict=True):
                 answers[at] = answer
-                room = requests[at].into
-                if level is not None and room is not None:
-                    room[:] = level
+                buffer = requests[at].into
+                if level is not None and buffer is not None:
+                    buffer[:] = level
         return answers
 
     def _start(self, worker: int) -> Any:

@@ -1,4 +1,4 @@
-"""What runs in another process: shards, and answers to questions about them."""
+"""Worker in another process: it holds shards and answers questions about them."""
 
 from __future__ import annotations
 

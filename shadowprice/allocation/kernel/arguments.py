@@ -1,4 +1,4 @@
-"""What goes into the kernel and what comes out."""
+"""Arguments and results of the kernel."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Entry = TypeVar("Entry", bound=np.generic)
 
 
 def level_type(depth: int) -> type[np.signedinteger[Any]]:
-    """Of indices of so many levels: one byte each where that does, since an answer of N levels is memory as well."""
+    """Return the type of indices of ``levels`` levels, one byte where that suffices: N levels need memory too."""
     return np.int8 if depth <= 127 else np.int32
 
 
 @dataclass(frozen=True, eq=False)
 class NetCost:
-    """What a level takes from one limit: ``offset_j + Σ_p weight_pj · plane_p,ij``.
+    """Net cost of a level in one limit: ``offset_j + Σ_p weight_pj · plane_p,ij``.
 
     offset    float64 (J,)
     weights   one float64 (J,) for each plane of a tile
@@ -34,7 +34,7 @@ class NetCost:
     measured: int = 0
 
     def __reduce__(self) -> tuple[type[NetCost], tuple[object, ...]]:
-        """What another process gets: addresses mean nothing there."""
+        """Return the state that another process receives; addresses have no meaning there."""
         return NetCost, (self.offset, self.weights, self.measured)
 
     @cached_property
@@ -45,7 +45,7 @@ class NetCost:
 
     @cached_property
     def addresses(self) -> list[int]:
-        """Where the tables are, for the compiled kernel."""
+        """Return the addresses of the tables for the compiled kernel."""
         return [table.ctypes.data for table, _ in self.tables]
 
     def of(self, planes: tuple[Real, ...]) -> Matrix:
@@ -58,7 +58,7 @@ class NetCost:
         return cost
 
     def measure(self, planes: tuple[Real, ...]) -> Matrix:
-        """(J, n): what a mean per response is taken over, in float64; (1, 1) of zero where there is none."""
+        """(J, n): denominator of a mean per response, in float64; (1, 1) of zero where there is none."""
         return planes[self.measured - 1].astype(np.float64) if self.measured else np.zeros((1, 1))
 
 
@@ -102,7 +102,7 @@ class Tile:
         )
 
     def doubled(self) -> Tile:
-        """The same in float64."""
+        """Return the tile in float64."""
         if self.value.dtype == np.float64:
             return self
         value = self.value.astype(np.float64)
@@ -116,7 +116,7 @@ class Tile:
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """What a pass over price intervals leaves.
+    """Result of a pass over price intervals.
 
     sums     float64 (patterns, 2 + 2M) over the settled accounts: value, M net costs, M measures, number;
              M is 1 for ``score``

@@ -18,7 +18,7 @@ from shadowprice.allocation.kernel.arguments import Bounds, Edges, Entry, NetCos
 from shadowprice.extension import load_extension
 
 VERSION = 3
-"""Of the structures and functions below; fused.c has it in the name of a function."""
+"""Version of the structures and functions below; fused.c has it in the name of a function."""
 
 STEP = 2048
 """Free places the kernel wants before it scores on; the constant of the same name in fused.c."""
@@ -43,7 +43,7 @@ THREADED = 1 << 22
 """Entries of a matrix from which a second thread is worth its start."""
 
 LARGEST = 1 << 21
-"""Entries of a room that is kept for the next pass: 8 or 16 MB for each thread."""
+"""Entries of a buffer that is kept for the next pass: 8 or 16 MB for each thread."""
 
 _GUARD = threading.Lock()
 
@@ -134,9 +134,11 @@ INSTRUCTIONS = LIBRARY.fused_best_instructions() if LIBRARY is not None else 0
 """0 plain C, 1 AVX2, 2 AVX-512."""
 
 
-class _Room:
-    """Where a thread puts the unsettled accounts of its pieces, one after another; kept from pass to pass, as fresh
-    memory must be cleared."""
+class _Buffer:
+    """Buffer of a thread for the unsettled accounts of its pieces.
+
+    It is kept from pass to pass, because fresh memory must be cleared.
+    """
 
     def __init__(self, depth: int, planes: int, dtype: np.dtype[Any], capacity: int) -> None:
         self.form = (depth, planes, dtype)
@@ -159,76 +161,76 @@ class _Room:
             new[:, :kept] = old[:, :kept]
 
 
-_ROOMS: list[_Room] = []
-"""Rooms that no thread uses, the longest unused first."""
+_ROOMS: list[_Buffer] = []
+"""Buffers that no thread uses, the longest unused first."""
 
 
 @contextmanager
-def _rooms(tile: Tile, accounts: int) -> Iterator[Callable[[], _Room]]:
-    """Hands out rooms for pieces of so many accounts and takes them back."""
+def _buffers(tile: Tile, accounts: int) -> Iterator[Callable[[], _Buffer]]:
+    """Hands out buffers for pieces of so many accounts and takes them back."""
     form = (tile.value.shape[0], 1 + max(_kinds(tile), default=0), tile.value.dtype)
-    taken: list[_Room] = []
+    taken: list[_Buffer] = []
 
-    def hire() -> _Room:
+    def hire() -> _Buffer:
         with _GUARD:
-            at = next((k for k, room in enumerate(_ROOMS) if room.form == form), None)
-            room = None if at is None else _ROOMS.pop(at)
-            if room is None:
-                room = _Room(*form, min(accounts, max(accounts // 24, 2 * STEP)) + STEP)
-            room.used = 0
-            taken.append(room)
-            return room
+            at = next((k for k, buffer in enumerate(_ROOMS) if buffer.form == form), None)
+            buffer = None if at is None else _ROOMS.pop(at)
+            if buffer is None:
+                buffer = _Buffer(*form, min(accounts, max(accounts // 24, 2 * STEP)) + STEP)
+            buffer.used = 0
+            taken.append(buffer)
+            return buffer
 
     try:
         yield hire
     finally:
         with _GUARD:
-            _ROOMS.extend(room for room in taken if room.capacity * room.form[0] * room.form[1] <= LARGEST)
+            _ROOMS.extend(buffer for buffer in taken if buffer.capacity * buffer.form[0] * buffer.form[1] <= LARGEST)
             del _ROOMS[: -4 * THREADS]
 
 
 class _Piece:
-    """Accounts [start, stop) on their way through the pass; the unsettled are at ``slots`` of ``room``."""
+    """Accounts [start, stop) on their way through the pass; the unsettled are at ``slots`` of ``buffer``."""
 
     def __init__(self, tile: Tile, start: int, stop: int, patterns: int) -> None:
         self.tile, self.start, self.stop = tile, start, stop
         self.sums = np.zeros((patterns, 4))
         self.suspect = False
-        self.room: _Room | None = None
+        self.buffer: _Buffer | None = None
         self.slots = slice(0, 0)
 
-    def run(self, given: _Pass, room: _Room) -> None:
-        """Score the accounts; the room grows where the unsettled need it."""
+    def run(self, given: _Pass, buffer: _Buffer) -> None:
+        """Score the accounts; the buffer grows where the unsettled need it."""
         assert LIBRARY is not None
         is_double = self.tile.value.dtype == np.float64
-        out = _Collected(sums=self.sums.ctypes.data, count=room.used)
+        out = _Collected(sums=self.sums.ctypes.data, count=buffer.used)
         done, given_at, out_at = self.start, ctypes.byref(given), ctypes.byref(out)
         while True:
-            out.capacity, out.account = room.capacity, room.addresses[0]
+            out.capacity, out.account = buffer.capacity, buffer.addresses[0]
             for index, kind in enumerate((0, *_kinds(self.tile))):
-                out.point[index] = room.addresses[1 + kind]
+                out.point[index] = buffer.addresses[1 + kind]
             done = LIBRARY.fused_pass(given_at, out_at, done, self.stop, is_double, INSTRUCTIONS)
             if done == self.stop:
                 break
-            room.grow(out.count)
-        self.room, self.slots = room, slice(room.used, out.count)
-        room.used = out.count
+            buffer.grow(out.count)
+        self.buffer, self.slots = buffer, slice(buffer.used, out.count)
+        buffer.used = out.count
         self.suspect = bool(out.suspect)
 
     @property
     def account(self) -> NDArray[np.int64]:
         """Positions of the unsettled."""
-        assert self.room is not None
-        return self.room.account[self.slots]
+        assert self.buffer is not None
+        return self.buffer.account[self.slots]
 
     def points(self, kind: int) -> Real:
         """(J, n): one of the unsettled accounts' distinct matrices."""
-        assert self.room is not None
-        return self.room.matrices[kind][:, self.slots]
+        assert self.buffer is not None
+        return self.buffer.matrices[kind][:, self.slots]
 
 
 def _kinds(tile: Tile) -> list[int]:
-    """For each plane which of the distinct matrices it is; 0 is the value."""
+    """Index of each plane among the distinct matrices; 0 is the value."""
     kinds: list[int] = []
     for plane in tile.planes:
         kinds.append(0 if plane is tile.value else max(kinds, default=0) + 1)
@@ -279,7 +281,7 @@ def score(
     threaded = tile.value.size >= THREADED
     size = PIECE if threaded else max(n, 1)
     pieces = [_Piece(tile, start, min(n, start + size), low.size) for start in range(0, max(n, 1), size)]
-    with _rooms(tile, size) as hire:
+    with _buffers(tile, size) as hire:
         if threaded:
             _share(pieces, given, hire)
         else:
@@ -290,19 +292,19 @@ def score(
     return Scored(sums, open_, account, level, any(piece.suspect for piece in pieces))
 
 
-def _share(pieces: list[_Piece], given: _Pass, hire: Callable[[], _Room]) -> None:
+def _share(pieces: list[_Piece], given: _Pass, hire: Callable[[], _Buffer]) -> None:
     """Run all pieces, on several threads where there are several."""
     waiting = iter(pieces)
     lock = threading.Lock()
 
     def work() -> None:
-        room = hire()
+        buffer = hire()
         while True:
             with lock:
                 piece = next(waiting, None)
             if piece is None:
                 return
-            piece.run(given, room)
+            piece.run(given, buffer)
 
     helpers = [threading.Thread(target=work, daemon=True) for _ in range(min(THREADS, len(pieces)) - 1)]
     for helper in helpers:
@@ -366,7 +368,7 @@ def climb(tile: Tile, cost: NetCost, member: NDArray[np.float64], low: float, hi
 
 
 def select(slope: NDArray[np.float64], step: NDArray[np.float64], budget: float, none: float) -> float:
-    """Of edges by falling slope, the slope of the first at which the steps sum to more than ``budget``. About O(m)."""
+    """Return the slope of the first edge, by falling slope, at which the steps exceed ``budget`` in sum. About O(m)."""
     assert LIBRARY is not None
     found: float = LIBRARY.select_edge(slope.size, slope.ctypes.data, step.ctypes.data, budget, none)
     if found == -1.0:
@@ -409,6 +411,6 @@ def gather(matrix: NDArray[Entry], starts: NDArray[np.int64], width: int) -> NDA
 
 
 def _ordinary(prices: NDArray[np.float64]) -> bool:
-    """Whether float32 holds the prices with all its digits and room for products."""
+    """Return whether float32 holds the prices with all their digits, and products of them without overflow."""
     size = np.abs(prices)
     return bool(((prices == 0.0) | ((size > 1e-30) & (size < 1e30))).all())

@@ -1,6 +1,6 @@
 """Exact segment sizes for a few accounts by successive shortest paths.
 
-:func:`exact_sizes_plain` is the readable reference; ``paths.c`` keeps shortlists where it looks at every account.
+:func:`exact_sizes_plain` is the readable reference; ``paths.c`` reads shortlists in place of all accounts.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _losses(value: Matrix, segment: NDArray[np.intp], a: int) -> tuple[Matrix, N
 
 
 def exact_sizes_compiled(value: Matrix, demand: NDArray[np.int64], prices: Matrix) -> Sized:
-    """The same in C; O(moves·(J² + n/listed))."""
+    """Compiled version of the search; O(moves·(J² + n/listed))."""
     assert LIBRARY is not None
     n, depth = value.shape
     value = np.ascontiguousarray(value, dtype=np.float64)
@@ -126,7 +126,7 @@ def exact_sizes_of_samples_plain(
 def exact_sizes_of_samples_compiled(
     value: Matrix, size: NDArray[np.int64], demand: NDArray[np.int64], prices: Matrix
 ) -> tuple[Matrix, NDArray[np.bool_]]:
-    """The same in C."""
+    """Compiled version of the function above."""
     assert LIBRARY is not None
     found, reached = np.empty(demand.shape), np.zeros(demand.shape, dtype=np.bool_)
     arrays = (

@@ -1,4 +1,4 @@
-"""One pass over accounts with a box of prices: who takes the same segment everywhere in it.
+"""One pass over accounts with a bracket of prices: who takes the same segment everywhere in it.
 
 :func:`place_plain` is the readable reference; ``place.c`` does the same in the matrix's own precision.
 """
@@ -29,23 +29,23 @@ CHUNK = 1 << 15
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """What a pass leaves.
+    """Result of a pass.
 
     worth    value of the settled accounts
-    seats    int64 (J,), how many of them each segment has
+    sizes    int64 (J,), how many of them each segment has
     open     (J, n_open), values of the others; minus infinity where ineligible
     account  int64 (n_open,), their positions, ascending
     level    int8 or int16 (n,), segment of the settled accounts; arbitrary elsewhere
     """
 
     worth: float
-    seats: NDArray[np.int64]
+    sizes: NDArray[np.int64]
     open: Real
     account: NDArray[np.int64]
     level: NDArray[np.signedinteger[Any]]
 
 
-class _Box(ctypes.Structure):
+class _Bracket(ctypes.Structure):
     _fields_ = (
         ("levels", ctypes.c_int64),
         ("stride", ctypes.c_int64),
@@ -64,7 +64,7 @@ class _Box(ctypes.Structure):
 class _Unsettled(ctypes.Structure):
     _fields_ = (
         ("worth", Pointer),
-        ("seats", Pointer),
+        ("sizes", Pointer),
         ("account", Pointer),
         ("value", Pointer),
         ("capacity", ctypes.c_int64),
@@ -85,13 +85,13 @@ def narrowest(depth: int) -> type[np.int8] | type[np.int16]:
 def place_plain(
     value: Real, allowed: NDArray[np.bool_] | None, low: Matrix, high: Matrix, share: float = 0.0
 ) -> Placed:
-    """Settle accounts over the box of prices [low, high], each (J,); O(J·n).
+    """Settle accounts over the bracket of prices [low, high], each (J,); O(J·n).
 
     ``share`` of the accounts is expected to stay unsettled; a better guess saves the kernel memory and copies.
     """
     del share
     depth, n = value.shape
-    seats, worth = np.zeros(depth, dtype=np.int64), 0.0
+    sizes, worth = np.zeros(depth, dtype=np.int64), 0.0
     level = np.empty(n, dtype=narrowest(depth))
     unsettled: list[NDArray[np.int64]] = []
     margin, reach = SHARES[value.dtype], _reach(low, high)
@@ -106,12 +106,12 @@ def place_plain(
         lead = margin * (np.abs(values[who, columns]) + reach)
         settled = dear[who, columns] > rival.max(axis=0) + lead
         level[part] = who
-        seats += np.bincount(who[settled], minlength=depth)
+        sizes += np.bincount(who[settled], minlength=depth)
         worth += float(values[who, columns][settled].sum())
         unsettled.append(start + np.flatnonzero(~settled))
     account = np.concatenate(unsettled).astype(np.int64)
     left = _masked(value[:, account], None if allowed is None else allowed[:, account])
-    return Placed(worth, seats, left, account, level)
+    return Placed(worth, sizes, left, account, level)
 
 
 def _masked(value: Real, allowed: NDArray[np.bool_] | None) -> Real:
@@ -121,17 +121,17 @@ def _masked(value: Real, allowed: NDArray[np.bool_] | None) -> Real:
 def place_compiled(
     value: Real, allowed: NDArray[np.bool_] | None, low: Matrix, high: Matrix, share: float = 0.0
 ) -> Placed:
-    """The same in one read of ``value``, whose inner stride is one element."""
+    """Compiled version: one read of ``value``, whose inner stride is one element."""
     assert LIBRARY is not None
     depth, n = value.shape
     dtype = value.dtype
     lows, highs = low.astype(dtype), high.astype(dtype)
-    # A box that rounding made smaller could settle an account wrongly.
+    # A bracket that rounding made smaller could settle an account wrongly.
     lows = np.where(lows > low, np.nextafter(lows, dtype.type(-np.inf)), lows)
     highs = np.where(highs < high, np.nextafter(highs, dtype.type(np.inf)), highs)
     level = np.empty(n, dtype=narrowest(depth))
-    seats, worth = np.zeros(depth, dtype=np.int64), np.zeros(1)
-    given = _Box(
+    sizes, worth = np.zeros(depth, dtype=np.int64), np.zeros(1)
+    given = _Bracket(
         levels=depth,
         stride=value.strides[0] // dtype.itemsize if depth > 1 else max(n, 1),
         allowed_stride=0 if allowed is None else allowed.strides[0],
@@ -151,7 +151,7 @@ def place_compiled(
     while True:
         out = _Unsettled(
             worth=worth.ctypes.data,
-            seats=seats.ctypes.data,
+            sizes=sizes.ctypes.data,
             account=account.ctypes.data,
             value=left.ctypes.data,
             capacity=capacity,
@@ -166,7 +166,7 @@ def place_compiled(
         more, wider = np.empty(capacity, dtype=np.int64), np.empty((depth, capacity), dtype=dtype)
         more[:count], wider[:, :count] = account[:count], left[:, :count]
         account, left = more, wider
-    return Placed(float(worth[0]), seats, left[:, :count], account[:count], level)
+    return Placed(float(worth[0]), sizes, left[:, :count], account[:count], level)
 
 
 # A library built from older sources lacks the function.

@@ -84,13 +84,13 @@ def settle(
     levels: bool = True,
     worth: float = 1.0,
 ) -> Scored:
-    """Find the accounts whose best level is the same at every price in a box.
+    """Find the accounts whose best level is the same at every price in a bracket.
 
     Level j of an account with pattern p scores ``worth · value_j − Σ_m price_mp · cost_mj``, with M independent
     prices, low_mp ≤ price_mp ≤ high_mp. The best level at the centre is best throughout if it leads every other by
-    more than Σ_m (half the interval)_m · |difference of cost_m|, which is exact for a box.
+    more than Σ_m (half the interval)_m · |difference of cost_m|, which is exact for a bracket.
 
-    ``low``, ``high``: (M, patterns). With ``worth`` 0 and a box of one point the levels are the cheapest at those
+    ``low``, ``high``: (M, patterns). With ``worth`` 0 and a bracket of one point the levels are the cheapest at those
     weights. O(M·J·n).
     """
     n, kinds = tile.accounts, len(costs)
@@ -170,7 +170,7 @@ def climb(tile: Tile, cost: NetCost, member: NDArray[np.float64], low: float, hi
 
 
 def select(slope: NDArray[np.float64], step: NDArray[np.float64], budget: float, none: float) -> float:
-    """Of edges by falling slope, the slope of the first at which the steps sum to more than ``budget``."""
+    """Return the slope of the first edge, by falling slope, at which the steps sum to more than ``budget``."""
     order = np.argsort(-slope, kind="stable")
     at = int(np.searchsorted(np.cumsum(step[order]), budget, side="right"))
     return none if at == slope.size else float(slope[order[at]])

@@ -1,4 +1,4 @@
-"""From a located price to an allocation: ties resolved by the decision's own rule, and the certificate."""
+"""Build an allocation from a located price: the decision rule resolves ties, and the certificate follows."""
 
 from __future__ import annotations
 

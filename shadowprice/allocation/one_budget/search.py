@@ -21,16 +21,16 @@ from shadowprice.allocation.population.sampling import WIDTH, block_width, error
 from shadowprice.allocation.population.spend_curve import SpendCurve
 
 EXACT = 768
-"""So many accounts are climbed one by one; more are narrowed down first."""
+"""Number of accounts that are climbed one by one; larger problems are narrowed down first."""
 
 NARROW = 6
-"""So many times more are where the price is known to lie in an interval."""
+"""Factor by which that number rises where the price is known to lie in an interval."""
 
 CONFIDENCE = 3.5
 """Standard errors between the sample's price and the ends of its interval: a miss costs a pass over everyone."""
 
 CONFIDENCE_INSIDE = 2.5
-"""The same among the unsettled, where a miss costs next to nothing."""
+"""Standard errors used in the same way among unsettled accounts, where a miss costs little."""
 
 WARM = 300_000
 """Accounts in memory up to which a price that is expected to be close takes the place of a sample."""
@@ -39,13 +39,13 @@ SHARE = 2.0
 """Accounts of a sample over N^(2/3), at which its cost and that of the unsettled are about the same."""
 
 FEW = 64
-"""So many accounts are not worth another look to find those that tie."""
+"""Number of accounts up to which a further pass to find ties does not pay."""
 
 WIDENINGS = 4
-"""So many times a sample is looked at within an interval that is wider each time."""
+"""Number of times that a sample is searched, in an interval that widens each time."""
 
 WIDE = 4.0
-"""Standard errors within which a part of a sample looks for the price of the rest."""
+"""Standard errors within which a part of a sample brackets the price of the rest."""
 
 THINNING = 8
 """Each nested sample keeps one block in so many."""
@@ -72,7 +72,7 @@ class Goal:
     slack: float = 0.0
 
     def less(self, sums: NDArray[np.float64]) -> Goal:
-        """What is left after settled accounts with these ``sums``."""
+        """Remaining goal after settled accounts with these ``sums``."""
         spent = float(self.member @ sums[:, 1])
         terms = abs(spent) + 2.0 * self.limit * abs(float(self.member @ sums[:, 2]))
         slack = max(self.slack, ROUNDING * (abs(self.capacity) + terms))
@@ -120,7 +120,7 @@ def locate(
     Args:
         population: the accounts.
         goal: the limit.
-        low, high: where to look.
+        low, high: bounds of the search.
         near: a price that is expected to be close, in place of a sample where that saves time (warm start).
         levels: whether the best levels are wanted as well.
         inside: the population is what a pass left unsettled.
@@ -176,7 +176,7 @@ def locate(
 
 
 def sample_size(accounts: int) -> int:
-    """How many accounts to look at first: what a sample costs against the N/√sample that it leaves unsettled."""
+    """Return the size of the first sample, which balances its cost against the N/√sample accounts left unsettled."""
     return max(EXACT, int(SHARE * accounts ** (2 / 3)))
 
 
@@ -208,7 +208,7 @@ def interval(
             few = scored.open.copied(np.arange(0, scored.open.accounts, every)) if every > 1 else scored.open
             settled = float(goal.member @ scored.sums[:, 1])
             curve = SpendCurve.of(few, goal.cost, goal.member, left, right, settled, float(every))
-            # More of the same blocks says less than more blocks, and how much less has to be looked at.
+            # Larger blocks add less information than more blocks; the difference must be measured.
             spread = error_of_mean(_spends(tile, goal, scored), width) if wide else thin / THINNING**0.5
             reach = confidence * spread * n
             # Where an end is not inside, the part's interval was off: better seen here than after a pass over everyone.
@@ -218,10 +218,10 @@ def interval(
             left, right = max(low, 2.0 * left - right), min(high, 2.0 * right - left)
     reach = confidence * spread * n
     left, right = curve.price(mean * n + reach), curve.price(mean * n - reach)
-    # A sample that cannot meet the limit at any price says no more than "steep".
+    # A sample that cannot meet the limit at any price shows only that the price is high.
     left = min(left, curve.steepest)
     right = right if np.isfinite(right) else 4.0 * curve.steepest
-    # A hair of room on both sides: the price itself is a slope, and must lie inside.
+    # A small margin on both sides: the price itself is a slope, and must lie inside.
     return max(left * (1 - 1e-6), low), min(max(right * (1 + 1e-6), np.finfo(float).tiny), high), spread
 
 

@@ -26,7 +26,7 @@ class LevelFile:
     def __enter__(self) -> LevelFile:
         return self
 
-    def room(self, accounts: int) -> NDArray[np.int32]:
+    def buffer(self, accounts: int) -> NDArray[np.int32]:
         """The file's entries; what an earlier pass wrote is overwritten."""
         if self._level is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ class LevelFile:
 
     def keep(self, allocation: Allocation) -> Allocation:
         """Put the file in its place; the answer's levels are a read-only map of it."""
-        level = self.room(allocation.level.size)
+        level = self.buffer(allocation.level.size)
         if not np.shares_memory(allocation.level, level):
             level[:] = allocation.level
         level.flush()  # type: ignore[attr-defined]

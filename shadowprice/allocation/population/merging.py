@@ -1,4 +1,4 @@
-"""What passes over parts of the accounts return, put together in the accounts' order."""
+"""Merge the results of passes over parts of the accounts, in the accounts' order."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def merge(parts: Sequence[Scored], starts: Sequence[int], level: Levels | None) 
 
 
 def compact(scored: Scored) -> Scored:
-    """The same without the spare room of the kernel's buffers, and without levels."""
+    """Return a copy without the unused space of the kernel's buffers, and without levels."""
     tile = scored.open
     value = np.ascontiguousarray(tile.value)
     planes = tuple(value if plane is tile.value else np.ascontiguousarray(plane) for plane in tile.planes)

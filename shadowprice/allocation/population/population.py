@@ -1,4 +1,4 @@
-"""Who is allocated to, wherever the accounts are kept: in memory, in files, in other processes.
+"""Interface of a population of accounts, wherever they are kept: in memory, in files, or in other processes.
 
 A solver asks two things of a population, and counts each as a round: a sample of blocks of
 neighbouring accounts, and a pass over all accounts at price intervals. What a pass returns adds up
@@ -53,7 +53,7 @@ class Population(Protocol):
 
     @property
     def grain(self) -> int:
-        """How many neighbouring accounts are read as fast as one."""
+        """Number of neighbouring accounts that are read as fast as one."""
 
     def sample(self, starts: NDArray[np.int64], width: int) -> Tile:
         """The blocks of ``width`` neighbouring accounts that begin at ``starts`` (ascending), side by side."""
@@ -72,7 +72,7 @@ class Population(Protocol):
         levels: bool = True,
         worth: float = 1.0,
     ) -> Scored:
-        """One pass over all accounts with a box of M price intervals (M, patterns); see :func:`kernel.settle`."""
+        """One pass over all accounts with a bracket of M price intervals (M, patterns); see :func:`kernel.settle`."""
 
     def cheapest(self, cost: NetCost, member: NDArray[np.float64]) -> Cheapest:
         """One pass that finds out whether a limit can be met at all."""
@@ -83,7 +83,7 @@ class InMemory:
     """Accounts whose matrices are in this process.
 
     ``refuse`` is called when numbers turn up that no solver may use, and raises unless that was a false alarm; None
-    where they have been looked at before.
+    where they were checked before.
     """
 
     tile: Tile
@@ -142,7 +142,7 @@ class InMemory:
         return kernel.settle(self.tile, costs, low, high, levels=levels, worth=worth)
 
     def cheapest(self, cost: NetCost, member: NDArray[np.float64]) -> Cheapest:
-        """One read, in numpy: only asked when a limit looks impossible."""
+        """One read in numpy, made only when a limit seems impossible."""
         spend = measure = value = 0.0
         level = np.empty(self.accounts, dtype=level_type(self.levels))
         for start in range(0, self.accounts, CHUNK):
@@ -158,7 +158,7 @@ class InMemory:
 
 
 def _usable(value: Real, planes: tuple[Real, ...]) -> bool:
-    """Whether all numbers are finite and those of the planes not negative."""
+    """Return whether all numbers are finite and those of the planes not negative."""
     bounds = kernel.scan(value)
     others = [bounds if plane is value else kernel.scan(plane) for plane in planes]
     return bounds.finite and all(each.finite and each.least >= 0 for each in others)

@@ -1,9 +1,8 @@
-"""Blocks of accounts to look at first, and how far their mean may be from the truth.
+"""Sample of blocks of accounts, and the error of its mean.
 
-Accounts are stored in some order that means something (region, age, activity), so a block of
-neighbours says less than as many strangers. One block is drawn from each of many equal strata, and
-the variance is that of differences between neighbouring blocks: it sees clustering inside blocks, and
-does not blame a trend along the file on chance.
+Accounts are often stored in a meaningful order (region, age, activity), so a block of neighbours has less information
+than as many independent accounts. One block is drawn from each of many equal strata. The variance is that of
+differences between neighbouring blocks: it includes clustering inside blocks, and excludes a trend along the file.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ def strata(accounts: int, size: int, seed: int = 0, width: int = WIDTH) -> NDArr
     """Starts of about ``size / width`` blocks, one at a random place of each stratum; ascending, reproducible."""
     width = min(width, accounts)
     blocks = max(1, min(size, accounts) // width)
-    room = accounts // blocks
-    place = _places(blocks, seed) * (room - width + 1)
-    return np.arange(blocks, dtype=np.int64) * room + place.astype(np.int64)
+    buffer = accounts // blocks
+    place = _places(blocks, seed) * (buffer - width + 1)
+    return np.arange(blocks, dtype=np.int64) * buffer + place.astype(np.int64)
 
 
 @lru_cache(maxsize=16)
 def _places(blocks: int, seed: int) -> NDArray[np.float64]:
-    """(blocks,) in [0, 1), the same for the same numbers."""
+    """(blocks,) in [0, 1), reproducible from its arguments."""
     return np.random.default_rng(seed).random(blocks)
 
 

@@ -41,7 +41,7 @@ class Request:
 
 
 class Team(Protocol):
-    """Who holds the shards."""
+    """Team of processes that hold the shards."""
 
     @property
     def sizes(self) -> Sequence[int]:
@@ -49,32 +49,32 @@ class Team(Protocol):
 
     @property
     def grain(self) -> int:
-        """How many neighbouring accounts are read as fast as one."""
+        """Number of neighbouring accounts that are read as fast as one."""
 
     def ask(self, layout: Layout, requests: Sequence[Request]) -> list[Any]:
         """Answers in the order of the requests, which name each shard at most once. One round."""
 
 
-Room = Callable[[int], NDArray[np.int32]]
-"""Where the levels of so many accounts go."""
+Buffer = Callable[[int], NDArray[np.int32]]
+"""Function that returns the buffer for the levels of that many accounts."""
 
 
 def empty(accounts: int) -> NDArray[np.int32]:
-    """Room in memory."""
+    """Buffer in memory."""
     return np.empty(accounts, dtype=np.int32)
 
 
 class ShardedPopulation:
     """The accounts of all shards in the shards' order.
 
-    Blocks are drawn by position among all accounts and sums are added in the shards' order, so that the
-    answers do not depend on who holds a shard, nor on its size but for the last bits of the sums.
+    Blocks are drawn by position among all accounts, and sums are added in the shards' order. The answers therefore do
+    not depend on the process that holds a shard. The size of shards changes only the last bits of sums.
 
     rounds  questions asked so far
     """
 
-    def __init__(self, team: Team, levels: int, layout: Layout, room: Room = empty) -> None:
-        self._team, self._layout, self._room = team, layout, room
+    def __init__(self, team: Team, levels: int, layout: Layout, buffer: Buffer = empty) -> None:
+        self._team, self._layout, self._buffer = team, layout, buffer
         self._ends = np.concatenate([[0], np.cumsum(team.sizes)]).astype(int).tolist()
         self.levels = levels
         self.rounds = 0
@@ -86,7 +86,7 @@ class ShardedPopulation:
 
     @property
     def grain(self) -> int:
-        """That of the shards where they are held."""
+        """Return the layout that the shards use where they are held."""
         return self._team.grain
 
     def sample(self, starts: NDArray[np.int64], width: int) -> Tile:
@@ -134,7 +134,7 @@ class ShardedPopulation:
         ]
 
     def _level(self) -> NDArray[np.int32]:
-        return self._room(self.accounts)
+        return self._buffer(self.accounts)
 
     def _ask(self, requests: Sequence[Request]) -> list[Any]:
         self.rounds += 1

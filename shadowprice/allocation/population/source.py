@@ -1,4 +1,4 @@
-"""Where accounts come from: arrays that can be read a part at a time."""
+"""Sources of accounts: arrays that can be read a part at a time."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class Source(Protocol):
         """Copies of the blocks of ``width`` neighbouring accounts that begin at ``starts``, side by side."""
 
     def held(self) -> Source:
-        """The same accounts with their arrays in memory."""
+        """Return the source with its arrays in memory."""
 
 
 @dataclass(frozen=True, eq=False)
 class Described:
-    """What a shard in files is said to hold, before any of them is opened.
+    """Stated content of a shard in files, before any file is opened.
 
     types  element type and shape (levels, accounts) or (accounts,) that each array must have
     """
@@ -99,7 +99,7 @@ class Sharded(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Assembly:
-    """How arrays of some accounts become a problem."""
+    """Assembly of a problem from the arrays of some accounts."""
 
     resources: Resources
 

@@ -79,7 +79,7 @@ class SpendCurve:
         return cls(low, high, start, start + rise, terms, times, edges)
 
     def each(self, price: float) -> NDArray[np.float64]:
-        """(n,): what each account takes just below a price in [low, high]."""
+        """(n,): amount that each account takes just below a price in [low, high]."""
         bought = self.edges.slope >= price
         base = self.edges.base
         climbed = np.bincount(self.edges.account[bought], weights=self.edges.step[bought], minlength=base.size)

@@ -21,12 +21,12 @@ from shadowprice.errors import InvalidProblem
 Answer = TypeVar("Answer")
 
 Tiler = Callable[[Problem], InMemory]
-"""How a solver lays out some accounts for the kernel; numbers are checked then, or by ``refuse``."""
+"""Layout of some accounts for the kernel; numbers are checked then, or by ``refuse``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """From the arrays of some accounts to those accounts as a solver takes them.
+    """Recipe that turns the arrays of some accounts into the form that a solver takes.
 
     assembly  makes them a problem
     tiler     the solver's; None where only memberships are asked for
@@ -67,7 +67,7 @@ class Tiled:
 
     @property
     def grain(self) -> int:
-        """That of the source."""
+        """Return the block size of the source."""
         return self.source.grain
 
     def sample(self, starts: NDArray[np.int64], width: int) -> Tile:
@@ -119,7 +119,7 @@ class Tiled:
         return merge_cheapest(parts, level)
 
     def memberships(self) -> dict[bytes, int]:
-        """How many accounts there are of each combination of memberships, a byte (0 or 1) for each limit."""
+        """Count the accounts of each combination of memberships, a byte (0 or 1) for each limit."""
         found: dict[bytes, int] = {}
         for _, arrays in self.source.tiles(self.layout.limiting):
             limits = self.layout.assembly.resources_of(arrays)
@@ -151,7 +151,7 @@ class Tiled:
 
 
 class _located:
-    """Says in an error about some accounts which of the source's accounts they are."""
+    """Translates account numbers in an error into those of the source."""
 
     def __init__(self, name: str, place: int | NDArray[np.int64]) -> None:
         self.name, self.place = name, place
@@ -172,7 +172,7 @@ def _put(level: NDArray[Any], start: int, part: NDArray[np.signedinteger[Any]]) 
 
 
 def count_rows(masks: NDArray[np.bool_]) -> dict[bytes, int]:
-    """How often each row of (n, K) booleans occurs, by its bytes. O(K·n), and O(n·log n) for more than 8 columns."""
+    """Count each distinct row of (n, K) booleans, by its bytes. O(K·n), and O(n·log n) for more than 8 columns."""
     columns = masks.shape[1]
     if columns <= 8:
         code = np.zeros(masks.shape[0], dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""From shares to levels by a hash of the request: what the linear programme splits is split in expectation."""
+"""Turn shares into levels by a hash of the request: a split account gets each level with its share in expectation."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Dense:
 
     @cached_property
     def net(self) -> NDArray[np.float64]:
-        """(K, J, N): what each level takes from each row."""
+        """(K, J, N): amount that each level takes from each row."""
         limits = np.array([resource.limit for resource in self.resources])
         return self.paid - limits[:, None, None] * self.measure
 
@@ -96,7 +96,7 @@ class Dense:
         return np.where(size > 0, size, 1.0)
 
     def charge(self, prices: Vector) -> Matrix:
-        """(J, N): what each level costs at the prices."""
+        """(J, N): charge of each level at the prices."""
         return np.asarray(np.tensordot(prices, self.net, axes=1), dtype=np.float64)
 
     def score(self, prices: Vector) -> Matrix:
@@ -104,7 +104,7 @@ class Dense:
         return np.where(self.allowed, self.value - self.charge(prices), -np.inf)
 
     def taken(self, level: Levels) -> Vector:
-        """(K,): what a choice of levels takes from each row."""
+        """(K,): amount that a choice of levels takes from each row."""
         return np.array([pick(net, level).sum() for net in self.net])
 
     def bound(self, prices: Vector) -> tuple[float, Vector]:
@@ -138,7 +138,7 @@ class Dense:
         return max((relative_excess(self.problem, *row) for row in rows), default=0.0)
 
     def violation_of(self, level: Levels) -> float:
-        """The same of a choice of levels."""
+        """Return the violation of a choice of levels."""
         return self.violation(*(np.array([pick(each, level).sum() for each in part]) for part in self._parts))
 
     @property
@@ -156,8 +156,8 @@ class Dense:
         cheap, dear = self.ends(prices)
         low, high = self.taken(cheap), self.taken(dear)
         rising = (high > low) & (self.upper > 0)
-        room = (self.capacity - low)[rising] / (high - low)[rising]
-        share = float(np.clip(room.min(initial=1.0), 0.0, 1.0)) if rising.any() else 0.0
+        most = (self.capacity - low)[rising] / (high - low)[rising]
+        share = float(np.clip(most.min(initial=1.0), 0.0, 1.0)) if rising.any() else 0.0
 
         def mixed(matrix: Matrix) -> float:
             one, other = float(pick(matrix, cheap).sum()), float(pick(matrix, dear).sum())

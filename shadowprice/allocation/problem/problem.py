@@ -147,13 +147,13 @@ class Resource:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Which level to give each account.
+    """Problem of which level to give each account.
 
     value      (J, N), worth of each level; float32, level-major
     resources  the limits; names unique
     allowed    bool (J, N); None allows every level. Every account needs one allowed level.
 
-    Shapes and types are refused here. The numbers themselves are looked at where they are read anyway: when the
+    Shapes and types are refused here. The numbers themselves are checked where they are read anyway: when the
     problem is solved.
     """
 
@@ -202,7 +202,7 @@ class Problem:
         if len(self.resources) != 1 or self.resources[0].sense != "at_most":
             raise InvalidProblem(
                 f"solver {solver!r} takes exactly one budget, a cap; got "
-                f"{[f'{resource.name} ({resource.sense})' for resource in self.resources]}; 'box' takes any number",
+                f"{[f'{resource.name} ({resource.sense})' for resource in self.resources]}; 'partition' takes any",
                 field="resources",
             )
         return self.resources[0]
@@ -293,7 +293,7 @@ class Problem:
         return cost
 
     def measure(self, resource: Resource) -> Matrix:
-        """(J, N): what the limit is multiplied by — 0, 1 or the response — zero outside the members."""
+        """(J, N): multiplier of the limit — 0, 1 or the response — zero outside the members."""
         if resource.form == "total":
             return np.zeros(self.shape)
         if resource.form == "per_account":

@@ -1,4 +1,4 @@
-"""What a solve returns: prices, an answer for every account, and the certificate."""
+"""Result of a solve: prices, a level for every account, and the certificate."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Allocation:
     An equality over costs that are not whole numbers is in general met by no whole answer: ``level`` then
     comes close, on either side.
 
-    status      ``optimal``; ``approximate`` from a method that ended elsewhere, and gap and violation say how far off;
+    status      ``optimal``; ``approximate`` from a method that ended elsewhere: gap and violation measure it;
                 or ``infeasible`` when no answer, fractional or not, meets the limits; then
                 prices are NaN and ``level`` exceeds them by as little as was found (for one budget: the
                 cheapest levels)
@@ -65,7 +65,7 @@ class Allocation:
     rounded     value of ``level``
     tied        number of accounts that tie at the prices
     passes      reads of the whole input the solver made; 0 where it does not count them
-    fractional  the accounts that are split; empty where ``tie_share`` says it all
+    fractional  the accounts that are split; empty where ``tie_share`` suffices
     rounded_violation  the violation of ``level``
     conflict    where infeasible with several limits: names of rows that cannot be met together
     """
@@ -98,7 +98,7 @@ def pick(matrix: Matrix, level: NDArray[np.integer]) -> NDArray[np.float64]:
 
 
 def relative_excess(problem: Problem, resource: Resource, paid: float, measure: float) -> float:
-    """How far the spend of one resource is on the wrong side of its allowance; ≤ 0 is within the limit.
+    """Relative excess of one resource's spend over its allowance; ≤ 0 is within the limit.
 
     ``paid`` is the money, ``measure`` the quantity a mean is taken over. A cap gives
     spend / allowance − 1, a floor the opposite, an equality the size of either.

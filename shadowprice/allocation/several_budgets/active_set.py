@@ -15,7 +15,7 @@ Levels = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
-class Core:
+class ActiveSet:
     """Accounts of a small problem: maximise Σ times · value subject to Σ times · cost against what the rows have left.
 
     value    (J, n), divided by ``worth``
@@ -40,7 +40,7 @@ class Core:
     sizes: NDArray[np.float64]
 
     @classmethod
-    def of(cls, tile: Tile, rows: Rows, times: NDArray[np.float64] | None = None) -> Core:
+    def of(cls, tile: Tile, rows: Rows, times: NDArray[np.float64] | None = None) -> ActiveSet:
         """The accounts of a tile. O(M·J·n)."""
         n = tile.accounts
         value = tile.value.astype(np.float64)
@@ -70,7 +70,7 @@ class Core:
         return int(self.value.shape[1])
 
     def charge(self, prices: NDArray[np.float64]) -> Matrix:
-        """(J, n): Σ_k price_k · cost_k at prices (K,) in the core's units."""
+        """(J, n): Σ_k price_k · cost_k at prices (K,) in the active set's units."""
         each = self.loads @ prices
         charge = each[0][self.pattern] * self.cost[0]
         for m in range(1, self.cost.shape[0]):
@@ -78,7 +78,7 @@ class Core:
         return np.asarray(charge)
 
     def taken(self, level: Levels, counts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(K,): what the rows take when account i is on its level ``counts_i`` times."""
+        """(K,): amount that the rows take when account i is on its level ``counts_i`` times."""
         columns = np.arange(self.accounts)
         total = np.zeros(self.unit.size)
         for m in range(self.cost.shape[0]):
@@ -87,7 +87,7 @@ class Core:
         return total
 
     def columns(self, account: Levels, level: Levels) -> Matrix:
-        """(K, e): what one account on one level takes from each row, for e pairs."""
+        """(K, e): amount that one account on one level takes from each row, for e pairs."""
         return np.asarray(np.einsum("mek,me->ke", self.loads[:, self.pattern[account]], self.cost[:, level, account]))
 
 

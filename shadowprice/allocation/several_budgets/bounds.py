@@ -1,4 +1,4 @@
-"""What is at stake in rounding: how much a choice of whole levels is worth, and what it breaks."""
+"""Bounds of rounding: the value of a choice of whole levels, and its violation of the limits."""
 
 from __future__ import annotations
 
@@ -6,56 +6,56 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation.kernel.arguments import Matrix
-from shadowprice.allocation.several_budgets.active_set import Core, Levels
+from shadowprice.allocation.several_budgets.active_set import ActiveSet, Levels
 from shadowprice.allocation.several_budgets.rows import Rows
 
 PENALTY = 64.0
-"""What a unit beyond a limit costs the search, in units of its price, or of value where that is more."""
+"""Penalty of the search per unit beyond a limit, in units of its price, or of value where that is more."""
 
 GOOD = 1e-6
 """The search ends where the answer is this close to the bound, as a share of it."""
 
 
-class Stakes:
-    """Value and limits of a core's choices, in the core's units.
+class Bounds:
+    """Value and limits of an active set's choices, in the active set's units.
 
-    core      the accounts
+    active    the accounts
     capacity  (K,), what the other accounts leave of each row
     slack     (K,), rounding each row is allowed
     cap, floor  bool (K,), whether too much or too little breaks a row; both for an equality
     prices    (K,), at the optimum of the linear programme
     score     (J, n), value less charge; −∞ where not allowed
-    most      the bound on the core's value
+    most      the bound on the active set's value
     """
 
     def __init__(
         self,
-        core: Core,
+        active: ActiveSet,
         rows: Rows,
         prices: NDArray[np.float64],
         left: NDArray[np.float64],
         slack: NDArray[np.float64],
         bound: float,
     ) -> None:
-        self.core = core
-        self.prices = prices * core.unit / core.worth
-        self.capacity, self.slack = left / core.unit, slack / core.unit
+        self.active = active
+        self.prices = prices * active.unit / active.worth
+        self.capacity, self.slack = left / active.unit, slack / active.unit
         self.cap, self.floor = rows.upper > 0, rows.lower < 0
         self.weight = PENALTY * np.maximum(np.abs(self.prices), 1.0)
-        self.score: Matrix = np.where(core.allowed, core.value - core.charge(self.prices), -np.inf)
+        self.score: Matrix = np.where(active.allowed, active.value - active.charge(self.prices), -np.inf)
         self.most = float(self.score.max(axis=0).sum() + self.prices @ self.capacity)
-        self.close = GOOD * abs(bound) / core.worth
+        self.close = GOOD * abs(bound) / active.worth
 
-    def left(self, level: Levels) -> NDArray[np.float64]:
-        """(K,): what a choice leaves of each row."""
-        return self.capacity - self.core.taken(level, np.ones(self.core.accounts))
+    def remaining(self, level: Levels) -> NDArray[np.float64]:
+        """(K,): remaining amount of each row after a choice."""
+        return self.capacity - self.active.taken(level, np.ones(self.active.accounts))
 
     def worth(self, level: Levels) -> float:
         """Value of a choice."""
-        return float(self.core.value[level, np.arange(self.core.accounts)].sum())
+        return float(self.active.value[level, np.arange(self.active.accounts)].sum())
 
     def penalty(self, left: NDArray[np.float64], row: int) -> NDArray[np.float64]:
-        """What it costs to leave ``left`` (any shape) of a row."""
+        """Penalty of a remaining amount ``left`` (any shape) of a row."""
         wrong: NDArray[np.float64] = -left if self.cap[row] else +left
         if self.cap[row] and self.floor[row]:
             np.abs(wrong, out=wrong)
@@ -66,7 +66,7 @@ class Stakes:
 
     def violation(self, level: Levels) -> float:
         """The penalties of a choice; 0 within the limits."""
-        left = self.left(level)
+        left = self.remaining(level)
         return float(sum(self.penalty(left[row : row + 1], row)[0] for row in range(left.size)))
 
     def better(self, one: Levels, other: Levels) -> Levels:
@@ -75,5 +75,5 @@ class Stakes:
         return other if ranks[1] > ranks[0] else one
 
     def enough(self, level: Levels) -> bool:
-        """Whether a choice is within the limits and so close to the bound that no more need be sought."""
+        """Return whether a choice is within the limits and so close to the bound that the search may end."""
         return self.most - self.worth(level) <= self.close and self.violation(level) == 0.0

@@ -1,4 +1,4 @@
-"""From located prices of several limits to an allocation: the optimum, the whole answer, and what proves them."""
+"""Build an allocation from located prices of several limits: the optimum, its rounding, and their certificate."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from shadowprice.allocation.kernel import Tile
 from shadowprice.allocation.kernel.arguments import Levels, Matrix
 from shadowprice.allocation.problem.problem import Resource
 from shadowprice.allocation.problem.solution import ROUNDING, Allocation, Fractional, excess, relative_gap
-from shadowprice.allocation.several_budgets.active_set import Core
-from shadowprice.allocation.several_budgets.bounds import Stakes
+from shadowprice.allocation.several_budgets.active_set import ActiveSet
+from shadowprice.allocation.several_budgets.bounds import Bounds
 from shadowprice.allocation.several_budgets.rounding import whole_levels
 from shadowprice.allocation.several_budgets.rows import Rows
 from shadowprice.allocation.several_budgets.vertex import Vertex
@@ -28,7 +28,7 @@ class Located:
     sums     (patterns, 2 + 2M): value, net costs, measures and number of the accounts whose best level is certain
     last     the accounts that remain
     account  int64 (n_last,), their positions
-    core     the same accounts in float64
+    active   the same accounts in float64
     vertex   the optimum on them
     level    (N,), best levels at the prices of all others
     passes   reads of the whole population
@@ -38,14 +38,14 @@ class Located:
     sums: Matrix
     last: Tile
     account: NDArray[np.int64]
-    core: Core
+    active: ActiveSet
     vertex: Vertex
     level: Levels
     passes: int
 
     @cached_property
-    def left(self) -> NDArray[np.float64]:
-        """(K,): what the certain accounts leave of each row."""
+    def remaining(self) -> NDArray[np.float64]:
+        """(K,): remaining amount of each row after the certain accounts."""
         return self.rows.capacity - self.rows.taken(self.sums)
 
     @cached_property
@@ -65,19 +65,19 @@ class Totals:
 
 def certified(located: Located, resources: tuple[Resource, ...]) -> Allocation:
     """The optimum of the linear programme, its rounding, and the bound both are measured against."""
-    core, vertex, rows = located.core, located.vertex, located.rows
+    active, vertex, rows = located.active, located.vertex, located.rows
     prices = vertex.prices
-    score = np.where(core.allowed, core.value - core.charge(prices * core.unit / core.worth), -np.inf)
-    certain = float(located.sums[:, 0].sum()) + float(prices @ located.left)
-    dual = certain + core.worth * float(core.times @ score.max(axis=0))
+    score = np.where(active.allowed, active.value - active.charge(prices * active.unit / active.worth), -np.inf)
+    certain = float(located.sums[:, 0].sum()) + float(prices @ located.remaining)
+    dual = certain + active.worth * float(active.times @ score.max(axis=0))
     terms = abs(certain) + np.abs(prices) @ np.abs(rows.capacity) + np.abs(located.sums[:, 0]).sum()
 
-    optimum = _totals(located, *_shares(vertex, core))
-    whole = whole_levels(core, vertex, Stakes(core, rows, prices, located.left, located.slack, dual))
-    rounded = _totals(located, np.arange(core.accounts), whole, core.times)
+    optimum = _totals(located, *_shares(vertex, active))
+    whole = whole_levels(active, vertex, Bounds(active, rows, prices, located.remaining, located.slack, dual))
+    rounded = _totals(located, np.arange(active.accounts), whole, active.times)
     level = located.level
     level[located.account] = whole
-    cheap, dear = best_levels(core.value, core.value - score, core.value - score, core.allowed)
+    cheap, dear = best_levels(active.value, active.value - score, active.value - score, active.allowed)
     order = np.argsort(located.account[vertex.account], kind="stable")
     return Allocation(
         status="optimal",
@@ -111,28 +111,28 @@ def violation(located: Located, resources: tuple[Resource, ...], totals: Totals)
     return float(worst) if resources else 0.0
 
 
-def _shares(vertex: Vertex, core: Core) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
+def _shares(vertex: Vertex, active: ActiveSet) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
     """Account, level and how much of it, for every entry of the optimum."""
-    rest = np.setdiff1d(np.arange(core.accounts), vertex.account)
+    rest = np.setdiff1d(np.arange(active.accounts), vertex.account)
     return (
         np.concatenate([rest, vertex.account]),
         np.concatenate([vertex.level[rest], vertex.tied]),
-        np.concatenate([core.times[rest], vertex.share]),
+        np.concatenate([active.times[rest], vertex.share]),
     )
 
 
 def _totals(located: Located, account: NDArray[np.intp], level: NDArray[np.intp], share: NDArray[np.float64]) -> Totals:
-    core, rows = located.core, located.rows
+    active, rows = located.active, located.rows
     paid, measured = np.zeros(rows.count), np.zeros(rows.count)
     for m, cost in enumerate(rows.costs):
-        # In float64 from the matrices themselves, not from the core's units.
-        load = rows.loads[m][core.pattern[account]]
-        paid += share * core.cost[m, level, account] * core.sizes[m] @ load
+        # In float64 from the matrices themselves, not from the active set's units.
+        load = rows.loads[m][active.pattern[account]]
+        paid += share * active.cost[m, level, account] * active.sizes[m] @ load
         if cost.measured:
             plane = located.last.planes[cost.measured - 1]
             measured += share * plane[level, account].astype(np.float64) @ load
     return Totals(
-        float(located.sums[:, 0].sum()) + core.worth * float(share @ core.value[level, account]),
+        float(located.sums[:, 0].sum()) + active.worth * float(share @ active.value[level, account]),
         rows.taken(located.sums) + paid,
         rows.measured(located.sums) + measured,
     )
@@ -140,21 +140,21 @@ def _totals(located: Located, account: NDArray[np.intp], level: NDArray[np.intp]
 
 def _tie_share(located: Located, cheap: NDArray[np.intp], dear: NDArray[np.intp]) -> float:
     """The largest share at which tied accounts, all drawn alike, exceed no cap in expectation."""
-    core, rows = located.core, located.rows
-    every = np.arange(core.accounts)
-    low = _totals(located, every, cheap, core.times).net
-    rise = _totals(located, every, dear, core.times).net - low
+    active, rows = located.active, located.rows
+    every = np.arange(active.accounts)
+    low = _totals(located, every, cheap, active.times).net
+    rise = _totals(located, every, dear, active.times).net - low
     caps = (rows.upper > 0) & (rise > 0)
-    room = (rows.capacity - low)[caps] / rise[caps]
-    return float(np.clip(room.min(initial=1.0), 0.0, 1.0)) if np.any(cheap != dear) else 0.0
+    share = (rows.capacity - low)[caps] / rise[caps]
+    return float(np.clip(share.min(initial=1.0), 0.0, 1.0)) if np.any(cheap != dear) else 0.0
 
 
 def contradiction(located: Located, resources: tuple[Resource, ...]) -> Allocation:
     """No answer, as the limits contradict each other; the levels take least along the direction that proves it."""
-    core, rows, ray = located.core, located.rows, located.vertex.ray
+    active, rows, ray = located.active, located.rows, located.vertex.ray
     assert ray is not None
-    best = np.where(core.allowed, core.charge(ray * core.unit), np.inf).argmin(axis=0)
-    totals = _totals(located, np.arange(core.accounts), best, core.times)
+    best = np.where(active.allowed, active.charge(ray * active.unit), np.inf).argmin(axis=0)
+    totals = _totals(located, np.arange(active.accounts), best, active.times)
     level = located.level
     level[located.account] = best
     beyond = violation(located, resources, totals)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation.kernel.arguments import Matrix
 from shadowprice.allocation.several_budgets.active_set import Levels
-from shadowprice.allocation.several_budgets.bounds import Stakes
+from shadowprice.allocation.several_budgets.bounds import Bounds
 
 WIDTH = 4096
 """Partial combinations that are kept."""
@@ -22,18 +22,18 @@ NUDGE = 1.0 / 1024.0
 loss is the better guide by far (on the published instances any weight above a few hundredths ends worse)."""
 
 
-def combinations(stakes: Stakes, known: Levels) -> tuple[Levels, bool]:
+def combinations(bounds: Bounds, known: Levels) -> tuple[Levels, bool]:
     """The best choice of levels, or ``known`` where none is better; and whether that is proven."""
-    core = stakes.core
-    regret = stakes.score.max(axis=0) - stakes.score
-    lost = stakes.most - stakes.worth(known) if stakes.violation(known) == 0 else np.inf
+    active = bounds.active
+    regret = bounds.score.max(axis=0) - bounds.score
+    lost = bounds.most - bounds.worth(known) if bounds.violation(known) == 0 else np.inf
     cost = np.stack(
-        [core.columns(np.full(regret.shape[0], i), np.arange(regret.shape[0])) for i in range(core.accounts)]
+        [active.columns(np.full(regret.shape[0], i), np.arange(regret.shape[0])) for i in range(active.accounts)]
     )
-    choices = (regret < lost) & core.allowed
+    choices = (regret < lost) & active.allowed
     order = np.argsort(choices.sum(axis=0), kind="stable")
     least, most = _completions(cost, choices, order)
-    tops = cost[np.arange(core.accounts), :, stakes.score.argmax(axis=0)]
+    tops = cost[np.arange(active.accounts), :, bounds.score.argmax(axis=0)]
     rest = np.vstack([np.cumsum(tops[order][::-1], axis=0)[::-1], np.zeros((1, tops.shape[1]))])
 
     taken, loss, proven = np.zeros((1, tops.shape[1])), np.zeros(1), True
@@ -44,13 +44,13 @@ def combinations(stakes: Stakes, known: Levels) -> tuple[Levels, bool]:
         sums = (taken[:, None] + cost[account][:, options].T[None]).reshape(-1, taken.shape[1])
         losses = (loss[:, None] + regret[options, account][None]).ravel()
         open_ = losses < lost
-        # What is left over costs its price: of a cap at least nothing.
-        open_ &= ~np.any(stakes.cap & (sums + least[stage + 1] > stakes.capacity + stakes.slack), axis=1)
-        open_ &= ~np.any(stakes.floor & (sums + most[stage + 1] < stakes.capacity - stakes.slack), axis=1)
+        # The remaining amount of a row costs its price, which is not negative for a cap.
+        open_ &= ~np.any(bounds.cap & (sums + least[stage + 1] > bounds.capacity + bounds.slack), axis=1)
+        open_ &= ~np.any(bounds.floor & (sums + most[stage + 1] < bounds.capacity - bounds.slack), axis=1)
         kept = np.flatnonzero(open_)
         if kept.size > WIDTH:
-            left = stakes.capacity - sums[kept] - rest[stage + 1]
-            harm = sum(NUDGE * stakes.penalty(left[:, k], k) for k in range(left.shape[1]))
+            left = bounds.capacity - sums[kept] - rest[stage + 1]
+            harm = sum(NUDGE * bounds.penalty(left[:, k], k) for k in range(left.shape[1]))
             kept = kept[np.argpartition(losses[kept] + harm, WIDTH)[:WIDTH]]
             proven = False
         if not kept.size:
@@ -58,7 +58,7 @@ def combinations(stakes: Stakes, known: Levels) -> tuple[Levels, bool]:
         parents.append(kept // options.size)
         chosen.append(options[kept % options.size])
         taken, loss = sums[kept], losses[kept]
-    total = loss + (stakes.capacity - taken) @ stakes.prices
+    total = loss + (bounds.capacity - taken) @ bounds.prices
     best, level = int(total.argmin()), known.copy()
     for account, parent, choice in zip(order[::-1].tolist(), parents[::-1], chosen[::-1], strict=True):
         level[account] = choice[best]

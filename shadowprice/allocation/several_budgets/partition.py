@@ -1,9 +1,9 @@
-"""The prices of several limits by boxes: guess, settle everyone outside doubt, finish exactly on the others.
+"""The prices of several limits by brackets: guess, settle everyone outside doubt, finish exactly on the others.
 
 The guess comes with its error, hence with an interval for the price of every pattern. One pass finds the accounts
 whose best level is the same in all of it; they collapse into sums. What the others have to spend is then known
-exactly, so Newton steps and a much smaller box leave a core of a few hundred, which is solved to its vertex. A vertex
-outside its box costs a wider one: inside, next to nothing; outside, a pass.
+exactly, so Newton steps and a much smaller bracket leave an active set of a few hundred, which is solved to its vertex.
+A vertex outside its bracket needs a wider one, which costs a pass, or next to nothing inside a pass.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from shadowprice.allocation.kernel import Tile
 from shadowprice.allocation.kernel.arguments import Levels, Matrix, level_type
 from shadowprice.allocation.population.mapped import assign
 from shadowprice.allocation.population.population import InMemory, Population
-from shadowprice.allocation.several_budgets.active_set import Core
+from shadowprice.allocation.several_budgets.active_set import ActiveSet
 from shadowprice.allocation.several_budgets.certificate import Located
 from shadowprice.allocation.several_budgets.rows import Rows
-from shadowprice.allocation.several_budgets.sample import Scout, approach, scout, step
+from shadowprice.allocation.several_budgets.sample import SampleEstimate, approach, estimate, step
 from shadowprice.allocation.several_budgets.vertex import Vertex, optimum
 
 EXACT = 2048
-"""So many accounts are solved at once; more are settled by boxes first."""
+"""Number of accounts that are solved at once; larger problems are partitioned first."""
 
-CORE = 384
-"""Accounts that a box inside a pass is meant to leave."""
+ACTIVE = 384
+"""Accounts that a bracket inside a pass is meant to leave."""
 
 AIM = 3.0
-"""Newton steps that are still to come, from the prices inside a pass to the sides of their box."""
+"""Newton steps that are still to come, from the prices inside a pass to the sides of their bracket."""
 
 CONFIDENCE = 3.5
-"""Standard errors from the guess to the sides of its box."""
+"""Standard errors from the guess to the sides of its bracket."""
 
 NEAR = 1e-5
 """Newton steps among the unsettled end when they move prices by less than this share of them."""
 
 WIDER = 2.0
-"""A box that turns out not to hold the prices is replaced by one around those found, so many times as wide."""
+"""A bracket that turns out not to hold the prices is replaced by one around those found, so many times as wide."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Found:
     sums: Matrix
     last: Tile
     account: NDArray[np.int64]
-    core: Core
+    active: ActiveSet
     vertex: Vertex
     level: Levels | None
     passes: int
@@ -60,23 +60,23 @@ def locate(population: Population, rows: Rows, near: NDArray[np.float64] | None 
 
     ``near`` are prices expected to be close, such as the last hour's.
 
-    One pass over the population when the guess's box holds the prices; each miss costs a pass.
+    One pass over the population when the guess's bracket holds the prices; each miss costs a pass.
     """
     n = population.accounts
     sums = rows.nothing()
     if n <= EXACT:
         found = _everyone(population, rows, sums, np.zeros(rows.count) if near is None else near)
     else:
-        guess = scout(population, rows, near)
+        guess = estimate(population, rows, near)
         found = _settle(population, rows, sums, guess, CONFIDENCE * guess.deviation(rows))
     assert found.level is not None
-    return Located(rows, found.sums, found.last, found.account, found.core, found.vertex, found.level, found.passes)
+    return Located(rows, found.sums, found.last, found.account, found.active, found.vertex, found.level, found.passes)
 
 
 def _settle(
-    population: Population, rows: Rows, sums: Matrix, guess: Scout, reach: Matrix, inside: bool = False
+    population: Population, rows: Rows, sums: Matrix, guess: SampleEstimate, reach: Matrix, inside: bool = False
 ) -> Found:
-    """Settle whom the box ``guess ± reach`` settles, and find the optimum on the others."""
+    """Settle whom the bracket ``guess ± reach`` settles, and find the optimum on the others."""
     passes = 0
     while True:
         centre = rows.prices(guess.prices)
@@ -105,17 +105,17 @@ def _settle(
     assert level is not None
     assert inner.level is not None
     assign(level, scored.account, inner.level)
-    return Found(inner.sums, inner.last, scored.account[inner.account], inner.core, inner.vertex, level, passes)
+    return Found(inner.sums, inner.last, scored.account[inner.account], inner.active, inner.vertex, level, passes)
 
 
-def _inside(population: InMemory, rows: Rows, sums: Matrix, guess: Scout, reach: Matrix) -> Found:
-    """The optimum on what a pass left open: its spend is exact, so the box can be much smaller."""
+def _inside(population: InMemory, rows: Rows, sums: Matrix, guess: SampleEstimate, reach: Matrix) -> Found:
+    """The optimum on what a pass left open: its spend is exact, so the bracket can be much smaller."""
     n = population.accounts
     share = float(sums[:, -1].sum() + n) / n
     steeper = replace(guess, slope=guess.slope * share)
     prices, over = approach(population, rows, steeper, NEAR)
     off = step(steeper.slope, over, rows.lower - prices, rows.upper - prices)
-    narrow = np.maximum(AIM * np.abs(rows.loads @ off), reach * (CORE / n))
+    narrow = np.maximum(AIM * np.abs(rows.loads @ off), reach * (ACTIVE / n))
     return _settle(population, rows, sums, replace(guess, prices=prices), narrow, inside=True)
 
 
@@ -123,6 +123,6 @@ def _everyone(population: Population, rows: Rows, sums: Matrix, start: NDArray[n
     """The optimum on a population small enough to be solved at once."""
     n = population.accounts
     tile = population.sample(np.zeros(1, dtype=np.int64), n)
-    core = Core.of(tile, rows)
-    vertex = optimum(core, rows.capacity, rows.lower, rows.upper, rows.slack(sums), start)
-    return Found(sums, tile, np.arange(n), core, vertex, np.zeros(n, dtype=level_type(tile.value.shape[0])), 1)
+    active = ActiveSet.of(tile, rows)
+    vertex = optimum(active, rows.capacity, rows.lower, rows.upper, rows.slack(sums), start)
+    return Found(sums, tile, np.arange(n), active, vertex, np.zeros(n, dtype=level_type(tile.value.shape[0])), 1)

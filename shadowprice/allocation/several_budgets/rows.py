@@ -24,12 +24,12 @@ FEW_GROUPS = 8
 """Rows with members of which every combination is a pattern, whether it occurs or not."""
 
 MOST_PATTERNS = 1 << 16
-"""Membership patterns that the kernel tells apart."""
+"""Largest number of membership patterns that the kernel distinguishes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """K limits on a population: lower_k ≤ λ_k ≤ upper_k says which way each of them binds.
+    """K limits on a population: lower_k ≤ λ_k ≤ upper_k sets the sense of each.
 
     costs     M kinds of net cost
     loads     (M, patterns, K), 1 where a row counts accounts of the pattern by that kind
@@ -52,15 +52,15 @@ class Rows:
         return int(self.capacity.size)
 
     def prices(self, prices: NDArray[np.float64]) -> Matrix:
-        """(M, patterns): what each pattern pays for each kind of cost when the rows' prices are (K,)."""
+        """(M, patterns): price of each pattern for each kind of cost when the rows' prices are (K,)."""
         return np.asarray(self.loads @ prices, dtype=np.float64)
 
     def taken(self, sums: Matrix) -> NDArray[np.float64]:
-        """(K,): what each row takes, from the kernel's sums (patterns, 2 + 2M)."""
+        """(K,): amount that each row takes, from the kernel's sums (patterns, 2 + 2M)."""
         return np.asarray(np.einsum("mpk,pm->k", self.loads, sums[:, 1 : 1 + len(self.costs)]), dtype=np.float64)
 
     def measured(self, sums: Matrix) -> NDArray[np.float64]:
-        """(K,): what each row's mean per response is taken over, from the kernel's sums."""
+        """(K,): denominator of each row's mean per response, from the kernel's sums."""
         kinds = len(self.costs)
         return np.asarray(np.einsum("mpk,pm->k", self.loads, sums[:, 1 + kinds : 1 + 2 * kinds]), dtype=np.float64)
 
@@ -99,7 +99,7 @@ def rows_of(
     8 rows with members all that are possible. ``numbers`` as in :meth:`Problem.check`.
 
     Raises:
-        InvalidProblem: a malformed resource, or more membership patterns than can be told apart.
+        InvalidProblem: a malformed resource, or more membership patterns than the kernel distinguishes.
     """
     if numbers:
         problem.check_value()
@@ -151,7 +151,7 @@ def _product(loads: Matrix, bound: NDArray[np.float64]) -> Matrix:
 def patterns(
     members: list[NDArray[np.bool_] | None], accounts: int
 ) -> tuple[NDArray[np.uint16] | None, NDArray[np.bool_]]:
-    """Which rows each account belongs to: pattern (N,), or None when all are alike, and membership (patterns, K)."""
+    """Group accounts by their rows: pattern (N,), or None when all are alike, and membership (patterns, K)."""
     rows = len(members)
     parts = [(k, mask) for k, mask in enumerate(members) if mask is not None]
     if not parts:
@@ -172,7 +172,8 @@ def patterns(
             seen = np.flatnonzero(count)
             if seen.size > MOST_PATTERNS:
                 raise InvalidProblem(
-                    f"the members overlap in more than {MOST_PATTERNS:,} different ways, which cannot be told apart",
+                    f"the members overlap in more than {MOST_PATTERNS:,} different ways; the kernel cannot distinguish "
+                    "more, so merge groups",
                     field="resources",
                 )
             renumber = np.zeros(count.size, dtype=np.uint16)

@@ -1,10 +1,10 @@
-"""Where the prices of several limits probably are: a small sample solved, a larger one by Newton steps.
+"""Estimate the prices of several limits: solve a small sample exactly, then refine on a larger one by Newton steps.
 
 The sample's prices are those of its dual with a soft maximum that cools, found by Newton steps, and by the simplex
 method where they fail. The spread of its rows' spends there, V, and the slope of spend in the prices, −H, give the
-covariance of the sample's prices, H⁻¹ V H⁻¹. H is that of the dual smoothed by a soft maximum whose temperature
-is a typical lead of an account's best level (Nesterov 2005), so it needs no second sample. Newton steps with it need
-spends only, which the kernel adds up at the speed of memory.
+covariance of the sample's prices, H⁻¹ V H⁻¹. H is the slope of the dual smoothed by a soft maximum
+(Nesterov 2005); its temperature is a typical lead of an account's best level. It needs no second sample. Newton steps
+with it need only spends, which the kernel adds up at the speed of memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from shadowprice.allocation.kernel import Tile
 from shadowprice.allocation.kernel.arguments import Matrix
 from shadowprice.allocation.population.population import InMemory, Population
 from shadowprice.allocation.population.sampling import WIDTH, strata
-from shadowprice.allocation.several_budgets.active_set import Core
+from shadowprice.allocation.several_budgets.active_set import ActiveSet
 from shadowprice.allocation.several_budgets.rows import Rows
 from shadowprice.allocation.several_budgets.vertex import optimum
 
@@ -48,7 +48,7 @@ STEPS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Scout:
+class SampleEstimate:
     """A guess at the prices.
 
     prices    (K,)
@@ -71,10 +71,10 @@ class Scout:
         return np.asarray(np.sqrt(np.maximum(square, 0.0)))
 
 
-def scout(population: Population, rows: Rows, near: NDArray[np.float64] | None) -> Scout:
+def estimate(population: Population, rows: Rows, near: NDArray[np.float64] | None) -> SampleEstimate:
     """Guess the prices from samples; ``near`` are prices that are expected to be close, in place of the first."""
     if not rows.count:
-        return Scout(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0, dtype=bool))
+        return SampleEstimate(np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0, dtype=bool))
     n = population.accounts
     size = max(int(n**0.75), 4 * SAMPLE)
     large = size <= n // 2
@@ -83,9 +83,9 @@ def scout(population: Population, rows: Rows, near: NDArray[np.float64] | None) 
         # One sample is one round; what is solved exactly is a part of it.
         blocks = strata(larger.accounts // WIDTH, SAMPLE // WIDTH, width=1)
         tile = InMemory(larger).sample(blocks * WIDTH, WIDTH)
-    core = Core.of(tile, rows)
-    prices = _sampled(core, rows, tile.accounts / n) if near is None else np.clip(near, rows.lower, rows.upper)
-    first = _statistics(core, rows, prices, rows.capacity / n)
+    active = ActiveSet.of(tile, rows)
+    prices = _sampled(active, rows, tile.accounts / n) if near is None else np.clip(near, rows.lower, rows.upper)
+    first = _statistics(active, rows, prices, rows.capacity / n)
     if not large:
         return first
     few = replace(rows, capacity=rows.capacity * (larger.accounts / n))
@@ -97,17 +97,17 @@ def scout(population: Population, rows: Rows, near: NDArray[np.float64] | None) 
     return replace(closer, prices=prices, variance=variance)
 
 
-def _sampled(core: Core, rows: Rows, share: float) -> NDArray[np.float64]:
+def _sampled(active: ActiveSet, rows: Rows, share: float) -> NDArray[np.float64]:
     """The prices of a sample that has a share of all accounts, bounded where the sample has no answer."""
-    most = STEEPEST * core.worth / core.unit
+    most = STEEPEST * active.worth / active.unit
     zero = np.zeros(rows.count)
     lower, upper = np.maximum(rows.lower, -most), np.minimum(rows.upper, most)
-    smooth = _smoothed(core, rows.capacity * share, lower, upper)
-    return optimum(core, rows.capacity * share, lower, upper, zero, zero).prices if smooth is None else smooth
+    smooth = _smoothed(active, rows.capacity * share, lower, upper)
+    return optimum(active, rows.capacity * share, lower, upper, zero, zero).prices if smooth is None else smooth
 
 
 def _smoothed(
-    core: Core, capacity: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
+    active: ActiveSet, capacity: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
 ) -> NDArray[np.float64] | None:
     """The prices (K,) at which the dual with a soft maximum is lowest, as its temperature falls; None where Newton
     steps do not get there.
@@ -115,12 +115,12 @@ def _smoothed(
     Their distance from the sample's own prices is small against that of the sample's from the truth.
     """
     prices = np.clip(np.zeros(capacity.size), lower, upper)
-    spread, mean = float(np.ptp(core.value)) or 1.0, capacity / core.accounts
+    spread, mean = float(np.ptp(active.value)) or 1.0, capacity / active.accounts
     warmth, highest, move = WARMEST * spread, np.inf, np.zeros(capacity.size)
     for _ in range(COOLINGS):
-        score = np.where(core.allowed, core.value - core.charge(prices * core.unit / core.worth), -np.inf)
-        soft, taken, slope = _soft(core, score, warmth)
-        dual = core.worth * soft + float(prices @ mean)
+        score = np.where(active.allowed, active.value - active.charge(prices * active.unit / active.worth), -np.inf)
+        soft, taken, slope = _soft(active, score, warmth)
+        dual = active.worth * soft + float(prices @ mean)
         if not dual <= highest:
             # The step went too far: half of it back.
             move = 0.5 * move
@@ -129,7 +129,7 @@ def _smoothed(
         move = step(slope, taken - mean, lower - prices, upper - prices)
         if not np.isfinite(move).all():
             return None
-        close = float(np.abs(move @ (taken - mean))) < CLOSE * warmth * core.worth
+        close = float(np.abs(move @ (taken - mean))) < CLOSE * warmth * active.worth
         prices = np.clip(prices + move, lower, upper)
         if close and warmth <= COLDEST * spread:
             return prices
@@ -138,7 +138,7 @@ def _smoothed(
 
 
 def approach(
-    population: Population, rows: Rows, guess: Scout, close: float = 0.0
+    population: Population, rows: Rows, guess: SampleEstimate, close: float = 0.0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Newton steps towards the prices at which the rows are used up.
 
@@ -180,7 +180,7 @@ def step(
 
 
 def spend(population: Population, rows: Rows, prices: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(K,): what the rows take when everyone is on their best level at ``prices``. One pass."""
+    """(K,): amount that the rows take when every account is on its best level at ``prices``. One pass."""
     at = rows.prices(prices)
     scored = population.settle(rows.costs, at, at, levels=False)
     return rows.taken(scored.sums) + _spend_of(scored.open, rows, prices)
@@ -189,69 +189,74 @@ def spend(population: Population, rows: Rows, prices: NDArray[np.float64]) -> ND
 def _spend_of(tile: Tile, rows: Rows, prices: NDArray[np.float64]) -> NDArray[np.float64]:
     if not tile.accounts:
         return np.zeros(rows.count)
-    core = Core.of(tile, rows)
-    score = np.where(core.allowed, core.value - core.charge(prices * core.unit / core.worth), -np.inf)
-    return core.taken(score.argmax(axis=0), core.times) * core.unit
+    active = ActiveSet.of(tile, rows)
+    score = np.where(active.allowed, active.value - active.charge(prices * active.unit / active.worth), -np.inf)
+    return active.taken(score.argmax(axis=0), active.times) * active.unit
 
 
-def _statistics(core: Core, rows: Rows, prices: NDArray[np.float64], mean: NDArray[np.float64]) -> Scout:
-    """What a sample says about the error of its prices."""
-    n, columns = core.accounts, np.arange(core.accounts)
-    score = np.where(core.allowed, core.value - core.charge(prices * core.unit / core.worth), -np.inf)
+def _statistics(
+    active: ActiveSet, rows: Rows, prices: NDArray[np.float64], mean: NDArray[np.float64]
+) -> SampleEstimate:
+    """Estimate the error of a sample's prices."""
+    n, columns = active.accounts, np.arange(active.accounts)
+    score = np.where(active.allowed, active.value - active.charge(prices * active.unit / active.worth), -np.inf)
     level = score.argmax(axis=0)
-    paid = np.einsum("mnk,mn->nk", core.loads[:, core.pattern], core.cost[:, level, columns])
+    paid = np.einsum("mnk,mn->nk", active.loads[:, active.pattern], active.cost[:, level, columns])
     blocks = max(n // WIDTH, 1)
-    means = paid[: blocks * WIDTH].reshape(blocks, -1, core.unit.size).mean(axis=1)
+    means = paid[: blocks * WIDTH].reshape(blocks, -1, active.unit.size).mean(axis=1)
     steps = np.diff(means, axis=0)
     variance = steps.T @ steps / (2.0 * max(blocks - 1, 1) * blocks)
     error = np.sqrt(np.diag(variance))
-    slope = _slope(core, score)
-    slack = (mean / core.unit - paid.mean(axis=0)) * np.where(rows.upper > 0, 1.0, -1.0)
+    slope = _slope(active, score)
+    slack = (mean / active.unit - paid.mean(axis=0)) * np.where(rows.upper > 0, 1.0, -1.0)
     bound = (prices <= rows.lower) | (prices >= rows.upper)
     used = ~(bound & (slack > SURELY * error))
-    return Scout(prices, slope, variance * np.outer(core.unit, core.unit), used)
+    return SampleEstimate(prices, slope, variance * np.outer(active.unit, active.unit), used)
 
 
 def _slope_among(population: InMemory, rows: Rows, prices: NDArray[np.float64], reach: Matrix) -> Matrix:
     """The slope at ``prices``, from the accounts that change their level within ``reach`` of them."""
     at = rows.prices(prices)
     tile = population.settle(rows.costs, at - reach, at + reach, levels=False).open
-    core = Core.of(tile, rows)
-    score = np.where(core.allowed, core.value - core.charge(prices * core.unit / core.worth), -np.inf)
-    return _slope(core, score) * (tile.accounts / population.accounts)
+    active = ActiveSet.of(tile, rows)
+    score = np.where(active.allowed, active.value - active.charge(prices * active.unit / active.worth), -np.inf)
+    return _slope(active, score) * (tile.accounts / population.accounts)
 
 
-def _slope(core: Core, score: Matrix) -> Matrix:
-    """(K, K): how much less the mean account takes of each row as each row's price rises, smoothed; in the problem's
-    units."""
+def _slope(active: ActiveSet, score: Matrix) -> Matrix:
+    """(K, K): smoothed fall of the mean account's use of each row as each row's price rises, in the problem's units."""
     top = score.max(axis=0)
     rest = np.where(score < top, score, -np.inf).max(axis=0)
     lead = (top - rest)[np.isfinite(rest)]
     if not lead.size:
-        return np.zeros((core.unit.size, core.unit.size))
-    return _soft(core, score, max(float(np.quantile(lead, SOFT)), 1e-12))[2]
+        return np.zeros((active.unit.size, active.unit.size))
+    return _soft(active, score, max(float(np.quantile(lead, SOFT)), 1e-12))[2]
 
 
-def _soft(core: Core, score: Matrix, warmth: float) -> tuple[float, NDArray[np.float64], Matrix]:
+def _soft(active: ActiveSet, score: Matrix, warmth: float) -> tuple[float, NDArray[np.float64], Matrix]:
     """The mean soft maximum of that temperature, what the mean account then takes of each row (K,), and how much less
     as each row's price rises (K, K); the last two in the problem's units."""
     top = score.max(axis=0)
     weight = np.exp((score - top) / warmth)
     total = weight.sum(axis=0)
     weight /= total
-    each = weight * core.cost
+    each = weight * active.cost
     mean = each.sum(axis=1)
-    taken, slope = np.zeros(core.unit.size), np.zeros((core.unit.size, core.unit.size))
-    kinds, patterns = core.loads.shape[:2]
+    taken, slope = np.zeros(active.unit.size), np.zeros((active.unit.size, active.unit.size))
+    kinds, patterns = active.loads.shape[:2]
     for m in range(kinds):
-        taken += np.bincount(core.pattern, mean[m], minlength=patterns) @ core.loads[m]
+        taken += np.bincount(active.pattern, mean[m], minlength=patterns) @ active.loads[m]
         for other in range(m + 1):
-            both = (each[m] * core.cost[other]).sum(axis=0) - mean[m] * mean[other]
-            density = np.bincount(core.pattern, both, minlength=patterns) / (warmth * core.accounts)
-            part = core.loads[m].T @ (density[:, None] * core.loads[other])
+            both = (each[m] * active.cost[other]).sum(axis=0) - mean[m] * mean[other]
+            density = np.bincount(active.pattern, both, minlength=patterns) / (warmth * active.accounts)
+            part = active.loads[m].T @ (density[:, None] * active.loads[other])
             slope += part if other == m else part + part.T
     soft = float((top + warmth * np.log(total)).mean())
-    return soft, taken * core.unit / core.accounts, np.asarray(slope * np.outer(core.unit, core.unit) / core.worth)
+    return (
+        soft,
+        taken * active.unit / active.accounts,
+        np.asarray(slope * np.outer(active.unit, active.unit) / active.worth),
+    )
 
 
 def inverted(slope: Matrix) -> Matrix:

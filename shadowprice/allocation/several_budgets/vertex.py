@@ -3,12 +3,12 @@
 The dual, D(λ) = λ·capacity + Σ_i max_j (value_ij − λ·cost_ij), is convex and piecewise linear. A vertex of it is
 held by K conditions: two levels of an account tie, or a row's price stands at a bound. Taken as equations of the
 primal they give the shares of the tied levels and the slacks of the held rows. Where one of these is negative the
-dual falls when its condition is given up: the prices move along the remaining edge to the lowest point of D on it,
-past as many accounts' changes of level as it takes, and the change that ends the descent is the new condition.
-The line search is the problem of one budget; it climbs the same hulls.
+dual falls when its condition is given up. The prices then move along the remaining edge to the lowest point of D on
+it, past any number of changes of level. The change that ends the descent is the new condition. The line search is the
+problem of one budget; it climbs the same hulls.
 
 With all shares and slacks non-negative the vertex is optimal: primal and dual meet. At most K accounts are split.
-Where D falls for ever the limits contradict each other, and the direction says which.
+Where D falls for ever the limits contradict each other, and the direction names them.
 
 Source: the dual simplex with bound flipping (Maros 2003) on a generalised upper bound structure (Dantzig and
 Van Slyke 1967); for K = 1 it is Sinha and Zoltners (1979).
@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 from shadowprice.allocation import kernel
 from shadowprice.allocation.kernel import NetCost, Tile
 from shadowprice.allocation.kernel.arguments import Matrix
-from shadowprice.allocation.several_budgets.active_set import Core, Levels, power_of_two
+from shadowprice.allocation.several_budgets.active_set import ActiveSet, Levels, power_of_two
 from shadowprice.errors import NotCertified
 
 FEASIBLE = 1e-11
 """Shares and slacks may be negative by so much, in units of an account and of a row's largest cost."""
 
 ROUNDING = 2.0**-44
-"""What is smaller than this share of a direction is rounding."""
+"""Share of a direction below which a number is rounding."""
 
 PERTURBATIONS = (1e-12, 1e-10, 1e-8)
 """Values are moved apart by such shares of the largest one, so that no two conditions coincide; the next is tried
@@ -43,10 +43,10 @@ PIVOT = 1e-10
 but coincide with those that hold."""
 
 NEARBY = 0.02
-"""A line search looks first so far, as a share of the largest price."""
+"""Reach of the first line search, as a share of the largest price."""
 
 FARTHER = 16.0
-"""Then so many times as far, and then all the way."""
+"""Factor by which the second search reaches farther; the third one is unlimited."""
 
 ALL = np.ones(1)
 """Every account counts."""
@@ -57,7 +57,7 @@ PATIENCE = 60
 
 @dataclass(frozen=True, eq=False)
 class Vertex:
-    """An optimum of a core.
+    """An optimum of an active set.
 
     prices   (K,), λ in the problem's units
     level    (n,), best level of each account, and one of the tied levels of the split ones
@@ -78,7 +78,7 @@ class Vertex:
 
 
 def optimum(
-    core: Core,
+    active: ActiveSet,
     capacity: NDArray[np.float64],
     lower: NDArray[np.float64],
     upper: NDArray[np.float64],
@@ -88,7 +88,7 @@ def optimum(
     """The vertex at which the dual is lowest.
 
     Args:
-        core: the accounts.
+        active: the accounts.
         capacity: (K,), right-hand sides.
         lower, upper: (K,), bounds of the prices.
         slack: (K,), rounding that each row is allowed.
@@ -96,10 +96,10 @@ def optimum(
 
     About 2K steps from afar, each O((M + hull edges)·J·n + K³).
     """
-    unit = core.worth / core.unit
+    unit = active.worth / active.unit
     for share in PERTURBATIONS:
         descent = Descent(
-            core, capacity / core.unit, lower / unit, upper / unit, slack / core.unit, start / unit, share
+            active, capacity / active.unit, lower / unit, upper / unit, slack / active.unit, start / unit, share
         )
         vertex = descent.run()
         if vertex is not None:
@@ -108,7 +108,7 @@ def optimum(
 
 
 class Edge(NamedTuple):
-    """Where a move ends: after ``length``, as two levels of an account tie, or (account −1) a row meets its bound."""
+    """End of a move: after ``length``, two levels of an account tie, or (account −1) a row meets its bound."""
 
     length: float
     account: int
@@ -116,11 +116,11 @@ class Edge(NamedTuple):
 
 
 class Descent:
-    """The state of one descent, in the core's units."""
+    """The state of one descent, in the active set's units."""
 
     def __init__(
         self,
-        core: Core,
+        active: ActiveSet,
         capacity: NDArray[np.float64],
         lower: NDArray[np.float64],
         upper: NDArray[np.float64],
@@ -128,18 +128,18 @@ class Descent:
         start: NDArray[np.float64],
         perturbation: float,
     ) -> None:
-        self.core, self.capacity, self.lower, self.upper = core, capacity, lower, upper
+        self.active, self.capacity, self.lower, self.upper = active, capacity, lower, upper
         self.tolerance = FEASIBLE + slack
-        noise = np.random.default_rng(core.accounts).random(core.value.shape)
-        self.value = core.value + perturbation * noise
+        noise = np.random.default_rng(active.accounts).random(active.value.shape)
+        self.value = active.value + perturbation * noise
         prices = np.clip(start, lower, upper)
         self.prices = np.where(np.isfinite(prices), prices, 0.0)
         # Conditions: rows whose price is held where it is, and tied levels of accounts.
         self.held: list[int] = list(range(capacity.size))
         self.ties: dict[int, list[int]] = {}
-        self.mask = core.allowed.copy()
-        self.net = NetCost(np.zeros(core.value.shape[0]), (np.ones(core.value.shape[0]),))
-        self.score = core.value
+        self.mask = active.allowed.copy()
+        self.net = NetCost(np.zeros(active.value.shape[0]), (np.ones(active.value.shape[0]),))
+        self.score = active.value
         self.steps = 0
 
     def run(self) -> Vertex | None:
@@ -151,11 +151,11 @@ class Descent:
             except np.linalg.LinAlgError:
                 return None
             self.prices = self._prices(inverse, self.value)
-            self.score = np.where(self.core.allowed, self.value - self.core.charge(self.prices), -np.inf)
+            self.score = np.where(self.active.allowed, self.value - self.active.charge(self.prices), -np.inf)
             weights = inverse @ self._goal()
             leaving = self._leaving(weights, inverse)
             if leaving < 0:
-                return self._result(self._prices(inverse, self.core.value), weights, None)
+                return self._result(self._prices(inverse, self.active.value), weights, None)
             direction = self._direction(inverse, leaving, -float(np.sign(weights[leaving])))
             edge = self._lowest(direction, -abs(float(weights[leaving])), leaving)
             if edge is None:
@@ -172,7 +172,7 @@ class Descent:
         return np.asarray(prices)
 
     def _direction(self, inverse: Matrix, leaving: int, sign: float) -> NDArray[np.float64]:
-        """(K,): how the prices move when a condition is given up and the others hold."""
+        """(K,): direction of the prices when one condition is given up and the others hold."""
         direction = sign * inverse[leaving, : self.capacity.size]
         direction[np.abs(direction) < ROUNDING * np.abs(direction).max()] = 0.0
         # What is held stays where it is, to the last bit.
@@ -187,17 +187,17 @@ class Descent:
         rows, (account, level) = self.capacity.size, self._tied()
         position = {each: rows + at for at, each in enumerate(self.ties)}
         basis = np.zeros((rows + len(position), account.size + len(self.held)))
-        basis[:rows, : account.size] = self.core.columns(account, level)
+        basis[:rows, : account.size] = self.active.columns(account, level)
         basis[[position[each] for each in account.tolist()], np.arange(account.size)] = 1.0
         basis[self.held, account.size + np.arange(len(self.held))] = 1.0
         return basis
 
     def _goal(self) -> NDArray[np.float64]:
-        """What the conditions have to come to: what the other accounts leave of each row, and every copy its level."""
+        """Right-hand side of the conditions: the remaining amount of each row, and the copies of each split account."""
         split = list(self.ties)
-        counts = self.core.times.copy()
+        counts = self.active.times.copy()
         counts[split] = 0.0
-        return np.concatenate([self.capacity - self.core.taken(self._level(), counts), self.core.times[split]])
+        return np.concatenate([self.capacity - self.active.taken(self._level(), counts), self.active.times[split]])
 
     def _tied(self) -> tuple[Levels, Levels]:
         both = np.array([(i, j) for i, levels in self.ties.items() for j in levels], dtype=np.intp).reshape(-1, 2)
@@ -230,13 +230,13 @@ class Descent:
         """The condition that ends the descent along a direction; None where there is none."""
         # Charges that differ by rounding alone are made equal: a change between them would end no descent.
         grain = ROUNDING * float(power_of_two(np.abs(direction).max()))
-        fall = np.rint(self.core.charge(direction) / grain) * grain
+        fall = np.rint(self.active.charge(direction) / grain) * grain
         account, level = self._tied()
         given_up = (int(account[leaving]), int(level[leaving])) if leaving < account.size else (-1, -1)
         split = list(self.ties)
         # The tied levels of an account stay together along the way: one stands for all. The one given up falls behind.
-        free = self.core.allowed[:, split].copy()
-        final = np.zeros(self.core.accounts, dtype=bool)
+        free = self.active.allowed[:, split].copy()
+        final = np.zeros(self.active.accounts, dtype=bool)
         for at, each in enumerate(split):
             stays = [j for j in self.ties[each] if (each, j) != given_up]
             free[self.ties[each], at] = False
@@ -244,13 +244,13 @@ class Descent:
             final[each] = len(stays) > 1
         self.mask[:, split] = free
         found = self._along(direction, fall, slope, final)
-        self.mask[:, split] = self.core.allowed[:, split]
+        self.mask[:, split] = self.active.allowed[:, split]
         return found
 
     def _along(
         self, direction: NDArray[np.float64], fall: Matrix, slope: float, final: NDArray[np.bool_]
     ) -> Edge | None:
-        """Where the dual, falling with ``slope`` at first, stops falling; looked for nearby before far away."""
+        """Find the point where the dual, falling with ``slope`` at first, stops falling. Near points come first."""
         limit, row = self._bound(direction)
         enough = -float(np.abs(direction) @ self.tolerance)
         near = max(NEARBY * float(np.abs(self.prices).max()), NEARBY**2) / float(np.abs(direction).max())
@@ -258,7 +258,7 @@ class Descent:
             edges = kernel.climb(Tile(self.score, (fall,), None, self.mask), self.net, ALL, 0.0, min(reach, limit))
             real = np.flatnonzero(edges.step > PIVOT * float(np.abs(direction).max()))
             order = real[np.argsort(edges.slope[real], kind="stable")]
-            passed = slope + np.cumsum((edges.step * self.core.times[edges.account])[order])
+            passed = slope + np.cumsum((edges.step * self.active.times[edges.account])[order])
             crossing = int(np.searchsorted(passed, enough))
             # Beyond a change of an account that stays split its tie would be lost, and with it the edge.
             barred = final[edges.account[order]]
@@ -273,7 +273,7 @@ class Descent:
         return Edge(limit, -1, (row, row)) if np.isfinite(limit) else None
 
     def _bound(self, direction: NDArray[np.float64]) -> tuple[float, int]:
-        """How far it is until a row's price reaches its bound, and which row's."""
+        """Return the distance until a row's price reaches its bound, and the index of that row."""
         bound = np.where(direction < 0, self.lower, self.upper)
         with np.errstate(divide="ignore", invalid="ignore"):
             far = np.where(direction != 0, (bound - self.prices) / direction, np.inf)
@@ -313,11 +313,11 @@ class Descent:
     ) -> Vertex:
         account, tied = self._tied()
         return Vertex(
-            prices * self.core.worth / self.core.unit,
+            prices * self.active.worth / self.active.unit,
             self._level(),
             account,
             tied,
             np.maximum(weights[: account.size], 0.0),
-            None if ray is None else ray / self.core.unit,
+            None if ray is None else ray / self.active.unit,
             self.steps,
         )

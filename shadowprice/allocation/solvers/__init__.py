@@ -11,19 +11,19 @@ from shadowprice.allocation.population.level_file import LevelFile
 from shadowprice.allocation.problem.problem import Problem
 from shadowprice.allocation.problem.solution import Allocation
 from shadowprice.allocation.solvers.bisection import solve_bisection
-from shadowprice.allocation.solvers.box import solve_box
 from shadowprice.allocation.solvers.breakpoints import solve_breakpoints
 from shadowprice.allocation.solvers.dual_ascent import solve_dual_ascent
 from shadowprice.allocation.solvers.highs import solve_highs_lp, solve_highs_milp
 from shadowprice.allocation.solvers.interval import solve_interval
 from shadowprice.allocation.solvers.lbfgs import solve_lbfgs
+from shadowprice.allocation.solvers.partition import solve_partition
 from shadowprice.allocation.solvers.prepared import open_shards
 from shadowprice.allocation.sources import Sharded
 from shadowprice.errors import InvalidProblem, NotFound
 
 SOLVERS: dict[str, Callable[..., Allocation]] = {
     "bisection": solve_bisection,
-    "box": solve_box,
+    "partition": solve_partition,
     "breakpoints": solve_breakpoints,
     "dual_ascent": solve_dual_ascent,
     "highs_lp": solve_highs_lp,
@@ -32,7 +32,7 @@ SOLVERS: dict[str, Callable[..., Allocation]] = {
     "lbfgs": solve_lbfgs,
 }
 
-OF_SHARDS = frozenset({"box", "interval"})
+OF_SHARDS = frozenset({"partition", "interval"})
 """Solvers that only sample and score, and so take accounts wherever they are."""
 
 AUTO = "auto"
@@ -52,7 +52,7 @@ def solve(
         problem: values, limits and what is allowed; in memory, or described by a ``StoredProblem`` (files) or a
             ``CurveProblem`` (embeddings and a response head), which are read a tile at a time.
         executor: who holds and scores the accounts: None for this process, or a ``RayExecutor``.
-        solver: a name in ``SOLVERS``; ``auto`` takes ``interval`` for one budget and ``box`` for anything else.
+        solver: a name in ``SOLVERS``; ``auto`` takes ``interval`` for one budget and ``partition`` for anything else.
         level_path: where to write the levels, an int32 ``.npy`` file, instead of keeping them in memory; ``level`` is
             then a map of it.
         options: the solver's own, such as ``near``, a price that is expected to be close.
@@ -64,8 +64,8 @@ def solve(
         NotFound: no solver of that name.
         InvalidProblem: the problem is malformed or has a form the solver does not take, or the solver
             has no such option, or it takes problems in memory and in this process only.
-        InvalidInput: a shard's file that is missing, truncated or not what the folder says; names it.
-        Unavailable: actors die again and again, or a cluster has no room for them.
+        InvalidInput: a shard's file that is missing, truncated or unlike its description in the folder; names it.
+        Unavailable: actors die again and again, or a cluster has no buffer for them.
     """
     if isinstance(problem, Problem) and executor is None:
         chosen = _chosen(solver, problem, options)
@@ -76,7 +76,7 @@ def solve(
     if level_path is None:
         with open_shards(problem, executor) as accounts:
             return _chosen(solver, accounts.example, options, shards=True)(accounts, **options)
-    with LevelFile(level_path) as file, open_shards(problem, executor, file.room) as accounts:
+    with LevelFile(level_path) as file, open_shards(problem, executor, file.buffer) as accounts:
         return file.keep(_chosen(solver, accounts.example, options, shards=True)(accounts, **options))
 
 
@@ -101,4 +101,4 @@ def _chosen(
 def suitable(problem: Problem) -> str:
     """The solver that ``auto`` stands for."""
     one = len(problem.resources) == 1 and problem.resources[0].sense == "at_most"
-    return "interval" if one else "box"
+    return "interval" if one else "partition"

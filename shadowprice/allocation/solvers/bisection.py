@@ -15,8 +15,8 @@ def solve_bisection(problem: Problem, *, tolerance: float = 1e-12) -> Allocation
     """Halve an interval that holds the price until it is ``tolerance`` of the price wide.
 
     The price returned is the upper end, where the budget is kept. Levels that tie within the decision rule's
-    tolerance share what is left, so that with the default tolerance the answer is the optimum; with a wide one it is
-    ``approximate`` and its gap says how much is missed. O(J·N) for each of some fifty halvings.
+    tolerance share the rest, so that with the default tolerance the answer is the optimum; with a wide one it is
+    ``approximate`` and its gap measures the loss. O(J·N) for each of some fifty halvings.
 
     Raises:
         InvalidProblem: not exactly one budget, a cap.

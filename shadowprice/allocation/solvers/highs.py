@@ -17,7 +17,7 @@ METHODS = ("choose", "simplex", "ipm", "pdlp")
 
 @dataclass(frozen=True, eq=False)
 class _Answer:
-    """What HiGHS found: shares (J, N), prices (K,) and its own bound; None where the limits cannot be met."""
+    """Result of HiGHS: shares (J, N), prices (K,) and its own bound; None where the limits cannot be met."""
 
     shares: Matrix
     prices: Vector

@@ -49,5 +49,5 @@ def lay_out(problem: Problem) -> InMemory:
     row = row_of(problem, resource)
     pattern = None if row.members is None else row.members.astype(np.uint16)
     tile = tile_of(problem.value, row.planes, pattern=pattern, allowed=problem.allowed)
-    # The pass itself sees what no solver may use, and then the numbers are looked at one by one.
+    # The pass itself sees what no solver may use, and then the numbers are checked one by one.
     return InMemory(tile, refuse=lambda: problem.check(resource))

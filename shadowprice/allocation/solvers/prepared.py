@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation.executors.base import Executor, InProcess
 from shadowprice.allocation.population.population import Population
-from shadowprice.allocation.population.sharded import Request, Room, ShardedPopulation, Team, empty
+from shadowprice.allocation.population.sharded import Buffer, Request, ShardedPopulation, Team, empty
 from shadowprice.allocation.population.source import Assembly, Sharded, Source
 from shadowprice.allocation.population.tiled import Layout, Tiler, count_rows
 from shadowprice.allocation.problem.problem import Problem
 from shadowprice.allocation.sources.memory import MemoryProblem
 
 FEW = 8
-"""Accounts that are looked at to learn what the limits are made of."""
+"""Number of accounts read to learn the form of the limits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +73,8 @@ class OpenedShards:
     opened  what solvers take
     """
 
-    def __init__(self, problem: Sharded, first: Source, team: Team, room: Room = empty) -> None:
-        self._team, self._room = team, room
+    def __init__(self, problem: Sharded, first: Source, team: Team, buffer: Buffer = empty) -> None:
+        self._team, self._buffer = team, buffer
         self._assembly = Assembly(problem.resources)
         self._levels = first.levels
         few = first.blocks(np.zeros(1, dtype=np.int64), min(FEW, first.accounts), first.names)
@@ -91,7 +91,7 @@ class OpenedShards:
 
     def _populate(self, tiler: Tiler) -> ShardedPopulation:
         layout = Layout(self._assembly, tiler, self._names, self._limiting)
-        population = ShardedPopulation(self._team, self._levels, layout, self._room)
+        population = ShardedPopulation(self._team, self._levels, layout, self._buffer)
         self._populations.append(population)
         return population
 
@@ -106,13 +106,13 @@ class OpenedShards:
 
 
 @contextmanager
-def open_shards(problem: Problem | Sharded, executor: Executor | None, room: Room = empty) -> Iterator[Opened]:
+def open_shards(problem: Problem | Sharded, executor: Executor | None, buffer: Buffer = empty) -> Iterator[Opened]:
     """The accounts of a problem where an executor holds them; an interruption makes it let go of them."""
     executor = executor or InProcess()
     try:
         sharded = MemoryProblem(problem) if isinstance(problem, Problem) else problem
         sources, team = executor.hold(sharded)
-        shards = OpenedShards(sharded, sources[0], team, room)
+        shards = OpenedShards(sharded, sources[0], team, buffer)
         try:
             yield shards.opened
         finally:

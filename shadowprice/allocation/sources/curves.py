@@ -18,7 +18,7 @@ from shadowprice.allocation.population.source import TILE, Arrays, Resources
 from shadowprice.errors import InvalidInput, InvalidProblem
 
 Curve = Callable[[NDArray[Any]], NDArray[Any] | Arrays]
-"""From embeddings (n, D) to the value matrix (J, n), or to named matrices of which ``value`` is one.
+"""Function from embeddings (n, D) to the value matrix (J, n), or to named matrices of which ``value`` is one.
 
 An account's column must not depend on which others are computed with it; response heads are written so.
 """
@@ -49,7 +49,7 @@ class CurveSource:
 
     @property
     def name(self) -> str:
-        """Which accounts of what."""
+        """Name of the accounts for messages: their source and range."""
         return f"{self.embedding if isinstance(self.embedding, Path) else 'embedding'} {self.start}–{self.stop}"
 
     @property
@@ -103,7 +103,7 @@ class CurveSource:
         return self._chosen(arrays, names, (..., place))
 
     def held(self) -> CurveSource:
-        """The same with its embeddings in memory; curves are still computed at each pass."""
+        """Return the source with its embeddings in memory; curves are still computed at each pass."""
         return replace(self, embedding=np.array(self._rows), start=0, stop=self.accounts)
 
     def _gathered(self, place: NDArray[np.int64]) -> NDArray[Any]:

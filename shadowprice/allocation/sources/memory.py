@@ -44,7 +44,7 @@ class MemorySource:
         return WIDTH
 
     def tiles(self, names: Collection[str]) -> Iterator[tuple[int, Arrays]]:
-        """Everything, uncopied."""
+        """Return all accounts without a copy."""
         yield 0, {name: self.arrays[name] for name in names}
 
     def blocks(self, starts: NDArray[np.int64], width: int, names: Collection[str]) -> Arrays:

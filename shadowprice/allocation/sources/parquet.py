@@ -47,7 +47,7 @@ class ParquetSource(Described):
 
     @property
     def grain(self) -> int:
-        """Everything is decoded for any block."""
+        """Number of accounts that are decoded for any block: all of them."""
         return WIDTH
 
     def tiles(self, names: Collection[str]) -> Iterator[tuple[int, Arrays]]:

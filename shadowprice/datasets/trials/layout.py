@@ -1,4 +1,4 @@
-"""How the file of a public trial is laid out."""
+"""Layout of the file of a public trial."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Layout:
     files       file names, the first is looked for when a folder is given, → whether its levels were drawn at random
     treatment   column of the arm
     arms        what the column holds, in the order of the levels
-    value       column of what a row brings; cost, of what it takes, or None where nothing in the file says
+    value       column of a row's value; cost, of its cost, or None where the file has none
     binary      outcome columns that are 0 or 1
     numbers     feature columns that are numbers; categories, that are text
     cost_note   what the cost stands for

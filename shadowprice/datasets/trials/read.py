@@ -1,4 +1,4 @@
-"""Reading the file of a public trial: found or said where to get it, checked, and turned into a training frame."""
+"""Read the file of a public trial: find it or tell its source, check it, and make a training frame."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TrialTable:
 
     frame   account_id, level, response, propensity, exploration, x_*, c_* [, cost]; the propensity of a drawn
             level is its share, that of a level that a policy chose is unknown (NaN)
-    levels  0, 1, …: the arms in order. They name arms; no file says what an arm costs in money.
+    levels  0, 1, …: the arms in order. They name arms; no file has the price of an arm.
     notes   source, arms, outcomes, rows
     """
 

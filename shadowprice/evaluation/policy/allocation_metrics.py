@@ -1,4 +1,4 @@
-"""Metrics of what an allocation brings and costs, given the levels or offers it chose.
+"""Metrics of the value and cost of an allocation, given the levels or offers it chose.
 
 ``response`` (J, N) is the true or estimated response at each level, ``chosen`` (N,) the index of the
 level that the allocation gives each row.
@@ -39,7 +39,7 @@ def future_cost(response: Array, *, chosen: ArrayLike, levels: ArrayLike, basis:
 def cost_error(
     response: Array, *, chosen: ArrayLike, levels: ArrayLike, limit: float, basis: Basis = "on_grant"
 ) -> Statistic:
-    """By how much the mean cost per row exceeds ``limit``, 0 when it does not (S1, section 5). Minor units. O(N)."""
+    """Excess of the mean cost per row over ``limit``, 0 when there is none (S1, section 5). Minor units. O(N)."""
     cost = mean_of(_cost(response, chosen, levels, basis))
     return lambda weight: np.maximum(cost(weight) - limit, 0.0)
 

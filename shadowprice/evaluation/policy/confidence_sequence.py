@@ -1,9 +1,9 @@
-"""Intervals that hold at all times at once: a comparison may be looked at every day and stopped when it is clear.
+"""Intervals that hold at all times at once: interim analyses may stop a comparison on any day.
 
-A 95 % interval covers the truth in 95 % of the cases when it is looked at once. Looked at after every day, until it
-first excludes zero, it errs far more often. A confidence sequence covers the truth at *all* sample sizes together with
-its probability (Robbins 1970; Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting",
-JRSS B 2024).
+A 95 % interval covers the truth in 95 % of the cases when it is computed once. It errs far more often with an interim
+analysis after every day, until it first excludes zero. A confidence sequence covers the truth at *all* sample sizes
+together with its probability (Robbins 1970; Waudby-Smith and Ramdas, "Estimating means of bounded random variables by
+betting", JRSS B 2024).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ LARGEST_BET = 0.5
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceSequence:
-    """After each of N values: estimate and interval, float64 (N,).
+    """Estimate and interval after each of N values, float64 (N,).
 
     The interval is the intersection of all up to then, so it never widens. Where the means drift it may become empty
-    (``low`` above ``high``), which says that there is no one mean.
+    (``low`` above ``high``), which shows that there is no single mean.
     """
 
     value: Array
@@ -37,7 +37,7 @@ class ConfidenceSequence:
 
     @property
     def last(self) -> Estimate:
-        """What all values say."""
+        """Return the estimate after all values."""
         return Estimate(float(self.value[-1]), float(self.low[-1]), float(self.high[-1]), self.level)
 
     def decided(self, at: float = 0.0) -> int | None:

@@ -1,7 +1,7 @@
 """Expected outcome metric: what the decisions of some curves would have brought and cost, on randomised rows.
 
 At a price λ every row is given the level that :func:`shadowprice.decision.decide` chooses by its curves; the rows
-that were really given that level, weighted by 1 / propensity, tell what it brings (Hájek):
+that were really given that level, weighted by 1 / propensity, estimate its value (Hájek):
 
     V(λ) = Σ w·m·y / Σ w·m,    C(λ) = Σ w·m·c / Σ w·m,    m_i = 1[t_i = decision of i at λ]
 
@@ -28,12 +28,12 @@ PRICES = 100
 """Prices on a path."""
 
 Reach = Literal["within", "below", "above"]
-"""Whether a budget lies on the path, or below its cheapest or above its dearest end."""
+"""Return whether a budget lies on the path, or below its cheapest or above its dearest end."""
 
 
 @dataclass(frozen=True, eq=False)
 class OutcomePath:
-    """What each of G prices would have brought and cost per row.
+    """Value and cost per row at each of G prices.
 
     prices          (G,) descending
     value, cost     (G,), NaN where no row matches
@@ -112,10 +112,10 @@ def eom(
 ) -> Statistic:
     """Expected outcome at a ``budget`` per row, or at a ``price`` of money; see :func:`outcome_path`.
 
-    Either is given. At a budget the value is interpolated where the path, from the dearest money down, first
-    reaches it, anew in every bootstrap sample, so the interval carries the uncertainty of the spend; out of
-    the path's reach its nearest end stands in (:meth:`OutcomePath.at` says so). NaN where no row matches.
-    O(prices · N · J).
+    Exactly one of them is given. At a budget the value is interpolated where the path, from the highest price down,
+    first reaches the budget. Every bootstrap sample repeats this, so the interval includes the uncertainty of the
+    spend. A budget beyond the path takes the value of the nearest end (:meth:`OutcomePath.at` reports it). NaN where no
+    row matches. O(prices · N · J).
     """
     if (budget is None) == (price is None):
         raise InvalidInput("give either a budget per row or a price", field="budget")
@@ -133,7 +133,7 @@ def eom(
 
 
 class _Matches:
-    """Which rows match the decisions at every price, and what they sum to for any weights."""
+    """Rows that match the decisions at every price, and their sums for any weights."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class _Matches:
         return np.array([row.size / self.rows for row, _ in self._terms])
 
     def effective_rows(self, weight: Array) -> Array:
-        """(G,): what the weights of the matching rows are worth."""
+        """(G,): value of the weights of the matching rows."""
         own = [weight[row] * terms[:, 0] for row, terms in self._terms]
         return np.array([each.sum() ** 2 / max(float(each @ each), 1e-300) for each in own])
 

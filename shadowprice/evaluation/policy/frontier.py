@@ -97,7 +97,7 @@ def frontier(
 
     Args:
         trial: rows to estimate it from, none of which the curves were fitted on.
-        value: (J, N) what each level is expected to bring each row; cost: (J, N) what to cost.
+        value: (J, N) expected value of each level for each row; cost: (J, N) its expected cost.
         prices: of money, to decide at; by default 40 that spread the decisions evenly.
         estimator: ``hajek``, ``dr``, ``switch`` or ``shrunk``, see :mod:`~shadowprice.evaluation.policy.off_policy`.
         interval: of the bands; its cluster and partner are the trial's unless it has a cluster.

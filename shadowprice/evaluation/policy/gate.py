@@ -27,7 +27,7 @@ CAMPAIGN = "campaign"
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a model must keep.
+    """Requirements on a model.
 
     auc_floor     the lower bound of the AUC must lie above it: 0.5 is a coin. It finds a broken model, and does not
                   make a good one
@@ -63,14 +63,14 @@ class Check:
 
 @dataclass(frozen=True)
 class GateResult:
-    """Whether every required rule holds, and each rule with what was found."""
+    """Result of a gate: whether every required rule holds, and the finding of each rule."""
 
     passed: bool
     checks: tuple[Check, ...]
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the model did not pass, one sentence per broken rule; empty when it passed."""
+        """Return one sentence per broken rule; empty when the model passed."""
         return tuple(str(each) for each in self.checks if not each.passed and each.required)
 
     @property
@@ -156,7 +156,7 @@ def _side(side: str, found: Mapping[str, Found], baseline: Mapping[str, Found], 
 def _beats(found: Compared | str, rival: Rival, limits: Limits) -> Check:
     rule = f"value at the campaign's budget above that of {rival} by its lower bound"
     if isinstance(found, EqualPrice):
-        rule = f"value net of money above that of {rival} by a lower bound that holds at every look"
+        rule = f"value net of money above that of {rival} by a lower bound that holds at every interim analysis"
     if limits.value_margin:
         rule += f", less {limits.value_margin:.2%}"
     if isinstance(found, str):

@@ -1,10 +1,9 @@
-"""Two policies at one price of money, compared so that one may look again as rows come in and stop when it is clear.
+"""Two policies at one price of money, compared by interim analyses that may stop at any time.
 
-Where both spend alike is found from the very rows that the values are estimated from, and no interval of that
-difference is known that holds at all times at once. At a price λ that was fixed before, the value net of money v − λ·c
-of a policy is a plain mean, and a confidence sequence of the difference is
-(:mod:`~shadowprice.evaluation.policy.confidence_sequence`). At the price of the budget the two say
-the same: money saved is worth what it would have bought.
+Equal spend would be found from the same rows that estimate the values, and no known interval of that difference holds
+at all times together. At a price λ that was fixed before, the value net of money v − λ·c of a policy is a plain mean,
+whose difference has a confidence sequence (:mod:`~shadowprice.evaluation.policy.confidence_sequence`). At the price of
+the budget both comparisons agree: saved money is worth the value that it would have bought.
 """
 
 from __future__ import annotations
@@ -64,13 +63,13 @@ def at_equal_price(
         candidate, incumbent: (value (J, N), cost (J, N)) of the curves that each decides by. Both must be fixed before
             the rows are seen: another model is another comparison, from its own first row.
         price: of a minor unit, fixed before the rows are seen.
-        largest_value, largest_cost: bounds of what a row can bring and cost, both at least 0, known beforehand.
+        largest_value, largest_cost: bounds of the value and cost of a row, both at least 0, known beforehand.
         least_propensity: bound on the propensities, such as ε / J where a share ε of requests explores J levels.
-        level: probability of covering the truth at all looks at once.
+        level: probability of covering the truth at all interim analyses together.
 
     An account counts once, by the mean of its rows and where its last one stands: leave out accounts that are still
     being asked. The bounds make the interval wide where propensities are small; it takes more rows than
-    :func:`~shadowprice.evaluation.policy.frontier.at_equal_spend`, and in return any number of looks.
+    :func:`~shadowprice.evaluation.policy.frontier.at_equal_spend`, and allows any number of interim analyses.
 
     Raises:
         InvalidInput: a value, cost or propensity outside its bounds, with its rows.

@@ -1,7 +1,7 @@
-"""What a policy would have earned, estimated from rows that another policy decided with known probabilities.
+"""Estimate the value of a policy from rows that another policy decided with known probabilities.
 
-``target`` (N,) is the probability with which the policy judged gives each row the level that it was
-given, ``propensity`` (N,) the probability with which it was given, logged when it was decided.
+``target`` (N,) is the probability that the judged policy gives each row its logged level. ``propensity`` (N,) is the
+logged probability of that level.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What decisions bring at equal spend where the truth of every level is known, as in a simulation."""
+"""Value of decisions at equal spend, where the truth of every level is known, as in a simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether predictions mean what they say: calibration error and calibration tables."""
+"""Calibration of predictions: calibration error and calibration tables."""
 
 from __future__ import annotations
 

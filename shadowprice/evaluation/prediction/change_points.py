@@ -1,4 +1,4 @@
-"""Where the hazard rate of a population changes with the incentive's value."""
+"""Points at which the hazard rate of a population changes with the incentive's value."""
 
 from __future__ import annotations
 

@@ -23,17 +23,11 @@ def log1mexp(cumulative: ArrayLike) -> Array:
         return np.where(hazard < np.log(2), np.log(-np.expm1(-hazard)), np.log1p(-np.exp(-hazard)))
 
 
-def current_status(y: ArrayLike, cumulative: ArrayLike) -> Array:
-    """Log-likelihood of each row, in nats: ``log(1 − exp(−Λ))`` where ``y`` = 1, ``−Λ`` where ``y`` = 0.
-
-    ``y`` in {0, 1} and ``cumulative`` Λ ≥ 0 have the same shape; so has the result.
-    """
-    hazard = np.asarray(cumulative, dtype=np.float64)
-    return np.where(np.asarray(y) != 0, log1mexp(hazard), -hazard)
-
-
 def derivatives(y: ArrayLike, cumulative: ArrayLike) -> tuple[Array, Array]:
-    """First and second derivative of :func:`current_status` in Λ; the second is never positive."""
+    """Return the first and second derivative in Λ of each row's log-likelihood; the second is never positive.
+
+    The log-likelihood is ``log(1 − exp(−Λ))`` where ``y`` = 1 and ``−Λ`` where ``y`` = 0.
+    """
     hazard = np.asarray(cumulative, dtype=np.float64)
     responded = np.asarray(y) != 0
     with np.errstate(divide="ignore", over="ignore"):
@@ -42,7 +36,7 @@ def derivatives(y: ArrayLike, cumulative: ArrayLike) -> tuple[Array, Array]:
 
 
 def account_offset(response: ArrayLike) -> Array:
-    """What a model says of each account's hazard, relative to the others: float64 (N,).
+    """Offset of each account's hazard by a model, relative to the other accounts: float64 (N,).
 
     ``response`` (J, N), probabilities in (0, 1). The offset is the mean over levels of ``log Λ``,
     scaled so that ``exp(offset)`` has mean 1; a hazard fitted with it is that of the average account.

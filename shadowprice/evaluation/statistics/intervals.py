@@ -34,7 +34,7 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """How to draw an interval around a metric.
+    """Options of an interval around a metric.
 
     level         probability that the interval is meant to cover
     replications  bootstrap samples
@@ -81,12 +81,12 @@ def bands(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Lower and upper limits (…) of a statistic with several values, by a bootstrap of whole clusters.
 
-    One way of clusters gives the percentile interval. Two crossed ways draw accounts, partners and pairs in turn;
-    the percentile interval of the way with the larger variance is widened around the mean of its replicates by
-    √(V / V_way), with V = V_account + V_partner − V_pair. A row drawn with the product of both ways' counts would
-    have an independent error counted three times, which is far too wide where accounts have few rows.
-    The percentiles are those of an expanded interval: a draw of G clusters varies less, by (G − 1) / G, than the
-    clusters do, and G − 1 degrees of freedom have the tails of a t distribution; G counts the coarser way.
+    One way of clusters gives the percentile interval. Two crossed ways draw accounts, partners and pairs in turn.
+    The percentile interval of the way with the larger variance is then widened around the mean of its replicates, by
+    √(V / V_way) with V = V_account + V_partner − V_pair. Drawing rows with the product of both ways' counts would count
+    an independent error three times, which is far too wide where accounts have few rows. The percentiles are those of
+    an expanded interval: a draw of G clusters varies less than the clusters do, by (G − 1) / G. G − 1 degrees of
+    freedom have the tails of a t distribution; G counts the coarser way.
     Replicates in which a value is undefined (not finite) are left out; with none left its limits are NaN.
 
     Args:

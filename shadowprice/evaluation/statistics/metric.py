@@ -1,4 +1,4 @@
-"""What a metric is: a weighted statistic of rows, with checks and an interval option on top.
+"""Metric: a weighted statistic of rows, with checks and an interval option on top.
 
 A new metric is one function that takes float64 arrays whose last axis is the rows and returns a
 :data:`~shadowprice.evaluation.statistics.intervals.Statistic`; :func:`metric` adds the rest, and a line in

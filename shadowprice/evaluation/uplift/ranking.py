@@ -41,7 +41,7 @@ def qini(y: Array, score: Array, treatment: Array) -> Statistic:
 
     The curve is the treated responses − the others' × (treated / others) among the best-scored. A
     perfect score treats responders first and leaves responders of the control arm to the end, so it
-    may use sleeping dogs. 1 is perfect, 0 random. NaN when an arm is empty or nobody responds.
+    may use sleeping dogs. 1 is perfect, 0 random. NaN when an arm is empty or has no response.
     ``y`` in {0, 1} or non-negative. O(N log N). Source: Radcliffe (2007).
     """
     arm = is_treated(treatment)

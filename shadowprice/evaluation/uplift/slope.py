@@ -1,4 +1,4 @@
-"""The slope of response in incentive value: what data show with confounders fixed, what a model says."""
+"""Slope of response in incentive value: in the data with confounders fixed, and in a model."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class Slope:
 
     @property
     def identified(self) -> bool:
-        """Whether the rows show that the response rises with the incentive: the interval lies above zero."""
+        """Return whether the rows show that the response rises with the incentive: the interval lies above zero."""
         return self.low > 0
 
     def allows(self, rise: float) -> bool:
-        """Whether curves of slope ``rise`` lie inside the interval; its part below 0 counts as 0."""
+        """Return whether curves of slope ``rise`` lie inside the interval; its part below 0 counts as 0."""
         return max(self.low, 0.0) - ROUNDING <= rise <= max(self.high, 0.0) + ROUNDING
 
 

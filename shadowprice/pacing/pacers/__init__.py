@@ -6,7 +6,7 @@ by dual mirror descent; ``pi`` steers one first price by how far the spend is fr
 keeps the first price. ``hindsight`` knows the window's requests: it is what the others are measured against.
 """
 
-from shadowprice.pacing.pacers.base import BEFORE, Pacer, Standing, due
+from shadowprice.pacing.pacers.base import BEFORE, CampaignState, Pacer, scheduled_slot
 from shadowprice.pacing.pacers.registry import make_pacer, pacer_names
 
-__all__ = ["BEFORE", "Pacer", "Standing", "due", "make_pacer", "pacer_names"]
+__all__ = ["BEFORE", "CampaignState", "Pacer", "make_pacer", "pacer_names", "scheduled_slot"]

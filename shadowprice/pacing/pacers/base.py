@@ -17,11 +17,11 @@ from shadowprice.price import PriceRecord
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
-    """Where a campaign stands when a price is asked for: all that a pacer may look at.
+class CampaignState:
+    """State of a campaign when a price is requested: the only input of a pacer.
 
     at             hours since the window opened; negative before it
-    place          slot and step that the price is for; see :func:`due`
+    slot_and_step          slot and step that the price is for; see :func:`scheduled_slot`
     spend          totals so far
     remaining      side → (slots,), requests expected in the rest of this slot and in each later one
     curves         gives side → curves of recent requests; a pacer that does not solve need not call it
@@ -31,7 +31,7 @@ class Standing:
 
     campaign: Campaign
     at: float
-    place: tuple[int, int]
+    slot_and_step: tuple[int, int]
     spend: SpendReport
     remaining: Remaining
     curves: Callable[[], Mapping[Side, Curves]]
@@ -48,8 +48,8 @@ class Standing:
             self.curves(),
             self.remaining,
             self.spend,
-            slot=self.place[0],
-            step=self.place[1],
+            slot=self.slot_and_step[0],
+            step=self.slot_and_step[1],
             at=max(self.at, 0.0),
             version=self.version,
             model_version=self.model_version,
@@ -66,7 +66,7 @@ class Pacer(Protocol):
         """Hours since the opening of a window of ``hours`` slots at which a price is wanted, ascending from 0."""
         ...
 
-    def price(self, standing: Standing) -> Resolution | None:
+    def price(self, state: CampaignState) -> Resolution | None:
         """The next price, or None to keep the newest.
 
         Raises:
@@ -79,7 +79,7 @@ BEFORE = (-1, 0)
 """Place of a price for the time before the window."""
 
 
-def due(moments: Sequence[float], at: float) -> tuple[int, int]:
+def scheduled_slot(moments: Sequence[float], at: float) -> tuple[int, int]:
     """Slot and step of the last of the ``moments`` that is not after ``at``; :data:`BEFORE` for none."""
     past = bisect_right(moments, at)
     if not past:

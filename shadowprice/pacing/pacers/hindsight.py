@@ -9,7 +9,7 @@ import numpy as np
 
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
-from shadowprice.pacing.pacers.base import Standing
+from shadowprice.pacing.pacers.base import CampaignState
 from shadowprice.pacing.resolve import Resolution
 
 
@@ -26,10 +26,13 @@ class Hindsight:
         """The opening."""
         return [0.0]
 
-    def price(self, standing: Standing) -> Resolution | None:
+    def price(self, state: CampaignState) -> Resolution | None:
         """The optimum of the linear programme over the window's own requests."""
-        if standing.newest is not None:
+        if state.newest is not None:
             return None
-        hours = standing.campaign.hours
+        hours = state.campaign.hours
         remaining = {side: np.full(hours, mine.accounts / hours) for side, mine in self.curves.items()}
-        return replace(standing, curves=lambda: self.curves, remaining=remaining).solve()
+        return replace(state, curves=lambda: self.curves, remaining=remaining).solve()
+
+
+PACERS = {"hindsight": Hindsight}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shadowprice.pacing.pacers.base import Standing, every
+from shadowprice.pacing.pacers.base import CampaignState, every
 from shadowprice.pacing.pacers.steered import committed, steered
 from shadowprice.pacing.resolve import Resolution
 
@@ -29,14 +29,17 @@ class ProportionalIntegral:
         """Evenly through every slot."""
         return every([self.steps] * hours)
 
-    def price(self, standing: Standing) -> Resolution | None:
+    def price(self, state: CampaignState) -> Resolution | None:
         """Solved once, then moved."""
-        newest = standing.newest
+        newest = state.newest
         if newest is None or len(newest.plan) < 2:
-            return standing.solve()
+            return state.solve()
         whole = newest.plan[-1]
         if whole <= 0:
             return None
-        error = (committed(standing) - newest.planned(standing.at)) / whole
+        error = (committed(state) - newest.planned(state.at)) / whole
         before = newest.plan[0] * newest.pacing_error / (1 + newest.pacing_error) / whole
-        return steered(standing, newest, self.proportional * (error - before) + self.integral * error)
+        return steered(state, newest, self.proportional * (error - before) + self.integral * error)
+
+
+PACERS = {"pi": ProportionalIntegral}

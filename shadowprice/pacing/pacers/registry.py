@@ -1,44 +1,44 @@
-"""Pacers by name."""
+"""Pacers by name: every module of this package lists its own in ``PACERS``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.pacing.pacers.base import Pacer
-from shadowprice.pacing.pacers.hindsight import Hindsight
-from shadowprice.pacing.pacers.mirror_descent import MirrorDescent
-from shadowprice.pacing.pacers.pi import ProportionalIntegral
-from shadowprice.pacing.pacers.resolving import Resolving
-from shadowprice.pacing.pacers.static import Static
 
-PACERS: dict[str, Callable[..., Pacer]] = {
-    "static": Static,
-    "hourly": Resolving,
-    "closing": lambda last_steps=12: Resolving(last_steps=last_steps),
-    "rolling": lambda steps=12: Resolving(steps, steps),
-    "mirror_descent": MirrorDescent,
-    "pi": ProportionalIntegral,
-    "hindsight": Hindsight,
-}
+PACKAGE = "shadowprice.pacing.pacers"
+
+
+@cache
+def pacers() -> dict[str, Callable[..., Pacer]]:
+    """Return name → factory of every pacer in the package."""
+    package = import_module(PACKAGE)
+    found: dict[str, Callable[..., Pacer]] = {}
+    for module in iter_modules(package.__path__):
+        found |= getattr(import_module(f"{PACKAGE}.{module.name}"), "PACERS", {})
+    return found
 
 
 def pacer_names() -> list[str]:
-    """Registered names."""
-    return list(PACERS)
+    """Return the registered names."""
+    return list(pacers())
 
 
 def make_pacer(name: str, **options: Any) -> Pacer:
-    """A pacer by name.
+    """Return a pacer by name.
 
     Raises:
         NotFound: no such pacer.
         InvalidInput: options that it does not have or needs.
     """
-    if name not in PACERS:
+    if name not in pacers():
         raise NotFound(f"pacer {name!r} is unknown; choose one of {pacer_names()}")
     try:
-        return PACERS[name](**options)
+        return pacers()[name](**options)
     except TypeError as error:
         raise InvalidInput(f"of pacer {name!r}: {error}", field="options") from error

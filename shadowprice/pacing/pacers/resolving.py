@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shadowprice.pacing.pacers.base import Standing, every
+from shadowprice.pacing.pacers.base import CampaignState, every
 from shadowprice.pacing.resolve import Resolution
 
 
@@ -24,6 +24,13 @@ class Resolving:
         """The start of each slot, and as often within it as asked."""
         return every([self.steps] * (hours - 1) + [self.last_steps])
 
-    def price(self, standing: Standing) -> Resolution | None:
+    def price(self, state: CampaignState) -> Resolution | None:
         """The price of the money that is left."""
-        return standing.solve()
+        return state.solve()
+
+
+PACERS = {
+    "hourly": Resolving,
+    "closing": lambda last_steps=12: Resolving(last_steps=last_steps),
+    "rolling": lambda steps=12: Resolving(steps, steps),
+}

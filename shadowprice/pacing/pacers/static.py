@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shadowprice.pacing.pacers.base import Standing
+from shadowprice.pacing.pacers.base import CampaignState
 from shadowprice.pacing.resolve import Resolution
 
 
@@ -15,6 +15,9 @@ class Static:
         """The opening."""
         return [0.0]
 
-    def price(self, standing: Standing) -> Resolution | None:
+    def price(self, state: CampaignState) -> Resolution | None:
         """The first price; None once there is one of this window."""
-        return standing.solve() if standing.newest is None else None
+        return state.solve() if state.newest is None else None
+
+
+PACERS = {"static": Static}

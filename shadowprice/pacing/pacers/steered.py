@@ -6,28 +6,28 @@ import math
 from dataclasses import replace
 from datetime import timedelta
 
-from shadowprice.pacing.pacers.base import Standing
+from shadowprice.pacing.pacers.base import CampaignState
 from shadowprice.pacing.resolve import (
     Resolution,
     check_progress,
-    expected_of_promises,
-    money_left,
+    expected_cost_of_holds,
     pacing_error,
+    remaining_budget,
     within_a_step,
 )
 from shadowprice.price import PriceRecord
 
 
-def committed(standing: Standing) -> float:
-    """Minor units paid, and expected of what is promised."""
-    spend = standing.spend
+def committed(state: CampaignState) -> float:
+    """Minor units paid, and expected cost of open authorizations."""
+    spend = state.spend
     if not any(spend.outstanding.values()):
         return float(spend.spent)
-    promised = expected_of_promises(standing.campaign, standing.curves(), spend, standing.newest)
-    return spend.spent + sum(promised.values())
+    held = expected_cost_of_holds(state.campaign, state.curves(), spend, state.newest)
+    return spend.spent + sum(held.values())
 
 
-def steered(standing: Standing, newest: PriceRecord, log_change: float) -> Resolution:
+def steered(state: CampaignState, newest: PriceRecord, log_change: float) -> Resolution:
     """The newest price times exp(``log_change``), within the largest step.
 
     Its plan, primal, dual, gap and violation are those of the solve it started from, and its status is
@@ -36,28 +36,28 @@ def steered(standing: Standing, newest: PriceRecord, log_change: float) -> Resol
     Raises:
         NotCertified: the spend is stale, or totals or clock went back.
     """
-    check_progress(standing.spend, newest, standing.now)
+    check_progress(state.spend, newest, state.now)
     name, price = next(iter(newest.prices.items()))
-    paid = committed(standing)
-    slot, step = standing.place
+    paid = committed(state)
+    slot, step = state.slot_and_step
     plan = (paid, *newest.plan[max(slot, 0) - max(newest.slot, 0) + 1 :])
     record = replace(
         newest,
-        version=standing.version,
+        version=state.version,
         slot=slot,
         step=step,
-        at=standing.at,
+        at=state.at,
         prices={name: within_a_step(price * math.exp(log_change), newest, name)},
         tie_share=newest.tie_share if log_change == 0 else 0.0,
         status="steered",
-        spent=standing.spend.spent,
-        remaining=round(money_left(standing.campaign, standing.spend)),
-        requests=sum(standing.spend.requests.values()),
-        expected=sum(float(ahead.sum()) for ahead in standing.remaining.values()),
+        spent=state.spend.spent,
+        remaining=round(remaining_budget(state.campaign, state.spend)),
+        requests=sum(state.spend.requests.values()),
+        expected=sum(float(ahead.sum()) for ahead in state.remaining.values()),
         plan=plan,
-        pacing_error=pacing_error(newest, paid, standing.at),
-        solved_at=standing.now,
-        expires_at=standing.now + timedelta(hours=standing.campaign.price_ttl_hours),
+        pacing_error=pacing_error(newest, paid, state.at),
+        solved_at=state.now,
+        expires_at=state.now + timedelta(hours=state.campaign.price_ttl_hours),
         seconds=0.0,
         sha256="",
     )

@@ -1,0 +1,1 @@
+"""The allocation engine against other solvers, and where its time goes."""

@@ -1,0 +1,208 @@
+"""Accounts in files, computed on the fly, and on Ray actors: against reading the same bytes once."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cells import Cells
+from benchmarks.timing import best, stream_read
+from shadowprice.allocation import (
+    CurveProblem,
+    Problem,
+    RayExecutor,
+    Resource,
+    StoredProblem,
+    on_response,
+    solve,
+    write_shards,
+)
+from shadowprice.responses.layers.heads import HazardHead
+
+LEVELS = np.arange(1, 11) * 20
+SHARD = 1_000_000
+DEPTH = 32
+
+
+def values(accounts: int) -> Iterator[np.ndarray]:
+    """Rising random curves (J, n), a shard at a time."""
+    for seed, start in enumerate(range(0, accounts, SHARD)):
+        n = min(SHARD, accounts - start)
+        value = np.random.default_rng(seed).random((LEVELS.size, n), dtype=np.float32)
+        value.sort(axis=0)
+        yield value
+
+
+def budget(accounts: int, each: float = 20.0) -> list[Resource]:
+    """Budget of that much money per account, paid on response."""
+    return [Resource.total("budget", on_response(LEVELS), each * accounts)]
+
+
+def read_files(folder: Path) -> int:
+    """Read every byte of a folder once into a buffer that is used again."""
+    buffer, total = bytearray(1 << 20), 0
+    for path in sorted(folder.iterdir()):
+        with path.open("rb", buffering=0) as file:
+            while count := file.readinto(buffer):
+                total += count
+    return total
+
+
+def forget(folder: Path) -> None:
+    """Ask the system to drop the files from its cache, so that the next read comes from the disk."""
+    os.sync()
+    for path in folder.iterdir():
+        handle = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(handle)
+
+
+def timed(work: Callable[[], Any], forgotten: Path | None) -> float:
+    """Seconds of the fastest of three runs, each from a cold folder if one is given."""
+    seconds = np.inf
+    for _ in range(3):
+        if forgotten is not None:
+            forget(forgotten)
+        seconds = min(seconds, best(work, repeat=1)[0])
+    return float(seconds)
+
+
+def stored(accounts: int, folder: Path) -> list[dict[str, Any]]:
+    """A solve from files against reading the same files, from the system's cache and from the disk."""
+    rows = []
+    for kind in ("npy", "parquet"):
+        path = write_shards(folder / kind, ({"value": value} for value in values(accounts)), kind=kind)
+        for cached in (True, False):
+            problem, level = StoredProblem(path, budget(accounts)), folder / "level.npy"
+            found = solve(problem)
+            near = float(found.prices[0]) * 1.001
+            works = (
+                partial(solve, problem, level_path=level),
+                partial(solve, problem, level_path=level, near=near),
+                partial(read_files, path),
+            )
+            seconds, warm, read = (timed(work, None if cached else path) for work in works)
+            size = sum(each.stat().st_size for each in path.iterdir())
+            rows.append(
+                {
+                    "kind": kind,
+                    "accounts": accounts,
+                    "bytes": size,
+                    "cached": cached,
+                    "seconds": seconds,
+                    "warm_start_seconds": warm,
+                    "read_seconds": read,
+                    "reads": seconds / read,
+                    "warm_start_reads": warm / read,
+                    "gap": found.gap,
+                    "passes": found.passes,
+                }
+            )
+            print(
+                f"{kind:>8} {'cache' if cached else 'disk':>6} {accounts:>12,} {size / seconds / 1e9:>8.2f} GB/s"
+                f" {seconds / read:>7.2f} {warm / read:>7.2f}"
+            )
+    return rows
+
+
+def curves(accounts: int) -> dict[str, Any]:
+    """Curves on the fly against computing them alone, and against the solve of the whole matrix."""
+    random = np.random.default_rng(0)
+    head = HazardHead(
+        levels=LEVELS.astype(np.int64),
+        weight=random.normal(size=(LEVELS.size, DEPTH)).astype(np.float32) * np.float32(0.2),
+        bias=np.full(LEVELS.size, -1.0, dtype=np.float32),
+        default_embedding=np.zeros(DEPTH, dtype=np.float32),
+    )
+    embedding = random.standard_normal((accounts, DEPTH), dtype=np.float32)
+    limits = budget(accounts, 10.0)
+    seconds, found = best(lambda: solve(CurveProblem(embedding, head.response, limits)), repeat=2)
+    step = 1 << 14
+
+    def compute() -> None:
+        for start in range(0, accounts, step):
+            head.response(embedding[start : start + step])
+
+    alone, _ = best(compute, repeat=2)
+    row = {
+        "accounts": accounts,
+        "dimensions": DEPTH,
+        "seconds": seconds,
+        "curves_alone_seconds": alone,
+        "ratio": seconds / alone,
+        "accounts_per_second": accounts / seconds,
+        "gap": found.gap,
+        "passes": found.passes,
+    }
+    print(
+        f"  curves {accounts:>12,} accounts {accounts / seconds / 1e6:>7.2f} M/s"
+        f" {seconds / alone:>7.2f} of computing them alone"
+    )
+    return row
+
+
+def actors(sizes: tuple[int, ...], workers: tuple[int, ...]) -> list[dict[str, Any]]:
+    """One process against Ray actors that hold their shards, solve after solve."""
+    import ray
+
+    started = time.perf_counter()
+    ray.init(num_cpus=max(workers) + 1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    rows: list[dict[str, Any]] = [{"ray_init_seconds": time.perf_counter() - started}]
+    print(f"ray.init {rows[0]['ray_init_seconds']:.1f} s")
+    try:
+        for accounts in sizes:
+            value = np.concatenate(list(values(accounts)), axis=1)
+            problem = Problem(value, budget(accounts))
+            read = stream_read(value)
+            here, found = best(lambda problem=problem: solve(problem), repeat=5)
+            for count in workers:
+                with RayExecutor(workers=count) as executor:
+                    first, _ = best(lambda p=problem, e=executor: solve(p, e), repeat=1)
+                    again, answer = best(lambda p=problem, e=executor: solve(p, e), repeat=7)
+                    empty, _ = best(lambda e=executor: ray.get([a.answer.remote(None, []) for a in e.actors]), 20)
+                    rows.append(
+                        {
+                            "accounts": accounts,
+                            "workers": count,
+                            "read_seconds": read,
+                            "in_process_seconds": here,
+                            "first_seconds": first,
+                            "seconds": again,
+                            "rounds": executor.rounds,
+                            "empty_round_seconds": empty,
+                            "same_price": bool(answer.prices[0] == found.prices[0]),
+                            "different_levels": int(np.count_nonzero(answer.level != found.level)),
+                        }
+                    )
+                print(
+                    f"   actors {accounts:>12,} x {count} {again * 1e3:>9.1f} ms, in process {here * 1e3:>9.1f} ms, "
+                    f"{rows[-1]['rounds']} rounds, an empty one {empty * 1e3:.1f} ms, first solve {first:.1f} s"
+                )
+            del value, problem
+    finally:
+        ray.shutdown()
+    return rows
+
+
+def run(cells: Cells, quick: bool) -> dict[str, Any]:
+    """All three; the full mode takes some minutes, 3 GB of disk and 3 GB of memory."""
+    print(f"{'files':>8} {'from':>6} {'accounts':>12} {'speed':>13} {'reads':>7} {'warm':>7}")
+    accounts = 1_000_000 if quick else 10_000_000
+
+    def files() -> list[dict[str, Any]]:
+        with tempfile.TemporaryDirectory() as folder:
+            return stored(accounts, Path(folder))
+
+    sizes = (100_000, 1_000_000) if quick else (100_000, 1_000_000, 10_000_000)
+    return {
+        "stored": cells.of("files", files),
+        "curves": cells.of("curves", partial(curves, 100_000 if quick else 1_000_000)),
+        "actors": cells.of("actors", partial(actors, sizes, (1, 2))),
+    }

@@ -1,0 +1,129 @@
+"""One solver on one instance in a process of its own: ``python -m benchmarks.allocation.peers NAME KIND ACCOUNTS``.
+
+With a process each, peak memory is the solver's and a slow peer can be ended. The copies of HiGHS inside highspy and
+OR-tools do not share a process. Prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.allocation.instances import problem as make
+from benchmarks.timing import steady, stream_read
+from shadowprice.allocation import Problem, solve
+from shadowprice.allocation.kernel import compiled
+
+Found = dict[str, Any]
+
+
+def engine(given: Problem) -> Found:
+    """The interval method, or boxes for several budgets; the best of as many runs as fit into a few seconds."""
+    # A new problem each time: nothing that was looked at before may be remembered.
+    seconds, processor, solved = steady(lambda: solve(Problem(given.value, given.resources)))
+    return {
+        "seconds": seconds,
+        "processor": processor,
+        "objective": solved.primal,
+        "gap": solved.gap,
+        "violation": solved.violation,
+        "rounded_gap": solved.rounded_gap,
+        "rounded_violation": solved.rounded_violation,
+        "passes": solved.passes,
+        "threads": compiled.THREADS,
+    }
+
+
+def named(name: str, given: Problem, **options: Any) -> Found:
+    """A named alternative of ``solve``."""
+    started, used = time.perf_counter(), time.process_time()
+    solved = solve(given, solver=name, **options)
+    return {
+        "seconds": time.perf_counter() - started,
+        "processor": time.process_time() - used,
+        "objective": solved.primal,
+        "gap": solved.gap,
+        "violation": solved.violation,
+    }
+
+
+def or_tools(solver: str, given: Problem) -> Found:
+    """A solver of OR-tools; only solving is timed, not the writing of the model."""
+    from ortools.linear_solver import pywraplp
+
+    model = pywraplp.Solver.CreateSolver(solver)
+    if solver == "PDLP":
+        accuracy = "eps_optimal_relative: 1e-4 eps_optimal_absolute: 1e-4"
+        model.SetSolverSpecificParametersAsString(
+            f"termination_criteria {{ simple_optimality_criteria {{ {accuracy} }} }}"
+        )
+    levels, accounts = given.shape
+    nets = [given.paid(each) - each.limit * given.measure(each) for each in given.resources]
+    rows = [model.Constraint(-model.infinity(), given.capacity(each)) for each in given.resources]
+    objective = model.Objective()
+    objective.SetMaximization()
+    variables = []
+    for i in range(accounts):
+        one = model.Constraint(1.0, 1.0)
+        for j in range(levels):
+            x = model.NumVar(0.0, 1.0, "")
+            one.SetCoefficient(x, 1.0)
+            objective.SetCoefficient(x, float(given.value[j, i]))
+            for row, net in zip(rows, nets, strict=True):
+                if net[j, i]:
+                    row.SetCoefficient(x, float(net[j, i]))
+            variables.append(x)
+    started, used = time.perf_counter(), time.process_time()
+    model.Solve()
+    seconds, processor = time.perf_counter() - started, time.process_time() - used
+    share = np.array([x.solution_value() for x in variables]).reshape(accounts, levels).T
+    excess = [
+        float((share * net).sum()) / given.capacity(each) - 1 for each, net in zip(given.resources, nets, strict=True)
+    ]
+    return {
+        "seconds": seconds,
+        "processor": processor,
+        "objective": float((share * given.value).sum()),
+        "violation": max(excess),
+    }
+
+
+def dualip(given: Problem) -> Found:
+    """DuaLip; imported only here, since it is installed from its repository and not from a registry."""
+    from benchmarks.allocation.dualip import solve_dualip
+
+    return solve_dualip(given)
+
+
+PEERS: dict[str, Callable[[Problem], Found]] = {
+    "engine": engine,
+    "lbfgs": partial(named, "lbfgs"),
+    "HiGHS ipm": partial(named, "highs_lp", method="ipm"),
+    "HiGHS simplex": partial(named, "highs_lp", method="simplex"),
+    "GLOP": partial(or_tools, "GLOP"),
+    "PDLP 1e-4": partial(or_tools, "PDLP"),
+    "DuaLip": dualip,
+}
+
+
+def main() -> None:
+    """Command line."""
+    name, kind, accounts = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    PEERS[name](make(kind, 50))  # what is loaded on a first call is not the solver's
+    given = make(kind, accounts)
+    read = stream_read(given.value, 400 if accounts <= 100_000 else 25, threads=compiled.THREADS)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = PEERS[name](given)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    print(json.dumps({"read": read, "megabytes": given.value.nbytes / 2**20, "peak": peak / 1024, **found}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Pacers on simulated days of spending, and the delivery of a fund."""

@@ -1,0 +1,23 @@
+"""Benchmarks by name: ``python -m benchmarks NAME`` runs the module's ``run`` and writes ``results/NAME.json``."""
+
+from __future__ import annotations
+
+BENCHMARKS: dict[str, str] = {
+    "allocation": "benchmarks.allocation.engine",
+    "profile": "benchmarks.allocation.profile",
+    "demands": "benchmarks.allocation.demands",
+    "decision": "benchmarks.allocation.decision",
+    "executors": "benchmarks.allocation.executors",
+    "ledger": "benchmarks.service.ledger",
+    "serving": "benchmarks.service.predictor",
+    "capacity": "benchmarks.service.capacity",
+    "vouchers": "benchmarks.vouchers",
+    "pacing": "benchmarks.pacing.days",
+    "delivery": "benchmarks.pacing.delivery",
+    "hostile": "benchmarks.service.hostile",
+    "serving_abuse": "benchmarks.service.robustness",
+}
+"""Name → module with a ``run``."""
+
+ON_REQUEST = frozenset({"serving_abuse"})
+"""Benchmarks that run only when they are named."""

@@ -1,0 +1,1 @@
+"""Tables of S0: incentives on both sides of a payment platform."""

@@ -1,0 +1,1 @@
+"""Tables of S1: promotion with the deep isotonic promotion network."""

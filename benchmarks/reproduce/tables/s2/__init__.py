@@ -1,0 +1,1 @@
+"""Tables of S2: delivery of funds."""

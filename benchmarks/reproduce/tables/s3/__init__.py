@@ -1,0 +1,1 @@
+"""Tables of S3: vouchers and sessions."""

@@ -1,0 +1,1 @@
+"""Tables of S4: training through the budget."""

@@ -1,0 +1,41 @@
+"""Choose the settings of the table ``end_to_end`` on seeds 0–4: ``python -m benchmarks.reproduce.tables.s4.choose``.
+
+Prints the mean true value of every setting on the misspecified world, at the sizes of quick mode. The table reports
+seeds from 100, which no choice has seen. The learning rate of the first stage is chosen by the value of two stages and
+then holds for every method; each method with a goal has its own weight of the goal.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+
+from benchmarks.reproduce.tables.s4.end_to_end import ALPHAS, TRAINING, TWO_STAGE, WRONG, fitted_value, trials
+
+SEEDS = range(5)
+RATES = (5e-3, 1e-2, 2e-2)
+"""Learning rates of the first stage."""
+WEIGHTS = (0.3, 1.0, 3.0)
+"""Weights of the goal beside the prediction loss."""
+
+
+def values() -> dict[str, list[float]]:
+    """Setting → true value on each seed."""
+    found: dict[str, list[float]] = {}
+    for seed in SEEDS:
+        learnt, judged = trials(WRONG, seed, quick=True)
+        for rate in RATES:
+            training = replace(TRAINING, learning_rate=rate)
+            value = fitted_value(TWO_STAGE, seed, learnt, judged, training=training)
+            found.setdefault(f"{TWO_STAGE}, rate {rate:g}", []).append(value)
+        for name in ALPHAS:
+            for alpha in WEIGHTS:
+                value = fitted_value(name, seed, learnt, judged, alpha=alpha)
+                found.setdefault(f"{name}, alpha {alpha:g}", []).append(value)
+        print(f"seed {seed}", flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    for setting, each in values().items():
+        print(f"{setting:40s} {statistics.mean(each):.4f}  " + " ".join(f"{value:.3f}" for value in each))

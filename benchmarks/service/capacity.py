@@ -1,0 +1,171 @@
+"""Size of the stores: Redis per account online, and the ledger per decision and outcome.
+
+Bytes are differences of the memory (of the file, for sqlite) between two sizes, so that what is there once does not
+count. What the machine does besides changes none of it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import tempfile
+from contextlib import closing
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import redis
+
+from benchmarks.cells import Cells
+from benchmarks.faults.redis_server import RedisServer
+from benchmarks.service.deployment import REDIS, environment
+from serving.ledger.api.authorise import entries
+from serving.ledger.api.messages import Authorizations, Items
+from serving.ledger.clock import microseconds
+from serving.ledger.opening import open_store
+from serving.ledger.records import Ceiling, Outcome
+from serving.ledger.store import Store
+from shadowprice.campaign import Budget, Campaign, Terms
+
+WIDTHS = (16, 64)
+LEVELS = (0, 20, 40, 60, 80, 100, 120, 140, 160, 180)
+BATCH = 500
+CAMPAIGN = Campaign(
+    name="capacity",
+    sides={"customer": Terms(levels=LEVELS)},
+    budget=Budget(limit=10**12),
+    starts_at=datetime(2024, 5, 1, tzinfo=UTC),
+)
+
+
+def run(cells: Cells, quick: bool = False) -> dict[str, Any]:
+    """Bytes of each part."""
+    online, ledger = ((400, 1200), (500, 1500)) if quick else ((5_000, 20_000), (10_000, 40_000))
+    found: dict[str, Any] = {"online": [], "books": {}}
+    for width in WIDTHS:
+        each = cells.of(f"online-{width}", partial(_online, width, online))
+        found["online"].append({"width": width, "bytes": each})
+        print(f"online store, embedding of {width}: {each:,.0f} bytes per account")
+    for kind in ("redis", "sqlite"):
+        found["books"][kind] = cells.of(kind, partial(_ledger, kind, ledger))
+        told = (f"{value:,.0f} bytes per {name}" for name, value in found["books"][kind].items())
+        print(f"ledger in {kind}:", ", ".join(told))
+    return found
+
+
+def _online(width: int, sizes: tuple[int, int]) -> float:
+    """Bytes of Redis per account."""
+    # Feast must not be imported before KServe is, which the deployment's parts do in their own processes.
+    from feature_repo.columns import FeatureColumns
+    from feature_repo.online import publish_embeddings
+    from feature_repo.store import create
+
+    used = []
+    with tempfile.TemporaryDirectory() as scratch:
+        server = RedisServer(Path(scratch) / "redis")
+        server.start()
+        try:
+            with environment(**{REDIS: f"127.0.0.1:{server.port}"}):
+                columns = FeatureColumns(profile={"customer": ("x_age",)}, embedding_width=width, model_versions=("m",))
+                store = create(Path(scratch) / "features", columns, online="redis")
+                for size in sizes:
+                    publish_embeddings(store, _frame(size, width), progress=False)
+                    used.append(_used(server))
+        finally:
+            server.stop()
+    return (used[1] - used[0]) / (sizes[1] - sizes[0])
+
+
+def _frame(accounts: int, width: int) -> pd.DataFrame:
+    random = np.random.default_rng(accounts)
+    return pd.DataFrame(
+        {
+            "account_id": [f"account-{number:010d}" for number in range(accounts)],
+            "side": "customer",
+            "computed_at": pd.Timestamp("2024-05-01", tz="UTC"),
+            "embedding": list(random.normal(size=(accounts, width)).astype(np.float32)),
+        }
+    )
+
+
+def _ledger(kind: str, sizes: tuple[int, int]) -> dict[str, float]:
+    """Bytes per decision, and per outcome besides."""
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / "ledger.db"
+        server = RedisServer(Path(scratch) / "redis") if kind == "redis" else None
+        if server:
+            server.start()
+        try:
+            store = open_store(CAMPAIGN, file, server.url if server else None)
+            try:
+                used = []
+                for start, end in ((0, sizes[0]), (sizes[0], sizes[1])):
+                    for first in range(start, end, BATCH):
+                        _authorise(store, range(first, min(first + BATCH, end)))
+                    used.append(_used(server) if server else size_of(file))
+                for first in range(0, sizes[1], BATCH):
+                    _settle(store, range(first, min(first + BATCH, sizes[1])))
+                used.append(_used(server) if server else size_of(file))
+            finally:
+                store.close()
+        finally:
+            if server:
+                server.stop()
+    return {"decision": (used[1] - used[0]) / (sizes[1] - sizes[0]), "outcome": (used[2] - used[1]) / sizes[1]}
+
+
+def _authorise(store: Store, numbers: range) -> None:
+    n = len(numbers)
+    items = Items(
+        request_id=[_request(number) for number in numbers],
+        account_id=[f"account-{number:010d}" for number in numbers],
+        side=["customer"] * n,
+        level=[3] * n,
+        incentive=[LEVELS[3]] * n,
+        response=[0.25] * n,
+        expected_cost=[15.0] * n,
+        propensity=[1.0] * n,
+        propensities=[[1.0 if level == 3 else 0.0 for level in range(len(LEVELS))]] * n,
+        reason=["optimal"] * n,
+    )
+    asked = Authorizations(campaign=CAMPAIGN.name, model_version="0123456789abcdef", price_version=1, items=items)
+    now = datetime.now(UTC)
+    store.authorise([entries(CAMPAIGN, asked, now)], Ceiling(10**12), microseconds(now)).result()
+
+
+def _settle(store: Store, numbers: range) -> None:
+    now = datetime.now(UTC)
+    outcomes = [
+        Outcome(
+            where=f"[{place}]",
+            source="shop",
+            event_id=_request(number),
+            request_id=_request(number),
+            side="customer",
+            response=1.0,
+            cost=LEVELS[3],
+            observed_at=microseconds(now),
+            content=json.dumps({"request_id": _request(number), "redeemed": True, "cost": LEVELS[3]}),
+        )
+        for place, number in enumerate(numbers)
+    ]
+    store.settle(outcomes, Ceiling(10**12), microseconds(now)).result()
+
+
+def _request(number: int) -> str:
+    return f"00000000-0000-4000-8000-{number:012d}"
+
+
+def _used(server: RedisServer) -> int:
+    with redis.Redis.from_url(server.url) as client:
+        return int(client.info("memory")["used_memory"])
+
+
+def size_of(file: Path) -> int:
+    """Size of the database with its write-ahead log."""
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as reader:
+        pages, size = (reader.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+    return int(pages * size)

@@ -1,0 +1,101 @@
+"""``python -m benchmarks.service.growth``: bytes per decision of the sqlite file and of the decision log.
+
+Identifiers are random version 4 UUIDs, so pages of the indexes are as full as in use. A quarter of the decisions is
+redeemed, and the other authorizations are released. Other load on the machine does not change sizes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+
+from benchmarks.service.capacity import BATCH, CAMPAIGN, LEVELS, size_of
+from serving.ledger.api.authorise import entries
+from serving.ledger.api.messages import Authorizations, Items
+from serving.ledger.clock import microseconds
+from serving.ledger.log import LogWriter
+from serving.ledger.opening import open_store
+from serving.ledger.records import Ceiling, Outcome
+from serving.ledger.store import Store
+
+DECISIONS = 200_000
+REDEEMED = 0.25
+YEAR = 100_000_000
+CEILING = Ceiling(10**12)
+
+
+def measure(decisions: int = DECISIONS, seed: int = 0) -> dict[str, float]:
+    """Bytes per decision of the ``store`` and of the ``log``, whose blocks of a million rows are merged at the end."""
+    random = Random(seed)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        store = open_store(CAMPAIGN, folder / "ledger.db")
+        try:
+            log = LogWriter(store, folder / "log")
+            for _ in range(0, decisions, BATCH):
+                _serve(store, random)
+                log.write()
+            while log.compact():
+                pass
+            used = size_of(folder / "ledger.db")
+        finally:
+            store.close()
+        logged = sum(path.stat().st_size for path in (folder / "log").iterdir())
+    return {"store": used / decisions, "log": logged / decisions}
+
+
+def _serve(store: Store, random: Random) -> None:
+    now = datetime.now(UTC)
+    names = [str(uuid.UUID(int=random.getrandbits(128), version=4)) for _ in range(BATCH)]
+    level = [random.randrange(1, len(LEVELS)) for _ in names]
+    response = [random.random() for _ in names]
+    items = Items(
+        request_id=names,
+        account_id=[f"account-{random.randrange(10**7):010d}" for _ in names],
+        side=["customer"] * BATCH,
+        level=level,
+        incentive=[LEVELS[each] for each in level],
+        response=response,
+        expected_cost=[LEVELS[each] * share for each, share in zip(level, response, strict=True)],
+        propensity=[1.0] * BATCH,
+        propensities=[[float(other == each) for other in range(len(LEVELS))] for each in level],
+        reason=["optimal"] * BATCH,
+        features_at=[now.timestamp() - random.randrange(86_400) for _ in names],
+    )
+    asked = Authorizations(campaign=CAMPAIGN.name, model_version="0123456789abcdef", price_version=1, items=items)
+    store.authorise([entries(CAMPAIGN, asked, now)], CEILING, microseconds(now)).result()
+    redeemed = [(name, each) for name, each in zip(names, level, strict=True) if random.random() < REDEEMED]
+    outcomes = [
+        Outcome(
+            where="",
+            source="shop",
+            event_id=str(uuid.UUID(int=random.getrandbits(128), version=4)),
+            request_id=name,
+            side="customer",
+            response=1.0,
+            cost=LEVELS[each],
+            observed_at=microseconds(now),
+            content=f'{{"request_id":"{name}","redeemed":true,"cost":{LEVELS[each]}}}',
+        )
+        for name, each in redeemed
+    ]
+    store.settle(outcomes, CEILING, microseconds(now)).result()
+    kept = {name for name, _ in redeemed}
+    store.release([name for name in names if name not in kept], microseconds(now)).result()
+
+
+def main() -> None:
+    """Print the bytes per decision, and what a year of 10⁸ needs."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.service.growth", description="Bytes per decision.")
+    parser.add_argument("--decisions", type=int, default=DECISIONS)
+    found = measure(parser.parse_args().decisions)
+    for name, value in found.items():
+        print(f"{name}: {value:,.0f} bytes a decision, {value * YEAR / 2**30:,.1f} GiB for {YEAR:,}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Best possible answers on the simulated world: curves, costs, and values."""

@@ -1,0 +1,225 @@
+"""Compare hourly prices with one static price and with hindsight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from shadowprice.campaign import Campaign, Side
+from shadowprice.curves import Curves
+from shadowprice.errors import NotCertified
+from shadowprice.evaluation.policy.attainable import Attainable
+from shadowprice.pacing.forecast import Forecast
+from shadowprice.pacing.pacers import Pacer, make_pacer
+from shadowprice.pacing.replay.day import Day
+from shadowprice.pacing.replay.outcomes import OutcomeModel, Outcomes, Population
+from shadowprice.pacing.replay.policies import PricedPolicy, Pricing, SimulatedLedger
+from shadowprice.pacing.replay.run import Replay, replay, weighted
+from shadowprice.pacing.window import solve_window
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One day and everything the policies may know of it.
+
+    outcomes  the truth
+    model     side → the curves the policies believe in; the truth's own where the model is perfect
+    forecast  expected requests by slot
+    history   side → accounts of requests before the window
+    """
+
+    campaign: Campaign
+    day: Day
+    outcomes: OutcomeModel
+    model: Mapping[Side, Population]
+    forecast: Forecast
+    history: Mapping[Side, NDArray[np.str_]]
+
+
+def run_policies(setting: Setting, *, batch: int = 128, progress: bool = False) -> dict[str, Replay]:
+    """Replay the day under each policy, in process and without the hard stop.
+
+    ``hourly``           the system: a new price every slot
+    ``static``           one price, solved before the window from the forecast
+    ``hindsight_model``  one price, solved on the day's actual requests with the model's curves
+    ``hindsight``        the same with the true curves, deciding on them: no policy does better
+
+    Without the hard stop a policy's overspend shows; :func:`score` counts what lies within the budget.
+    """
+    truth = replace(setting, model=setting.outcomes.truth)
+    return {
+        "hourly": run_pacer(setting, make_pacer("hourly"), batch=batch, progress=progress),
+        "static": run_pacer(setting, make_pacer("static"), batch=batch, progress=progress),
+        "hindsight_model": run_pacer(setting, hindsight(setting), batch=batch, progress=progress),
+        "hindsight": run_pacer(truth, hindsight(truth), batch=batch, progress=progress),
+    }
+
+
+def run_pacer(
+    setting: Setting,
+    pacer: Pacer,
+    *,
+    hard_stop: bool = False,
+    feed_down: tuple[float, float] = (0.0, 0.0),
+    store_down: tuple[float, float] = (0.0, 0.0),
+    delay: float = 0.0,
+    batch: int = 128,
+    progress: bool = False,
+) -> Replay:
+    """Replay the day under a pacer, in process; the options are those of the policy, the pricing and the replay."""
+    ledger = SimulatedLedger(setting.campaign, setting.history)
+    policy = PricedPolicy(setting.campaign, setting.model, ledger, hard_stop=hard_stop)
+    pricing = Pricing(policy, setting.forecast, pacer, feed_down=feed_down, store_down=store_down)
+    return replay(
+        setting.day,
+        setting.campaign,
+        setting.outcomes,
+        policy,
+        ledger.settle,
+        pricing,
+        moments=pricing.moments,
+        delay=delay,
+        batch=batch,
+        progress=progress,
+    )
+
+
+def hindsight(setting: Setting) -> Pacer:
+    """The pacer that knows the day's requests and the curves of ``setting.model``."""
+    day = setting.day
+    asked = {side: day.account_id[day.side == side] for side in setting.campaign.sides}
+    return make_pacer(
+        "hindsight", curves={side: setting.model[side].of(who) for side, who in asked.items() if who.size}
+    )
+
+
+def optimum(setting: Setting) -> float:
+    """Expected value of the linear programme over the day's own requests, on true curves: no policy's mean is higher.
+
+    Exploration is not in it: what it costs shows as a loss. Where a merchant has more units than are paid for
+    (``most_units``), a mean may be higher: the programme charges all of them.
+    """
+    day, campaign = setting.day, replace(setting.campaign, exploration=0.0)
+    budget = campaign.budget
+    curves: dict[Side, Curves] = {}
+    for side in campaign.sides:
+        mine = day.side == side
+        if mine.any():
+            curves[side] = setting.outcomes.curves(side, day.account_id[mine], day.at[mine])
+    ahead = {side: float(those.accounts) for side, those in curves.items()}
+    return solve_window(campaign, curves, ahead, budget.limit if budget.form == "total" else 0.0).primal
+
+
+def attainable(setting: Setting) -> Attainable:
+    """Values between which the policies of the day are judged: lowest levels, best flat mixture, :func:`optimum`.
+
+    The flat mixture is the linear programme's solution for one account per side with the mean true curve of the day's
+    requests. O(requests · levels).
+    """
+    day, campaign = setting.day, replace(setting.campaign, exploration=0.0)
+    means: dict[Side, Curves] = {}
+    ahead: dict[Side, float] = {}
+    lowest = 0.0
+    for side, terms in campaign.sides.items():
+        mine = day.side == side
+        if mine.any():
+            curves = setting.outcomes.curves(side, day.account_id[mine], day.at[mine])
+            mean = curves.response.mean(axis=1, keepdims=True, dtype=np.float64)
+            means[side], ahead[side] = Curves(curves.levels, mean), float(curves.accounts)
+            lowest += ahead[side] * float(terms.value(mean)[0, 0])
+    budget = campaign.budget
+    solved = solve_window(campaign, means, ahead, budget.limit if budget.form == "total" else 0.0)
+    feasible = solved.allocation.status == "optimal"
+    return Attainable(lowest=lowest, flat=solved.primal if feasible else np.nan, best=optimum(setting))
+
+
+def best_fixed_price(setting: Setting, *, rounds: int = 14) -> Outcomes:
+    """Outcome of the best single price of a total budget, with the model's curves and the day's own luck.
+
+    The lowest price, to 2e-4 of itself, whose outcomes as drawn stay within the budget: what pacing with these
+    curves can be measured against, whatever they are worth and however lucky the day was. O(rounds · requests).
+
+    Raises:
+        NotCertified: no price keeps the day within its budget.
+    """
+    day, campaign = setting.day, replace(setting.campaign, exploration=0.0)
+    solved = run_pacer(replace(setting, campaign=campaign, day=day.take(slice(0, 1))), hindsight(setting)).prices[0][1]
+    ledger = SimulatedLedger(campaign, {})
+    policy = PricedPolicy(campaign, setting.model, ledger)
+    name, start = next(iter(solved.record.prices.items()))
+    low, high, best = start / 4, start * 4, None
+    for _ in range(rounds):
+        middle = float(np.sqrt(low * high))
+        policy.price = replace(solved.record, prices={name: middle})
+        found = setting.outcomes.draw(day, policy(day).level)
+        if found.cost.sum() <= campaign.budget.limit:
+            high, best = middle, found
+        else:
+            low = middle
+    if best is None:
+        raise NotCertified("no price within a factor of four of the optimum's keeps the day within its budget")
+    return best
+
+
+def score(campaign: Campaign, runs: Mapping[str, Replay]) -> pd.DataFrame:
+    """One row per policy.
+
+    ``allowance``       what the budget allowed: its limit, or limit × requests, or limit × measure
+    ``spend``           minor units paid, as drawn; ``overspend`` is max(spend − allowance, 0)
+    ``expected_spend``  the true mean of what the same decisions cost
+    ``value``           weighted response, as drawn, whatever it cost
+    ``expected_value``  its true mean, which is free of the luck of the draw
+    ``…_within_budget`` the same, counted request by request only while the allowance lasts
+    ``share_of_hindsight``  expected value within the budget over the hindsight optimum, the
+                        expected value of ``hindsight``; luck can lift it a little above one, as
+                        money that is not redeemed is offered again
+    """
+    rows = []
+    for name, run in runs.items():
+        outcomes = run.outcomes
+        drawn = weighted(campaign, outcomes, outcomes.response)
+        mean = weighted(campaign, outcomes, outcomes.expected_response)
+        allowance, spend = _allowance(campaign, outcomes), float(outcomes.cost.sum())
+        inside = _inside(campaign, outcomes)
+        rows.append(
+            {
+                "policy": name,
+                "allowance": allowance,
+                "spend": spend,
+                "overspend": max(spend - allowance, 0.0),
+                "expected_spend": float(outcomes.expected_cost.sum()),
+                "value": float(drawn.sum()),
+                "expected_value": float(mean.sum()),
+                "value_within_budget": float(drawn[inside].sum()),
+                "expected_value_within_budget": float(mean[inside].sum()),
+            }
+        )
+    frame = pd.DataFrame(rows).set_index("policy")
+    optimum = float(frame["expected_value"]["hindsight"])
+    return frame.assign(share_of_hindsight=frame["expected_value_within_budget"] / optimum)
+
+
+def value_within_budget(campaign: Campaign, outcomes: Outcomes) -> float:
+    """Return the expected value of a day, counted request by request only while the allowance lasts."""
+    return float(weighted(campaign, outcomes, outcomes.expected_response)[_inside(campaign, outcomes)].sum())
+
+
+def _inside(campaign: Campaign, outcomes: Outcomes) -> NDArray[np.bool_]:
+    return np.asarray(np.cumsum(outcomes.cost) <= _allowance(campaign, outcomes) * (1 + 1e-12))
+
+
+def _allowance(campaign: Campaign, outcomes: Outcomes) -> float:
+    budget = campaign.budget
+    if budget.form == "total":
+        return float(budget.limit)
+    if budget.form == "per_account":
+        return budget.limit * len(outcomes)
+    earned = 0.0
+    for side, terms in campaign.sides.items():
+        mine = outcomes.side == side
+        earned += float(outcomes.response[mine].sum()) if terms.cost_basis == "on_response" else float(mine.sum())
+    return budget.limit * earned

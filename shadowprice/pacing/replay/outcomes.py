@@ -1,0 +1,204 @@
+"""Outcomes of requests, drawn from known or fitted response curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.campaign import Campaign, Side
+from shadowprice.curves import Curves
+from shadowprice.decision import NOTHING, uniform
+from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.pacing.replay.day import Day
+
+
+@dataclass(frozen=True)
+class Population:
+    """Response curves of named accounts of one side.
+
+    account_id  str (N,), unique
+    curves      (J, N), in the same order
+    """
+
+    account_id: NDArray[np.str_]
+    curves: Curves
+
+    def __post_init__(self) -> None:
+        names = np.asarray(self.account_id, dtype=np.str_)
+        object.__setattr__(self, "account_id", names)
+        if names.shape != (self.curves.accounts,) or np.unique(names).size != names.size:
+            raise InvalidInput(f"must be {self.curves.accounts} unique names", field="account_id")
+
+    @cached_property
+    def _row(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.account_id.tolist())}
+
+    def of(self, account_id: NDArray[np.str_]) -> Curves:
+        """Curves of the given accounts (repeats allowed), or :class:`NotFound` naming the first unknown one."""
+        try:
+            return self.curves.take(np.array([self._row[name] for name in account_id.tolist()], dtype=np.intp))
+        except KeyError as unknown:
+            raise NotFound(f"no response curve for account {unknown}") from None
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Outcomes of n answered requests; arrays (n,) in order of arrival.
+
+    request_id, account_id, side, at   as in :class:`Day`
+    level              int32, index of the level given, or :data:`~shadowprice.decision.NOTHING`: no incentive, no
+                       cost, and no response counted
+    incentive          int64, minor units offered
+    response           float64, redeemed 0/1 of a customer, share ratio of a merchant
+    cost               int64, minor units paid
+    expected_response, expected_cost   float64, their true means at that level
+    """
+
+    request_id: NDArray[np.str_]
+    account_id: NDArray[np.str_]
+    side: NDArray[np.str_]
+    at: NDArray[np.float64]
+    level: NDArray[np.int32]
+    incentive: NDArray[np.int64]
+    response: NDArray[np.float64]
+    cost: NDArray[np.int64]
+    expected_response: NDArray[np.float64]
+    expected_cost: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return int(self.at.size)
+
+    def take(self, index: NDArray[Any]) -> Outcomes:
+        """The outcomes at ``index`` (indices or mask)."""
+        return Outcomes(*(getattr(self, field.name)[index] for field in fields(self)))
+
+    @classmethod
+    def concatenate(cls, parts: list[Outcomes]) -> Outcomes:
+        """Outcomes of several batches in a row."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
+
+@dataclass(frozen=True)
+class OutcomeModel:
+    """Draws outcomes from true mean responses.
+
+    A customer redeems with the true probability. A merchant's share count is Poisson with mean
+    ``shares_before`` times the true ratio. Both are quantiles of one number that depends on the request and the seed
+    alone (common random numbers). A request thus has the same luck under every policy, and a higher response never
+    turns a success into a failure.
+
+    truth          side → curves of every account that may ask
+    shares_before  shares of a merchant in the period before, the denominator of its ratio
+    drift          (hours,), factor on every true response in each hour of the window; 1 throughout when None
+    """
+
+    campaign: Campaign
+    truth: Mapping[Side, Population]
+    seed: int = 0
+    shares_before: int = 4
+    drift: NDArray[np.float64] | None = None
+
+    def curves(self, side: Side, account_id: NDArray[np.str_], at: NDArray[np.float64]) -> Curves:
+        """True curves of requests of one side, by account and hours since the window opened; a customer's stay ≤ 1."""
+        curves = self.truth[side].of(account_id)
+        if self.drift is None:
+            return curves
+        response = curves.response * self.drift[at.astype(np.intp)].astype(np.float32)
+        return Curves(curves.levels, np.minimum(response, np.float32(1)) if side == "customer" else response)
+
+    @cached_property
+    def _luck(self) -> dict[str, float]:
+        return {}
+
+    def _luck_of(self, request_ids: list[str]) -> NDArray[np.float64]:
+        """Kept, as a comparison asks for each request's once per policy."""
+        known, found = self._luck, np.empty(len(request_ids))
+        for row, name in enumerate(request_ids):
+            if name not in known:
+                known[name] = uniform(f"{self.seed}/{name}")
+            found[row] = known[name]
+        return found
+
+    def draw(self, batch: Day, level: NDArray[np.integer]) -> Outcomes:
+        """Outcomes of a batch given ``level`` (n,), indices into each side's levels or ``NOTHING``.
+
+        Raises:
+            InvalidInput: a level that the side does not have.
+            NotFound: a side or an account without a true curve.
+        """
+        size = len(batch)
+        chosen = np.asarray(level, dtype=np.int32)
+        incentive = np.zeros(size, dtype=np.int64)
+        mean, response, units = np.zeros(size), np.zeros(size), np.zeros(size)
+        expected_cost = np.zeros(size)
+        strangers = set(batch.side.tolist()) - set(self.truth)
+        if strangers:
+            raise NotFound(f"no true response of side {sorted(strangers)}; there is one of {sorted(self.truth)}")
+        for side in self.truth:
+            terms = self.campaign.terms(side)
+            rows = np.flatnonzero((batch.side == side) & (chosen != NOTHING))
+            picked = chosen[rows]
+            if np.any((picked < 0) | (picked >= len(terms.levels))):
+                raise InvalidInput(f"side {side!r} has levels 0 to {len(terms.levels) - 1}", field="level")
+            curves = self.curves(side, batch.account_id[rows], batch.at[rows])
+            at = (picked, np.arange(rows.size))
+            mean[rows] = curves.response[at]
+            incentive[rows] = np.asarray(terms.incentives, dtype=np.int64)[picked]
+            luck = self._luck_of(batch.request_id[rows].tolist())
+            expected_units = mean[rows]
+            if side == "customer":
+                response[rows] = luck < mean[rows]
+            else:
+                shares = self.shares_before * mean[rows]
+                response[rows] = poisson_quantile(luck, shares) / self.shares_before
+                expected_units = poisson_capped_mean(shares, self.shares_before * terms.most_units) / self.shares_before
+            units[rows] = terms.paid_units(response[rows])
+            expected_cost[rows] = incentive[rows] * (expected_units if terms.cost_basis == "on_response" else 1.0)
+        return Outcomes(
+            request_id=batch.request_id,
+            account_id=batch.account_id,
+            side=batch.side,
+            at=batch.at,
+            level=chosen,
+            incentive=incentive,
+            response=response,
+            cost=np.rint(incentive * units).astype(np.int64),
+            expected_response=mean,
+            expected_cost=expected_cost,
+        )
+
+
+def poisson_quantile(share: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Smallest k with P(Poisson(mean) ≤ k) > share, elementwise; by summing the mass upwards."""
+    count = np.zeros(np.shape(share), dtype=np.int64)
+    mass = np.exp(-np.asarray(mean, dtype=np.float64))
+    below = mass.copy()
+    rising = below <= share
+    # Beyond this the remaining mass is below the resolution of a double.
+    for k in range(1, int(np.max(mean, initial=0.0) + 40 * np.sqrt(np.max(mean, initial=0.0)) + 40)):
+        if not rising.any():
+            break
+        mass = mass * mean / k
+        count[rising] = k
+        below += mass
+        rising &= below <= share
+    return count
+
+
+def poisson_capped_mean(mean: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """E[min(K, most)] of a Poisson count K with the given mean, elementwise: the sum of P(K > k) over k < most."""
+    mass = np.exp(-np.asarray(mean, dtype=np.float64))
+    above = 1.0 - mass
+    found = above.copy()
+    for k in range(1, most):
+        if not np.any(above > np.finfo(np.float64).eps):
+            break
+        mass = mass * mean / k
+        above = np.maximum(above - mass, 0.0)
+        found += above
+    return found

@@ -1,0 +1,42 @@
+"""S4's claim on fewer seeds than `make reproduce` takes: known truth, equal spend, paired by seed. Simulated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.reproduce.tables.s4.end_to_end import END_TO_END, TWO_STAGE, fitted_value, uniform_value, value_at_spend
+from shadowprice.datasets.misspecified import World
+from shadowprice.evaluation.statistics.pairs import paired_over_seeds
+
+
+def shares(nuisance: float, seeds: int, rows: int) -> dict[str, np.ndarray]:
+    """Method → per seed, the share of what the best decisions add to spending alike on everybody."""
+    found: dict[str, list[float]] = {TWO_STAGE: [], END_TO_END: []}
+    for seed in range(seeds):
+        world = World(seed, nuisance=nuisance)
+        learnt, judged = world.trial(rows, 1), world.trial(4000, 2)
+        low, high = uniform_value(judged), value_at_spend(judged.value, judged.cost, judged)
+        for name, values in found.items():
+            values.append((fitted_value(name, seed, learnt, judged) - low) / (high - low))
+    return {name: np.array(values) for name, values in found.items()}
+
+
+@pytest.fixture(scope="module")
+def misspecified() -> dict[str, np.ndarray]:
+    return shares(20.0, seeds=6, rows=3000)
+
+
+def test_end_to_end_beats_two_stages_where_the_network_spends_itself_on_a_nuisance(misspecified) -> None:
+    difference = paired_over_seeds(misspecified[END_TO_END], misspecified[TWO_STAGE])
+    assert difference.low > 0, str(difference)
+
+
+def test_there_is_something_to_win(misspecified) -> None:
+    assert misspecified[TWO_STAGE].mean() < 0.5
+
+
+def test_end_to_end_ties_where_the_network_is_well_specified() -> None:
+    found = shares(0.0, seeds=3, rows=2500)
+    assert found[TWO_STAGE].mean() > 0.9
+    assert abs((found[END_TO_END] - found[TWO_STAGE]).mean()) < 0.03

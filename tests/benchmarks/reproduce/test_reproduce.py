@@ -1,0 +1,345 @@
+"""The framework of ``make reproduce``, on a real small experiment: the mean against the median of normal draws."""
+
+import json
+import math
+import re
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from benchmarks.reproduce import steps
+from benchmarks.reproduce.__main__ import RESULTS, reproduce
+from benchmarks.reproduce.cache import Cache, digest
+from benchmarks.reproduce.index import INDEX, write_index
+from benchmarks.reproduce.papers import EXHIBITS, Exhibit
+from benchmarks.reproduce.primary import Primary
+from benchmarks.reproduce.registry import TABLES
+from benchmarks.reproduce.summary import Summary
+from benchmarks.reproduce.table import DATA_VARIABLE
+from benchmarks.reproduce.took import Took
+from benchmarks.reproduce.write import markdown
+from shadowprice.errors import InvalidInput
+
+MODULE = """
+import numpy as np
+from benchmarks.reproduce.table import Primary, Table
+from shadowprice.curves import check_levels
+
+SAMPLES = 2000
+
+def run(seed, quick):
+    check_levels([1, 2])
+    draws = np.random.default_rng(seed).normal(size=(SAMPLES, 101))
+    return {
+        "mean": {"variance": 101 * draws.mean(axis=1).var()},
+        "median": {"variance": 101 * np.median(draws, axis=1).var()},
+    }
+
+TABLE = Table(
+    title="Efficiency", source="theory", data="normal draws", run=run,
+    seeds=3,
+    published={"median": {"variance": 1.5708}, "trimmed": {"variance": 1.06}},
+    primary=Primary("variance", "median", "mean", effect=0.5, spread=0.05), fewer_is_better=["variance"],
+    reading=lambda found: found.sentence("variance", "median", "mean") + ".",
+)
+"""
+
+
+SEEDS = range(100, 103)
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch, request) -> Path:
+    path = tmp_path / f"efficiency_{request.node.name.replace('[', '_').rstrip(']')}.py"
+    path.write_text(MODULE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return path
+
+
+def test_a_table_is_measured_written_kept_and_measured_again_when_its_code_changes(module, tmp_path) -> None:
+    cache, out = Cache(tmp_path / "cache"), tmp_path / "results"
+    tables = {"efficiency": module.stem}
+    assert reproduce(tables, cache, out) == []
+    record = json.loads((out / "efficiency.json").read_text())
+    # The asymptotic variance of a median is pi/2 of the mean's.
+    assert record["rows"]["mean"]["variance"]["mean"] == pytest.approx(1.0, rel=0.1)
+    assert record["rows"]["median"]["variance"]["mean"] == pytest.approx(math.pi / 2, rel=0.1)
+    seeds = [rows["median"]["variance"] - rows["mean"]["variance"] for rows in record["by_seed"]]
+    expected = stats.t.interval(0.95, 2, np.mean(seeds), stats.sem(seeds))
+    assert (record["primary"]["low"], record["primary"]["high"]) == pytest.approx(expected)
+    page = (out / "efficiency.md").read_text()
+    assert "| variance ↓ | published |" in page
+    assert "| trimmed |  | 1.06 |" in page
+    assert "median is worse than mean on variance" in page
+
+    parts = [json.loads(cache.path("efficiency", seed, False).read_text()) for seed in SEEDS]
+    for key in ("seconds", "processor"):
+        assert record[key] == pytest.approx(sum(part[key] for part in parts), abs=0.06)
+    assert record["measured"] == max(part["measured"] for part in parts)
+    assert record["measured"] in page
+    write_index(out, ["absent", "efficiency"])
+    row = (out / "README.md").read_text().split("|---|---|---|---|---|---|")[1].strip().splitlines()
+    assert row[0].startswith("| [efficiency](efficiency.md) | median against mean on variance | worse | +0.")
+
+    written = cache.path("efficiency", 101, False)
+    code = json.loads(written.read_text())["code"]
+    assert {"shadowprice/curves.py", "shadowprice/errors.py"} <= set(code)
+    assert not any("responses" in file for file in code), "only what was loaded counts"
+    times = {seed: cache.path("efficiency", seed, False).stat().st_mtime_ns for seed in SEEDS}
+    cache.path("efficiency", 100, False).unlink()
+    assert reproduce(tables, cache, out) == []
+    again = {seed: cache.path("efficiency", seed, False).stat().st_mtime_ns for seed in SEEDS}
+    assert [seed for seed in SEEDS if again[seed] != times[seed]] == [100], "only the missing seed is measured"
+
+    module.write_text(MODULE.replace("SAMPLES = 2000", "SAMPLES = 2001"))
+    assert cache.read("efficiency", 102, False) is None
+    assert cache.read("efficiency", 102, False, stale=True) is not None
+
+
+def test_figures_of_the_first_seed_are_kept_with_it_and_shown_on_the_page(module, tmp_path) -> None:
+    drawing = "lambda seed, quick: {'spread': f'<svg>{seed} {quick}</svg>'}"
+    module.write_text(MODULE.replace("seeds=3", f"seeds=2, figures={drawing}"))
+    cache, out = Cache(tmp_path / "cache"), tmp_path / "results"
+    for again in range(2):
+        assert reproduce({"efficiency": module.stem}, cache, out) == []
+        assert (out / "efficiency_spread.svg").read_text() == "<svg>100 False</svg>", again
+        assert "![efficiency spread](efficiency_spread.svg)" in (out / "efficiency.md").read_text()
+        assert json.loads((out / "efficiency.json").read_text())["figures"] == ["efficiency_spread.svg"]
+        (out / "efficiency_spread.svg").unlink()
+    assert json.loads(cache.path("efficiency", 101, False).read_text())["figures"] == {}
+
+
+def test_a_failing_table_is_named_and_leaves_the_last_page(module, tmp_path, capfd) -> None:
+    module.write_text(MODULE.replace("check_levels([1, 2])", "check_levels([2, 1])"))
+    out = tmp_path / "results"
+    out.mkdir()
+    (out / "broken.md").write_text("before")
+    assert reproduce({"broken": module.stem}, Cache(tmp_path / "cache"), out) == ["broken"]
+    assert (out / "broken.md").read_text() == "before"
+    assert "strictly ascending" in capfd.readouterr().err
+
+
+def test_a_table_without_its_data_is_skipped_with_the_reason(module, tmp_path, capsys) -> None:
+    module.write_text(MODULE.replace("seeds=3", "missing=lambda: 'no such folder'"))
+    assert reproduce({"absent": module.stem}, Cache(tmp_path / "cache"), tmp_path / "results") == []
+    assert "skipped: no such folder" in capsys.readouterr().out
+    assert not (tmp_path / "results").exists()
+
+
+def test_comments_and_docstrings_are_not_code(tmp_path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text('"""One."""\nx = 1\n')
+    was = digest(path)
+    path.write_text('"""Two."""\n# more\nx  =  1\n')
+    assert digest(path) == was
+    path.write_text('"""Two."""\nx = 2\n')
+    assert digest(path) != was
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([(1.0, 2.0), (1.1, 2.0), (0.9, 2.1)], "better"),
+        ([(1.0, 1.1), (1.1, 1.0), (0.9, 0.9)], "not significantly different"),
+        ([(1.0, 1.0), (2.0, 2.0)], "equal"),
+        ([(2.0, 1.0)], "not tested"),
+        ([(1.0, 2.0), (2.0, 3.0)], "better"),
+    ],
+)
+def test_the_primary_verdict_follows_the_paired_interval(values, expected) -> None:
+    pair = ("loss", "a", "b")
+    summary = Summary([{"a": {"loss": a}, "b": {"loss": b}} for a, b in values], ["loss"], pair)
+    assert summary.verdict(*pair) == expected
+
+
+def noisy(columns: int, seeds: int = 12, effect: float = 0.0) -> list[dict[str, dict[str, float]]]:
+    random = np.random.default_rng(7)
+    return [
+        {"a": dict(enumerated(random.normal(effect, 1.0, columns))), "b": dict(enumerated(random.normal(size=columns)))}
+        for _ in range(seeds)
+    ]
+
+
+def enumerated(values: np.ndarray) -> list[tuple[str, float]]:
+    return [(str(k), float(value)) for k, value in enumerate(values)]
+
+
+def test_other_comparisons_are_adjusted_by_holm_and_the_primary_one_is_not() -> None:
+    values, others = noisy(8, effect=0.9), tuple((str(k), "a", "b") for k in range(1, 8))
+    summary = Summary(values, (), ("0", "a", "b"), others)
+    alone = [
+        stats.ttest_rel([rows["a"][str(k)] for rows in values], [rows["b"][str(k)] for rows in values]).pvalue
+        for k in range(8)
+    ]
+    assert summary.p_value("0", "a", "b") == pytest.approx(alone[0])
+    # Holm (1979) written out: the k-th smallest of m times (m - k), never below the one before.
+    order = np.argsort(alone[1:])
+    expected = np.minimum(np.maximum.accumulate(np.array(alone[1:])[order] * np.arange(7, 0, -1)), 1.0)
+    found = np.array([summary.p_value(*pair) for pair in others])
+    assert found[order] == pytest.approx(expected)
+    significant = [pair for pair in others if summary.verdict(*pair) == "better"]
+    assert 0 < len(significant) < sum(p < 0.05 for p in alone[1:]), "some stand alone and fall among the others"
+
+
+def test_a_comparison_that_the_table_does_not_name_has_no_verdict() -> None:
+    summary = Summary(noisy(2), (), ("0", "a", "b"))
+    with pytest.raises(InvalidInput, match="a against b on 1 is not named"):
+        summary.verdict("1", "a", "b")
+
+
+def test_the_primary_comparison_gets_the_seeds_that_its_power_needs() -> None:
+    primary = Primary("AUC", "a", "b", effect=0.5, spread=1.0)
+    random = np.random.default_rng(3)
+
+    def found(seeds: int) -> float:
+        return float(np.mean(stats.ttest_1samp(random.normal(0.5, 1.0, (20_000, seeds)), 0.0, axis=1).pvalue < 0.05))
+
+    assert found(primary.seeds) >= 0.9 - 0.01 > found(primary.seeds - 3)
+    assert Primary("AUC", "a", "b", effect=9.0, spread=1.0).seeds == 10
+    assert primary.seeds > 10
+    with pytest.raises(InvalidInput, match=r"primary\.effect"):
+        Primary("AUC", "a", "b", effect=0.0, spread=1.0)
+
+
+def test_a_table_is_measured_on_seeds_that_nothing_was_chosen_on(module) -> None:
+    table = import_module(module.stem).TABLE
+    assert min(table.seed_numbers()) == 100
+    assert list(table.seed_numbers(quick=True)) == [0, 1]
+    assert len(table.seed_numbers(seeds=4)) == 4
+
+
+def test_the_page_opens_with_the_primary_verdict_and_the_index_shows_no_other(module, tmp_path) -> None:
+    module.write_text(MODULE.replace("    seeds=3,\n", ""))
+    cache, out = Cache(tmp_path / "cache"), tmp_path / "results"
+    assert reproduce({"efficiency": module.stem}, cache, out) == []
+    page = (out / "efficiency.md").read_text().splitlines()
+    assert page[2].startswith("**Verdict.** median is worse than mean on variance (+0.")
+    assert "10 seeds find a difference of 0.5" in page[2]
+    write_index(out, ["efficiency"])
+    assert "| [efficiency](efficiency.md) | median against mean on variance | worse | +0." in (out / INDEX).read_text()
+
+
+def test_an_exhibit_is_reproduced_only_when_its_primary_comparison_is_significant() -> None:
+    pair = ("AUC", "ours", "other")
+    exhibit = Exhibit("S9", "table 1", "claim", "page", "simulated", own_data=True)
+
+    def page(verdict: str, other: str = "worse") -> dict[str, dict[str, Any]]:
+        names = dict(zip(("column", "row", "other"), pair, strict=True))
+        found = {"verdict": other, "sentence": "another", **names}
+        return {"page": {"primary": {"verdict": verdict, "sentence": "the sentence"}, "differences": [found]}}
+
+    assert exhibit.status(page("better")) == ("reproduced", "the sentence")
+    assert replace(exhibit, own_data=False).status(page("better"))[0] == "reproduced in kind"
+    assert exhibit.status(page("not significantly different")) == ("not reproduced", "the sentence")
+    assert exhibit.status({})[0] == "not reproduced"
+    wider = replace(exhibit, besides=(pair,))
+    assert wider.status(page("better")) == ("not reproduced", "another")
+    assert wider.status(page("better", "better")) == ("reproduced", "the sentence; another")
+
+
+def test_every_exhibit_of_the_index_names_a_registered_page() -> None:
+    pages = [each.page for each in EXHIBITS if each.page]
+    assert set(pages) <= set(TABLES)
+    assert all(each.reason or each.own_data for each in EXHIBITS)
+    for each in EXHIBITS:
+        if each.page:
+            assert set(each.besides) <= set(import_module(TABLES[each.page]).TABLE.compare)
+
+
+def test_the_share_of_the_attainable_gain_lies_between_the_flat_policy_and_the_best() -> None:
+    found = Summary([{"flat": {"x": 2.0}, "ours": {"x": 5.0 + step}, "best": {"x": 6.0}} for step in (-1.0, 1.0)])
+    assert found.share("x", "ours", "flat", "best") == pytest.approx(0.75)
+
+
+def test_seeds_with_other_rows_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="seed 1 has other rows"):
+        Summary([{"a": {"x": 1.0}}, {"b": {"x": 1.0}}])
+
+
+@pytest.mark.parametrize("name", list(TABLES))
+def test_every_registered_table_says_what_it_answers_and_on_which_data(name) -> None:
+    table = import_module(TABLES[name]).TABLE
+    assert table.title
+    assert table.source
+    assert table.data
+    assert callable(table.run)
+    assert callable(table.reading)
+    assert len(table.seed_numbers()) >= 1
+
+
+def test_every_written_page_is_of_a_registered_table_in_full_mode() -> None:
+    for path in RESULTS.glob("*.json"):
+        assert path.stem in TABLES
+        assert not json.loads(path.read_text())["quick"]
+        assert path.with_suffix(".md").exists()
+        assert f"]({path.stem}.md)" in (RESULTS / INDEX).read_text()
+
+
+@pytest.mark.parametrize("name", [path.stem for path in sorted(RESULTS.glob("*.json"))])
+def test_every_written_page_says_what_today_s_code_says_of_its_figures(name) -> None:
+    """A text that was edited without writing the page again would tell readers something else than the code."""
+    path = RESULTS / f"{name}.json"
+    record, table = json.loads(path.read_text()), import_module(TABLES[name]).TABLE
+    summary, figures = table.summary(record["by_seed"]), record.get("figures", [])
+    again = markdown(table, summary, Took(record["seconds"]), False, figures)
+    assert all((RESULTS / file).read_text().lstrip().startswith("<?xml") for file in figures)
+
+    def without_times(page: str) -> list[str]:
+        return [line for line in page.splitlines() if " seconds" not in line and " in all" not in line]
+
+    assert without_times(path.with_suffix(".md").read_text()) == without_times(again)
+
+
+def test_a_reading_of_more_than_three_sentences_is_refused(module) -> None:
+    table = replace(import_module(module.stem).TABLE, reading=lambda found: "It is 1. 5 % more. Two. Three.")
+    summary = table.summary([{"mean": {"variance": 1.0}, "median": {"variance": 2.0}}])
+    assert "**Reading.** It is 1. 5 % more. Two. Three." in markdown(table, summary, Took(1.0), False)
+    with pytest.raises(InvalidInput, match="at most 3 sentences"):
+        markdown(replace(table, reading=lambda found: "One. Two. Three. Four."), summary, Took(1.0), False)
+
+
+def test_several_tables_are_timed_one_by_one_and_together(module, tmp_path, capsys) -> None:
+    tables = {"one": module.stem, "two": module.stem}
+    assert reproduce(tables, Cache(tmp_path / "cache"), tmp_path / "results", seeds=1) == []
+    lines = capsys.readouterr().out.strip().splitlines()[-3:]
+    seconds = [re.fullmatch(r"(\w+) +(\d+) s \((\d+) s of processor\)", line) for line in lines]
+    assert [each[1] for each in seconds] == ["one", "two", "total"]
+    assert all(abs(int(seconds[0][k]) + int(seconds[1][k]) - int(seconds[2][k])) <= 1 for k in (2, 3))
+
+
+def test_time_that_was_not_taken_is_not_made_up() -> None:
+    whole = Took.together([{"seconds": 1.0, "processor": 0.5, "measured": "2026-01-02"}, {"seconds": 2.0}])
+    assert whole == Took(3.0, None, "2026-01-02")
+    assert str(whole) == "3 s"
+
+
+def test_the_steps_of_a_pipeline_measure_into_a_folder_and_list_what_they_did(module, tmp_path, monkeypatch) -> None:
+    monkeypatch.setitem(TABLES, "efficiency", module.stem)
+    monkeypatch.setitem(TABLES, "absent", "absent_table")
+    monkeypatch.setenv(DATA_VARIABLE, "elsewhere")
+    (tmp_path / "absent_table.py").write_text(
+        MODULE.replace("seeds=3", "missing=needs_file('a.csv')").replace(
+            "import Primary, Table", "import Primary, Table, needs_file"
+        )
+    )
+    assert steps.choose([])[-2:] == ["efficiency", "absent"]
+    names = steps.choose(["absent", "efficiency"])
+    assert names == ["efficiency", "absent"]
+    pages = [steps.measure(name, tmp_path / "run", str(tmp_path / "data"), quick=True, seeds=1) for name in names]
+    assert "median" in pages[0]
+    assert "1 seed," in pages[0]
+    assert str(tmp_path / "data" / "a.csv") in pages[1]
+    front = steps.index(tmp_path / "run", names)
+    assert "[efficiency](efficiency.md)" in front
+    assert "[absent]" not in front
+    with pytest.raises(InvalidInput, match="no table is named eficiency"):
+        steps.choose(["eficiency"])
+    module.write_text(MODULE.replace("check_levels([1, 2])", "check_levels([2, 1])"))
+    with pytest.raises(steps.NotMeasured, match="efficiency"):
+        steps.measure("efficiency", tmp_path / "run", "", quick=True, seeds=2)
