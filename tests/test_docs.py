@@ -1,0 +1,171 @@
+"""The documentation: links resolve, every page is listed, and the rules on length hold."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from benchmarks.reproduce.write import MOST_SENTENCES, sentences
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+SECTIONS = ("tutorials", "how-to", "reference", "explanation")
+RECORDS = sorted(DOCS.glob("decisions/*.md"))
+RESULTS = sorted(page for page in DOCS.glob("results/*.md") if page.name != "README.md")
+
+
+def pages() -> list[Path]:
+    """Return every Markdown file of the repository."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [path for name in listed.stdout.split() if (path := ROOT / name).is_file()]
+
+
+def without_code(text: str) -> str:
+    """Return a page without its fenced blocks, indented code and inline code."""
+    text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page."""
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    titles = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def links(page: Path) -> list[tuple[Path, str]]:
+    """Return the target and the anchor of every link inside the repository."""
+    found = re.findall(r"\]\(\s*([^()\s]+)\s*\)", without_code(page.read_text()))
+    inside = [target.partition("#") for target in found if not re.match(r"[a-z]+:", target)]
+    return [((page.parent / path).resolve() if path else page, anchor) for path, _, anchor in inside]
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_resolves(page: Path) -> None:
+    broken = [
+        f"{target}#{anchor}"
+        for target, anchor in links(page)
+        if not target.exists() or (anchor and anchor not in anchors(target))
+    ]
+    assert broken == []
+
+
+def test_every_path_of_a_page_in_code_and_settings_exists() -> None:
+    command = [
+        "git",
+        "grep",
+        "--untracked",
+        "-ohE",
+        r"(^|[^A-Za-z/.])docs/[A-Za-z0-9_/.-]+\.md",
+        "--",
+        ":!CHANGELOG.md",
+    ]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    named = {line[line.index("docs/") :] for line in found}
+    assert len(named) > 10
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_every_file_of_code_that_a_page_names_exists() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    files = {f"/{name}" for name in listed}
+    found = {
+        (str(page.relative_to(ROOT)), path)
+        for page in pages()
+        if page.name != "CHANGELOG.md"
+        for path in re.findall(r"`([\w./-]+\.(?:py|lua|sh|yaml|tpl|toml))`", page.read_text())
+    }
+    assert len(found) > 100
+    assert [entry for entry in sorted(found) if not any(file.endswith(f"/{entry[1]}") for file in files)] == []
+
+
+def test_the_start_page_lists_every_page_once() -> None:
+    expected = sorted(page for section in SECTIONS for page in (DOCS / section).rglob("*.md"))
+    listed = [target for target, _ in links(DOCS / "README.md") if target.suffix == ".md"]
+    assert [page for page in expected if listed.count(page) != 1] == []
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.stem)
+def test_a_decision_record_has_four_parts_and_one_page(record: Path) -> None:
+    text = record.read_text()
+    assert re.findall(r"^## (.+)$", text, flags=re.MULTILINE) == ["Status", "Context", "Decision", "Consequences"]
+    assert len(text.split()) <= 450
+    assert int(text.removeprefix("# ").split(".")[0]) == int(record.name[:4])
+
+
+def test_the_house_of_the_architecture_is_the_one_that_the_linter_enforces() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    floors = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    text = (DOCS / "explanation" / "architecture.md").read_text()
+    house = text[text.index("    helm/") : text.index("- **A job is an object.**")].splitlines()[1:]
+    names = [line.split("   ")[1 if line[4] != " " else 2] for line in house if line and "the library" not in line]
+    drawn = [name.replace("/", "").split() for name in names]
+    assert drawn == [[name.strip().removeprefix("shadowprice.") for name in floor.split(":")] for floor in floors]
+
+
+def test_the_start_page_lists_every_record_with_its_title() -> None:
+    listed = re.findall(r"^\| \[(\d+)\]\(decisions/(.+?)\) \| (.+) \|$", (DOCS / "README.md").read_text(), re.MULTILINE)
+    titles = [page.read_text().splitlines()[0] for page in sorted(DOCS.glob("decisions/*.md"))]
+    assert [f"# {number}. {title}" for number, _, title in listed] == titles
+
+
+def test_the_glossary_has_at_most_forty_terms_in_order() -> None:
+    terms = re.findall(r"^- \*\*(.+?)\*\*: ", (DOCS / "reference" / "glossary.md").read_text(), flags=re.MULTILINE)
+    assert 0 < len(terms) <= 40
+    assert terms == sorted(terms, key=str.lower)
+
+
+@pytest.mark.parametrize("page", ["how-to/fill-segments-of-exact-sizes.md", "tutorials/your-own-tables.md"])
+def test_the_snippets_of_a_page_run(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    names: dict[str, object] = {}
+    for snippet in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL):
+        exec(compile(snippet, page, "exec"), names)
+
+
+@pytest.mark.parametrize("page", RESULTS, ids=lambda page: page.stem)
+def test_a_page_of_results_opens_with_a_short_verdict(page: Path) -> None:
+    blocks = page.read_text().split("\n\n")
+    assert blocks[1].startswith("**Verdict.** ")
+    readings = [block.removeprefix("**Reading.** ") for block in blocks if block.startswith("**Reading.** ")]
+    assert all(len(sentences(text)) <= MOST_SENTENCES for text in [blocks[1].removeprefix("**Verdict.** "), *readings])
+
+
+def test_every_import_of_a_snippet_resolves() -> None:
+    """Read the sources: importing Feast and torch takes seconds."""
+    own = r"^from ((?:shadowprice|feature_repo|operations|serving|pipelines)[\w.]*) import (.+)$"
+    found = {
+        (page, module, name.split(" as ")[0].strip())
+        for page in pages()
+        for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+        for module, imported in re.findall(own, block, flags=re.MULTILINE)
+        for name in imported.split(",")
+    }
+    assert len(found) > 20
+    for page, module, name in sorted(found):
+        path = ROOT / module.replace(".", "/")
+        source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        known = re.search(rf"\b{name}\b", source.read_text()) or list(path.glob(f"{name}*"))
+        assert known, f"{page}: {module} has no {name}"
+
+
+def test_the_response_model_of_contributing_fits() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(blocks[0], "CONTRIBUTING.md", "exec"), names)
+    frame = pd.DataFrame({"account_id": list("abcd"), "level": [0, 0, 1, 1], "response": [0.0, 1.0, 1.0, 1.0]})
+    model = names["MeanModel"](levels=[20, 50]).fit(frame)
+    assert model.curve(frame).response[:, 0].tolist() == [0.5, 1.0]
+    again = names["MeanModel"](levels=[20, 50])
+    again.restore(model.state())
+    assert again.curve(frame).response.shape == (2, 4)
