@@ -33,7 +33,7 @@ export UV_FIND_LINKS := $(or $(UV_FIND_LINKS),$(PIP_FIND_LINKS))
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
-$(STAMP): pyproject.toml constraints.txt $(wildcard shadowprice/*/kernel/*.[ch])
+$(STAMP): pyproject.toml setup.py constraints.txt $(wildcard shadowprice/*/kernel/*.[ch])
 	@command -v $(PYTHON) >/dev/null || { echo "make install: $(PYTHON) is missing; install Python 3.11 or set PYTHON="; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
@@ -56,6 +56,10 @@ serve: install ## The services of the last run (predictor on PORT=8080, ledger o
 test: install ## Every test [TESTS=path] [WORKERS=2]
 	# Small matrices gain nothing from a second thread and lose much where cores are shared.
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 20 $(TESTS)
+
+.PHONY: test-fast
+test-fast: install ## Short tests that start no service and no other program [TESTS=path] [WORKERS=2]
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m fast -n $(WORKERS) --dist loadfile $(TESTS)
 
 .PHONY: lint
 lint: install ## Formatting, types, imports

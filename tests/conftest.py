@@ -3,13 +3,14 @@ from __future__ import annotations
 import atexit
 import gc
 import json
+import multiprocessing.process
 import os
 import shutil
 import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from ctypes import CDLL
 from dataclasses import dataclass
@@ -32,9 +33,74 @@ def _end_with_the_summary() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
+SERVICES = {
+    "benchmarks",
+    "chart",
+    "cli",
+    "components",
+    "feature_repo",
+    "images",
+    "learning",
+    "operations",
+    "pipelines",
+    "serving",
+}
+"""Folders whose tests start services, Ray or programs of the system, or run whole tables."""
+PROGRAMS = {"helm", "kubectl", "running", "run_prometheus", "shared_data", "tool"}
+"""Fixtures that need what is not part of the project."""
+STARTERS = {"http", "HTTPServer", "ray", "start_http_server", "subprocess", "ThreadingHTTPServer"}
+"""Names that a module imports whose tests start a program or listen."""
+SLOW = {
+    *("test_compaction.py", "test_compare.py", "test_conformance.py", "test_every_look.py", "test_replay.py"),
+    *("test_models.py", "test_two_outcome.py", "test_vouchers.py"),
+    "test_the_proximal_step_leaves_weights_that_change_at_the_planted_points_and_nowhere_else",
+    "test_without_features_its_maximum_likelihood_is_pooled_adjacent_violators",
+}
+"""Files and tests, wherever they stand, that fit many models or simulate whole days."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import nothing of the folders of services where only fast tests are asked for."""
+    return True if config.option.markexpr == "fast" and collection_path.name in SERVICES else None
+
+
+def is_fast(item: pytest.Item) -> bool:
+    """Return whether ``make test-fast`` runs a test: short, in this process, without services."""
+    module = getattr(item, "module", None)
+    return (
+        not SLOW & {item.path.name, getattr(item, "originalname", "")}
+        and not SERVICES & set(item.path.relative_to(ROOT).parts)
+        and not PROGRAMS & set(getattr(item, "fixturenames", ()))
+        and not STARTERS & set(vars(module) if module is not None else ())
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole runs come first: whatever else there is fits beside them on another worker."""
+    """Mark the fast tests, and let whole runs come first: all else fits beside them on another worker."""
+    for item in items:
+        if is_fast(item):
+            item.add_marker("fast")
     items.sort(key=lambda item: item.path.parent.name != "pipelines")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test marked fast, its fixtures included, that starts a process or listens on a socket."""
+    if item.get_closest_marker("fast") is None:
+        return (yield)
+
+    def refuse(what: str) -> Callable[..., NoReturn]:
+        def fail(*arguments: object, **options: object) -> NoReturn:
+            pytest.fail(f"a fast test {what}; name its file or folder in tests/conftest.py")
+
+        return fail
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess.Popen, "__init__", refuse("starts a program"))
+        patch.setattr(subprocess.Popen, "__del__", lambda process: None)
+        patch.setattr(multiprocessing.process.BaseProcess, "start", refuse("starts a process"))
+        patch.setattr(socket.socket, "listen", refuse("listens on a socket"))
+        return (yield)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,5 +1,6 @@
 """The house keeps its shape: floors, public names, and what may be imported without what."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+CODE = ("shadowprice", "components", "pipelines", "feature_repo", "serving", "operations", "benchmarks")
+LARGEST_ROOM = 20
 
 
 def imports(statement: str, forbidden: list[str]) -> str:
@@ -21,6 +24,28 @@ def test_imports_go_only_downwards() -> None:
         [Path(sys.executable).with_name("lint-imports"), "--no-cache"], capture_output=True, text=True, cwd=ROOT
     )
     assert done.returncode == 0, done.stdout
+
+
+ROOMS = sorted({path.parent.relative_to(ROOT) for name in CODE for path in (ROOT / name).rglob("*.py")})
+
+
+@pytest.mark.parametrize(
+    "room",
+    ROOMS,
+    ids=str,
+)
+def test_no_room_has_more_files_than_one_can_know(room: Path) -> None:
+    files = [path.name for path in (ROOT / room).glob("*.py")]
+    assert len(files) <= LARGEST_ROOM, files
+
+
+def test_the_feature_repository_is_pure_feast() -> None:
+    trees = [ast.parse(path.read_text()) for path in (ROOT / "feature_repo").rglob("*.py")]
+    imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom | ast.Import)]
+    names = {node.module or "" for node in imports if isinstance(node, ast.ImportFrom)}
+    names |= {alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names}
+    above = ("shadowprice.learning", "shadowprice.pacing", "shadowprice.responses")
+    assert not {name for name in names if name.startswith(above)}
 
 
 @pytest.mark.parametrize(
@@ -55,7 +80,8 @@ def test_the_contract_names_are_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["quickstart", "test", "bench", "install", "serve", "lint", "reproduce", "images", "chart", "help"]
+    "target",
+    ["quickstart", "test", "test-fast", "bench", "install", "serve", "lint", "reproduce", "images", "chart", "help"],
 )
 def test_the_makefile_has_the_contract_targets(target: str) -> None:
     assert f"\n{target}:" in (ROOT / "Makefile").read_text()

@@ -10,7 +10,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import Estimate
 from shadowprice.reports.data import ReportData, Scenario, SideReport
 from shadowprice.reports.report import render
-from shadowprice.reports.storage import from_json, to_json
+from shadowprice.storage import from_json, to_json
 
 
 def test_a_whole_report_comes_back_from_json_as_the_same_page(example):

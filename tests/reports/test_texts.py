@@ -7,7 +7,7 @@ import pytest
 from shadowprice.evaluation import Estimate
 from shadowprice.reports.data import SideReport
 from shadowprice.reports.report import write_report
-from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics, solve_markdown, spending_markdown
+from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics
 
 
 def tables(text: str) -> list[list[str]]:
@@ -37,13 +37,8 @@ def test_report_and_markdown_state_that_the_data_do_not_identify_the_effect(exam
     assert sentence in (tmp_path / "report.html").read_text()
 
 
-def test_every_table_of_every_markdown_has_as_many_cells_in_each_line(example):
-    texts = (
-        evaluation_markdown(example.sides, example.gate),
-        solve_markdown(example.solves),
-        spending_markdown(example.scenarios[1]),
-    )
-    for lines in (lines for text in texts for lines in tables(text)):
+def test_every_table_of_the_markdown_has_as_many_cells_in_each_line(example):
+    for lines in tables(evaluation_markdown(example.sides, example.gate)):
         assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
 
 
@@ -62,21 +57,6 @@ def test_the_metrics_are_flat_numbers_of_the_model_in_use(example):
     assert flat["merchant_mse_high"] == 0.087
     assert all(isinstance(value, float) for value in flat.values())
     assert evaluation_metrics([SideReport(side="customer")]) == {}
-
-
-def test_the_spending_markdown_marks_simulated_outcomes_and_overspending(example):
-    text = spending_markdown(example.scenarios[1])
-    assert text.count("| simulated |") == 3
-    assert "11.18 % over" in text
-    assert "109" not in text
-    observed = spending_markdown(dataclasses.replace(example.scenarios[1], simulated=False))
-    assert observed.count("| observed |") == 3
-
-
-def test_the_solves_markdown_has_a_line_per_solve(example):
-    text = solve_markdown(example.solves)
-    assert len(tables(text)[0]) == 2 + len(example.solves)
-    assert "| 6 | 5 | optimal |" in text
 
 
 def test_an_estimate_counts_three_numbers():

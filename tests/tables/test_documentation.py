@@ -11,7 +11,7 @@ from shadowprice.tables.schema import named_columns
 
 @pytest.mark.parametrize("table", [*TABLES, *SESSION_TABLES])
 def test_every_column_of_a_table_is_described_under_its_name(table: str, examples: Path) -> None:
-    text = (examples.parents[1] / "tables.md").read_text()
+    text = (examples.parents[1] / "reference" / "tables.md").read_text()
     section = re.search(rf"^## `{table}` .*?(?=^## )", text, re.DOTALL | re.MULTILINE)
     assert section is not None
     rows = "".join(line.split("|")[1] for line in section.group().splitlines() if line.startswith("| `"))
@@ -22,8 +22,8 @@ def test_every_column_of_a_table_is_described_under_its_name(table: str, example
 def test_the_snippets_of_the_page_run(
     examples: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = examples.parents[1] / "tables.md"
-    monkeypatch.chdir(page.parents[1])
+    page = examples.parents[1] / "reference" / "tables.md"
+    monkeypatch.chdir(examples.parents[2])
     text = page.read_text()
     names: dict[str, object] = {}
     for snippet in re.findall(r"```python\n(.*?)```", text, re.DOTALL):

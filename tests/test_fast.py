@@ -1,0 +1,28 @@
+"""A test marked fast starts nothing: ``make test-fast`` needs no service, no program and no port."""
+
+from __future__ import annotations
+
+import multiprocessing
+import socket
+from importlib import import_module
+
+import pytest
+
+
+def test_a_fast_test_cannot_start_a_process_or_listen(request: pytest.FixtureRequest) -> None:
+    assert request.node.get_closest_marker("fast") is not None
+    with pytest.raises(pytest.fail.Exception, match="starts a program"):
+        import_module("subprocess").run(["true"], check=False)
+    with pytest.raises(pytest.fail.Exception, match="starts a process"):
+        multiprocessing.get_context("spawn").Process(target=print).start()
+    with socket.socket() as made:
+        made.bind(("127.0.0.1", 0))
+        with pytest.raises(pytest.fail.Exception, match="listens"):
+            made.listen()
+
+
+def test_a_test_that_needs_a_program_is_not_marked(request: pytest.FixtureRequest) -> None:
+    """Every test of the session whose fixtures or module need one is left to ``make test``."""
+    marked = [item for item in request.session.items if item.get_closest_marker("fast") is not None]
+    assert marked
+    assert not [item for item in marked if hasattr(item.module, "subprocess") or "tool" in item.fixturenames]
