@@ -34,7 +34,7 @@ def train_pipeline(
         dataset: world, tables, o2o, thornton or promotion.
         data: folder of the files, for data sets that read files.
         options: what the data set takes besides.
-        recipe: joint_gnn, dnn_h, dnn, or the name of a response layer or response model; empty for the data set's own.
+        recipe: joint_gnn, joint_dnn or another joint network, or a response model; empty for the data set's own.
         epochs: passes over the rows, at most.
         seed: of the data where generated, initialisation and dropout.
         workers: Ray workers; 0 trains in the component's own process.

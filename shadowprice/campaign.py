@@ -31,7 +31,21 @@ EXACT = 2**53
 MOST_RESPONSE = 100.0
 """Largest response of one outcome where the terms name none."""
 
+NUMBERS = ("gap_limit", "violation_limit", "price_ttl_hours", "exploration", "authorisation_ttl_hours")
+"""Fields of a campaign that are read as numbers and have a default."""
+
 BudgetForm = Literal["total", "per_account", "per_response"]
+
+
+def _check_whole(given: object, least: int, noun: str, field: str) -> None:
+    if isinstance(given, bool) or not isinstance(given, int) or given < least:
+        bound = f"at least {least}" if least else "not negative"
+        raise InvalidInput(f"must be a whole number of {noun}, {bound}, got {given!r}", field=field)
+
+
+def _check_positive(given: float, field: str) -> None:
+    if not (np.isfinite(given) and given > 0):
+        raise InvalidInput("must be a positive number", field=field)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +64,7 @@ class Segment:
     def __post_init__(self) -> None:
         if not self.name:
             raise InvalidInput("must not be empty", field="segment.name")
-        if isinstance(self.demand, bool) or not isinstance(self.demand, int) or self.demand < 0:
-            raise InvalidInput(
-                f"must be a whole number of accounts, not negative, got {self.demand!r}", field="segment.demand"
-            )
+        _check_whole(self.demand, 0, "accounts", "segment.demand")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,14 +94,9 @@ class Terms:
         object.__setattr__(self, "levels", tuple(int(level) for level in check_levels(self.levels, ordered=False)))
         if self.cost_basis not in get_args(CostBasis):
             raise InvalidInput(f"must be one of {get_args(CostBasis)}, got {self.cost_basis!r}", field="cost_basis")
-        if not (np.isfinite(self.weight) and self.weight > 0):
-            raise InvalidInput("must be a positive number", field="weight")
-        if not (np.isfinite(self.most_response) and self.most_response > 0):
-            raise InvalidInput("must be a positive number", field="most_response")
-        if isinstance(self.most_units, bool) or not isinstance(self.most_units, int) or self.most_units < 1:
-            raise InvalidInput(
-                f"must be a whole number of units, at least 1, got {self.most_units!r}", field="most_units"
-            )
+        _check_positive(self.weight, "weight")
+        _check_positive(self.most_response, "most_response")
+        _check_whole(self.most_units, 1, "units", "most_units")
         if self.most_units > 1 and (self.cost_basis != "on_response" or self.segments):
             raise InvalidInput("must be 1 where nothing is paid on response", field="most_units")
         if self.most_units * self.levels[-1] > EXACT:
@@ -168,14 +174,13 @@ class Budget:
 class Campaign:
     """A campaign over a window of whole hours (slots), starting at ``starts_at`` (UTC).
 
-    gap_limit and violation_limit bound what a published price's certificate may show;
-    price_ttl_hours is how long a price may be used before answers are marked stale;
-    authorisation_ttl_hours how long money stays reserved for an incentive of which nothing is heard.
-    exploration is the share ε of requests whose level is drawn uniformly, so that every level keeps
-    being tried with a known propensity. pacer names how the budget is paced
-    (``shadowprice.pacing.pacers``). expected_requests is how many requests of all sides together the window is
-    expected to have; None: as many as in the past. late_reserve is how many minor units of a total are set aside for
-    what is redeemed after its authorization expired.
+    gap_limit and violation_limit bound what a published price's certificate may show; price_ttl_hours is how long a
+    price may be used before answers are marked stale; authorisation_ttl_hours how long money stays reserved for an
+    incentive of which nothing is heard. exploration is the share ε of requests whose level is drawn uniformly, so that
+    every level keeps being tried with a known propensity. pacer names how the budget is paced
+    (``shadowprice.pacing.pacers``). expected_requests is how many requests of all sides together the window is expected
+    to have; None: as many as in the past. late_reserve is how many minor units of a total are set aside for what is
+    redeemed after its authorization expired.
     """
 
     name: str
@@ -202,40 +207,26 @@ class Campaign:
         if self.starts_at.tzinfo is None:
             raise InvalidInput("must carry a time zone; times here are UTC", field="campaign.starts_at")
         object.__setattr__(self, "starts_at", self.starts_at.astimezone(UTC))
-        if isinstance(self.hours, bool) or not isinstance(self.hours, int) or self.hours < 1:
-            raise InvalidInput(
-                f"must be a whole number of hours, at least 1, got {self.hours!r}", field="campaign.hours"
-            )
+        _check_whole(self.hours, 1, "hours", "campaign.hours")
         if "customer" in self.sides and self.sides["customer"].most_units != 1:
             raise InvalidInput(
                 "must be 1: a customer redeems once; only a merchant paid on response may have more",
                 field="campaign.sides.customer.most_units",
             )
         if len(self.sides) > 1 and any(terms.segments for terms in self.sides.values()):
-            raise InvalidInput("a delivery has one side: its seats are all that is priced", field="campaign.sides")
+            raise InvalidInput("a delivery has one side: its segments are all that is priced", field="campaign.sides")
         for name in ("gap_limit", "violation_limit", "price_ttl_hours", "authorisation_ttl_hours"):
-            if not (np.isfinite(getattr(self, name)) and getattr(self, name) > 0):
-                raise InvalidInput("must be a positive number", field=f"campaign.{name}")
-        expected = self.expected_requests
-        if expected is not None and (isinstance(expected, bool) or not isinstance(expected, int) or expected < 1):
-            raise InvalidInput(
-                f"must be a whole number of requests, at least 1, or None, got {expected!r}",
-                field="campaign.expected_requests",
-            )
-        self._check_late_reserve()
-        if not 0 <= self.exploration < 1:
-            raise InvalidInput("must lie in [0, 1)", field="campaign.exploration")
-
-    def _check_late_reserve(self) -> None:
+            _check_positive(getattr(self, name), f"campaign.{name}")
+        if self.expected_requests is not None:
+            _check_whole(self.expected_requests, 1, "requests", "campaign.expected_requests")
         late = self.late_reserve
-        if isinstance(late, bool) or not isinstance(late, int) or late < 0:
-            raise InvalidInput(
-                f"must be a whole number of minor units, not negative, got {late!r}", field="campaign.late_reserve"
-            )
+        _check_whole(late, 0, "minor units", "campaign.late_reserve")
         if late and self.budget.form != "total":
             raise InvalidInput("must be 0: only a total has an amount to set aside from", field="campaign.late_reserve")
         if late > self.budget.limit:
             raise InvalidInput(f"must not be above the limit, {self.budget.limit:g}", field="campaign.late_reserve")
+        if not 0 <= self.exploration < 1:
+            raise InvalidInput("must lie in [0, 1)", field="campaign.exploration")
 
     def set_aside(self, late: int) -> int:
         """Minor units of the late reserve that are left after ``late`` minor units were captured late."""
@@ -293,14 +284,10 @@ class Campaign:
                 | ({"segments": [asdict(segment) for segment in t.segments]} if t.segments else {})
                 for side, t in self.sides.items()
             },
-            "budget": {"name": self.budget.name, "form": self.budget.form, "limit": self.budget.limit},
+            "budget": asdict(self.budget),
             "starts_at": self.starts_at.isoformat(),
             "hours": self.hours,
-            "gap_limit": self.gap_limit,
-            "violation_limit": self.violation_limit,
-            "price_ttl_hours": self.price_ttl_hours,
-            "exploration": self.exploration,
-            "authorisation_ttl_hours": self.authorisation_ttl_hours,
+            **{name: getattr(self, name) for name in NUMBERS},
             "pacer": self.pacer,
             "labels": dict(self.labels),
             **({} if self.expected_requests is None else {"expected_requests": self.expected_requests}),
@@ -311,31 +298,26 @@ class Campaign:
     def from_dict(cls, data: Mapping[str, Any]) -> Campaign:
         """Build a campaign from what :meth:`to_dict` gave, checking every field."""
         try:
+            optional: dict[str, Any] = {name: float(data[name]) for name in NUMBERS if name in data}
+            optional |= {name: data[name] for name in ("expected_requests", "late_reserve") if name in data}
             return cls(
                 name=data["name"],
                 sides={
                     side: Terms(
                         levels=tuple(t["levels"]),
                         cost_basis=t["cost_basis"],
-                        weight=t.get("weight", 1.0),
-                        most_units=t.get("most_units", 1),
                         most_response=float(t.get("most_response", MOST_RESPONSE)),
                         segments=tuple(Segment(**each) for each in t.get("segments", [])),
+                        **{name: t[name] for name in ("weight", "most_units") if name in t},
                     )
                     for side, t in data["sides"].items()
                 },
                 budget=Budget(**data["budget"]),
                 starts_at=datetime.fromisoformat(data["starts_at"]),
                 hours=data["hours"],
-                gap_limit=float(data.get("gap_limit", 1e-6)),
-                violation_limit=float(data.get("violation_limit", 1e-9)),
-                price_ttl_hours=float(data.get("price_ttl_hours", 2.0)),
-                exploration=float(data.get("exploration", 0.0)),
-                authorisation_ttl_hours=float(data.get("authorisation_ttl_hours", 72.0)),
                 pacer=str(data.get("pacer", "closing")),
-                expected_requests=data.get("expected_requests"),
-                late_reserve=data.get("late_reserve", 0),
                 labels=dict(data.get("labels", {})),
+                **optional,
             )
         except KeyError as missing:
             raise InvalidInput("is missing", field=f"campaign.{missing.args[0]}") from None

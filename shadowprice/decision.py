@@ -19,7 +19,7 @@ NOTHING = -1
 """Level of a request that is given nothing, not even a level without incentive."""
 
 EXPLORE = b"explore"
-"""Keeps the numbers that explore apart from those that break ties."""
+"""Purpose that separates the numbers that explore from those that break ties."""
 
 TIE_TOLERANCE = 1e-9
 """Two scores count as equal when they differ by less than this share of the terms they are made of."""
@@ -135,10 +135,7 @@ def decide(
     if not 0.0 <= exploration <= 1.0:
         raise InvalidInput("must lie in [0, 1]", field="exploration")
     for name, matrix in (("value", values), ("cost", costs.sum(axis=0))):
-        unknown = ~np.isfinite(matrix).all(axis=0)
-        if unknown.any():
-            rows = np.flatnonzero(unknown)[:5].tolist()
-            raise InvalidInput("must be finite; requests with NaN or infinity", field=name, rows=rows)
+        InvalidInput.refuse_rows(~np.isfinite(matrix), "must be finite; requests with NaN or infinity", field=name)
     requests = values.shape[1]
     if len(request_ids) != requests:
         raise InvalidInput(f"needs one id for each of {requests} requests, got {len(request_ids)}", field="request_ids")
@@ -244,9 +241,7 @@ def _check_allowed(allowed: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.boo
     mask = np.asarray(allowed, dtype=bool)
     if mask.shape != shape:
         raise InvalidInput(f"must have shape {shape}, got {mask.shape}", field="allowed")
-    stuck = np.flatnonzero(~mask.any(axis=0))
-    if stuck.size:
-        raise InvalidInput("every request needs an allowed level", field="allowed", rows=stuck[:5].tolist())
+    InvalidInput.refuse_rows(~mask.any(axis=0), "every request needs an allowed level", field="allowed")
     return mask
 
 

@@ -20,6 +20,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 class ShadowpriceError(Exception):
     """Base of every deliberate error."""
@@ -43,6 +46,14 @@ class InvalidInput(ShadowpriceError):
         where = f"{field}: " if field else ""
         at = f" (first rows: {', '.join(map(str, self.rows))})" if self.rows else ""
         super().__init__(f"{where}{message}{at}")
+
+    @classmethod
+    def refuse_rows(cls, wrong: NDArray[np.bool_] | np.bool_, message: str, *, field: str) -> None:
+        """Raise the error, with the first rows, where an entry of ``wrong`` (…, rows) is true."""
+        if wrong.any():
+            wrong = np.asarray(wrong)
+            rows = np.flatnonzero(wrong.reshape(-1, wrong.shape[-1]).any(axis=0))[:5].tolist()
+            raise cls(message, field=field, rows=rows)
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ def load_extension(folder: Path, name: str, version: str) -> ctypes.CDLL | None:
     Args:
         folder: of the package that it belongs to.
         name: of the file, without its suffix.
-        version: a function that the extension has if it was built from the sources of today; one that lacks it is
-            warned of and not used.
+        version: function that an extension of the present sources has; one without it is not used, with a warning.
     """
     for suffix in EXTENSION_SUFFIXES:
         path = folder / f"{name}{suffix}"
@@ -29,7 +28,7 @@ def load_extension(folder: Path, name: str, version: str) -> ctypes.CDLL | None:
             return library
         warnings.warn(
             f"{path.name} was built from other sources and is not used; build it again: "
-            "python -c 'from setuptools import setup; setup()' build_ext --inplace",
+            "python setup.py build_ext --inplace",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -111,7 +111,7 @@ class PriceRecord:
         return replace(self, sha256=self.checksum())
 
     def verify(self) -> PriceRecord:
-        """Itself, or :class:`PriceRejected` when the content does not match the checksum."""
+        """Return the record, or raise :class:`PriceRejected` where the content does not match the checksum."""
         if self.schema_version not in range(1, SCHEMA_VERSION + 1):
             raise PriceRejected(f"price record: schema_version {self.schema_version} is not 1 to {SCHEMA_VERSION}")
         if self.sha256 != self.checksum():

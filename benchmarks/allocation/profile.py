@@ -38,7 +38,7 @@ STEPS = {
     "shadowprice.allocation.exact_sizes.exact.exact_sizes": "shortest paths",
     "shadowprice.allocation.exact_sizes.exact.supporting": "prices in the middle",
     "shadowprice.allocation.exact_sizes.bracket.place": "passes over samples",
-    "shadowprice.allocation.exact_sizes.bracket.exact_sizes_of_samples": "shortest paths of samples",
+    "shadowprice.allocation.exact_sizes.bracket.exact_sizes": "shortest paths of samples",
     "shadowprice.allocation.exact_sizes.exact.SizedProblem.of": "checking the numbers",
 }
 """Function → its name here. Passes over accounts are named by the accounts that they read."""

@@ -79,16 +79,17 @@ class SideProjection(nn.Module):
     A node on both sides gets the mean of its two projections.
     """
 
-    def __init__(self, inputs: Mapping[Side, int], dense: tuple[int, int] = (256, 128), dropout: float = 0.0) -> None:
+    DENSE, width = 256, 128
+
+    def __init__(self, inputs: Mapping[Side, int], dropout: float = 0.0) -> None:
         super().__init__()
-        self.width = dense[1]
         self.layers = nn.ModuleDict(
             {
                 side: nn.Sequential(
-                    nn.Linear(max(inputs.get(side, 0), 1), dense[0]),
+                    nn.Linear(max(inputs.get(side, 0), 1), self.DENSE),
                     nn.ReLU(),
                     nn.Dropout(dropout),
-                    nn.Linear(dense[0], dense[1]),
+                    nn.Linear(self.DENSE, self.width),
                     nn.ReLU(),
                 )
                 for side in SIDES

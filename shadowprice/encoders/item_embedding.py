@@ -1,15 +1,12 @@
 """Item embeddings of S3 from the paths that behaviour walks: item – session – item, with side information.
 
-Two items that follow each other within a few steps of one chain of a session are met on the meta-path
-item – session – item. Each stands there for itself and for what it is (category, brand, price level): every pair of
-such *tokens* is counted, and the positive pointwise mutual information of the counts
+Of two items within a few steps of one chain of a session, every pair of their *tokens* (item, category, brand, price
+level) is counted, and the positive pointwise mutual information of the counts
 
     M_ab = max(0, log(#(a, b)·#(·, ·) / (#(a)·#(b))))
 
-is factorised. That is what skip-gram with negative sampling over such walks tends to (Levy and Goldberg, NeurIPS 2014;
-Qiu et al., WSDM 2018), in closed form: no walks, no learning rate, the same vectors for the same log. An item's vector
-is the mean of those of its tokens (side information as in Wang et al., EGES, KDD 2018), so that an item never seen
-before is still known by its category, brand and price. Carts and orders are embedded apart.
+is factorised: the limit of skip-gram over such walks in closed form (Levy and Goldberg, NeurIPS 2014; Qiu et al., WSDM
+2018). An item's vector is the mean of those of its tokens (Wang et al., EGES, KDD 2018). Carts and orders are apart.
 """
 
 from __future__ import annotations

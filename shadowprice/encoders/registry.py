@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 ENCODERS = {
     "none": "shadowprice.encoders.none:NoGraphEncoder",
-    "gcn2": "shadowprice.encoders.gcn2:Gcn2Encoder",
-    "gat2": "shadowprice.encoders.gat2:Gat2Encoder",
-    "sage": "shadowprice.encoders.sage:SageEncoder",
+    "gcn2": "shadowprice.encoders.two_layers:Gcn2Encoder",
+    "gat2": "shadowprice.encoders.two_layers:Gat2Encoder",
+    "sage": "shadowprice.encoders.two_layers:SageEncoder",
     "sgc2": "shadowprice.encoders.sgc2:Sgc2Encoder",
-    "graphconv": "shadowprice.encoders.graphconv:GraphConvEncoder",
+    "graphconv": "shadowprice.encoders.two_layers:GraphConvEncoder",
 }
 
 

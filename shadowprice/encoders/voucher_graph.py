@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GraphConv, TopKPooling, global_max_pool, global_mean_pool
 
+from shadowprice.checks import require
 from shadowprice.encoders.voucher_groups import WIDTH, GroupEncoder
-from shadowprice.errors import InvalidInput
 from shadowprice.graphs.voucher_graphs import GraphBatch
 
 RATIO = 0.9
@@ -34,8 +34,7 @@ class VoucherGraphEncoder(GroupEncoder):
 
     def __init__(self, inputs: int, outputs: int = WIDTH, *, width: int = WIDTH, ratio: float = RATIO) -> None:
         super().__init__(2 * width, outputs)
-        if not 0 < ratio <= 1:
-            raise InvalidInput("must be above 0 and at most 1", field="ratio")
+        require(0 < ratio <= 1, "ratio", "must be above 0 and at most 1")
         self.convolutions = nn.ModuleList([GraphConv(inputs, width), GraphConv(width, width)])
         # torch_geometric reads a ratio of 1 as one node. Rounded up, the number below 1 keeps them all.
         share = min(ratio, math.nextafter(1.0, 0.0))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.sessions import SessionLog, nanoseconds, session_ends
-from shadowprice.graphs.voucher_graphs import VOUCHER, GraphBatch, Index
+from shadowprice.graphs.voucher_graphs import UNKNOWN_YET, VOUCHER, GraphBatch, Index
 
 
 def check_history(log: SessionLog, account: pd.Series[Any], at: Index, past: Index) -> None:
@@ -45,7 +45,7 @@ def check_target(log: SessionLog, session: Index, batch: GraphBatch) -> None:
     when = nanoseconds(log.tables.behaviour["ts"])[batch.row[nodes]]
     collected = nanoseconds(log.tables.session["collected_at"])[session[batch.member[nodes]]]
     late = np.unique(batch.member[nodes[when > collected]])
-    _refuse(late, "holds behaviour after the collection, which is not known when a voucher is to be chosen", "target")
+    _refuse(late, UNKNOWN_YET, "target")
 
 
 def check_past(log: SessionLog, at: Index, past: Index) -> None:
@@ -60,11 +60,8 @@ def check_past(log: SessionLog, at: Index, past: Index) -> None:
     row, column = np.nonzero(past >= 0)
     session = past[row, column]
     read = log.last_read[session]
-    _refuse(
-        row[read > session_ends(log.tables.session)[session]],
-        "holds behaviour from after its redemption or expiry",
-        "past",
-    )
+    over = read > session_ends(log.tables.session)[session]
+    _refuse(row[over], "holds behaviour from after its redemption or expiry", "past")
     _refuse(row[read > at[row]], "holds behaviour from after the collection of the target", "past")
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from shadowprice.plain import Plain
 
 HEAVY_TAIL = 10.0
 """A column whose 99th percentile is this many standard deviations of its middle half is taken in logarithms."""
 
 
 @dataclass(frozen=True, eq=False)
-class Scaling:
+class Scaling(Plain):
     """Scaler that turns a matrix of D raw columns into standardised, complete inputs.
 
     names    the raw columns, in order
@@ -50,27 +50,6 @@ class Scaling:
                 raw[:, position] = matrix[:, place[name]]
         return self.apply(raw)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; :meth:`from_dict` is the inverse."""
-        return {
-            "names": list(self.names),
-            "log": self.log.tolist(),
-            "mean": self.mean.tolist(),
-            "scale": self.scale.tolist(),
-            "missing": self.missing.tolist(),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Scaling:
-        """Rebuild what :meth:`to_dict` gave."""
-        return cls(
-            names=tuple(data["names"]),
-            log=np.asarray(data["log"], dtype=bool),
-            mean=np.asarray(data["mean"], dtype=np.float32),
-            scale=np.asarray(data["scale"], dtype=np.float32),
-            missing=np.asarray(data["missing"], dtype=bool),
-        )
-
 
 def fit_scaling(names: tuple[str, ...], matrix: NDArray[np.float32]) -> Scaling:
     """Fit on (n, D) raw values, NaN where unknown."""
@@ -81,8 +60,7 @@ def fit_scaling(names: tuple[str, ...], matrix: NDArray[np.float32]) -> Scaling:
         known = matrix[:, column][~np.isnan(matrix[:, column])].astype(np.float64)
         if known.size == 0:
             continue
-        low, middle, high = np.quantile(known, [0.25, 0.5, 0.99])
-        upper = np.quantile(known, 0.75)
+        low, middle, upper, high = np.quantile(known, [0.25, 0.5, 0.75, 0.99])
         log[column] = bool(high - middle > HEAVY_TAIL * max(upper - low, 1e-6) / 1.35 and known.min() >= 0)
         values = np.log1p(known) if log[column] else known
         mean[column] = values.mean()

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import refuse_rows, require
 from shadowprice.graphs.voucher_graphs import GROUPS, KEPT, NEAREST, VOUCHER, VoucherGraphs, build_graphs
 from shadowprice.tables import SessionTables
 
@@ -60,9 +60,8 @@ class SessionLog:
         session, behaviour = tables.session, tables.behaviour
         terms = session.drop_duplicates("voucher_id").set_index("voucher_id")[["discount", "min_spend"]]
         if offered is not None:
-            strange = sorted(set(offered) - set(terms.index))
-            if strange:
-                raise InvalidInput(f"{strange[0]!r} is a voucher of no session", field="offered")
+            for voucher in offered:
+                require(voucher in terms.index, "offered", f"{voucher!r} is a voucher of no session")
             terms = terms.loc[list(offered)]
         terms = terms.reset_index().sort_values(["discount", "voucher_id"])
         if graphs is None:
@@ -71,8 +70,8 @@ class SessionLog:
             graphs = build_graphs(
                 behaviour, place.astype(np.int64), len(session), ends=ends, nearest=nearest, kept=kept
             )
-        elif graphs.sessions != len(session):
-            raise InvalidInput(f"are of {graphs.sessions} sessions, the table has {len(session)}", field="graphs")
+        alike = graphs.sessions == len(session)
+        require(alike, "graphs", f"are of {graphs.sessions} sessions, the table has {len(session)}")
         return cls(
             tables,
             graphs,
@@ -102,9 +101,7 @@ class SessionLog:
         """
         table = self.tables.session if session is None else self.tables.session.iloc[_positions(session)]
         level = pd.Index(self.offered).get_indexer(pd.Index(table["voucher_id"]))
-        if (level < 0).any():
-            rows = np.flatnonzero(level < 0)[:5].tolist()
-            raise InvalidInput("is not on offer", field="session.voucher_id", rows=rows)
+        refuse_rows("session.voucher_id", level < 0, "is not on offer")
         return pd.DataFrame(
             {
                 "account_id": table["user_id"].to_numpy(),
@@ -140,10 +137,8 @@ class SessionLog:
     def history(self, account: pd.Series[Any], at: Index, most: int, apart_from: Index | None = None) -> Index:
         """(n, most): the latest sessions that each account redeemed before an instant, latest first, −1 where fewer.
 
-        A session counts only if its redemption itself was before the instant: whether a voucher collected earlier
-        will be redeemed later is not known yet. Those of the campaign of the session at ``apart_from`` (n,), −1 for
-        none, do not count (S3's code leaves them out). O((S + n) log S); with ``apart_from``, n times the longest
-        run of sessions of one campaign besides.
+        A session counts only if its redemption itself was before the instant. Those of the campaign of the session at
+        ``apart_from`` (n,), −1 for none, do not count (S3's code leaves them out). O((S + n) log S).
         """
         session = self.tables.session
         redeemed = np.flatnonzero((session["label"] == 1).fillna(False).to_numpy(dtype=bool))

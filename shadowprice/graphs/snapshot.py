@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +13,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Side
-from shadowprice.errors import InvalidInput
-from shadowprice.graphs.accounts import AccountIds, AccountIndex
-from shadowprice.graphs.pairs import pairs_until
+from shadowprice.checks import refuse_rows
+from shadowprice.graphs.pairs import AccountIds, AccountIndex, pairs_until
+
+ARRAYS = ("account_id", "is_side", "edge_index", "edge_features")
+"""Fields that are stored as they are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,33 +67,15 @@ class GraphSnapshot:
         random = np.random.default_rng(seed)
         index = self.edge_index.copy()
         index[1] = random.permutation(index[1])
-        return GraphSnapshot(
-            self.account_id,
-            self.is_side,
-            self.names,
-            self.features,
-            index,
-            self.edge_names,
-            self.edge_features,
-            self.at,
-        )
+        return replace(self, edge_index=index)
 
     def save(self, path: Path) -> None:
         """Write to one ``.npz`` file without pickled objects."""
-        sides = {f"{side}.features": self.features[side] for side in self.features}
-        names = {f"{side}.names": np.array(self.names[side], dtype=str) for side in self.names}
-        np.savez(
-            path,
-            allow_pickle=False,
-            account_id=self.account_id,
-            is_side=self.is_side,
-            edge_index=self.edge_index,
-            edge_names=np.array(self.edge_names, dtype=str),
-            edge_features=self.edge_features,
-            at=np.array(self.at.isoformat()),
-            **sides,
-            **names,
-        )
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        for side, features in self.features.items():
+            arrays |= {f"{side}.features": features, f"{side}.names": np.array(self.names[side], dtype=str)}
+        edge_names, at = np.array(self.edge_names, dtype=str), np.array(self.at.isoformat())
+        np.savez(path, allow_pickle=False, edge_names=edge_names, at=at, **arrays)
 
     @classmethod
     def load(cls, path: Path) -> GraphSnapshot:
@@ -99,13 +83,10 @@ class GraphSnapshot:
         with np.load(path, allow_pickle=False) as data:
             sides: list[Side] = [side for side in SIDES if f"{side}.features" in data]
             return cls(
-                account_id=data["account_id"],
-                is_side=data["is_side"],
+                **{name: data[name] for name in ARRAYS},
                 names={side: tuple(map(str, data[f"{side}.names"])) for side in sides},
                 features={side: data[f"{side}.features"] for side in sides},
-                edge_index=data["edge_index"],
                 edge_names=tuple(map(str, data["edge_names"])),
-                edge_features=data["edge_features"],
                 at=datetime.fromisoformat(str(data["at"])),
             )
 
@@ -132,8 +113,9 @@ def build_snapshot(nodes: pd.DataFrame, edges: pd.DataFrame, at: datetime) -> Gr
         place, own = node[ours], nodes[ours]
         is_side[position, place] = True
         if np.count_nonzero(is_side[position]) < place.size:
-            rows = np.flatnonzero(ours)[pd.Series(place).duplicated()][:5].tolist()
-            raise InvalidInput("an account may stand once per side", field="nodes.account_id", rows=rows)
+            twice = np.zeros(len(nodes), dtype=bool)
+            twice[ours] = pd.Series(place).duplicated()
+            refuse_rows("nodes.account_id", twice, "an account may stand once per side")
         table = numeric_features(own)
         names[side] = tuple(table.columns)
         matrix = np.full((account_id.size, table.shape[1]), np.nan, dtype=np.float32)

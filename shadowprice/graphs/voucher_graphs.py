@@ -7,10 +7,8 @@ The latter end with the session: :func:`shadowprice.graphs.sessions.session_ends
 
 Cart and order are chains of their own, each with its own copy of the voucher, so a session has up to four graphs (a
 *group* each: before-cart, before-order, after-cart, after-order) and an empty group has none. A node stands for one row
-of the behaviour table, so that an item seen at two prices is two nodes and node and row cannot fall apart. Within equal
-times rows are in order of item, price and brand: the order of the table does not matter.
-
-All sessions are built at once by one sort, and a batch of them is one block-diagonal graph: no loop over sessions.
+of the behaviour table. Within equal times rows are in order of item, price and brand. A batch is one block-diagonal
+graph.
 """
 
 from __future__ import annotations
@@ -23,6 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.tables.schema import PHASES, SESSION_ACTIONS
 
@@ -33,6 +32,8 @@ NEAREST = 6
 KEPT = (45, 20)
 VOUCHER = -1
 """In place of a behaviour row: the node of the voucher."""
+
+UNKNOWN_YET = "holds behaviour after the collection, which is not known when a voucher is to be chosen"
 
 Index = NDArray[np.int64]
 
@@ -160,13 +161,9 @@ class TargetBatch(GraphBatch):
     """
 
     def __post_init__(self) -> None:
-        later = np.flatnonzero(self.slot % len(GROUPS) >= BEFORE_GROUPS)
+        later = self.slot[self.slot % len(GROUPS) >= BEFORE_GROUPS]
         if later.size:
-            raise InvalidInput(
-                "holds behaviour after the collection, which is not known when a voucher is to be chosen",
-                field="target",
-                rows=(self.slot[later[:5]] // len(GROUPS)).tolist(),
-            )
+            raise InvalidInput(UNKNOWN_YET, field="target", rows=(later[:5] // len(GROUPS)).tolist())
 
 
 def build_graphs(
@@ -190,8 +187,8 @@ def build_graphs(
 
     O(rows log rows).
     """
-    if nearest < 1 or min(kept) < 1:
-        raise InvalidInput("must be at least 1", field="nearest" if nearest < 1 else "kept")
+    require(nearest > 0, "nearest", "must be at least 1")
+    require(min(kept) > 0, "kept", "must be at least 1")
     ts = behaviour["ts"].to_numpy(dtype="datetime64[ns]").astype(np.int64)
     after = (behaviour["phase"] == PHASES[1]).to_numpy()
     order = (behaviour["action"] == SESSION_ACTIONS[1]).to_numpy()

@@ -14,15 +14,17 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from shadowprice.campaign import Campaign, Segment, Side
+from shadowprice.checks import require
 from shadowprice.encoders.base import WIDTH
-from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.learning.bundle import write_bundle
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses import make
-from shadowprice.responses.funds.model import TRAINING, FundModel
+from shadowprice.responses.base import at_level, labels
+from shadowprice.responses.funds.model import FundModel
+from shadowprice.responses.funds.training import TRAINING
 from shadowprice.responses.joint.inputs import with_features
 from shadowprice.responses.layers.heads import DeliveryHead, Head
 from shadowprice.responses.registry import model_class, wants
@@ -43,8 +45,8 @@ class DeliveryModel(SidedModel):
     """
 
     def __init__(self, model: FundModel, segments: Sequence[Segment], tolerance: pd.Series) -> None:
-        if len(segments) >= WIDTH:
-            raise InvalidInput(f"at most {WIDTH - 1} segments can be stored, got {len(segments)}", field="segments")
+        most = WIDTH - 1
+        require(len(segments) <= most, "segments", f"at most {most} segments can be stored, got {len(segments)}")
         self.model = model
         self.segments = tuple(segments)
         self.tolerance = tolerance
@@ -54,9 +56,10 @@ class DeliveryModel(SidedModel):
         """The numbers of the segments."""
         return {SIDE: tuple(self.model.levels.tolist())}
 
-    def calibrate(self, snapshots: Sequence[GraphSnapshot], held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
+    def calibrate(
+        self, _snapshots: Sequence[GraphSnapshot], _held_out: Mapping[Side, pd.DataFrame]
+    ) -> dict[Side, float]:
         """Nothing: a common factor of all values changes no plan."""
-        del snapshots, held_out
         return {}
 
     def correct(self, side: Side, correction: float) -> None:
@@ -127,10 +130,8 @@ def segments_of(campaign: Campaign) -> tuple[Segment, ...]:
     Raises:
         InvalidInput: the campaign delivers nothing.
     """
-    if SIDE not in campaign.sides or not campaign.sides[SIDE].segments:
-        raise InvalidInput(
-            "the campaign has no funds to deliver; give offers of kind fund with a demand", field="offer"
-        )
+    delivers = SIDE in campaign.sides and campaign.sides[SIDE].segments
+    require(delivers, "offer", "the campaign has no funds to deliver; give offers of kind fund with a demand")
     return campaign.sides[SIDE].segments
 
 
@@ -152,9 +153,7 @@ def learn_delivery(
         tables: actions, features of funds and risk tolerances.
         campaign: a delivery.
         out: where the bundle goes.
-        model: a registered model of funds.
-        loss: in place of the model's own; empty for that.
-        epochs: at most; 0 leaves it to the model.
+        model, loss, epochs: a registered model of funds; empty and 0 leave the other two to the model.
         seed: of initialisation and of the accounts held out.
 
     Returns:
@@ -164,10 +163,8 @@ def learn_delivery(
         InvalidInput: the model is not one of funds, or the campaign delivers nothing.
     """
     segments = segments_of(campaign)
-    if not issubclass(model_class(model), FundModel):
-        raise InvalidInput(
-            f"{model!r} is no model of funds; choose esdpm or another one of the delivery pipeline", field="model"
-        )
+    known = issubclass(model_class(model), FundModel)
+    require(known, "model", f"{model!r} is no model of funds; choose esdpm or another one of the delivery pipeline")
     training = replace(TRAINING, epochs=epochs) if epochs else TRAINING
     with tqdm(total=training.epochs, desc=f"train {model}", unit="epoch", mininterval=1.0) as bar:
 
@@ -197,15 +194,13 @@ def learn_delivery(
 def _figures(model: FundModel, data: TrainingSet) -> dict[str, float]:
     """S2's offline figures on the test split."""
     test = data.part("test")[SIDE]
-    if test.empty:
-        raise InvalidInput("there is no test row to judge by; give more accounts or another split", field="split")
+    require(len(test), "split", "there is no test row to judge by; give more accounts or another split")
     frame = with_features(test, data.snapshots, SIDE)
-    rows, level = np.arange(len(test)), test["level"].to_numpy(dtype=np.int64)
+    rows, (level, y) = np.arange(len(test)), labels(test)
     value = model.value(frame)
     found: dict[str, float] = {}
     if model.converts:
-        p = np.clip(model.curve(frame).response[level, rows].astype(float), 1e-6, 1 - 1e-6)
-        y = test["response"].to_numpy(dtype=np.float64)
+        p = np.clip(at_level(model.curve(frame), level), 1e-6, 1 - 1e-6)
         found |= {"auc": metrics.auc(y, p), "logloss": metrics.logloss(y, p)}
         found["thc"] = metrics.thc(y, given=level, chosen=value.argmax(axis=0))
     if "amount" in test:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation.exact_sizes import METHODS, Audit, Plan, audit
 from shadowprice.campaign import Campaign, Segment
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
@@ -35,7 +36,7 @@ class Compared:
     """One method for segment sizes on the same values.
 
     of_exact    objective over the exact method's
-    ineligible  accounts in a segment above their tolerance; misplaced, seats missing or too many
+    ineligible  accounts in a segment above their tolerance; misplaced, accounts missing from the segments or too many
     """
 
     method: str
@@ -102,7 +103,7 @@ class DeliveryPlan:
             "",
             f"{self.plan.status}, gap {self.plan.gap:.1e}; audit: {self.audit}.",
             "",
-            "| segment | risk level | demand | accounts | price of a seat, minor units |",
+            "| segment | risk level | demand | accounts | price of the quota, minor units per account |",
             "|---|---|---|---|---|",
         ]
         for each in self.report()["segments"]:
@@ -110,7 +111,7 @@ class DeliveryPlan:
             lines.append(
                 f"| {each['name']} | {risk} | {each['demand']:,} | {each['accounts']:,} | {each['price']:,.2f} |"
             )
-        lines += ["", "| method | status | objective | of exact | seconds | ineligible | seats off |"]
+        lines += ["", "| method | status | objective | of exact | seconds | ineligible | off quota |"]
         lines.append("|---|---|---|---|---|---|---|")
         lines += [
             f"| {each.method} | {each.status} | {each.objective:,.0f} | {each.of_exact:.4f} | {each.seconds:.4f} | "
@@ -120,7 +121,7 @@ class DeliveryPlan:
         return "\n".join([*lines, ""])
 
     def price(self, campaign: Campaign, version: int, now: datetime) -> PriceRecord:
-        """The price of a seat of every segment, sealed; good until the campaign ends, and for its time to live."""
+        """Sealed price of every segment's quota, per account; good until the campaign ends and for its time to live."""
         names = [segment.name for segment in self.segments]
         return PriceRecord(
             campaign=campaign.name,
@@ -169,8 +170,9 @@ def plan_delivery(
     """
     segments = segments_of(campaign)
     risk, demand = risk_levels(segments), np.array([segment.demand for segment in segments], dtype=np.int64)
-    if value.shape != (len(segments), account_id.size) or tolerance.shape != account_id.shape:
-        raise InvalidInput(f"must have shape {(len(segments), account_id.size)}, got {value.shape}", field="value")
+    shape = (len(segments), account_id.size)
+    alike = value.shape == shape and tolerance.shape == account_id.shape
+    require(alike, "value", f"must have shape {shape}, got {value.shape}")
     # What nobody knows to be bearable is not.
     allowed = risk[:, None] <= np.nan_to_num(tolerance, nan=-np.finfo(np.float64).max)
     plans: dict[str, tuple[Plan, float]] = {}
@@ -213,15 +215,8 @@ def deliver(
     The values are those that the service will read, so that its decisions repeat the plan; the tolerances are those of
     the tables. Nothing is written where there is no certified plan.
 
-    Args:
-        bundle: of :func:`~shadowprice.learning.delivery.learn_delivery`.
-        tables: of the data set.
-        campaign: a delivery.
-        out: folder.
-        version: of the price record.
-
     Returns:
-        The plan, and the price record of its segments, sealed.
+        The plan, and the sealed price record of its segments, of the given version.
 
     Raises:
         InvalidInput: the bundle is not one of a delivery.

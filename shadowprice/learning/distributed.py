@@ -26,7 +26,7 @@ PROGRESS = "progress.json"
 
 
 def train_with_ray(
-    data_folder: Path, name: str, config: TrainingConfig, out: Path, *, workers: int = 1, resume: bool = True
+    data_folder: Path, name: str, config: TrainingConfig, out: Path, *, workers: int = 1
 ) -> tuple[JointModel, FitResult]:
     """Train the recipe ``name``, a joint network, on Ray workers and return the model of the best epoch.
 
@@ -34,9 +34,9 @@ def train_with_ray(
         data_folder: a saved :class:`TrainingSet`, readable by every worker.
         name: the recipe.
         config: of the training loop.
-        out: where the model and the checkpoints go, writable by the first worker.
+        out: where the model and the checkpoints go, writable by the first worker; a checkpoint of this configuration
+            is resumed.
         workers: data-parallel processes; each holds the whole graph and every workers-th row.
-        resume: go on from the checkpoint in ``out`` when it belongs to this configuration.
 
     Raises:
         MissingExtra: Ray is not installed.
@@ -50,10 +50,6 @@ def train_with_ray(
         raise MissingExtra("training on Ray needs ray; install shadowprice[ray]") from error
 
     out.mkdir(parents=True, exist_ok=True)
-    checkpoint = out / "checkpoint"
-    if not resume:
-        for path in checkpoint.glob("*"):
-            path.unlink()
     started = not ray.is_initialized()
     if started:
         start_ray(ray, include_dashboard=False)

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign, Side, Terms
+from shadowprice.checks import require
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, ShadowpriceError
 from shadowprice.evaluation import metrics
@@ -25,10 +26,11 @@ from shadowprice.evaluation.statistics.means import mean
 from shadowprice.evaluation.statistics.windows import weeks
 from shadowprice.evaluation.uplift.slope import Slope, within_slope
 from shadowprice.learning.calibrate import uncalibrated
-from shadowprice.learning.identification import identification, slope_within_cells
+from shadowprice.learning.identification import identification, shape_of, slope_within_cells
 from shadowprice.learning.partners import row_partners
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.learning.value_comparison import Looks, check_looks, compare_value, compare_value_at_every_look
+from shadowprice.responses.base import at_level, labels
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.weights import given_weights
 
@@ -105,33 +107,27 @@ def evaluate(
         data: its training set.
         truth: account_id, side, level, response: the true expected response, where known.
         corrections: what calibration added to each side, to show the model without it too.
-        confounders: side → columns whose crossing holds the reasons for the incentive's value fixed. Where they are
-            named and the log does not identify the effect, a first model need not beat uniform dosing: curves that
-            claim no effect cannot.
+        confounders: side → columns whose crossing holds the reasons for the incentive's value fixed. Where the log
+            does not identify the effect within them, a first model need not beat uniform dosing.
         replications: of the bootstrap.
         limits: what the gate asks for.
         incumbent: the model in use, which the candidate must beat; without one it must beat uniform dosing.
-        campaign: whose budget the model is to spend; needed with an incumbent. Without it only the metrics are judged.
-            Merchants paid on response get the metric ``paid_units``, the share of the units they brought that these
-            terms pay for. Below 1 the expected cost of the curves, incentive × units, is by so much above what is
-            really paid.
+        campaign: whose budget the model is to spend; without it only the metrics are judged. Merchants paid on
+            response get the metric ``paid_units``: the share of their units that these terms pay for.
         requests: side → requests expected in the campaign's window; as many as test rows by default.
-        value_required: whether the gate requires the model to beat its rival; if not, the comparison is only reported.
-        looks: ``once`` compares at the campaign's budget, with an interval that is meant to be looked at once;
-            ``every`` compares with the incumbent net of money at one price, found on the validation split, with an
-            interval that holds however often they are compared while the test split grows in order of time. Customers
-            only.
+        value_required: whether the gate requires the model to beat its rival, or only reports the comparison.
+        looks: ``once`` compares at the campaign's budget, with an interval for one look; ``every`` compares customers
+            with the incumbent net of money at one price, found on the validation split, with an interval that holds
+            however often they are compared while the test split grows in order of time.
 
     Raises:
         InvalidInput: a side has no test row, or an incumbent comes without a campaign.
     """
     check_looks(looks)
-    if incumbent is not None and campaign is None:
-        raise InvalidInput("is needed to compare with an incumbent", field="campaign")
+    require(incumbent is None or campaign is not None, "campaign", "is needed to compare with an incumbent")
     test = data.part("test")
     for side, frame in test.items():
-        if frame.empty:
-            raise InvalidInput(f"side {side!r} has no test row", field="split")
+        require(len(frame), "split", f"side {side!r} has no test row")
     curves = model.curves(data.snapshots, test)
     before = uncalibrated(model, corrections).curves(data.snapshots, test) if corrections else {}
     sides: dict[Side, SideEvaluation] = {}
@@ -186,7 +182,7 @@ def _incumbents(
 
 
 def _mse(frame: pd.DataFrame, curves: Curves) -> float:
-    level, y = frame["level"].to_numpy(dtype=np.int64), frame["response"].to_numpy(dtype=np.float64)
+    level, y = labels(frame)
     return float(metrics.mse(y, curves.response[level, np.arange(y.size)], weight=given_weights(frame)))
 
 
@@ -207,43 +203,35 @@ def _side(
     replications: int,
     terms: Terms | None,
 ) -> SideEvaluation:
-    level = frame["level"].to_numpy(dtype=np.int64)
-    y = frame["response"].to_numpy(dtype=np.float64)
-    rows = np.arange(level.size)
-    p = curves.response[level, rows].astype(np.float64)
-    other = None if before is None else before.response[level, rows].astype(np.float64)
+    level, y = labels(frame)
+    p = at_level(curves, level)
+    other = None if before is None else at_level(before, level)
+    truth = None if known is None else known[level, np.arange(level.size)]
     account = frame["account_id"].to_numpy(dtype=str)
     weight = given_weights(frame)
     interval = Interval(replications=replications, cluster=account, partner=partner)
     table = partial(calibration_table, weight=weight, cluster=account, partner=partner)
+    judged: dict[str, Any] = {"weight": weight, "interval": interval}
     found: dict[str, Estimate] = {
-        "mae": metrics.mae(y, p, weight=weight, interval=interval),
-        "mse": metrics.mse(y, p, weight=weight, interval=interval),
-        "ece": metrics.ece(y, p, groups=level, weight=weight, interval=interval),
+        "mae": metrics.mae(y, p, **judged),
+        "mse": metrics.mse(y, p, **judged),
+        "ece": metrics.ece(y, p, groups=level, **judged),
         "base_rate": mean(y, weight, account, interval.level, partner=partner),
     }
     if side == "customer":
-        safe = np.clip(p, 1e-6, 1 - 1e-6)
-        found["auc"] = metrics.auc(y, p, weight=weight, interval=interval)
-        found["logloss"] = metrics.logloss(y, safe, weight=weight, interval=interval)
+        found["auc"] = metrics.auc(y, p, **judged)
+        found["logloss"] = metrics.logloss(y, np.clip(p, 1e-6, 1 - 1e-6), **judged)
     if side == "merchant" and terms is not None and terms.cost_basis == "on_response":
         paid = float(terms.paid_units(y).sum() / y.sum()) if y.sum() > 0 else 1.0
         found["paid_units"] = Estimate(paid, paid, paid)
-    reversed_pairs = metrics.rpr(curves.response) if curves.levels.size > 1 else 0.0
+    reversed_pairs, curve_slope = shape_of(curves)
     found["rpr"] = Estimate(reversed_pairs, reversed_pairs, reversed_pairs)
     return SideEvaluation(
         rows=len(frame),
         accounts=int(np.unique(account).size),
         metrics=found,
         by_level=response_by_level(
-            y,
-            p,
-            level,
-            curves.levels,
-            truth=None if known is None else known[level, rows],
-            weight=weight,
-            cluster=account,
-            partner=partner,
+            y, p, level, curves.levels, truth=truth, weight=weight, cluster=account, partner=partner
         ),
         curve=curves.response.mean(axis=1, dtype=np.float64),
         true_curve=None if known is None else known.mean(axis=1),
@@ -253,9 +241,7 @@ def _side(
         reliability=table(y, p, equal_bins(p)),
         uncorrected=None if other is None else table(y, other, equal_bins(other)),
         data_slope=slope,
-        curve_slope=float(metrics.curve_slope(curves.response, levels=curves.levels))
-        if len(curves.levels) > 1
-        else 0.0,
+        curve_slope=curve_slope,
     )
 
 
@@ -281,6 +267,5 @@ def _mean_hazard(response: NDArray[np.floating[Any]], levels: NDArray[np.int64])
 
 
 def _change_points(frame: pd.DataFrame, curves: Curves) -> ChangePoints:
-    level = frame["level"].to_numpy(dtype=np.int64)
-    y = frame["response"].to_numpy(dtype=np.float64)
+    level, y = labels(frame)
     return find_change_points(y, level, curves.levels, account_offset(curves.response))

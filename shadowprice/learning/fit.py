@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from shadowprice.campaign import Side
+from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import write_bundle
 from shadowprice.learning.calibrate import calibrate, calibrate_by_weeks, past_weeks
@@ -34,8 +35,7 @@ def fit_bundle(
         workers: Ray workers; 0 trains in this process, and so do separate models, which have a loop of their own.
     """
     how.check()
-    if workers < 0:
-        raise InvalidInput("must be 0 (this process) or a number of Ray workers", field="workers")
+    require(workers >= 0, "workers", "must be 0 (this process) or a number of Ray workers")
     data = TrainingSet.load(training)
     how = choose_training(data.dataset, how)
     config = replace(config, stamp=f"{how.recipe} {data.digest()}")
@@ -75,10 +75,8 @@ def fit_model(
     spec = recipe_of(how.recipe, data)
     if not isinstance(spec, Separate):
         raise _no_rolling(how.recipe)
-    if not past_weeks(data):
-        raise InvalidInput(
-            "needs more than two weeks of labelled rows before the test; use 'validation'", field="calibration"
-        )
+    few = "needs more than two weeks of labelled rows before the test; use 'validation'"
+    require(past_weeks(data), "calibration", few)
     losses = []
 
     def of_week(then: TrainingSet) -> SeparateModels:

@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 
 from shadowprice.campaign import Side
+from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
+from shadowprice.evaluation import metrics
 from shadowprice.evaluation.policy.gate import Check
 from shadowprice.evaluation.statistics.windows import DAY, weeks
 from shadowprice.evaluation.uplift.slope import NOT_IDENTIFIED, ROUNDING, Slope, slope_over_windows
@@ -36,6 +38,13 @@ def slope_within_cells(rows: pd.DataFrame, levels: Sequence[int], confounders: S
         return found
     except InvalidInput:
         return None
+
+
+def shape_of(curves: Curves) -> tuple[float, float]:
+    """Share of pairs of levels at which a curve falls, and mean slope of the curves; zeros for one level."""
+    if curves.levels.size < 2:
+        return 0.0, 0.0
+    return float(metrics.rpr(curves.response)), float(metrics.curve_slope(curves.response, levels=curves.levels))
 
 
 def identification(

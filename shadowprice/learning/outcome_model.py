@@ -36,7 +36,7 @@ def outcome_rows(data: TrainingSet) -> TrainingSet:
     return replace(data, rows=rows)
 
 
-def fit_outcome_model(data: TrainingSet, config: TrainingConfig, recipe: str = "dnn_h") -> Mapping[Side, Curves]:
+def fit_outcome_model(data: TrainingSet, config: TrainingConfig, recipe: str = "joint_dnn_h") -> Mapping[Side, Curves]:
     """Curves (J, n) of the accounts in ``data.serving``, by a model that shares no labelled row with the one served.
 
     Another recipe, another seed, and fitted on :func:`outcome_rows`. It shares the served model's features and

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import refuse_rows, require, require_one_of
 from shadowprice.responses.tabular.rows import fit_tabular
 from shadowprice.responses.weights import Weights, inverse_propensity
 
@@ -21,8 +21,7 @@ Weighting = Literal["none", "known", "fitted"]
 
 def check_weighting(how: str) -> Weighting:
     """``how``, refused unless it is one of :data:`Weighting`."""
-    if how not in get_args(Weighting):
-        raise InvalidInput(f"must be one of {', '.join(get_args(Weighting))}, got {how!r}", field="weighting")
+    require_one_of(how, get_args(Weighting), "weighting")
     return cast(Weighting, how)
 
 
@@ -43,9 +42,9 @@ def weigh(frame: pd.DataFrame, levels: int, how: Weighting, *, seed: int = 0) ->
     level = frame["level"].to_numpy(dtype=np.int64)
     if how == "fitted":
         return inverse_propensity(level, fit_propensity(frame, seed=seed), levels)
-    if "propensity" not in frame or frame["propensity"].isna().any():
-        rows = [] if "propensity" not in frame else np.flatnonzero(frame["propensity"].isna())[:5].tolist()
-        raise InvalidInput("was not logged; choose weighting 'fitted' or 'none'", field="propensity", rows=rows)
+    unlogged = "was not logged; choose weighting 'fitted' or 'none'"
+    require("propensity" in frame, "propensity", unlogged)
+    refuse_rows("propensity", frame["propensity"].isna(), unlogged)
     return inverse_propensity(level, frame["propensity"].to_numpy(dtype=np.float64), levels)
 
 
@@ -86,8 +85,7 @@ def fit_propensity(frame: pd.DataFrame, *, folds: int = 5, seed: int = 0) -> Arr
     regression on the features (x_*, c_*) of the others. A model that has seen a row overstates its propensity.
 
     Args:
-        frame: account_id, level and the features that the assignment may have looked at. What it looked at and is
-            not among them cannot be corrected for.
+        frame: account_id, level and the features that the assignment may have looked at.
 
     Raises:
         InvalidInput: fewer accounts than folds, fewer than two folds, or a level that only one fold knows.
@@ -96,19 +94,16 @@ def fit_propensity(frame: pd.DataFrame, *, folds: int = 5, seed: int = 0) -> Arr
     if np.unique(level).size == 1:
         return np.ones(level.size)
     account, owners = pd.factorize(frame["account_id"].astype(str), sort=True)
-    if folds < 2 or owners.size < folds:
-        raise InvalidInput(f"needs 2 to {owners.size} folds, the number of accounts, got {folds}", field="folds")
+    enough = 2 <= folds <= owners.size
+    require(enough, "folds", f"needs 2 to {owners.size} folds, the number of accounts, got {folds}")
     fold = (np.random.default_rng(seed).permutation(owners.size) % folds)[account]
     chance = np.empty(level.size)
     for each in range(folds):
         own = fold == each
         unseen = np.setdiff1d(level[own], level[~own])
-        if unseen.size:
-            raise InvalidInput(
-                f"level {unseen[0]} occurs for too few accounts to fit its propensity; drop the level or merge it",
-                field="level",
-                rows=np.flatnonzero(level == unseen[0])[:5].tolist(),
-            )
+        for few in unseen[:1]:
+            reason = f"level {few} occurs for too few accounts to fit its propensity; drop the level or merge it"
+            refuse_rows("level", level == few, reason)
         inputs = fit_tabular(frame[~own])
         model = fit_multinomial(inputs.dense(frame[~own]), level[~own])
         column = np.searchsorted(model.classes_, level[own])

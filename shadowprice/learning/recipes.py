@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shadowprice.campaign import Side
+from shadowprice.checks import require
 from shadowprice.encoders.registry import ENCODERS
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.learning.training_set import TrainingSet
@@ -18,6 +19,9 @@ from shadowprice.responses.repair.model import NONE, RepairSteps
 OWN: Mapping[Side, str] = {"customer": "hazard", "merchant": "linear"}
 """S0's response layer of each side."""
 JOINT = "joint_"
+"""Prefix of the recipes of joint two-sided networks; a name without it is that of a response model."""
+RENAMED = frozenset({*LAYERS, "dnn", "dnn_h"})
+"""Former recipes of joint networks, which are now called ``joint_…``."""
 GRAPH_ENCODER = "sgc2"
 """Encoder of S0's joint network where none is named (decision record 27)."""
 
@@ -97,12 +101,12 @@ def joint_gnn(data: TrainingSet) -> JointSpec:
     return _spec(data, GRAPH_ENCODER)
 
 
-def dnn_h(data: TrainingSet) -> JointSpec:
+def joint_dnn_h(data: TrainingSet) -> JointSpec:
     """S0's baseline DNN-H: own features and historical interaction aggregates, no graph."""
     return _spec(data, "none", interactions=True)
 
 
-def dnn(data: TrainingSet) -> JointSpec:
+def joint_dnn(data: TrainingSet) -> JointSpec:
     """S0's baseline DNN: own features only."""
     return _spec(data, "none")
 
@@ -117,15 +121,15 @@ def gbdt_free(data: TrainingSet) -> Separate:
 
 RECIPES: dict[str, Callable[[TrainingSet], JointSpec | Separate]] = {
     "joint_gnn": joint_gnn,
-    "dnn_h": dnn_h,
-    "dnn": dnn,
+    "joint_dnn_h": joint_dnn_h,
+    "joint_dnn": joint_dnn,
     "gbdt_free": gbdt_free,
 }
 
 
 def recipe_names() -> list[str]:
-    """Everything that can be trained by name: recipes, customers' response layers, response models of rows."""
-    return sorted({*RECIPES, *(JOINT + encoder for encoder in ENCODERS), *LAYERS, *names(ROWS)})
+    """Everything that can be trained by name: recipes, joint networks by encoder or layer, response models of rows."""
+    return sorted({*RECIPES, *(JOINT + part for part in (*ENCODERS, *LAYERS)), *names(ROWS)} - RENAMED)
 
 
 def check_recipe(name: str) -> None:
@@ -133,10 +137,11 @@ def check_recipe(name: str) -> None:
 
     Raises:
         NotFound: nothing of that name.
-        InvalidInput: a model that another pipeline trains, named in the message.
+        InvalidInput: a former name, or a model that another pipeline trains; the message says what to ask for.
     """
     if name in recipe_names():
         return
+    require(name not in RENAMED, "recipe", f"the joint network {name!r} is now called {JOINT + name!r}")
     for pipeline, models in (("vouchers", names(SESSIONS)), ("delivery", names(DELIVERIES))):
         if name in models:
             raise InvalidInput(f"{name!r} is trained by `python -m pipelines run {pipeline}`", field="recipe")
@@ -146,9 +151,13 @@ def check_recipe(name: str) -> None:
 def recipe(name: str, data: TrainingSet) -> JointSpec | Separate:
     """The configuration called ``name`` for a training set.
 
-    A recipe's name stands for itself; joint_<encoder> for S0's joint network on that graph encoder; a response layer's
-    for the same on :data:`GRAPH_ENCODER` with that layer for customers and the linear one for merchants; a response
+    A recipe's name stands for itself; joint_<encoder> for S0's joint network on that graph encoder; joint_<layer> for
+    the same on :data:`GRAPH_ENCODER` with that layer for customers and the linear one for merchants; a response
     model's for that model on every side it can learn, and S0's own layer on a graph network for the other side.
+
+    >>> check_recipe("hazard")
+    Traceback (most recent call last):
+    shadowprice.errors.InvalidInput: recipe: the joint network 'hazard' is now called 'joint_hazard'
 
     Raises:
         NotFound, InvalidInput: as :func:`check_recipe`.
@@ -156,9 +165,8 @@ def recipe(name: str, data: TrainingSet) -> JointSpec | Separate:
     check_recipe(name)
     if name in RECIPES:
         return RECIPES[name](data)
-    if name.startswith(JOINT) and name.removeprefix(JOINT) in ENCODERS:
-        return _spec(data, name.removeprefix(JOINT))
-    if name in LAYERS:
-        return _spec(data, GRAPH_ENCODER, customer=name)
+    if name.startswith(JOINT):
+        part = name.removeprefix(JOINT)
+        return _spec(data, part) if part in ENCODERS else _spec(data, GRAPH_ENCODER, customer=part)
     sides = model_class(name).sides
     return Separate({side: name if side in sides else OWN[side] for side in data.rows})

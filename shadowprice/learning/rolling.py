@@ -11,15 +11,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
+from shadowprice.checks import require
 from shadowprice.curves import Curves
-from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.means import mean
 from shadowprice.evaluation.statistics.windows import DAY, WEEK
 from shadowprice.evaluation.uplift.slope import Slope
-from shadowprice.learning.identification import slope_within_cells
-from shadowprice.learning.training_set import TrainingSet
+from shadowprice.learning.identification import shape_of, slope_within_cells
+from shadowprice.learning.training_set import SPLITS, TrainingSet
+from shadowprice.responses.base import at_level, labels
 from shadowprice.responses.sided import SidedModel
 
 
@@ -32,10 +33,9 @@ class Origin:
 
     def __post_init__(self) -> None:
         for name in ("at", "until"):
-            if getattr(self, name).tzinfo is None:
-                raise InvalidInput("needs a time zone; times here are UTC", field=f"origin.{name}")
-        if self.until <= self.at:
-            raise InvalidInput("must be after the cut", field="origin.until")
+            aware = getattr(self, name).tzinfo is not None
+            require(aware, f"origin.{name}", "needs a time zone; times here are UTC")
+        require(self.until > self.at, "origin.until", "must be after the cut")
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,8 @@ def origins(first: datetime, last: datetime, *, every_days: float = WEEK, judge_
     >>> [each.at.day for each in origins(datetime(2016, 5, 1, tzinfo=UTC), datetime(2016, 5, 15, tzinfo=UTC))]
     [1, 8, 15]
     """
-    if every_days <= 0 or judge_days <= 0:
-        raise InvalidInput("must be positive numbers of days", field="every_days, judge_days")
-    if last < first:
-        raise InvalidInput("must not be before the first cut", field="last")
+    require(min(every_days, judge_days) > 0, "every_days, judge_days", "must be positive numbers of days")
+    require(last >= first, "last", "must not be before the first cut")
     steps = int((last - first) / timedelta(days=every_days)) + 1
     cuts = [first + timedelta(days=every_days * step) for step in range(steps)]
     return [Origin(at, at + timedelta(days=judge_days)) for at in cuts]
@@ -122,12 +120,9 @@ def as_of(
         decided = frame["snapshot_at"].to_numpy(dtype=np.float64)
         part = np.where(decided < known - hold_out_days * DAY, "train", np.where(decided < known, "validation", ""))
         part = np.where((decided >= at) & (decided < until), "test", part)
-        missing = [name for name in ("train", "validation", "test") if not (part == name).any()]
-        if missing:
-            raise InvalidInput(
-                f"side {side!r} has no {missing[0]} row for the cut at {origin.at:%Y-%m-%d}; choose another date",
-                field="origin.at",
-            )
+        for name in SPLITS:
+            none = f"side {side!r} has no {name} row for the cut at {origin.at:%Y-%m-%d}; choose another date"
+            require((part == name).any(), "origin.at", none)
         rows[side] = frame.assign(split=part)[part != ""].reset_index(drop=True)
     # A later snapshot holds what happened after the cut.
     seen = [snapshot for k, snapshot in enumerate(data.snapshots) if k == 0 or snapshot.at < origin.until]
@@ -187,11 +182,13 @@ def slope_before(data: TrainingSet, side: Side) -> Slope | None:
 
 
 def _judged(side: Side, curves: Curves, frame: pd.DataFrame, data: TrainingSet) -> Judged:
-    level, y = frame["level"].to_numpy(dtype=np.int64), frame["response"].to_numpy(dtype=np.float64)
-    p = curves.response[level, np.arange(y.size)].astype(np.float64)
+    level, y = labels(frame)
+    p = at_level(curves, level)
     ranked = side == "customer" and 0 < y.mean() < 1
-    several = curves.levels.size > 1
-    before = frame["partner_id"].isna() | frame["partner_id"].isin(_partners_before(data.rows[side]))
+    reversed_pairs, curve_slope = shape_of(curves)
+    rows = data.rows[side]
+    partners_before = set(rows.loc[rows["split"] != "test", "partner_id"].dropna())
+    before = frame["partner_id"].isna() | frame["partner_id"].isin(partners_before)
     known = before.to_numpy(dtype=np.bool_)
     return Judged(
         rows=y.size,
@@ -205,13 +202,9 @@ def _judged(side: Side, curves: Curves, frame: pd.DataFrame, data: TrainingSet) 
         logloss=metrics.logloss(y, np.clip(p, 1e-6, 1 - 1e-6)) if ranked else np.nan,
         mse=metrics.mse(y, p),
         data_slope=slope_before(data, side),
-        curve_slope=metrics.curve_slope(curves.response, levels=curves.levels) if several else 0.0,
-        reversed_pairs=metrics.rpr(curves.response) if several else 0.0,
+        curve_slope=curve_slope,
+        reversed_pairs=reversed_pairs,
     )
-
-
-def _partners_before(rows: pd.DataFrame) -> set[str]:
-    return set(rows.loc[rows["split"] != "test", "partner_id"].dropna())
 
 
 def _offset(error: NDArray[np.float64], rows: pd.DataFrame) -> Estimate:

@@ -11,10 +11,11 @@ from torch import Tensor
 from tqdm import tqdm
 
 from shadowprice.campaign import Side
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require
 from shadowprice.evaluation import metrics
 from shadowprice.learning.recipes import Separate, recipe
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.base import at_level, labels
 from shadowprice.responses.joint.fit import TrainingData, fit_network
 from shadowprice.responses.joint.model import JointModel
 from shadowprice.responses.joint.network import Rows
@@ -65,11 +66,8 @@ def train(
     """
     splits = {split: data.part(split) for split in ("train", "validation")}
     for side, rows in splits["validation"].items():
-        if rows.empty:
-            raise InvalidInput(
-                f"side {side!r} has no validation row to stop and calibrate by; give more accounts or another split",
-                field="split",
-            )
+        none = f"side {side!r} has no validation row to stop and calibrate by; give more accounts or another split"
+        require(len(rows), "split", none)
     spec = recipe(name, data)
     if isinstance(spec, Separate):
         with checkpointing(checkpoint, stamp=config.stamp):
@@ -126,7 +124,7 @@ def held_out_loss(model: SidedModel, data: TrainingSet, split: str) -> float:
     held_out = data.part(split)
     loss = 0.0
     for side, curves in model.curves(data.snapshots, held_out).items():
-        y = held_out[side]["response"].to_numpy(dtype=np.float64)
-        p = curves.response[held_out[side]["level"].to_numpy(dtype=np.int64), np.arange(y.size)].astype(np.float64)
+        level, y = labels(held_out[side])
+        p = at_level(curves, level)
         loss += float(metrics.logloss(y, np.clip(p, 1e-6, 1 - 1e-6)) if side == "customer" else metrics.mse(y, p))
     return loss

@@ -14,12 +14,15 @@ import numpy as np
 import pandas as pd
 
 from shadowprice.campaign import SIDES, Side
-from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.checks import require_one_of
+from shadowprice.errors import NotFound
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
 
 FILE = "training_set.json"
 SPLITS = ("train", "validation", "test")
+BY_SIDE = ("levels", "context", "confounders")
+"""Fields with a tuple of each side."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +53,7 @@ class TrainingSet:
 
     def part(self, split: str) -> dict[Side, pd.DataFrame]:
         """Rows of one split of every side."""
-        if split not in SPLITS:
-            raise InvalidInput(f"must be one of {SPLITS}, got {split!r}", field="split")
+        require_one_of(split, SPLITS, "split")
         return {side: rows[rows["split"] == split].reset_index(drop=True) for side, rows in self.rows.items()}
 
     def digest(self) -> str:
@@ -79,21 +81,13 @@ class TrainingSet:
     def save(self, folder: Path) -> None:
         """Write to ``folder``: parquet, npz and JSON; :meth:`load` is the inverse."""
         folder.mkdir(parents=True, exist_ok=True)
-        for side, rows in self.rows.items():
-            rows.to_parquet(folder / f"rows-{side}.parquet", index=False)
-        for side, rows in self.serving.items():
-            rows.to_parquet(folder / f"serving-{side}.parquet", index=False)
+        for kind, frames in (("rows", self.rows), ("serving", self.serving)):
+            for side, rows in frames.items():
+                rows.to_parquet(folder / f"{kind}-{side}.parquet", index=False)
         for number, snapshot in enumerate(self.snapshots):
             snapshot.save(folder / f"snapshot-{number:03d}.npz")
-        meta = {
-            "snapshots": len(self.snapshots),
-            "levels": {side: list(levels) for side, levels in self.levels.items()},
-            "context": {side: list(columns) for side, columns in self.context.items()},
-            "confounders": {side: list(columns) for side, columns in self.confounders.items()},
-            "dataset": self.dataset,
-            "kind": self.kind,
-        }
-        write_whole(folder / FILE, json.dumps(meta, indent=1))
+        kept = {name: getattr(self, name) for name in (*BY_SIDE, "dataset", "kind")}
+        write_whole(folder / FILE, json.dumps({"snapshots": len(self.snapshots), **kept}, indent=1))
 
     @classmethod
     def load(cls, folder: Path) -> TrainingSet:
@@ -108,9 +102,7 @@ class TrainingSet:
             rows=frames("rows"),
             serving=frames("serving"),
             snapshots=[GraphSnapshot.load(folder / f"snapshot-{n:03d}.npz") for n in range(meta["snapshots"])],
-            levels={side: tuple(levels) for side, levels in meta["levels"].items()},
-            context={side: tuple(columns) for side, columns in meta["context"].items()},
-            confounders={side: tuple(columns) for side, columns in meta["confounders"].items()},
+            **{name: {side: tuple(values) for side, values in meta[name].items()} for name in BY_SIDE},
             dataset=meta.get("dataset", ""),
             kind=meta.get("kind", "campaign"),
         )

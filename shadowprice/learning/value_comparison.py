@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign, Side
+from shadowprice.checks import require_one_of
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.evaluation.policy.frontier import Trial
@@ -22,6 +23,7 @@ from shadowprice.learning.partners import row_partners
 from shadowprice.learning.propensity import judged_propensity
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.window import solve_window
+from shadowprice.responses.base import labels
 from shadowprice.responses.sided import SidedModel
 
 Looks = Literal["once", "every"]
@@ -113,8 +115,7 @@ def compare_value_at_every_look(
 
 def check_looks(looks: str) -> None:
     """Raise :class:`InvalidInput` unless ``looks`` is one of :data:`Looks`."""
-    if looks not in get_args(Looks):
-        raise InvalidInput(f"must be one of {get_args(Looks)}, got {looks!r}", field="looks")
+    require_one_of(looks, get_args(Looks), "looks")
 
 
 def _limit(campaign: Campaign, requests: Mapping[Side, float]) -> float:
@@ -155,7 +156,7 @@ def _trials(data: TrainingSet, campaign: Campaign, curves: Mapping[Side, Curves]
 
 def _trial(frame: pd.DataFrame, chance: NDArray[np.float64], campaign: Campaign, side: Side) -> Trial:
     terms = campaign.terms(side)
-    level, y = frame["level"].to_numpy(dtype=np.int64), frame["response"].to_numpy(dtype=np.float64)
+    level, y = labels(frame)
     cost = np.asarray(terms.incentives, dtype=np.float64)[level] * terms.paid_units(y)
     if campaign.budget.form == "per_response":
         cost = cost - campaign.budget.limit * terms.measure(y)

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from shadowprice.checks import require
 from shadowprice.datasets.folder import read_sessions, write_tables
 from shadowprice.datasets.package import META, read_meta
 from shadowprice.datasets.vouchers import VoucherData, generate, read
 from shadowprice.encoders.base import WIDTH
-from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.files import write_whole
 from shadowprice.graphs.leaks import check_known, check_past, check_split, check_target
@@ -29,11 +29,12 @@ from shadowprice.graphs.voucher_graphs import VoucherGraphs
 from shadowprice.learning.bundle import Served, write_served
 from shadowprice.learning.training_set import FILE as TRAINING_SET
 from shadowprice.responses import load, make
-from shadowprice.responses.base import FILE, ResponseModel
+from shadowprice.responses.base import FILE, ResponseModel, at_level, labels
 from shadowprice.responses.layers.heads import StoredHead
 from shadowprice.responses.registry import wants
 from shadowprice.responses.repair.repair import Repair
 from shadowprice.responses.state import load_state
+from shadowprice.responses.stored import as_embedding, check_width
 from shadowprice.responses.tabular.network import TabularNetwork
 from shadowprice.responses.vouchers.sessions import SessionModel
 
@@ -101,13 +102,9 @@ def evaluate(prepared: Path, graphs: Path, model: Path) -> dict[str, float]:
     data, log = read_log(prepared, graphs)
     fitted = _load(model, log)
     test = log.requests(data.part() == "test")
-    if test.empty:
-        raise InvalidInput("there is no test session", field="test_from")
-    if isinstance(fitted, SessionModel):
-        p = fitted.at(test)
-    else:
-        p = fitted.curve(test).response[test["level"].to_numpy(), np.arange(len(test))]
-    y, p = test["response"].to_numpy(), p.astype(np.float64)
+    require(len(test), "test_from", "there is no test session")
+    level, y = labels(test)
+    p = fitted.at(test).astype(np.float64) if isinstance(fitted, SessionModel) else at_level(fitted.curve(test), level)
     return {
         "auc": float(metrics.auc(y, p)),
         "logloss": float(metrics.logloss(y, np.clip(p, 1e-6, 1 - 1e-6))),
@@ -124,8 +121,7 @@ def store_curves(prepared: Path, graphs: Path, model: Path, out: Path, found: Ma
     sessions, where that takes something off the squared error of rows that it was not fitted on.
     """
     data, log = read_log(prepared, graphs)
-    if len(log.levels) > WIDTH:
-        raise InvalidInput(f"a stored curve has at most {WIDTH} vouchers, got {len(log.levels)}", field="offered")
+    check_width(log.levels, "offered")
     fitted = _load(model, log)
     session = log.tables.session
     latest = pd.Series(nanoseconds(session["collected_at"])).groupby(session["user_id"].to_numpy()).idxmax()
@@ -140,8 +136,7 @@ def store_curves(prepared: Path, graphs: Path, model: Path, out: Path, found: Ma
         account=test["account_id"],
     )
     curves = repair.apply(fitted.curve(asked))
-    embedding = np.zeros((len(asked), WIDTH), dtype=np.float32)
-    embedding[:, : curves.levels.size] = curves.response.T
+    embedding = as_embedding(curves.response)
     head = StoredHead(levels=curves.levels, default_embedding=embedding.mean(axis=0))
     sides = {"customer": {"model": fitted.name, "head": StoredHead.kind, "levels": curves.levels.tolist()}}
     return write_served(

@@ -89,16 +89,12 @@ class Forecast:
         Returns:
             side → (hours − ⌊at⌋,), the first the rest of the slot in progress.
 
-        The ratio of observed to expected is tracked by a discounted mean, each hour weighted by
-        its precision: with expected count E and extra variation c its ratio has variance
-        1/E + c², so its weight is E/(1 + c²E); the prior ratio of 1 weighs 1/c_day². Old hours,
-        the prior among them, lose weight by ``MEMORY`` per hour, which turns a sustained shock
-        into the new level within a few hours. That alone is slow at the first hour of a shock, so
-        the last hour's surprise (shrunk the same way) is added and fades by ``PERSISTENCE`` per
-        hour: about half of a sudden doubling is believed at the very next solve, and hardly
-        anything of it for the evening. Both steps are linear: no thresholds, no jumps between regimes.
-        A slot in progress counts by its elapsed share φ: an expectation of φ·E, and weights and
-        surprises that fade by the φ-th power.
+        The ratio of observed to expected is tracked by a discounted mean, each hour weighted by its precision: with
+        expected count E and extra variation c its weight is E/(1 + c²E); the prior ratio of 1 weighs 1/c_day². Old
+        hours, the prior among them, lose weight by ``MEMORY`` per hour. The last hour's surprise (shrunk the same way)
+        is added and fades by ``PERSISTENCE`` per hour, so that the next solve reacts to a shock at once. A slot in
+        progress counts by its elapsed share φ: an expectation of φ·E, and weights and surprises that fade by the
+        φ-th power.
         """
         slot, part = int(at), at - int(at)
         ahead: dict[Side, NDArray[np.float64]] = {}

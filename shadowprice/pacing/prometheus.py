@@ -10,14 +10,12 @@ from typing import Any
 
 from shadowprice.errors import Unavailable
 from shadowprice.pacing.spend import (
-    LATE,
-    OUTSTANDING,
-    REFUNDED,
+    NEEDED,
+    OF_CAMPAIGN,
+    OPTIONAL,
     REPEAT,
     REQUESTS,
-    RESPONSES,
     SPEND,
-    WITHDRAWN,
     SpendReport,
     fetch,
     report_of,
@@ -28,11 +26,10 @@ from shadowprice.pacing.spend import (
 class PrometheusSpend:
     """Totals read through Prometheus' HTTP API.
 
-    The totals are the counters' current values, not increases: the ledger starts its counters from
-    its database, so what happened while nothing was scraped is not lost. Several replicas of a ledger
-    show the same totals: the largest of each series counts once. Raw series are read and not the
-    recorded ones, whose time is that of the rule and hides how old a scrape is. All totals are taken at
-    one instant of the server's clock, and their age is measured on that clock too.
+    The totals are the counters' current values, not increases: the ledger starts its counters from its database.
+    Several replicas of a ledger show the same totals: the largest of each series counts once. Raw series are read, as
+    the time of recorded ones hides how old a scrape is. All totals are of one instant of the server's clock, which also
+    measures their age.
 
     base_url         address of the server, without ``/api``
     max_age_seconds  oldest scrape of the spend that is still believed
@@ -58,15 +55,12 @@ class PrometheusSpend:
             )
         totals: dict[tuple[str, str], float] = {}
         decided = f'{REQUESTS}{{campaign="{campaign}",reason!="{REPEAT}"}}'
-        for name, query in (
-            (SPEND, f"sum(max by (side) ({SPEND}{chosen}))"),
-            (RESPONSES, f"max by (side) ({RESPONSES}{chosen})"),
-            (REQUESTS, f"sum by (side) (max by (side, level, reason) ({decided}))"),
-            (OUTSTANDING, f"max by (side) ({OUTSTANDING}{chosen})"),
-            (REFUNDED, f"sum(max by (side) ({REFUNDED}{chosen}))"),
-            (WITHDRAWN, f"max by (side) ({WITHDRAWN}{chosen})"),
-            (LATE, f"sum(max by (side) ({LATE}{chosen}))"),
-        ):
+        for name in NEEDED + OPTIONAL:
+            query = f"max by (side) ({name}{chosen})"
+            if name == REQUESTS:
+                query = f"sum by (side) (max by (side, level, reason) ({decided}))"
+            elif name in OF_CAMPAIGN:
+                query = f"sum({query})"
             for series in self._query(query, at=now):
                 totals[name, series["metric"].get("side", "")] = float(series["value"][1])
         return report_of(totals, campaign, datetime.fromtimestamp(oldest, UTC))

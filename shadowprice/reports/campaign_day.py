@@ -24,6 +24,8 @@ from shadowprice.reports import run as shown
 from shadowprice.reports.data import ReportData
 
 ARRIVALS = "drawn at random from the hourly profile of past requests, which the forecast also starts from"
+SHOCK = ("spend", "overspend", "value", "value_static", "value_hindsight", "attainable_share", "overspend_static")
+"""Figures of the day with twice the requests at noon that the summary shows."""
 PACKAGES = ("shadowprice", "kfp", "kserve", "feast", "ray", "torch", "torch-geometric", "numpy", "pandas")
 
 
@@ -161,18 +163,7 @@ class CampaignDay:
             "serve": self.serving,
             "pacing": shown.pacing_summary(self.campaign, self.runs, self.attainable),
             "exploration": shown.exploration_summary(self.exploration),
-            "shock": {
-                name: shock[name]
-                for name in (
-                    "spend",
-                    "overspend",
-                    "value",
-                    "value_static",
-                    "value_hindsight",
-                    "attainable_share",
-                    "overspend_static",
-                )
-            },
+            "shock": {name: shock[name] for name in SHOCK},
             "simulated": True,
             "outcomes": truth_note(self.dataset),
             "arrivals": ARRIVALS,

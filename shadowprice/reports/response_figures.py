@@ -11,23 +11,8 @@ from numpy.typing import NDArray
 from shadowprice.evaluation.prediction.calibration import CalibrationTable
 from shadowprice.evaluation.prediction.change_points import ChangePoints
 from shadowprice.evaluation.prediction.per_level import ResponseByLevel
+from shadowprice.reports import svg
 from shadowprice.reports.data import Currency
-from shadowprice.reports.svg import (
-    DASHED,
-    DOTTED,
-    GRID,
-    HINDSIGHT,
-    MODEL,
-    MUTED,
-    OBSERVED,
-    STATIC,
-    TRUTH,
-    figure,
-    legend_above,
-    steps,
-    ticks,
-    to_svg,
-)
 from shadowprice.reports.wording import incentives, number
 
 Array = NDArray[np.float64]
@@ -42,19 +27,19 @@ def response_by_level(
     """Observed mean response with intervals, mean prediction and truth against incentive value, as SVG."""
     x, unit = incentives(found.levels, currency)
     scale, label = _response(side)
-    with figure(*HALF) as (drawn, axes):
+    with svg.figure(*HALF) as (drawn, axes):
         if found.truth is not None:
-            axes.plot(x, scale * found.truth, color=TRUTH, linestyle=DASHED, label="truth")
-        axes.plot(x, scale * found.predicted, color=MODEL, marker="o", markersize=3.5, label="model")
+            axes.plot(x, scale * found.truth, color=svg.TRUTH, linestyle=svg.DASHED, label="truth")
+        axes.plot(x, scale * found.predicted, color=svg.MODEL, marker="o", markersize=3.5, label="model")
         _bars(axes, x, scale * found.observed, scale * found.low, scale * found.high, "observed, 95 % interval")
         axes.set_ylim(bottom=0)
         axes.set(xlabel=f"Incentive, {unit}", ylabel=f"Response, {label}")
         _amounts(axes, x)
         if changes is not None:
             _mark(axes, changes, x, found.levels)
-        ticks(axes, "y", number)
-        legend_above(axes)
-        return to_svg(drawn, f"response-{side}", f"Response of {side}s by incentive: observed, model and truth")
+        svg.ticks(axes, "y", number)
+        svg.legend_above(axes)
+        return svg.to_svg(drawn, f"response-{side}", f"Response of {side}s by incentive: observed, model and truth")
 
 
 def hazard_by_level(
@@ -76,12 +61,22 @@ def hazard_by_level(
     middle = (free.edges[1:] + free.edges[:-1]) / 2 / divisor
     error = 1.96 * np.nan_to_num(free.standard_error)
     low, high = np.maximum(free.hazard - error, 0), free.hazard + error
-    with figure(*HALF) as (drawn, axes):
+    with svg.figure(*HALF) as (drawn, axes):
         if truth is not None:
-            steps(axes, 100 * truth[levels > 0], shown, color=TRUTH, linestyle=DASHED, linewidth=1.8, label="truth")
+            svg.steps(
+                axes,
+                100 * truth[levels > 0],
+                shown,
+                color=svg.TRUTH,
+                linestyle=svg.DASHED,
+                linewidth=1.8,
+                label="truth",
+            )
         if model is not None:
-            steps(axes, 100 * model[levels > 0], shown, color=HINDSIGHT, linewidth=1.5, label="model")
-        steps(axes, 100 * chosen.hazard, chosen.edges / divisor, color=MODEL, linewidth=2.4, label="segments found")
+            svg.steps(axes, 100 * model[levels > 0], shown, color=svg.HINDSIGHT, linewidth=1.5, label="model")
+        svg.steps(
+            axes, 100 * chosen.hazard, chosen.edges / divisor, color=svg.MODEL, linewidth=2.4, label="segments found"
+        )
         _bars(axes, middle, 100 * free.hazard, 100 * low, 100 * high, "one rate per level")
         # The rate of a level where nearly all respond is near infinity and would flatten the rest.
         top = np.minimum(free.hazard, 3 * chosen.hazard.max(initial=0.0)).max(initial=0.0)
@@ -89,31 +84,31 @@ def hazard_by_level(
         axes.set(xlabel=f"Incentive, {unit}", ylabel=f"Hazard rate, per {currency.symbol}1")
         _amounts(axes, shown)
         _mark(axes, found, shown, amounts)
-        ticks(axes, "y", number)
-        legend_above(axes)
-        return to_svg(drawn, f"hazard-{side}", f"Hazard rate of {side}s by incentive, with change points")
+        svg.ticks(axes, "y", number)
+        svg.legend_above(axes)
+        return svg.to_svg(drawn, f"hazard-{side}", f"Hazard rate of {side}s by incentive, with change points")
 
 
 def calibration(before: CalibrationTable, after: CalibrationTable | None, side: str) -> str:
     """Observed against predicted response in equally filled bins, as SVG."""
     scale, label = _response(side)
-    tables = [(before, MODEL, "as trained")]
+    tables = [(before, svg.MODEL, "as trained")]
     if after is not None:
-        tables = [(before, STATIC, "as trained"), (after, MODEL, "after calibration")]
+        tables = [(before, svg.STATIC, "as trained"), (after, svg.MODEL, "after calibration")]
     top = 1.04 * scale * max(float(np.nanmax(np.r_[table.predicted, table.high])) for table, _, _ in tables)
     line: dict[str, Any] = {"marker": "o", "markersize": 4, "linewidth": 1.2}
-    with figure(*HALF) as (drawn, axes):
-        axes.plot([0, top], [0, top], color=MUTED, linewidth=1.0, linestyle=DOTTED, label="perfect")
+    with svg.figure(*HALF) as (drawn, axes):
+        axes.plot([0, top], [0, top], color=svg.MUTED, linewidth=1.0, linestyle=svg.DOTTED, label="perfect")
         for table, colour, name in tables:
             x = scale * table.predicted
             axes.vlines(x, scale * table.low, scale * table.high, color=colour, linewidth=1.2, alpha=0.6)
             axes.plot(x, scale * table.observed, color=colour, label=name, **line)
         axes.set(xlim=(0, top), ylim=(0, top), xlabel=f"Predicted, {label}", ylabel=f"Observed, {label}")
-        axes.grid(axis="x", color=GRID)
-        ticks(axes, "x", number)
-        ticks(axes, "y", number)
-        legend_above(axes)
-        return to_svg(drawn, f"calibration-{side}", f"Observed against predicted response of {side}s")
+        axes.grid(axis="x", color=svg.GRID)
+        svg.ticks(axes, "x", number)
+        svg.ticks(axes, "y", number)
+        svg.legend_above(axes)
+        return svg.to_svg(drawn, f"calibration-{side}", f"Observed against predicted response of {side}s")
 
 
 def _response(side: str) -> tuple[float, str]:
@@ -124,7 +119,7 @@ def _response(side: str) -> tuple[float, str]:
 def _bars(axes: Axes, x: Array, middle: Array, low: Array, high: Array, label: str) -> None:
     reach = np.maximum([middle - low, high - middle], 0)
     style: dict[str, Any] = {"markersize": 4, "elinewidth": 1.2, "capsize": 2.5}
-    axes.errorbar(x, middle, yerr=reach, fmt="o", color=OBSERVED, label=label, **style)
+    axes.errorbar(x, middle, yerr=reach, fmt="o", color=svg.OBSERVED, label=label, **style)
 
 
 def _amounts(axes: Axes, x: Array) -> None:
@@ -139,6 +134,8 @@ def _amounts(axes: Axes, x: Array) -> None:
 def _mark(axes: Axes, changes: ChangePoints, x: Array, amounts: NDArray[np.int64]) -> None:
     for at in changes.at:
         place = float(np.interp(at, amounts, x))
-        axes.axvline(place, color=MUTED, linewidth=1.0, linestyle=DOTTED, zorder=0)
+        axes.axvline(place, color=svg.MUTED, linewidth=1.0, linestyle=svg.DOTTED, zorder=0)
         where: dict[str, Any] = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points"}
-        axes.annotate(number(place), (place, 1), xytext=(3, -9), color=MUTED, fontsize=8.5, fontweight="bold", **where)
+        axes.annotate(
+            number(place), (place, 1), xytext=(3, -9), color=svg.MUTED, fontsize=8.5, fontweight="bold", **where
+        )

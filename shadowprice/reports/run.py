@@ -26,6 +26,10 @@ SHOWN: dict[str, tuple[Role, str]] = {
 """Policies of the report in order, by their name in a comparison."""
 
 
+CERTIFICATE = ("status", "primal", "dual", "gap", "violation")
+"""Fields of a price record that report and summary show as they are."""
+
+
 def scenario(
     name: str,
     description: str,
@@ -108,13 +112,7 @@ def gain_sentence(pacing: Mapping[str, Any]) -> str:
 
 def exploration_summary(found: ExplorationReport) -> dict[str, Any]:
     """The ``exploration`` part of summary.json; effective rows are by side, one for each level."""
-    return {
-        "share": found.share,
-        "requests": found.requests,
-        "spend": found.spend,
-        "value_lost": found.value_lost,
-        "effective_rows": {side: rows.tolist() for side, rows in found.effective_rows.items()},
-    }
+    return vars(found) | {"effective_rows": {side: rows.tolist() for side, rows in found.effective_rows.items()}}
 
 
 def exploration_notes(found: ExplorationReport) -> tuple[str, ...]:
@@ -133,16 +131,10 @@ def solves(records: Sequence[PriceRecord], seconds: Mapping[int, float]) -> tupl
     """Published prices with the time that solving took, by version; NaN where it was not measured."""
     return tuple(
         Solve(
-            version=record.version,
-            slot=record.slot,
-            status=record.status,
             price=next(iter(record.prices.values())),
-            primal=record.primal,
-            dual=record.dual,
-            gap=record.gap,
-            violation=record.violation,
             rows=record.sample_rows,
             seconds=seconds.get(record.version, np.nan),
+            **{name: getattr(record, name) for name in ("version", "slot", *CERTIFICATE)},
         )
         for record in records
     )
@@ -150,15 +142,8 @@ def solves(records: Sequence[PriceRecord], seconds: Mapping[int, float]) -> tupl
 
 def solve_summary(record: PriceRecord, seconds: float) -> dict[str, Any]:
     """The ``solve`` part of summary.json."""
-    return {
-        "status": record.status,
-        "primal": record.primal,
-        "dual": record.dual,
-        "gap": record.gap,
-        "violation": record.violation,
-        "seconds": seconds,
-        "prices": dict(record.prices),
-    }
+    shown = {name: getattr(record, name) for name in CERTIFICATE}
+    return shown | {"seconds": seconds, "prices": dict(record.prices)}
 
 
 def percentiles(seconds: Sequence[float]) -> tuple[float, float]:

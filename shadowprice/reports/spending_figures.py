@@ -9,48 +9,35 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from shadowprice.reports import svg
 from shadowprice.reports.data import Currency, Role, Scenario
-from shadowprice.reports.svg import (
-    BUDGET,
-    DOTTED,
-    GRID,
-    HINDSIGHT,
-    INK,
-    MODEL,
-    MUTED,
-    STATIC,
-    figure,
-    steps,
-    ticks,
-    to_svg,
-)
 from shadowprice.reports.wording import clipped, money, number, percent
 
 Hours = NDArray[np.float64]
 
-COLOURS: dict[Role, str] = {"resolved": MODEL, "static": STATIC, "hindsight": HINDSIGHT}
+COLOURS: dict[Role, str] = {"resolved": svg.MODEL, "static": svg.STATIC, "hindsight": svg.HINDSIGHT}
 DASHES: dict[Role, Any] = {"resolved": "-", "static": (0, (5, 2)), "hindsight": (0, (7, 1.5, 1.5, 1.5))}
-PLAN: dict[str, Any] = {"color": MUTED, "linestyle": DOTTED, "linewidth": 1.4}
+PLAN: dict[str, Any] = {"color": svg.MUTED, "linestyle": svg.DOTTED, "linewidth": 1.4}
 
 
 def hours(scenario: Scenario, currency: Currency, unit: str, key: str) -> str:
     """Arrivals, price of money and money spent so far, by hour, as SVG with one panel each."""
     count = len(scenario.arrivals)
     edges = np.arange(count + 1, dtype=np.float64)
-    with figure(10.6, 6.4, nrows=3, sharex=True, height_ratios=[1, 1.6, 2.6]) as (drawn, (arrivals, price, spend)):
-        arrivals.bar(edges[:-1] + 0.5, scenario.arrivals, width=0.82, color=MUTED, alpha=0.55)
+    with svg.figure(10.6, 6.4, nrows=3, sharex=True, height_ratios=[1, 1.6, 2.6]) as (drawn, (arrivals, price, spend)):
+        arrivals.bar(edges[:-1] + 0.5, scenario.arrivals, width=0.82, color=svg.MUTED, alpha=0.55)
         arrivals.set_ylim(bottom=0)
         _price(price, scenario, edges)
         _spend(spend, scenario, currency, edges)
         arrivals.set_title("Requests in the hour")
         price.set_title(f"Price of money λ: {clipped(unit)} that {currency.symbol}1 must bring")
         spend.set_title("Paid so far")
-        ticks(arrivals, "y", number, most=3)
-        ticks(price, "y", number, most=4)
-        ticks(spend, "y", lambda minor: money(minor, currency).removesuffix(".00"))
+        svg.ticks(arrivals, "y", number, most=3)
+        svg.ticks(price, "y", number, most=4)
+        svg.ticks(spend, "y", lambda minor: money(minor, currency).removesuffix(".00"))
         spend.set(xlim=(0, count), xlabel="Hour of the campaign")
         spend.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True))
-        return to_svg(drawn, f"hours-{key}", f"Requests, price and spend by hour: {scenario.name}")
+        return svg.to_svg(drawn, f"hours-{key}", f"Requests, price and spend by hour: {scenario.name}")
 
 
 def values(scenarios: tuple[Scenario, ...], unit: str) -> str:
@@ -59,7 +46,7 @@ def values(scenarios: tuple[Scenario, ...], unit: str) -> str:
     firsts = [scenario.policies[0] for scenario in scenarios[1:]]
     y = -np.cumsum([1.0 + 0.7 * any(policy is first for first in firsts) for _, policy in rows])
     top = max(policy.value for _, policy in rows) or 1.0
-    with figure(10.6, 0.5 + 0.34 * float(-y[-1])) as (drawn, axes):
+    with svg.figure(10.6, 0.5 + 0.34 * float(-y[-1])) as (drawn, axes):
         for place, (scenario, policy) in zip(y, rows, strict=True):
             pale = scenario.overspent(policy)
             axes.barh(place, policy.value, height=0.72, color=COLOURS[policy.role], alpha=0.4 if pale else 0.9)
@@ -68,21 +55,21 @@ def values(scenarios: tuple[Scenario, ...], unit: str) -> str:
                 told += f" · overspent by {percent(scenario.excess(policy))}"
             elif policy.role != "hindsight" and np.isfinite(scenario.of_gain(policy)):
                 told += f" · {percent(scenario.of_gain(policy))} of the attainable gain"
-            _beside(axes, told, (policy.value, place), (5, 0), va="center", color=BUDGET if pale else INK)
+            _beside(axes, told, (policy.value, place), (5, 0), va="center", color=svg.BUDGET if pale else svg.INK)
         axes.set_yticks(y, [f"{clipped(scenario.name, 24)}: {clipped(policy.name, 32)}" for scenario, policy in rows])
         axes.set(xlim=(0, 1.3 * top), ylim=(y[-1] - 0.6, y[0] + 0.6), xlabel=f"Value, {clipped(unit)}")
         axes.grid(visible=False, axis="y")
-        axes.grid(visible=True, axis="x", color=GRID)
-        axes.tick_params(axis="y", labelcolor=INK)
-        ticks(axes, "x", number)
-        return to_svg(drawn, "values", "Value of each policy in each scenario")
+        axes.grid(visible=True, axis="x", color=svg.GRID)
+        axes.tick_params(axis="y", labelcolor=svg.INK)
+        svg.ticks(axes, "x", number)
+        return svg.to_svg(drawn, "values", "Value of each policy in each scenario")
 
 
 def _price(axes: Axes, scenario: Scenario, edges: Hours) -> None:
     prices = [(each.price, _line(each.role)) for each in scenario.policies[::-1]]
     seen = [(100 * price, line) for price, line in prices if price is not None and np.isfinite(price).any()]
     for price, line in seen:
-        steps(axes, price, edges, **line)
+        svg.steps(axes, price, edges, **line)
     if seen:
         low, high = min(np.nanmin(price) for price, _ in seen), max(np.nanmax(price) for price, _ in seen)
         room = 0.35 * max(high - low, 0.05 * high) or 1.0
@@ -97,8 +84,8 @@ def _spend(axes: Axes, scenario: Scenario, currency: Currency, edges: Hours) -> 
         axes.plot(edges, _so_far(scenario.planned_spend), label="planned at each hour's solve", **PLAN)
     if scenario.budget.form == "total":
         limit = scenario.budget.limit
-        axes.axhline(limit, color=BUDGET, linewidth=1.4)
-        _beside(axes, f"budget {money(limit, currency)}", (0, limit), (4, 5), color=BUDGET, fontweight="bold")
+        axes.axhline(limit, color=svg.BUDGET, linewidth=1.4)
+        _beside(axes, f"budget {money(limit, currency)}", (0, limit), (4, 5), color=svg.BUDGET, fontweight="bold")
         top = max(top, limit)
     axes.set_ylim(0, 1.12 * top or 1.0)
     axes.legend(loc="lower right")

@@ -44,9 +44,7 @@ def hazard_factor(
     An intercept on the complementary log-log scale. The weighted likelihood is concave in c; its root is found by
     bisection on the derivative.
     """
-    w = _weights(weight, response)
-    hazard = np.maximum(np.asarray(cumulative, dtype=np.float64), 1e-12)
-    hits = np.asarray(response) > 0.5
+    hazard, hits, w = _hazard_rows(cumulative, response, weight)
     if not differs(w * _hazard_score(hazard, hits), account):
         return 0.0
     return _hazard_root(hazard, hits, w)
@@ -62,9 +60,7 @@ class Offset:
 
 def hazard_offset(cumulative: ArrayLike, response: ArrayLike, weight: ArrayLike | None = None) -> Offset:
     """log c as in :func:`hazard_factor`, whether or not it differs from 0; 0 where all rows responded alike."""
-    w = _weights(weight, response)
-    hazard = np.maximum(np.asarray(cumulative, dtype=np.float64), 1e-12)
-    hits = np.asarray(response) > 0.5
+    hazard, hits, w = _hazard_rows(cumulative, response, weight)
     root = _hazard_root(hazard, hits, w)
     scaled = hazard * np.exp(root)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -133,6 +129,13 @@ def mean_shift(predicted: ArrayLike, response: ArrayLike, account: ArrayLike, we
 
 def _weights(weight: ArrayLike | None, response: ArrayLike) -> Array:
     return np.ones(np.size(response)) if weight is None else np.asarray(weight, dtype=np.float64)
+
+
+def _hazard_rows(
+    cumulative: ArrayLike, response: ArrayLike, weight: ArrayLike | None
+) -> tuple[Array, NDArray[np.bool_], Array]:
+    hazard = np.maximum(np.asarray(cumulative, dtype=np.float64), 1e-12)
+    return hazard, np.asarray(response) > 0.5, _weights(weight, response)
 
 
 def _hazard_score(hazard: Array, hits: NDArray[np.bool_]) -> Array:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.checks import require
+from shadowprice.errors import NotFound
 from shadowprice.responses.layers.heads import FILE
 
 
@@ -23,10 +24,10 @@ def check_files(folder: Path, expected: Any) -> None:
         InvalidInput: one was changed, or ``expected`` lacks its digest.
         NotFound: one is missing.
     """
-    if not isinstance(expected, Mapping):
-        raise InvalidInput("tells no digests of the model's files under 'files'", field=str(folder / "model.json"))
+    told = isinstance(expected, Mapping)
+    require(told, str(folder / "model.json"), "tells no digests of the model's files under 'files'")
     if not (folder / FILE).exists():
         raise NotFound(f"no {FILE} in {folder}; train a model first")
     for name, digest in file_digests(folder).items():
-        if expected.get(name) != digest:
-            raise InvalidInput("is not the file that model.json was written with", field=str(folder / name))
+        same = expected.get(name) == digest
+        require(same, str(folder / name), "is not the file that model.json was written with")

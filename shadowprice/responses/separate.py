@@ -1,8 +1,4 @@
-"""One response model per side, each on its own: how any registered model is trained by the pipeline and served.
-
-What is stored online for an account is its curve, level by level, and the head hands it back
-(decision record 5): the server needs to know nothing of the model.
-"""
+"""One response model per side, each on its own, served as stored curves (decision record 5)."""
 
 from __future__ import annotations
 
@@ -26,6 +22,7 @@ from shadowprice.responses.joint.inputs import with_features
 from shadowprice.responses.layers.heads import Head, StoredHead
 from shadowprice.responses.registry import load, make, wants
 from shadowprice.responses.sided import SEPARATE, SidedModel
+from shadowprice.responses.stored import as_embedding, check_width, stored_head
 from shadowprice.responses.weights import given_weights
 
 TOP = 1.0 - 1e-6
@@ -49,12 +46,8 @@ class SeparateModels(SidedModel):
         cls, names: Mapping[Side, str], levels: Mapping[Side, Sequence[int]], *, seed: int = 0, **given: Any
     ) -> SeparateModels:
         """Models ready to fit; of ``given`` each gets what its constructor names."""
-        for side, name in names.items():
-            if len(levels[side]) > WIDTH:
-                raise InvalidInput(
-                    f"{name!r} is served as a stored curve of at most {WIDTH} levels, got {len(levels[side])}",
-                    field=f"levels.{side}",
-                )
+        for side in names:
+            check_width(levels[side], f"levels.{side}")
         return cls(
             {
                 side: make(
@@ -82,27 +75,21 @@ class SeparateModels(SidedModel):
     def calibrate(self, snapshots: Sequence[GraphSnapshot], held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
         """Scale the customers' hazards, and shift the merchants' response, where held-out rows ask for it."""
         found: dict[Side, float] = {}
-        for side, response in self._responses(snapshots, {side: held_out[side] for side in self.models}).items():
+        for side, before in self._assigned(snapshots, held_out).items():
             frame = held_out[side]
-            predicted = response[frame["level"].to_numpy(dtype=np.int64), np.arange(len(frame))]
             estimate = hazard_factor if side == "customer" else mean_shift
-            before = -np.log1p(-predicted) if side == "customer" else predicted
             found[side] = estimate(before, frame["response"], frame["account_id"].astype(str), given_weights(frame))
             self.correct(side, found[side])
         return found
 
     def offsets(self, snapshots: Sequence[GraphSnapshot], labelled: Mapping[Side, pd.DataFrame]) -> dict[Side, Offset]:
         """The correction that fits labelled rows best, on the scale of :meth:`correct`, whether or not it is needed."""
-        found: dict[Side, Offset] = {}
-        for side, response in self._responses(snapshots, {side: labelled[side] for side in self.models}).items():
-            frame = labelled[side]
-            predicted = response[frame["level"].to_numpy(dtype=np.int64), np.arange(len(frame))]
-            weight = given_weights(frame)
-            if side == "customer":
-                found[side] = hazard_offset(-np.log1p(-predicted), frame["response"], weight)
-            else:
-                found[side] = mean_offset(predicted, frame["response"], weight)
-        return found
+        return {
+            side: (hazard_offset if side == "customer" else mean_offset)(
+                before, labelled[side]["response"], given_weights(labelled[side])
+            )
+            for side, before in self._assigned(snapshots, labelled).items()
+        }
 
     def correct(self, side: Side, correction: float) -> None:
         """Apply a correction that :meth:`calibrate` returned; its negative takes it off again."""
@@ -112,21 +99,11 @@ class SeparateModels(SidedModel):
         self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
     ) -> dict[Side, NDArray[np.float32]]:
         """The curves themselves, (n, WIDTH), zeros behind the levels."""
-        found: dict[Side, NDArray[np.float32]] = {}
-        for side, response in self._responses(snapshots, frames).items():
-            found[side] = np.zeros((response.shape[1], WIDTH), dtype=np.float32)
-            found[side][:, : response.shape[0]] = response.T
-        return found
+        return {side: as_embedding(response) for side, response in self._responses(snapshots, frames).items()}
 
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
         """Heads that hand the stored curve back; unknown accounts get the mean curve."""
-        return {
-            side: StoredHead(
-                levels=self.models[side].levels,
-                default_embedding=embedding.mean(axis=0, dtype=np.float64).astype(np.float32),
-            )
-            for side, embedding in embeddings.items()
-        }
+        return {side: stored_head(self.models[side].levels, each) for side, each in embeddings.items()}
 
     def describe(self) -> dict[str, Any]:
         """Model and head of each side."""
@@ -159,6 +136,17 @@ class SeparateModels(SidedModel):
         if "graph" in wants(model.name):
             model.graph = snapshots
         return with_features(frame, snapshots, side)
+
+    def _assigned(
+        self, snapshots: Sequence[GraphSnapshot], labelled: Mapping[Side, pd.DataFrame]
+    ) -> dict[Side, NDArray[np.float64]]:
+        """side → cumulative hazard of customers, response of merchants, at each row's own level (n,)."""
+        found = self._responses(snapshots, {side: labelled[side] for side in self.models})
+        for side, response in found.items():
+            level = labelled[side]["level"].to_numpy(dtype=np.int64)
+            own = response[level, np.arange(level.size)]
+            found[side] = -np.log1p(-own) if side == "customer" else own
+        return found
 
     def _responses(
         self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]

@@ -27,25 +27,26 @@ class State:
     meta: Mapping[str, Any]
 
 
-def save_state(state: State, path: Path) -> None:
+def save_state(state: State, path: Path, *, key: str = KEY) -> None:
     """Write ``state`` to ``path``; a reader sees the old file or the new one. The same state gives the same bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {name: np.array(value, order="C") for name, value in sorted(state.arrays.items())}
-    write_whole(path, save(arrays, metadata={KEY: json.dumps(dict(state.meta), sort_keys=True)}))
+    write_whole(path, save(arrays, metadata={key: json.dumps(dict(state.meta), sort_keys=True)}))
 
 
-def load_state(path: Path) -> State:
-    """Read what :func:`save_state` wrote.
+def load_state(path: Path, *, key: str = KEY, kind: str = "a fitted model") -> State:
+    """Read what :func:`save_state` wrote, a file of a ``kind``.
 
     Raises:
         NotFound: there is no such file.
         InvalidInput: it is not such a file.
     """
     if not path.exists():
-        raise NotFound(f"no {path.name} in {path.parent}; fit and save a model first")
+        raise NotFound(f"no {path.name} in {path.parent}; train and save a model first")
     try:
         with safe_open(path, framework="numpy") as file:
-            arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            meta: dict[str, Any] = json.loads(file.metadata()[KEY])
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            meta: dict[str, Any] = json.loads(file.metadata()[key])
     except Exception as error:
-        raise InvalidInput(f"not a file of a fitted model: {error}", field=str(path)) from error
+        raise InvalidInput(f"not a file of {kind}: {error}", field=str(path)) from error
     return State(arrays, meta)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from shadowprice.checks import refuse_rows, require
 from shadowprice.errors import InvalidInput
 
 CLIP = 20.0
@@ -60,42 +61,30 @@ def inverse_propensity(
     *,
     clip: float | None = CLIP,
     stabilised: bool = True,
-    least_effective_share: float = LEAST_EFFECTIVE_SHARE,
 ) -> Weights:
     """Weights 1 / p(level | features), or p(level) / p(level | features) when ``stabilised``.
-
-    Stabilising leaves what each level teaches as it is and keeps the levels' shares of the loss: in a randomised
-    trial every weight is then about 1.
 
     Args:
         level: (n,) index of the assigned level.
         propensity: (n,) probability with which that level was assigned, in (0, 1].
         levels: J.
         clip: largest multiple of a row's weight under randomisation, ``p(level) / propensity``; None cuts nothing.
-            A cut trades a little bias for much variance.
-        stabilised: whether levels keep their shares.
-        least_effective_share: refuse where a level's rows are worth less.
+        stabilised: whether levels keep their shares of the loss; in a randomised trial every weight is then about 1.
 
     Raises:
-        InvalidInput: a propensity outside (0, 1], or a level without overlap: its weights fall on a few rows that
-            a model would learn by heart.
-
-    O(n).
+        InvalidInput: a propensity outside (0, 1], or a level whose weights fall on a few rows (no overlap).
     """
     index = np.asarray(level, dtype=np.int64)
     chance = np.asarray(propensity, dtype=np.float64)
-    if chance.shape != index.shape or index.ndim != 1 or index.size == 0:
-        raise InvalidInput(f"needs one per row, got {chance.shape} for {index.shape}", field="propensity")
-    wrong = ~((chance > 0) & (chance <= 1))
-    if wrong.any():
-        raise InvalidInput(
-            "must be the probability of the assigned level, above 0 and at most 1; a row that could not happen "
-            "cannot be weighted",
-            field="propensity",
-            rows=np.flatnonzero(wrong)[:5].tolist(),
-        )
-    if clip is not None and not clip >= 1:
-        raise InvalidInput("must be at least 1, the weight of a randomised row", field="clip")
+    alike = chance.shape == index.shape and index.ndim == 1 and index.size
+    require(alike, "propensity", f"needs one per row, got {chance.shape} for {index.shape}")
+    refuse_rows(
+        "propensity",
+        ~((chance > 0) & (chance <= 1)),
+        "must be the probability of the assigned level, above 0 and at most 1; a row that could not happen cannot be "
+        "weighted",
+    )
+    require(clip is None or clip >= 1, "clip", "must be at least 1, the weight of a randomised row")
     count = np.bincount(index, minlength=levels).astype(np.float64)
     ratio = (count / index.size)[index] / chance
     cut = np.zeros(index.size, dtype=bool) if clip is None else ratio > clip
@@ -104,12 +93,12 @@ def inverse_propensity(
     total, square = (np.bincount(index, power, minlength=levels) for power in (weight, weight**2))
     share = np.full(levels, np.nan)
     np.divide(total**2, square * count, out=share, where=square > 0)
-    poor = np.flatnonzero(share < least_effective_share)
+    poor = np.flatnonzero(share < LEAST_EFFECTIVE_SHARE)
     if poor.size:
         worst = int(np.nanargmin(share))
         raise InvalidInput(
             f"no overlap at level {worst}: the weights of its {count[worst]:.0f} rows are worth "
-            f"{share[worst] * count[worst]:.1f} rows, less than {least_effective_share:.0%} of them; the level was "
+            f"{share[worst] * count[worst]:.1f} rows, less than {LEAST_EFFECTIVE_SHARE:.0%} of them; the level was "
             "hardly ever assigned to accounts like the rest. Randomise more, drop the level, or clip lower",
             field="propensity",
             rows=np.flatnonzero(index == worst)[np.argsort(chance[index == worst])][:5].tolist(),
@@ -128,12 +117,8 @@ def given_weights(frame: pd.DataFrame) -> NDArray[np.float64]:
         if column not in frame:
             continue
         weight = frame[column].to_numpy(dtype=np.float64)
-        wrong = ~(np.isfinite(weight) & (weight >= 0))
-        if wrong.any():
-            rows = np.flatnonzero(wrong)[:5].tolist()
-            raise InvalidInput("must be known, finite and not negative", field=column, rows=rows)
-        if weight.size and not weight.any():
-            raise InvalidInput("at least one must be positive", field=column)
+        refuse_rows(column, ~(np.isfinite(weight) & (weight >= 0)), "must be known, finite and not negative")
+        require(weight.any() or not weight.size, column, "at least one must be positive")
         found = found * weight
     return found
 
@@ -141,9 +126,7 @@ def given_weights(frame: pd.DataFrame) -> NDArray[np.float64]:
 def row_weights(frame: pd.DataFrame, levels: int) -> NDArray[np.float64]:
     """Weights (n,) of a training frame's rows in a loss, mean 1; a propensity counts once.
 
-    ``weight`` is the row's own. ``balancing_weight`` stands for the propensity and multiplies it. A frame with
-    either is taken at its word; without them ``propensity`` gives :func:`inverse_propensity`, and without that
-    every row counts the same.
+    ``weight`` × ``balancing_weight`` where the frame has either, else :func:`inverse_propensity`, else 1.
 
     Raises:
         InvalidInput: a weight that is missing, negative, or not finite, none positive, or no overlap.

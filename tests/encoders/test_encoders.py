@@ -4,8 +4,8 @@ import torch
 from torch_geometric.nn import GCNConv
 
 from shadowprice.encoders.base import WIDTH, GraphEncoder, GraphTensors
-from shadowprice.encoders.gat2 import HEADS
 from shadowprice.encoders.registry import ENCODERS, make_encoder
+from shadowprice.encoders.two_layers import HEADS
 from shadowprice.errors import NotFound
 from shadowprice.graphs.sampler import NeighbourSampler
 from shadowprice.testing import assert_permutation_equivariant

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from shadowprice.datasets.vouchers import generate
-from shadowprice.encoders.voucher_groups import GroupEncoder
-from shadowprice.encoders.voucher_mean import MeanItemEncoder
+from shadowprice.encoders.voucher_groups import GroupEncoder, MeanItemEncoder
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER, GraphBatch
 

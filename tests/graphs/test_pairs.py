@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from shadowprice.errors import InvalidInput
-from shadowprice.graphs.accounts import AccountIndex
-from shadowprice.graphs.pairs import pairs_until
+from shadowprice.graphs.pairs import AccountIndex, pairs_until
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 ACCOUNTS = np.array(["a", "aa", "b", "c10", "c9", "é"])

@@ -25,7 +25,7 @@ from shadowprice.price import PriceRecord
 ASKED = "SHADOWPRICE_TEST_IMAGES"
 TRAINING = {
     "options": {"customers": 1500, "merchants": 400, "both": 40, "budget_per_request": 47.0, "day_requests": 7600},
-    "recipe": "dnn",
+    "recipe": "joint_dnn",
     "epochs": 40,
     "workers": 0,
     "beat_uniform": False,

@@ -12,7 +12,7 @@ import pytest
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
 from shadowprice.learning.fit import fit_bundle
-from shadowprice.learning.recipes import Separate, Training, recipe, recipe_names
+from shadowprice.learning.recipes import RENAMED, Separate, Training, recipe, recipe_names
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint.model import JointSpec
 from shadowprice.responses.layers.heads import LAYERS, load_heads
@@ -36,16 +36,25 @@ def data(folder: Path) -> TrainingSet:
 
 
 def test_every_registered_name_is_a_recipe(data: TrainingSet) -> None:
-    assert {*names(ROWS), *LAYERS, "joint_gnn", "joint_gat2", "joint_sage", "joint_graphconv"} <= set(recipe_names())
+    joint = {f"joint_{name}" for name in ("gnn", "dnn", "dnn_h", "gat2", "sage", "graphconv", *LAYERS)}
+    assert joint | {*names(ROWS)} - RENAMED <= set(recipe_names())
     for name in recipe_names():
         found = recipe(name, data)
         assert isinstance(found, JointSpec | Separate)
         sides = found.layers if isinstance(found, JointSpec) else found.models
         assert set(sides) == {"customer", "merchant"}, name
     assert recipe("joint_sage", data).encoder == "sage"
-    assert recipe("cox", data).layers == {"customer": "cox", "merchant": "linear"}
+    assert recipe("joint_cox", data).layers == {"customer": "cox", "merchant": "linear"}
     with pytest.raises(NotFound, match="joint_gnn"):
         recipe("joint_nothing", data)
+
+
+@pytest.mark.parametrize("name", sorted(RENAMED))
+def test_a_former_name_of_a_joint_network_gives_the_new_one(data: TrainingSet, name: str) -> None:
+    assert name not in recipe_names()
+    for use in (lambda: recipe(name, data), Training(name).check):
+        with pytest.raises(InvalidInput, match=f"recipe: .* now called 'joint_{name}'"):
+            use()
 
 
 @pytest.mark.parametrize(("name", "pipeline"), [("dmbgn", "vouchers"), ("esdpm", "delivery")])

@@ -105,10 +105,10 @@ def test_an_interrupted_training_resumes_to_the_same_model(data: TrainingSet, tm
 
 
 def test_a_checkpoint_of_another_configuration_is_not_resumed(data: TrainingSet, tmp_path) -> None:
-    train(data, "dnn", QUICK, checkpoint=tmp_path, report=quiet)
+    train(data, "joint_dnn", QUICK, checkpoint=tmp_path, report=quiet)
     seen: list[float] = []
     other = TrainingConfig(epochs=3, learning_rate=1e-3)
-    train(data, "dnn", other, checkpoint=tmp_path, report=lambda row: seen.append(row["epoch"]))
+    train(data, "joint_dnn", other, checkpoint=tmp_path, report=lambda row: seen.append(row["epoch"]))
     assert seen == [0, 1, 2]
 
 
@@ -126,7 +126,7 @@ def test_the_bundle_serves_the_curves_of_the_network(data: TrainingSet, tmp_path
 
 
 def test_calibration_finds_a_planted_error_and_can_be_taken_off_again(data: TrainingSet) -> None:
-    model, _ = train(data, "dnn", TrainingConfig(epochs=3), report=quiet)
+    model, _ = train(data, "joint_dnn", TrainingConfig(epochs=3), report=quiet)
     calibrate(model, data)
     right = model.curves(data.snapshots, data.serving)["merchant"].response
     model.network.layer("merchant").correct(1.0)

@@ -68,9 +68,7 @@ def audit(
         raise InvalidInput("accounts, segments and tolerances must be one of each", field="segment")
     if risk.shape != wanted.shape:
         raise InvalidInput("needs one per segment", field="risk_level")
-    if (placed >= wanted.size).any():
-        rows = np.flatnonzero(placed >= wanted.size)[:5].tolist()
-        raise InvalidInput(f"must be below {wanted.size}", field="segment", rows=rows)
+    InvalidInput.refuse_rows(placed >= wanted.size, f"must be below {wanted.size}", field="segment")
     seated = placed >= 0
     sizes = np.bincount(placed[seated], minlength=wanted.size)
     above = np.zeros(placed.size, dtype=bool)

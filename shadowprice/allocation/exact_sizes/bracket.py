@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation.exact_sizes.plan import Real
-from shadowprice.allocation.kernel import exact_sizes_of_samples, gather, place
+from shadowprice.allocation.kernel import exact_sizes, gather, place
 from shadowprice.allocation.kernel.place import UNBOUNDED
 from shadowprice.allocation.population.sampling import WIDTH, strata
 
@@ -124,7 +124,14 @@ def sampled(
         sizes = some.reshape(GROUPS, -1).sum(axis=1)
         rows = rows[some]
     wanted = _shares(demand, sizes)
-    solved, reached = exact_sizes_of_samples(rows, sizes, wanted, np.where(closed, 0.0, bracket.centre))
+    prices, reached = np.where(closed, 0.0, bracket.centre), np.ones((GROUPS, depth), dtype=bool)
+    solved = np.empty((GROUPS, depth))
+    for group, each in enumerate(np.split(rows, np.cumsum(sizes)[:-1])):
+        # Every sample starts from the prices of the one before.
+        sized = exact_sizes(each, wanted[group], prices)
+        solved[group] = prices = sized.prices
+        if sized.reached is not None:
+            reached[group] = sized.reached
     weight = demand / demand.sum()
     solved = solved - (solved @ weight)[:, None]
     fewest = wanted.min(axis=0)

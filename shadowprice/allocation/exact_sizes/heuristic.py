@@ -29,9 +29,8 @@ def heuristic_demands(value: ArrayLike, demands: ArrayLike, allowed: ArrayLike |
     """The heuristic among eligible pairs, and augmenting paths for the accounts it leaves over.
 
     Arguments and errors are those of :func:`~shadowprice.allocation.exact_sizes.exact.solve_demands`. Sizes and
-    eligibility hold exactly, or the status is ``infeasible`` with the segments that cause it. O(J·(J·N + N·log
-    N)). Source: S2,
-    algorithm 1.
+    eligibility hold exactly, or the status is ``infeasible`` with the segments that cause it. O(J·(J·N + N·log N)).
+    Source: S2, algorithm 1.
     """
     problem = SizedProblem.of(value, demands, allowed)
     segment, shortage = place_everybody(problem, served(problem, literal=False))

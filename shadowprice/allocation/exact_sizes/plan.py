@@ -17,7 +17,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shadowprice.allocation.kernel import Bounds, scan
+from shadowprice.allocation.kernel import Bounds
+from shadowprice.allocation.problem.problem import check_allowed, check_values, finite_bounds
 from shadowprice.errors import InvalidProblem
 
 NOBODY = -1
@@ -105,23 +106,14 @@ class SizedProblem:
             InvalidProblem: a wrong shape or type, values that are not finite or 1e24 and more, negative demands,
                 demands whose sum is not the number of accounts, an account that may enter no segment.
         """
-        matrix = np.asarray(value)
-        if matrix.ndim != 2 or matrix.size == 0:
-            raise InvalidProblem(
-                f"must have shape (segments, accounts) and not be empty, got {matrix.shape}", field="value"
-            )
-        if not np.issubdtype(matrix.dtype, np.floating):
-            raise InvalidProblem(f"must be floating point, got {matrix.dtype}", field="value")
+        matrix = check_values(value, "segments")
         if matrix.dtype not in (np.float32, np.float64):
             matrix = matrix.astype(np.float32 if matrix.dtype.itemsize < 4 else np.float64)
         if matrix.strides[1] != matrix.dtype.itemsize or matrix.strides[0] % matrix.dtype.itemsize:
             matrix = np.ascontiguousarray(matrix)
         if matrix.shape[0] > MOST:
             raise InvalidProblem(f"may have {MOST} segments at most, got {matrix.shape[0]}", field="value")
-        bounds = scan(matrix)
-        if not bounds.finite:
-            rows = np.flatnonzero(~np.isfinite(matrix).all(axis=0))[:5].tolist()
-            raise InvalidProblem("must be finite; accounts with NaN or infinity", field="value", rows=rows)
+        bounds = finite_bounds(matrix, "value")
         if max(-bounds.least, bounds.most) >= LARGEST:
             raise InvalidProblem(f"must be smaller than {LARGEST:g} in size; rescale it", field="value")
         depth, accounts = matrix.shape
@@ -132,10 +124,7 @@ class SizedProblem:
         if not np.issubdtype(demand.dtype, np.integer):
             raise InvalidProblem(f"must be whole numbers, got {demand.dtype}", field="demands")
         demand = demand.astype(np.int64)
-        if (demand < 0).any():
-            raise InvalidProblem(
-                "must not be negative; segments", field="demands", rows=np.flatnonzero(demand < 0)[:5].tolist()
-            )
+        InvalidProblem.refuse_rows(demand < 0, "must not be negative; segments", field="demands")
         if int(demand.sum()) != accounts:
             raise InvalidProblem(
                 f"must sum to the number of accounts, {accounts}, got {int(demand.sum())}; a segment of value 0 can "
@@ -145,18 +134,9 @@ class SizedProblem:
 
         mask: NDArray[np.bool_] | None = None
         if allowed is not None:
-            mask = np.asarray(allowed)
-            if mask.dtype != np.bool_ or mask.shape != matrix.shape:
-                raise InvalidProblem(
-                    f"must be boolean of shape {matrix.shape}, got {mask.dtype} {mask.shape}", field="allowed"
-                )
+            mask = check_allowed(allowed, matrix.shape, "every account needs a segment it may enter")
             if mask.strides[1] != 1:
                 mask = np.ascontiguousarray(mask)
-            stuck = np.flatnonzero(~mask.any(axis=0))
-            if stuck.size:
-                raise InvalidProblem(
-                    "every account needs a segment it may enter", field="allowed", rows=stuck[:5].tolist()
-                )
             if mask.all():
                 mask = None
         return cls(matrix, demand, mask, bounds)

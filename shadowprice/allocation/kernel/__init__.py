@@ -10,13 +10,7 @@ import os
 
 from shadowprice.allocation.kernel import compiled, plain
 from shadowprice.allocation.kernel.arguments import Bounds, Edges, NetCost, Scored, Tile
-from shadowprice.allocation.kernel.paths import (
-    Sized,
-    exact_sizes_compiled,
-    exact_sizes_of_samples_compiled,
-    exact_sizes_of_samples_plain,
-    exact_sizes_plain,
-)
+from shadowprice.allocation.kernel.paths import Sized, exact_sizes_compiled, exact_sizes_plain
 from shadowprice.allocation.kernel.place import Placed, place_compiled, place_plain
 
 IS_COMPILED = compiled.LIBRARY is not None and os.environ.get("SHADOWPRICE_KERNEL") != "numpy"
@@ -26,11 +20,11 @@ settle = plain.settle
 if IS_COMPILED:
     score, climb, select = compiled.score, compiled.climb, compiled.select
     scan, gather = compiled.scan, compiled.gather
-    place, exact_sizes, exact_sizes_of_samples = place_compiled, exact_sizes_compiled, exact_sizes_of_samples_compiled
+    place, exact_sizes = place_compiled, exact_sizes_compiled
 else:
     score, climb, select = plain.score, plain.climb, plain.select
     scan, gather = plain.scan, plain.gather
-    place, exact_sizes, exact_sizes_of_samples = place_plain, exact_sizes_plain, exact_sizes_of_samples_plain
+    place, exact_sizes = place_plain, exact_sizes_plain
 
 __all__ = [
     "IS_COMPILED",
@@ -43,7 +37,6 @@ __all__ = [
     "Tile",
     "climb",
     "exact_sizes",
-    "exact_sizes_of_samples",
     "gather",
     "place",
     "scan",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
@@ -82,36 +83,27 @@ class Tile:
         """Number of accounts n."""
         return int(self.value.shape[1])
 
+    def mapped(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Tile:
+        """Return the tile after ``change`` of each array, a vector as one row; a shared matrix is changed once."""
+        value = change(self.value)
+        return Tile(
+            value,
+            tuple(value if plane is self.value else change(plane) for plane in self.planes),
+            None if self.pattern is None else change(self.pattern[None])[0],
+            None if self.allowed is None else change(self.allowed),
+        )
+
     def take(self, index: slice | NDArray[np.integer]) -> Tile:
         """The accounts at ``index``; a view for a slice."""
-        return Tile(
-            self.value[:, index],
-            tuple(self.value[:, index] if plane is self.value else plane[:, index] for plane in self.planes),
-            None if self.pattern is None else self.pattern[index],
-            None if self.allowed is None else self.allowed[:, index],
-        )
+        return self.mapped(lambda array: array[:, index])
 
     def copied(self, index: NDArray[np.integer]) -> Tile:
         """The accounts at ``index`` as contiguous matrices."""
-        value = np.ascontiguousarray(self.value[:, index])
-        return Tile(
-            value,
-            tuple(value if plane is self.value else np.ascontiguousarray(plane[:, index]) for plane in self.planes),
-            None if self.pattern is None else self.pattern[index],
-            None if self.allowed is None else np.ascontiguousarray(self.allowed[:, index]),
-        )
+        return self.mapped(lambda array: np.ascontiguousarray(array[:, index]))
 
     def doubled(self) -> Tile:
         """Return the tile in float64."""
-        if self.value.dtype == np.float64:
-            return self
-        value = self.value.astype(np.float64)
-        return Tile(
-            value,
-            tuple(value if plane is self.value else plane.astype(np.float64) for plane in self.planes),
-            self.pattern,
-            self.allowed,
-        )
+        return self.mapped(lambda array: array.astype(np.float64, copy=False) if array.dtype == np.float32 else array)
 
 
 @dataclass(frozen=True, eq=False)

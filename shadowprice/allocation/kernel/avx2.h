@@ -23,7 +23,6 @@
 #define V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define V_FNMA(a, b, c) _mm256_fnmadd_ps(a, b, c)
 #define V_SUB(a, b) _mm256_sub_ps(a, b)
-#define V_MIN(a, b) _mm256_min_ps(a, b)
 #define V_MAX(a, b) _mm256_max_ps(a, b)
 #define V_ABS(a) _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a)
 #define V_NOT_LESS(a, b) _mm256_cmp_ps(a, b, _CMP_GE_OQ)

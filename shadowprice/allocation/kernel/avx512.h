@@ -22,7 +22,6 @@
 #define V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define V_FNMA(a, b, c) _mm512_fnmadd_ps(a, b, c)
 #define V_SUB(a, b) _mm512_sub_ps(a, b)
-#define V_MIN(a, b) _mm512_min_ps(a, b)
 #define V_MAX(a, b) _mm512_max_ps(a, b)
 #define V_ABS(a) _mm512_abs_ps(a)
 #define V_NOT_LESS(a, b) _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ)

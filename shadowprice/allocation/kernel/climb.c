@@ -118,16 +118,16 @@ CLIMB(climb_f64, double)
  * `budget`; `none` where no sum does, -1 without memory. The steps of one slope count together. About O(edges). */
 double select_edge(int64_t edges, const double *slope, const double *step, double budget, double none)
 {
-    double *const room = edges > 0 ? malloc(4 * (size_t)edges * sizeof *room) : NULL;
-    if (edges > 0 && !room) return -1.0;
+    double *const buffer = edges > 0 ? malloc(4 * (size_t)edges * sizeof *buffer) : NULL;
+    if (edges > 0 && !buffer) return -1.0;
     const double *s = slope, *w = step;
     const int64_t all = edges;
     int64_t side = 0;
     while (edges > 0) {
         const double a = s[0], b = s[edges / 2], c = s[edges - 1];
         const double pivot = a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);
-        /* The two ways out take turns in the room: what is read is never written. */
-        double *to_s = room + side * 2 * all, *to_w = to_s + all;
+        /* The two parts of the buffer take turns: what is read is never written. */
+        double *to_s = buffer + side * 2 * all, *to_w = to_s + all;
         double above = 0.0, equal = 0.0;
         int64_t more = 0, less = 0;
         for (int64_t k = 0; k < edges; k++) {
@@ -158,6 +158,6 @@ double select_edge(int64_t edges, const double *slope, const double *step, doubl
         w = to_w;
         side ^= 1;
     }
-    free(room);
+    free(buffer);
     return none;
 }

@@ -34,7 +34,7 @@ THREADS = int(os.environ.get("OMP_NUM_THREADS") or 0) or len(os.sched_getaffinit
 """Threads of a large pass."""
 
 Pointer = ctypes.c_void_p
-
+Whole = ctypes.c_int64
 
 PIECE = 1 << 18
 """Accounts that one thread takes at a time. Sums are added up piece by piece: threads do not change them."""
@@ -48,84 +48,65 @@ LARGEST = 1 << 21
 _GUARD = threading.Lock()
 
 
+def members(kind: type[Any], names: str) -> list[tuple[str, type[Any]]]:
+    """Return the fields of one type of a C structure."""
+    return [(name, kind) for name in names.split()]
+
+
 class _Pass(ctypes.Structure):
     _fields_ = (
-        ("levels", ctypes.c_int64),
-        ("stride", ctypes.c_int64),
-        ("allowed_stride", ctypes.c_int64),
-        ("planes", ctypes.c_int64),
-        ("measured", ctypes.c_int64),
-        ("patterns", ctypes.c_int64),
+        *members(Whole, "levels stride allowed_stride planes measured patterns"),
         ("value", Pointer),
         ("cost", Pointer * 2),
         ("table", Pointer * 3),
-        ("low", Pointer),
-        ("high", Pointer),
-        ("pattern", Pointer),
-        ("allowed", Pointer),
+        *members(Pointer, "low high pattern allowed"),
         ("reach", ctypes.c_double * 3),
         ("margin", ctypes.c_double),
-        ("packing", ctypes.c_int64),
-        ("level", Pointer),
-        ("narrow", Pointer),
-        ("small", Pointer),
+        ("packing", Whole),
+        *members(Pointer, "level narrow small"),
     )
 
 
 class _Collected(ctypes.Structure):
     _fields_ = (
-        ("sums", Pointer),
-        ("account", Pointer),
+        *members(Pointer, "sums account"),
         ("point", Pointer * 3),
-        ("capacity", ctypes.c_int64),
-        ("count", ctypes.c_int64),
-        ("suspect", ctypes.c_int64),
+        *members(Whole, "capacity count suspect"),
     )
 
 
 class _Points(ctypes.Structure):
     _fields_ = (
-        ("levels", ctypes.c_int64),
-        ("accounts", ctypes.c_int64),
-        ("stride", ctypes.c_int64),
-        ("allowed_stride", ctypes.c_int64),
+        *members(Whole, "levels accounts stride allowed_stride"),
         ("value", Pointer),
         ("cost", Pointer * 2),
         ("offset", Pointer),
         ("weight", Pointer * 2),
-        ("member", Pointer),
-        ("pattern", Pointer),
-        ("allowed", Pointer),
+        *members(Pointer, "member pattern allowed"),
     )
 
 
 class _Climbed(ctypes.Structure):
-    _fields_ = (
-        ("first", Pointer),
-        ("base", Pointer),
-        ("slope", Pointer),
-        ("step", Pointer),
-        ("account", Pointer),
-    )
+    _fields_ = tuple(members(Pointer, "first base slope step account"))
 
 
 def _load() -> ctypes.CDLL | None:
     library = load_extension(Path(__file__).parent, "_fused", f"fused_version_{VERSION}")
     if library is not None:
-        library.fused_pass.restype = ctypes.c_int64
-        library.fused_pass.argtypes = [Pointer, Pointer, ctypes.c_int64, ctypes.c_int64, ctypes.c_int, ctypes.c_int]
-        library.fused_prepare.restype = None
-        library.fused_prepare.argtypes = [Pointer, ctypes.c_int]
-        for climber in (library.climb_f32, library.climb_f64):
-            climber.restype = ctypes.c_int64
-            climber.argtypes = [Pointer, ctypes.c_double, ctypes.c_double, Pointer]
-        library.select_edge.restype = ctypes.c_double
-        library.select_edge.argtypes = [ctypes.c_int64, Pointer, Pointer, ctypes.c_double, ctypes.c_double]
-        library.gather_blocks.restype = None
-        library.gather_blocks.argtypes = [*[ctypes.c_int64] * 3, Pointer, Pointer, *[ctypes.c_int64] * 2, Pointer]
-        for scanner in (library.scan_f32, library.scan_f64):
-            scanner.restype = ctypes.c_int64
-            scanner.argtypes = [Pointer, ctypes.c_int64, Pointer]
+        number = ctypes.c_double
+        climb, scan = [Pointer, number, number, Pointer], [Pointer, Whole, Pointer]
+        for name, given, returned in (
+            ("fused_pass", [Pointer, Pointer, Whole, Whole, ctypes.c_int, ctypes.c_int], Whole),
+            ("fused_prepare", [Pointer, ctypes.c_int], None),
+            ("climb_f32", climb, Whole),
+            ("climb_f64", climb, Whole),
+            ("select_edge", [Whole, Pointer, Pointer, number, number], number),
+            ("gather_blocks", [Whole, Whole, Whole, Pointer, Pointer, Whole, Whole, Pointer], None),
+            ("scan_f32", scan, Whole),
+            ("scan_f64", scan, Whole),
+        ):
+            function = getattr(library, name)
+            function.argtypes, function.restype = given, returned
     return library
 
 

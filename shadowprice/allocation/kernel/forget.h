@@ -17,7 +17,6 @@
 #undef V_FMA
 #undef V_FNMA
 #undef V_SUB
-#undef V_MIN
 #undef V_MAX
 #undef V_ABS
 #undef V_NOT_LESS

@@ -27,7 +27,7 @@ struct pass {
     int64_t packing;           /* power of two, at least `levels` */
     int32_t *level;            /* (accounts,) best level at the low price, or null */
     int8_t *narrow;            /* the same for at most 127 levels, or null */
-    void *small;               /* room for 7 * levels + 2 * patterns numbers of the matrices' type */
+    void *small;               /* buffer of 7 * levels + 2 * patterns numbers of the matrices' type */
 };
 
 struct collected {
@@ -51,7 +51,7 @@ typedef double quad __attribute__((vector_size(32), aligned(8)));
 #define QUAD_ADD(to, a, b, c) ((to)[0] += (a), (to)[1] += (b), (to)[2] += (c), (to)[3] += 1.0)
 #endif
 
-/* Accounts between two looks at the room that is left for unsettled ones. */
+/* Accounts between two checks of the free space for unsettled ones. */
 #define STEP 2048
 
 /* How far ahead each of the `levels` streams is fetched: the processor follows only a few streams by itself. */
@@ -187,7 +187,7 @@ void fused_prepare(const struct pass *p, int is_double)
     else prepare_f32(p);
 }
 
-/* Accounts [start, stop); returns where it stopped: before `stop` when the unsettled ones need more room. */
+/* Accounts [start, stop); returns where it stopped: before `stop` when the unsettled ones need more space. */
 int64_t fused_pass(const struct pass *p, struct collected *out, int64_t start, int64_t stop, int is_double,
                    int instructions)
 {

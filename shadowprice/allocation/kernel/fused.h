@@ -62,7 +62,7 @@ TARGET static inline __attribute__((always_inline)) int64_t NAME(block)(
             chosen[u] = chosen0[u] = chosen1[u] = V_SET(0);
             raw0[u] = raw1[u] = V_RAW_ZERO();
         }
-        /* First look: the best level at the low price. The level rides in the lowest bits of its score: one maximum
+        /* First pass: the best level at the low price. The lowest bits of a score hold its level: one maximum
            finds both. */
         for (int64_t j = 0; j < levels; j++) {
             const int64_t at = j * stride + i;
@@ -95,7 +95,7 @@ TARGET static inline __attribute__((always_inline)) int64_t NAME(block)(
         }
         EACH level[u] = V_UNPACK(best[u], bits);
         here = V_ISET(0);
-        /* Second look, while the points are near: how close any other level comes at either price. */
+        /* Second pass, while the points are near: how close any other level comes at either price. */
         for (int64_t j = 0; j < levels; j++) {
             const int64_t at = j * stride + i;
             const VF off = V_SET(offset[j]), w0 = V_SET(weight0[j]), w1 = V_SET(weight1[j]);

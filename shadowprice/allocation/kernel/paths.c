@@ -6,8 +6,8 @@
  * its own sizes (Ahuja, Magnanti and Orlin 1993, section 9.7), so the last is optimal and its node potentials are
  * prices.
  *
- * The nodes are the segments alone. Of every arc only a shortlist of the accounts that lose least is kept, and made
- * again when it is used up.
+ * The nodes are the segments. Each arc keeps a shortlist of the accounts that lose least, and makes it again when it is
+ * used up.
  */
 
 #include <math.h>
@@ -20,8 +20,8 @@ struct mover {
     int64_t who;
 };
 
-/* Accounts of a that are not listed lose at least `cutoff` by moving to b. They are looked through in turn, the next
- * time from where it ended, so that many equal losses cost one look together. */
+/* Accounts of a that are not listed lose at least `cutoff` by moving to b. They are searched in turn, the next
+ * time from where the search ended, so that many equal losses cost one search. */
 struct arc {
     int64_t head, size, from;
     double cutoff;
@@ -34,7 +34,7 @@ struct state {
     struct arc *arc;     /* (levels, levels) */
     struct mover *list;  /* (levels, levels, listed) */
     double *least;       /* (levels, levels), loss of the first on each shortlist, or the cutoff of an empty one */
-    int64_t **member, *size, *room, *place; /* accounts of each segment; where each account stands there */
+    int64_t **member, *size, *space, *place; /* accounts of each segment; where each account stands there */
 };
 
 static void insert(struct state *s, struct arc *arc, struct mover *list, struct mover new)
@@ -111,12 +111,12 @@ static void list_account(struct state *s, int64_t a, int64_t who)
 
 static int join(struct state *s, int64_t a, int64_t who)
 {
-    if (s->size[a] == s->room[a]) {
-        const int64_t room = s->room[a] + s->room[a] / 2 + 16;
-        int64_t *larger = realloc(s->member[a], (size_t)room * sizeof *larger);
+    if (s->size[a] == s->space[a]) {
+        const int64_t space = s->space[a] + s->space[a] / 2 + 16;
+        int64_t *larger = realloc(s->member[a], (size_t)space * sizeof *larger);
         if (!larger) return 0;
         s->member[a] = larger;
-        s->room[a] = room;
+        s->space[a] = space;
     }
     s->place[who] = s->size[a];
     s->member[a][s->size[a]++] = who;
@@ -219,9 +219,9 @@ int64_t exact_sizes(int64_t levels, int64_t accounts, const double *value, const
     s.list = malloc((size_t)(levels * levels * listed) * sizeof *s.list);
     s.member = calloc((size_t)levels, sizeof *s.member);
     s.size = calloc((size_t)levels, sizeof *s.size);
-    s.room = calloc((size_t)levels, sizeof *s.room);
+    s.space = calloc((size_t)levels, sizeof *s.space);
     s.place = malloc((size_t)(accounts ? accounts : 1) * sizeof *s.place);
-    if (!distance || !length || !lead || !before || !moving || !s.arc || !s.list || !s.member || !s.size || !s.room || !s.place)
+    if (!distance || !length || !lead || !before || !moving || !s.arc || !s.list || !s.member || !s.size || !s.space || !s.place)
         goto end;
 
     for (int64_t i = 0; i < accounts; i++) {
@@ -280,33 +280,7 @@ end:
     free(s.list);
     free(s.member);
     free(s.size);
-    free(s.room);
+    free(s.space);
     free(s.place);
-    return result;
-}
-
-/* Several samples one after another, each starting from the prices of the one before: value of all, side by side; size:
- * (samples,) accounts of each; demand, prices, reached: (samples, levels), all reached where the sizes are possible.
- * Returns 0, or -2 without memory.
- */
-int64_t exact_sizes_of_samples(int64_t levels, int64_t samples, const int64_t *size, const double *value,
-                               const int64_t *demand, const double *start, double *prices, uint8_t *reached)
-{
-    int64_t most = 1, result = 0;
-    for (int64_t g = 0; g < samples; g++) most = size[g] > most ? size[g] : most;
-    int32_t *segment = malloc((size_t)most * sizeof *segment);
-    double *least = malloc((size_t)(levels * levels) * sizeof *least);
-    if (!segment || !least) result = -2;
-    for (int64_t g = 0; g < samples && !result; g++) {
-        double *price = prices + g * levels;
-        memcpy(price, start, (size_t)levels * sizeof *price);
-        const int64_t done = exact_sizes(levels, size[g], value, demand + g * levels, price, segment, least, reached + g * levels);
-        if (done == -2) result = -2;
-        if (done >= 0) memset(reached + g * levels, 1, (size_t)levels);
-        value += size[g] * levels;
-        start = price;
-    }
-    free(segment);
-    free(least);
     return result;
 }

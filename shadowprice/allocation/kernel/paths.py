@@ -106,48 +106,8 @@ def exact_sizes_compiled(value: Matrix, demand: NDArray[np.int64], prices: Matri
     return Sized(segment, prices, least, reached if moves == -1 else None)
 
 
-def exact_sizes_of_samples_plain(
-    value: Matrix, size: NDArray[np.int64], demand: NDArray[np.int64], prices: Matrix
-) -> tuple[Matrix, NDArray[np.bool_]]:
-    """Prices and reached segments, each (samples, J), of samples of ``size`` accounts, side by side in ``value``.
-
-    ``demand`` is (samples, J); every sample starts from the prices of the one before. All segments are reached where
-    the sizes are possible.
-    """
-    found, reached = np.empty(demand.shape), np.ones(demand.shape, dtype=np.bool_)
-    for row, rows in enumerate(np.split(value, np.cumsum(size)[:-1])):
-        sized = exact_sizes_plain(rows, demand[row], prices)
-        found[row] = prices = sized.prices
-        if sized.reached is not None:
-            reached[row] = sized.reached
-    return found, reached
-
-
-def exact_sizes_of_samples_compiled(
-    value: Matrix, size: NDArray[np.int64], demand: NDArray[np.int64], prices: Matrix
-) -> tuple[Matrix, NDArray[np.bool_]]:
-    """Compiled version of the function above."""
-    assert LIBRARY is not None
-    found, reached = np.empty(demand.shape), np.zeros(demand.shape, dtype=np.bool_)
-    arrays = (
-        np.ascontiguousarray(size, dtype=np.int64),
-        np.ascontiguousarray(value, dtype=np.float64),
-        np.ascontiguousarray(demand, dtype=np.int64),
-        np.ascontiguousarray(prices, dtype=np.float64),
-    )
-    status = LIBRARY.exact_sizes_of_samples(
-        ctypes.c_int64(demand.shape[1]),
-        ctypes.c_int64(demand.shape[0]),
-        *[ctypes.c_void_p(array.ctypes.data) for array in (*arrays, found, reached)],
-    )
-    if status:
-        raise MemoryError(f"shortest paths over {value.shape[0]} accounts and {value.shape[1]} segments")
-    return found, reached
-
-
 # A library built from older sources lacks the function.
-if LIBRARY is not None and hasattr(LIBRARY, "exact_sizes_of_samples"):
-    LIBRARY.exact_sizes.restype = LIBRARY.exact_sizes_of_samples.restype = ctypes.c_int64
+if LIBRARY is not None and hasattr(LIBRARY, "exact_sizes"):
+    LIBRARY.exact_sizes.restype = ctypes.c_int64
 else:
     exact_sizes_compiled = exact_sizes_plain
-    exact_sizes_of_samples_compiled = exact_sizes_of_samples_plain

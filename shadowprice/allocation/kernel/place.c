@@ -1,7 +1,7 @@
-/* One pass over accounts with a box of prices, one interval for each segment.
+/* One pass over accounts with a bracket of prices, one interval for each segment.
  *
  * An account takes the segment with the best value - price. It is settled when one segment wins at its highest price
- * against every other at its lowest: then it wins everywhere in the box, and the account only adds to a seat count
+ * against every other at its lowest: then it wins everywhere in the bracket, and the account only adds to a size
  * and a sum. The few others are copied out, an ineligible segment as minus infinity.
  *
  * Scores are formed in the matrix's own precision; a lead settles only when it is larger than that can be wrong.
@@ -16,7 +16,7 @@
 #define WIDTH 256
 #define AHEAD 256 /* accounts between what is scored and what is fetched */
 
-struct box {
+struct bracket {
     int64_t levels, stride, allowed_stride;
     const void *value, *low, *high; /* prices in the matrix's precision, low rounded down and high up; finite */
     const uint8_t *allowed;         /* (levels, allowed_stride), or null */
@@ -27,7 +27,7 @@ struct box {
 
 struct unsettled {
     double *worth;    /* value of the settled accounts */
-    int64_t *seats;   /* (levels,) their number */
+    int64_t *sizes;   /* (levels,) number of them */
     int64_t *account; /* (capacity,) positions of the others */
     void *value;      /* (levels, capacity) */
     int64_t capacity, count;

@@ -1,6 +1,6 @@
 /* The pass of place.c for one number type: the including file defines REAL, INTEGER and NAME(x). */
 
-CLONES int64_t NAME(place)(const struct box *p, struct unsettled *out, int64_t start, int64_t stop)
+CLONES int64_t NAME(place)(const struct bracket *p, struct unsettled *out, int64_t start, int64_t stop)
 {
     const int64_t levels = p->levels, stride = p->stride;
     const REAL *value = (const REAL *)p->value, *low = (const REAL *)p->low, *high = (const REAL *)p->high;
@@ -53,10 +53,10 @@ CLONES int64_t NAME(place)(const struct box *p, struct unsettled *out, int64_t s
         for (; k < width; k++) total[0] += settled[k] ? (double)worth[k] : 0.0;
         int64_t closed = 0;
         for (int64_t j = 0; j < levels; j++) {
-            INTEGER seats = 0;
-            for (k = 0; k < width; k++) seats += settled[k] & (who[k] == (INTEGER)j);
-            out->seats[j] += seats;
-            closed += seats;
+            INTEGER own = 0;
+            for (k = 0; k < width; k++) own += settled[k] & (who[k] == (INTEGER)j);
+            out->sizes[j] += own;
+            closed += own;
         }
         if (p->narrow)
             for (k = 0; k < width; k++) p->narrow[i + k] = (int8_t)who[k];

@@ -1,4 +1,4 @@
-"""One pass over accounts with a bracket of prices: who takes the same segment everywhere in it.
+"""One pass over accounts with a bracket of prices: it settles those with the same segment everywhere in it.
 
 :func:`place_plain` is the readable reference; ``place.c`` does the same in the matrix's own precision.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation.kernel.arguments import Matrix, Real
-from shadowprice.allocation.kernel.compiled import LIBRARY, Pointer
+from shadowprice.allocation.kernel.compiled import LIBRARY, Pointer, Whole, members
 
 UNBOUNDED = 1e30
 """Stands for a price without bound; values are to stay far below it."""
@@ -47,29 +47,15 @@ class Placed:
 
 class _Bracket(ctypes.Structure):
     _fields_ = (
-        ("levels", ctypes.c_int64),
-        ("stride", ctypes.c_int64),
-        ("allowed_stride", ctypes.c_int64),
-        ("value", Pointer),
-        ("low", Pointer),
-        ("high", Pointer),
-        ("allowed", Pointer),
-        ("share", ctypes.c_double),
-        ("reach", ctypes.c_double),
-        ("narrow", Pointer),
-        ("wide", Pointer),
+        *members(Whole, "levels stride allowed_stride"),
+        *members(Pointer, "value low high allowed"),
+        *members(ctypes.c_double, "share reach"),
+        *members(Pointer, "narrow wide"),
     )
 
 
 class _Unsettled(ctypes.Structure):
-    _fields_ = (
-        ("worth", Pointer),
-        ("sizes", Pointer),
-        ("account", Pointer),
-        ("value", Pointer),
-        ("capacity", ctypes.c_int64),
-        ("count", ctypes.c_int64),
-    )
+    _fields_ = (*members(Pointer, "worth sizes account value"), *members(Whole, "capacity count"))
 
 
 def _reach(low: Matrix, high: Matrix) -> float:

@@ -47,8 +47,7 @@ def score(
         ends = [_best(value, price[pattern] * net, piece.allowed) for price in (low, high)]
         best, settled = ends[0][0], (ends[0][0] == ends[1][0]) & ends[0][1] & ends[1][1]
         columns = np.arange(piece.accounts)
-        measure = piece.planes[cost.measured - 1].astype(np.float64) if cost.measured else np.zeros((1, 1))
-        terms = (value, np.broadcast_to(net, value.shape), np.broadcast_to(measure, value.shape))
+        terms = (value, *(np.broadcast_to(each, value.shape) for each in (net, cost.measure(piece.planes))))
         for column, matrix in enumerate(terms):
             np.add.at(sums[:, column], pattern[settled], matrix[best, columns][settled])
         np.add.at(sums[:, 3], pattern[settled], 1.0)
@@ -82,16 +81,14 @@ def settle(
     high: Matrix,
     *,
     levels: bool = True,
-    worth: float = 1.0,
 ) -> Scored:
     """Find the accounts whose best level is the same at every price in a bracket.
 
-    Level j of an account with pattern p scores ``worth · value_j − Σ_m price_mp · cost_mj``, with M independent
+    Level j of an account with pattern p scores ``value_j − Σ_m price_mp · cost_mj``, with M independent
     prices, low_mp ≤ price_mp ≤ high_mp. The best level at the centre is best throughout if it leads every other by
     more than Σ_m (half the interval)_m · |difference of cost_m|, which is exact for a bracket.
 
-    ``low``, ``high``: (M, patterns). With ``worth`` 0 and a bracket of one point the levels are the cheapest at those
-    weights. O(M·J·n).
+    ``low``, ``high``: (M, patterns). O(M·J·n).
     """
     n, kinds = tile.accounts, len(costs)
     sums = np.zeros((low.shape[1], 2 + 2 * kinds))
@@ -104,7 +101,7 @@ def settle(
         nets = [np.broadcast_to(cost.of(piece.planes), value.shape) for cost in costs]
         pattern = np.zeros(piece.accounts, dtype=np.intp) if piece.pattern is None else piece.pattern.astype(np.intp)
         columns = np.arange(piece.accounts)
-        score, terms = worth * value, np.abs(worth * value)
+        score, terms = value, np.abs(value)
         for m, net in enumerate(nets):
             charge = (0.5 * (low[m] + high[m]))[pattern] * net
             score, terms = score - charge, terms + np.abs(charge)

@@ -21,7 +21,6 @@
 #define V_FMA(a, b, c) ((a) * (b) + (c))
 #define V_FNMA(a, b, c) ((c) - (a) * (b))
 #define V_SUB(a, b) ((a) - (b))
-#define V_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define V_MAX(a, b) ((a) > (b) ? (a) : (b))
 #define V_ABS(a) ((a) < 0 ? -(a) : (a))
 #define V_NOT_LESS(a, b) ((a) >= (b))

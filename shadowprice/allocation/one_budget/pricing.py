@@ -9,36 +9,34 @@ from shadowprice.allocation.one_budget.search import Goal, locate
 from shadowprice.allocation.population.mapped import assign
 from shadowprice.allocation.population.population import Population
 from shadowprice.allocation.population.spend_curve import Points
-from shadowprice.allocation.problem.solution import Allocation, fill, pick, relative_gap
-from shadowprice.campaign import BudgetForm
+from shadowprice.allocation.problem.problem import Resource
+from shadowprice.allocation.problem.solution import Allocation, excess, fill, pick, relative_gap
 from shadowprice.decision import best_levels
 
 
 def solve_population(
-    population: Population, goal: Goal, form: BudgetForm, counted: int, carry: float, limit: float, near: float | None
+    population: Population, goal: Goal, resource: Resource, counted: int, near: float | None
 ) -> Allocation:
     """The exact optimum of one limit over a population, wherever it is kept.
 
     Args:
         population: the accounts.
         goal: the limit as the kernel takes it.
-        form: how the limit was written; the violation is measured against its own allowance.
+        resource: the limit as it was written; the violation is measured against its own allowance.
         counted: number of accounts that the limit counts.
-        carry: money on top of the limit.
-        limit: of the resource: in all, per account or per unit of response.
         near: a price expected to be close, or None.
     """
 
-    def excess(paid: float, measure: float) -> float:
-        base = {"total": 1.0, "per_account": float(counted), "per_response": measure}[form]
-        allowance = carry + limit * base
-        if allowance > 0:
-            return paid / allowance - 1.0
-        return np.inf if paid > allowance else 0.0
+    def beyond(paid: float, measure: float) -> float:
+        base = {"total": 1.0, "per_account": float(counted), "per_response": measure}[resource.form]
+        return excess("at_most", paid, resource.carry + resource.limit * base)
 
     located = locate(population, goal, near=near)
     if located.price is None:
-        return _infeasible(population, goal, excess)
+        least = population.cheapest(goal.cost, goal.member)
+        paid = least.spend + goal.limit * least.measure
+        over = beyond(paid, least.measure)
+        return Allocation.infeasible(least.level, least.value, over, np.array([paid]), passes=2)
     price = located.price
     points = Points.of(located.last, goal.cost, goal.member)
     cheap, dear = best_levels(points.value, price * points.cost, points.cost, points.permitted)
@@ -69,41 +67,18 @@ def solve_population(
         for end in (cheap, dear)
     )
     rounded = fill(pick(points.cost, cheap), pick(points.cost, dear), cheap, dear, left)
-    level = located.level
-    assert level is not None
-    assign(level, located.account, rounded)
+    assign(located.level, located.account, rounded)
     return Allocation(
         status="optimal",
         prices=np.array([price]),
         tie_share=share,
-        level=level,
+        level=located.level,
         primal=primal,
         dual=dual,
         gap=relative_gap(primal, dual, terms),
-        violation=excess(paid, measured),
+        violation=beyond(paid, measured),
         spend=np.array([paid]),
         rounded=worth + float(pick(points.value, rounded).sum()),
         tied=int(np.count_nonzero(cheap != dear)),
         passes=located.passes,
-    )
-
-
-def _infeasible(population: Population, goal: Goal, excess: object) -> Allocation:
-    assert callable(excess)
-    cheapest = population.cheapest(goal.cost, goal.member)
-    paid = cheapest.spend + goal.limit * cheapest.measure
-    return Allocation(
-        status="infeasible",
-        prices=np.array([np.nan]),
-        tie_share=0.0,
-        level=cheapest.level,
-        primal=cheapest.value,
-        dual=-np.inf,
-        gap=np.inf,
-        violation=excess(paid, cheapest.measure),
-        spend=np.array([paid]),
-        rounded=cheapest.value,
-        tied=0,
-        passes=2,
-        rounded_violation=excess(paid, cheapest.measure),
     )

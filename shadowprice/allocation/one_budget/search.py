@@ -92,7 +92,7 @@ class Located:
     sums     (patterns, 4): value, net cost, measure and number of the accounts that do not matter any more
     last     the accounts that remain, any of which may be tied at the price
     account  int64 (n_last,), their positions
-    level    (N,): best levels at the price of all others, or None
+    level    (N,): best levels at the price of all others
     passes   reads of the whole population
     """
 
@@ -101,7 +101,7 @@ class Located:
     sums: NDArray[np.float64]
     last: Tile
     account: NDArray[np.int64]
-    level: Levels | None
+    level: Levels
     passes: int
 
 
@@ -112,7 +112,6 @@ def locate(
     high: float = np.inf,
     *,
     near: float | None = None,
-    levels: bool = True,
     inside: bool = False,
 ) -> Located:
     """Find the price of ``goal`` in [low, high].
@@ -122,7 +121,6 @@ def locate(
         goal: the limit.
         low, high: bounds of the search.
         near: a price that is expected to be close, in place of a sample where that saves time (warm start).
-        levels: whether the best levels are wanted as well.
         inside: the population is what a pass left unsettled.
 
     One pass over the population when the sample's interval holds the price, which it misses about once in
@@ -132,7 +130,7 @@ def locate(
     # Inside an interval an account has an edge or two: many more are climbed in the time that narrowing takes.
     if n <= EXACT or (n <= NARROW * EXACT and high < np.inf):
         everyone = population.sample(np.zeros(1, dtype=np.int64), n)
-        return _exact(everyone, goal, low, high, levels)
+        return _exact(everyone, goal, low, high)
     # Beyond that a sample costs less than what the wider interval of a guess leaves open, unless it has to be fetched.
     if near is not None and low < near < high and (n <= WARM or population.grain > WIDTH):
         left, right = max(low, near * 0.98), min(high, near * 1.02)
@@ -144,14 +142,15 @@ def locate(
         left, right, _ = interval(tile, goal, goal.capacity / n, low, high, confidence, width)
     passes = 0
     while True:
-        scored = population.score(goal.cost, goal.prices(left), goal.prices(right), levels=levels)
+        scored = population.settle((goal.cost,), goal.prices(left)[None], goal.prices(right)[None])
+        assert scored.level is not None
         passes += 1
         rest = goal.less(scored.sums)
         poor = scored.open.accounts > 0.7 * n
         inner = (
-            _exact(scored.open, rest, left, right, levels)
+            _exact(scored.open, rest, left, right)
             if poor
-            else locate(InMemory(scored.open), rest, left, right, levels=levels, inside=True)
+            else locate(InMemory(scored.open), rest, left, right, inside=True)
         )
         outside = inner.price is None and (right < high if inner.above else left > low)
         if not outside:
@@ -159,20 +158,11 @@ def locate(
         if inner.above and not np.isfinite(high):
             cheapest = population.cheapest(goal.cost, goal.member)
             if cheapest.spend > goal.capacity + rest.slack:
-                return Located(None, True, scored.sums, inner.last, inner.account, None, passes + 1)
+                return Located(None, True, scored.sums, inner.last, inner.account, scored.level, passes + 1)
         left, right = _shifted(left, right, low, high, inner.above, 8.0**passes)
-    level = scored.level
-    if level is not None and inner.level is not None:
-        assign(level, scored.account, inner.level)
-    return Located(
-        inner.price,
-        inner.above,
-        scored.sums + inner.sums,
-        inner.last,
-        scored.account[inner.account],
-        level,
-        passes,
-    )
+    assign(scored.level, scored.account, inner.level)
+    sums, account = scored.sums + inner.sums, scored.account[inner.account]
+    return Located(inner.price, inner.above, sums, inner.last, account, scored.level, passes)
 
 
 def sample_size(accounts: int) -> int:
@@ -202,7 +192,7 @@ def interval(
         part = InMemory(tile).sample(kept, narrow)
         left, right, thin = interval(part, goal, mean, low, high, confidence, narrow)
         for _ in range(WIDENINGS):
-            scored = InMemory(tile).score(goal.cost, goal.prices(left), goal.prices(right), levels=wide)
+            scored = kernel.score(tile, goal.cost, goal.prices(left), goal.prices(right), levels=wide)
             # Of the unsettled a part is enough: what it leaves out is a small share of the sample's own error.
             every = max(1, scored.open.accounts // (2 * EXACT))
             few = scored.open.copied(np.arange(0, scored.open.accounts, every)) if every > 1 else scored.open
@@ -252,7 +242,7 @@ def _spends(tile: Tile, goal: Goal, scored: Scored) -> NDArray[np.float64]:
     return net if tile.pattern is None else net * goal.member[tile.pattern]
 
 
-def _exact(tile: Tile, goal: Goal, low: float, high: float, levels: bool) -> Located:
+def _exact(tile: Tile, goal: Goal, low: float, high: float) -> Located:
     """Climb every account's hull and walk down to the budget."""
     curve = SpendCurve.of(tile, goal.cost, goal.member, low, high)
     slack = max(goal.slack, ROUNDING * max(abs(goal.capacity), curve.terms))
@@ -268,17 +258,11 @@ def _exact(tile: Tile, goal: Goal, low: float, high: float, levels: bool) -> Loc
     if price is not None and n > FEW:
         # At the price itself only those that tie, or nearly, are unsettled.
         at = goal.prices(price)
-        scored = kernel.score(tile, goal.cost, at, at, levels=levels)
+        scored = kernel.score(tile, goal.cost, at, at)
+        assert scored.level is not None
         return Located(price, False, scored.sums, scored.open, scored.account, scored.level, 1)
-    return Located(
-        price,
-        above,
-        np.zeros((goal.member.size, 4)),
-        tile,
-        np.arange(n, dtype=np.int64),
-        np.zeros(n, dtype=level_type(tile.value.shape[0])) if levels else None,
-        1,
-    )
+    level = np.zeros(n, dtype=level_type(tile.value.shape[0]))
+    return Located(price, above, np.zeros((goal.member.size, 4)), tile, np.arange(n, dtype=np.int64), level, 1)
 
 
 def _shifted(left: float, right: float, low: float, high: float, above: bool, times: float) -> tuple[float, float]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import tempfile
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation.population.mapped import advise, open_npy
 from shadowprice.allocation.problem.solution import Allocation
+from shadowprice.files import whole_file
 
 
 class LevelFile:
@@ -20,24 +21,24 @@ class LevelFile:
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
-        self._draft: Path | None = None
+        self._draft = ExitStack()
         self._level: NDArray[np.int32] | None = None
 
     def __enter__(self) -> LevelFile:
         return self
 
+    def __exit__(self, *error: Any) -> None:
+        self._draft.__exit__(*error)
+
     def buffer(self, accounts: int) -> NDArray[np.int32]:
         """The file's entries; what an earlier pass wrote is overwritten."""
         if self._level is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            handle, draft = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.")
-            os.close(handle)
-            self._draft = Path(draft)
+            draft = self._draft.enter_context(whole_file(self._path))
             self._level = np.lib.format.open_memmap(draft, mode="w+", dtype=np.int32, shape=(accounts,))
             if hasattr(os, "posix_fallocate"):
                 # A full disk is an error now, and not a crash when a page of the map is written.
-                with open(draft, "r+b") as file:
-                    os.posix_fallocate(file.fileno(), 0, self._draft.stat().st_size)
+                with draft.open("r+b") as file:
+                    os.posix_fallocate(file.fileno(), 0, draft.stat().st_size)
         return self._level
 
     def keep(self, allocation: Allocation) -> Allocation:
@@ -47,14 +48,6 @@ class LevelFile:
             level[:] = allocation.level
         level.flush()  # type: ignore[attr-defined]
         advise(level, 0, level.size, "DONTNEED")
-        assert self._draft is not None
-        os.chmod(self._draft, 0o644)
-        os.replace(self._draft, self._path)
-        self._draft = self._level = None
+        self._draft.close()
+        self._level = None
         return replace(allocation, level=open_npy(self._path))
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._draft is not None:
-            self._draft.unlink(missing_ok=True)

@@ -44,10 +44,6 @@ class Population(Protocol):
     """Accounts that can be sampled and scored."""
 
     @property
-    def levels(self) -> int:
-        """Number of levels J."""
-
-    @property
     def accounts(self) -> int:
         """Number of accounts N."""
 
@@ -58,20 +54,7 @@ class Population(Protocol):
     def sample(self, starts: NDArray[np.int64], width: int) -> Tile:
         """The blocks of ``width`` neighbouring accounts that begin at ``starts`` (ascending), side by side."""
 
-    def score(
-        self, cost: NetCost, low: NDArray[np.float64], high: NDArray[np.float64], *, levels: bool = True
-    ) -> Scored:
-        """One pass over all accounts with a price interval for each pattern; see :class:`Scored`."""
-
-    def settle(
-        self,
-        costs: tuple[NetCost, ...],
-        low: Matrix,
-        high: Matrix,
-        *,
-        levels: bool = True,
-        worth: float = 1.0,
-    ) -> Scored:
+    def settle(self, costs: tuple[NetCost, ...], low: Matrix, high: Matrix, *, levels: bool = True) -> Scored:
         """One pass over all accounts with a bracket of M price intervals (M, patterns); see :func:`kernel.settle`."""
 
     def cheapest(self, cost: NetCost, member: NDArray[np.float64]) -> Cheapest:
@@ -90,11 +73,6 @@ class InMemory:
     refuse: Callable[[], None] | None = None
 
     @property
-    def levels(self) -> int:
-        """Number of levels J."""
-        return int(self.tile.value.shape[0])
-
-    @property
     def accounts(self) -> int:
         """Number of accounts N."""
         return self.tile.accounts
@@ -106,45 +84,24 @@ class InMemory:
 
     def sample(self, starts: NDArray[np.int64], width: int) -> Tile:
         """Copies of blocks; O(J·sample)."""
-        tile = self.tile
-        value = kernel.gather(tile.value, starts, width)
-        planes = tuple(value if plane is tile.value else kernel.gather(plane, starts, width) for plane in tile.planes)
-        if self.refuse is not None and not _usable(value, planes):
+        tile = self.tile.mapped(lambda array: kernel.gather(array, starts, width))
+        if self.refuse is not None and not _usable(tile.value, tile.planes):
             self.refuse()
-        return Tile(
-            value,
-            planes,
-            None if tile.pattern is None else kernel.gather(tile.pattern[None], starts, width)[0],
-            None if tile.allowed is None else kernel.gather(tile.allowed, starts, width),
-        )
+        return tile
 
-    def score(
-        self, cost: NetCost, low: NDArray[np.float64], high: NDArray[np.float64], *, levels: bool = True
-    ) -> Scored:
-        """One read of the matrices."""
-        scored = kernel.score(self.tile, cost, low, high, levels=levels)
+    def settle(self, costs: tuple[NetCost, ...], low: Matrix, high: Matrix, *, levels: bool = True) -> Scored:
+        """One read of the matrices; the compiled pass takes one cost."""
+        if len(costs) > 1:
+            return kernel.settle(self.tile, costs, low, high, levels=levels)
+        scored = kernel.score(self.tile, costs[0], low[0], high[0], levels=levels)
         if scored.suspect and self.refuse is not None:
             self.refuse()
         return scored
 
-    def settle(
-        self,
-        costs: tuple[NetCost, ...],
-        low: Matrix,
-        high: Matrix,
-        *,
-        levels: bool = True,
-        worth: float = 1.0,
-    ) -> Scored:
-        """One read of the matrices; with one cost that is the pass of :meth:`score`."""
-        if len(costs) == 1 and worth == 1.0:
-            return self.score(costs[0], low[0], high[0], levels=levels)
-        return kernel.settle(self.tile, costs, low, high, levels=levels, worth=worth)
-
     def cheapest(self, cost: NetCost, member: NDArray[np.float64]) -> Cheapest:
         """One read in numpy, made only when a limit seems impossible."""
         spend = measure = value = 0.0
-        level = np.empty(self.accounts, dtype=level_type(self.levels))
+        level = np.empty(self.accounts, dtype=level_type(self.tile.value.shape[0]))
         for start in range(0, self.accounts, CHUNK):
             part = slice(start, min(self.accounts, start + CHUNK))
             points = Points.of(self.tile.take(part), cost, member)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,20 +25,17 @@ class Request:
     method     of :class:`Tiled`
     arguments  for it
     into       where the levels of the shard's accounts go, or None when there are none
-    options    further arguments
     """
 
     shard: int
     method: str
     arguments: tuple[Any, ...] = ()
     into: NDArray[np.int32] | None = None
-    options: dict[str, Any] = field(default_factory=dict)
 
     def answer(self, source: Source, layout: Layout, into: NDArray[Any] | None) -> Any:
         """Ask the shard; what is returned holds no levels."""
-        options = self.options if into is None else self.options | {"into": into}
-        found = getattr(Tiled(source, layout), self.method)(*self.arguments, **options)
-        return replace(found, level=into[:0]) if into is not None else found
+        ask = getattr(Tiled(source, layout), self.method)
+        return ask(*self.arguments) if into is None else replace(ask(*self.arguments, into), level=into[:0])
 
 
 class Team(Protocol):
@@ -73,10 +71,9 @@ class ShardedPopulation:
     rounds  questions asked so far
     """
 
-    def __init__(self, team: Team, levels: int, layout: Layout, buffer: Buffer = empty) -> None:
+    def __init__(self, team: Team, layout: Layout, buffer: Buffer = empty) -> None:
         self._team, self._layout, self._buffer = team, layout, buffer
         self._ends = np.concatenate([[0], np.cumsum(team.sizes)]).astype(int).tolist()
-        self.levels = levels
         self.rounds = 0
 
     @property
@@ -92,49 +89,29 @@ class ShardedPopulation:
     def sample(self, starts: NDArray[np.int64], width: int) -> Tile:
         """One round; a block may lie across shards."""
         requests = []
-        for shard, (begin, end) in enumerate(zip(self._ends[:-1], self._ends[1:], strict=True)):
+        for shard, (begin, end) in enumerate(pairwise(self._ends)):
             pieces = cut(starts, width, begin, end)
             if pieces:
                 requests.append(Request(shard, "pieces", (pieces,)))
         return join(self._ask(requests))
 
-    def score(
-        self, cost: NetCost, low: NDArray[np.float64], high: NDArray[np.float64], *, levels: bool = True
-    ) -> Scored:
+    def settle(self, costs: tuple[NetCost, ...], low: Matrix, high: Matrix, *, levels: bool = True) -> Scored:
         """One round, one read of every shard."""
-        level = self._level() if levels else None
-        parts = self._ask(self._all("score", (cost, low, high), level, {"levels": levels}))
-        return merge(parts, self._ends[:-1], level)
-
-    def settle(
-        self,
-        costs: tuple[NetCost, ...],
-        low: Matrix,
-        high: Matrix,
-        *,
-        levels: bool = True,
-        worth: float = 1.0,
-    ) -> Scored:
-        """One round, one read of every shard."""
-        level = self._level() if levels else None
-        parts = self._ask(self._all("settle", (costs, low, high), level, {"levels": levels, "worth": worth}))
-        return merge(parts, self._ends[:-1], level)
+        level = self._buffer(self.accounts) if levels else None
+        return merge(self._all("settle", (costs, low, high), level), self._ends[:-1], level)
 
     def cheapest(self, cost: NetCost, member: NDArray[np.float64]) -> Cheapest:
         """One round, one read of every shard."""
-        level = self._level()
-        return merge_cheapest(self._ask(self._all("cheapest", (cost, member), level, {})), level)
+        level = self._buffer(self.accounts)
+        return merge_cheapest(self._all("cheapest", (cost, member), level), level)
 
-    def _all(
-        self, method: str, arguments: tuple[Any, ...], level: NDArray[np.int32] | None, options: dict[str, Any]
-    ) -> list[Request]:
-        return [
-            Request(shard, method, arguments, None if level is None else level[begin:end], options)
-            for shard, (begin, end) in enumerate(zip(self._ends[:-1], self._ends[1:], strict=True))
-        ]
-
-    def _level(self) -> NDArray[np.int32]:
-        return self._buffer(self.accounts)
+    def _all(self, method: str, arguments: tuple[Any, ...], level: NDArray[np.int32] | None) -> list[Any]:
+        return self._ask(
+            [
+                Request(shard, method, arguments, None if level is None else level[begin:end])
+                for shard, (begin, end) in enumerate(pairwise(self._ends))
+            ]
+        )
 
     def _ask(self, requests: Sequence[Request]) -> list[Any]:
         self.rounds += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -123,6 +124,11 @@ class Assembly:
             if limit.members is not None and limit.members.dtype != np.bool_:
                 raise InvalidProblem("must be a boolean per account, not indices", field=f"{limit.name}.members")
         return Problem(arrays["value"], limits, arrays.get("allowed")), frozenset(asked.names)
+
+
+def parts(accounts: int, count: int) -> list[tuple[int, int]]:
+    """Begin and end of at most ``count`` parts of neighbouring accounts."""
+    return list(pairwise(np.linspace(0, accounts, min(count, accounts) + 1).astype(int).tolist()))
 
 
 class _Asked(Mapping[str, NDArray[Any]]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -55,25 +56,6 @@ class Tiled:
     source: Source
     layout: Layout
 
-    @property
-    def levels(self) -> int:
-        """Number of levels J."""
-        return self.source.levels
-
-    @property
-    def accounts(self) -> int:
-        """Number of accounts N."""
-        return self.source.accounts
-
-    @property
-    def grain(self) -> int:
-        """Return the block size of the source."""
-        return self.source.grain
-
-    def sample(self, starts: NDArray[np.int64], width: int) -> Tile:
-        """Copies of blocks."""
-        return self.pieces([(starts, width)])
-
     def pieces(self, pieces: list[Piece]) -> Tile:
         """Copies of blocks of several widths, side by side."""
         tiles = []
@@ -84,39 +66,24 @@ class Tiled:
                 tiles.append(self.layout(arrays).sample(everyone, size))
         return join(tiles)
 
-    def score(
-        self,
-        cost: NetCost,
-        low: NDArray[np.float64],
-        high: NDArray[np.float64],
-        *,
-        levels: bool = True,
-        into: NDArray[Any] | None = None,
-    ) -> Scored:
-        """One read. ``into`` (N,), of any integer type, takes the levels in place of a new array."""
-        return self._pass(lambda tile: tile.score(cost, low, high, levels=levels), levels, into)
+    def settle(self, costs: tuple[NetCost, ...], low: Matrix, high: Matrix, into: NDArray[Any] | None = None) -> Scored:
+        """One read; ``into`` (N,), of any integer type, takes the levels where they are wanted."""
+        starts: list[int] = []
+        parts: list[Scored] = []
+        for start, scored in self._each(lambda tile: tile.settle(costs, low, high, levels=into is not None)):
+            if into is not None and scored.level is not None:
+                _put(into, start, scored.level)
+            starts.append(start)
+            parts.append(compact(scored))
+        return merge(parts, starts, into)
 
-    def settle(
-        self,
-        costs: tuple[NetCost, ...],
-        low: Matrix,
-        high: Matrix,
-        *,
-        levels: bool = True,
-        worth: float = 1.0,
-        into: NDArray[Any] | None = None,
-    ) -> Scored:
-        """One read; see :meth:`score` for ``into``."""
-        return self._pass(lambda tile: tile.settle(costs, low, high, levels=levels, worth=worth), levels, into)
-
-    def cheapest(self, cost: NetCost, member: NDArray[np.float64], *, into: NDArray[Any] | None = None) -> Cheapest:
-        """One read; see :meth:`score` for ``into``."""
-        level = np.empty(self.accounts, dtype=np.int32) if into is None else into
+    def cheapest(self, cost: NetCost, member: NDArray[np.float64], into: NDArray[Any]) -> Cheapest:
+        """One read; ``into`` (N,), of any integer type, takes the levels."""
         parts = []
         for start, part in self._each(lambda tile: tile.cheapest(cost, member)):
-            _put(level, start, part.level)
+            _put(into, start, part.level)
             parts.append(part)
-        return merge_cheapest(parts, level)
+        return merge_cheapest(parts, into)
 
     def memberships(self) -> dict[bytes, int]:
         """Count the accounts of each combination of memberships, a byte (0 or 1) for each limit."""
@@ -132,17 +99,6 @@ class Tiled:
                 found[kind] = found.get(kind, 0) + count
         return found
 
-    def _pass(self, run: Callable[[InMemory], Scored], levels: bool, into: NDArray[Any] | None) -> Scored:
-        level = (np.empty(self.accounts, dtype=np.int32) if into is None else into) if levels else None
-        starts: list[int] = []
-        parts: list[Scored] = []
-        for start, scored in self._each(run):
-            if level is not None and scored.level is not None:
-                _put(level, start, scored.level)
-            starts.append(start)
-            parts.append(compact(scored))
-        return merge(parts, starts, level)
-
     def _each(self, ask: Callable[[InMemory], Answer]) -> Iterator[tuple[int, Answer]]:
         for start, arrays in self.source.tiles(self.layout.names):
             with _located(self.source.name, start):
@@ -150,20 +106,14 @@ class Tiled:
             yield start, answer
 
 
-class _located:
-    """Translates account numbers in an error into those of the source."""
-
-    def __init__(self, name: str, place: int | NDArray[np.int64]) -> None:
-        self.name, self.place = name, place
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, InvalidProblem):
-            place = self.place
-            rows = [row + place if isinstance(place, int) else int(place[row]) for row in error.rows]
-            raise InvalidProblem(error.reason, field=f"{self.name}: {error.field}", rows=rows) from None
+@contextmanager
+def _located(name: str, place: int | NDArray[np.int64]) -> Iterator[None]:
+    """Translate account numbers in an error into those of the source."""
+    try:
+        yield
+    except InvalidProblem as error:
+        rows = [row + place if isinstance(place, int) else int(place[row]) for row in error.rows]
+        raise InvalidProblem(error.reason, field=f"{name}: {error.field}", rows=rows) from None
 
 
 def _put(level: NDArray[Any], start: int, part: NDArray[np.signedinteger[Any]]) -> None:

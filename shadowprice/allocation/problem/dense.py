@@ -26,6 +26,9 @@ from shadowprice.decision import best_levels
 Vector = NDArray[np.float64]
 Levels = NDArray[np.intp]
 
+EXACT = 1e-9
+"""Largest gap and violation of an answer that is called optimal."""
+
 
 @dataclass(frozen=True, eq=False)
 class Dense:
@@ -47,8 +50,6 @@ class Dense:
     def of(cls, problem: Problem) -> Dense:
         """Memory: (1 + 3K) matrices of float64. Raises InvalidProblem for a malformed resource."""
         problem.check_value()
-        for resource in problem.resources:
-            problem.check(resource)
         shape = (len(problem.resources), *problem.shape)
         return cls(
             problem,
@@ -145,13 +146,14 @@ class Dense:
     def _parts(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return self.paid, self.measure
 
-    def at(self, prices: Vector, *, bound: float | None = None, exact: float = 1e-9) -> Allocation:
+    def at(self, prices: Vector, *, bound: float | None = None) -> Allocation:
         """The decision rule at some prices, with the largest tie share that keeps every cap.
 
         Args:
             prices: (K,) within ``lower`` and ``upper``.
             bound: a dual bound found elsewhere; the lower of it and the dual at the prices is reported.
-            exact: the status is ``optimal`` where gap and violation are at most this, else ``approximate``.
+
+        The status is ``optimal`` where gap and violation are at most :data:`EXACT`, else ``approximate``.
         """
         cheap, dear = self.ends(prices)
         low, high = self.taken(cheap), self.taken(dear)
@@ -176,7 +178,7 @@ class Dense:
         paid, measure = (np.array([mixed(each) for each in part]) for part in self._parts)
         gap, violation = relative_gap(primal, dual, terms), self.violation(paid, measure)
         return Allocation(
-            status="optimal" if abs(gap) <= exact and violation <= exact else "approximate",
+            status="optimal" if abs(gap) <= EXACT and violation <= EXACT else "approximate",
             prices=prices,
             tie_share=share,
             level=level.astype(np.int32),
@@ -231,27 +233,12 @@ class Dense:
         answers = [self.at(self.within(prices), bound=lowest) for prices in candidates]
         return max(answers, key=lambda answer: (-max(answer.violation, 1e-11), answer.primal))
 
-    def infeasible(self, conflict: tuple[str, ...] = ()) -> Allocation:
+    def infeasible(self) -> Allocation:
         """The report that the limits cannot be met: no prices, and levels that take as little as possible."""
         level = self.cheapest()
         paid, measure = (np.array([pick(each, level).sum() for each in part]) for part in self._parts)
         worth = float(pick(self.value, level).sum())
-        violation = self.violation(paid, measure)
-        return Allocation(
-            status="infeasible",
-            prices=np.full(len(self.resources), np.nan),
-            tie_share=0.0,
-            level=level.astype(np.int32),
-            primal=worth,
-            dual=-np.inf,
-            gap=np.inf,
-            violation=violation,
-            spend=paid,
-            rounded=worth,
-            tied=0,
-            rounded_violation=violation,
-            conflict=conflict,
-        )
+        return Allocation.infeasible(level.astype(np.int32), worth, self.violation(paid, measure), paid)
 
     def fractional(self, shares: Matrix, prices: Vector) -> Allocation:
         """A solution (J, N) of the linear programme that another solver found, certified by the dual at its prices."""

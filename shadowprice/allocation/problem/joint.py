@@ -15,14 +15,13 @@ from shadowprice.errors import InvalidProblem
 
 
 def campaign_problem(
-    campaign: Campaign, curves: Mapping[Side, Curves], *, limit: float | None = None, carry: float = 0.0
+    campaign: Campaign, curves: Mapping[Side, Curves], *, carry: float = 0.0
 ) -> tuple[Problem, dict[Side, slice]]:
     """The allocation problem of one batch of requests of both sides.
 
     Args:
         campaign: terms of each side and the form of the budget.
         curves: response of the requests of each side, (J_side, N_side).
-        limit: overrides the budget's limit: the money left for a total, or the mean.
         carry: minor units added to what may be spent.
 
     Returns:
@@ -55,12 +54,11 @@ def campaign_problem(
     value = stack(lambda side, response: campaign.terms(side).value(response))
     cost = stack(lambda side, response: campaign.terms(side).cost(response))
     budget = campaign.budget
-    bound = budget.limit if limit is None else limit
     if budget.form == "total":
-        resource = Resource.total(budget.name, cost, bound, carry=carry)
+        resource = Resource.total(budget.name, cost, budget.limit, carry=carry)
     elif budget.form == "per_account":
-        resource = Resource.per_account(budget.name, cost, bound, carry=carry)
+        resource = Resource.per_account(budget.name, cost, budget.limit, carry=carry)
     else:
         measure = stack(lambda side, response: campaign.terms(side).measure(response))
-        resource = Resource.per_response(budget.name, cost, bound, measure, carry=carry)
+        resource = Resource.per_response(budget.name, cost, budget.limit, measure, carry=carry)
     return Problem(value, [resource], None if allowed.all() else allowed), columns

@@ -88,15 +88,7 @@ class Resource:
         sense: Sense = "at_most",
     ) -> Resource:
         """The sum of cost over the members is at most ``limit``, or as ``sense`` says."""
-        return cls(
-            name=name,
-            form="total",
-            cost=_cost(cost),
-            limit=float(limit),
-            members=_members(members),
-            carry=carry,
-            sense=sense,
-        )
+        return cls._of("total", name, cost, limit, members, carry, sense)
 
     @classmethod
     def per_account(
@@ -110,15 +102,7 @@ class Resource:
         sense: Sense = "at_most",
     ) -> Resource:
         """The mean cost per member is at most ``limit``, or as ``sense`` says."""
-        return cls(
-            name=name,
-            form="per_account",
-            cost=_cost(cost),
-            limit=float(limit),
-            members=_members(members),
-            carry=carry,
-            sense=sense,
-        )
+        return cls._of("per_account", name, cost, limit, members, carry, sense)
 
     @classmethod
     def per_response(
@@ -133,12 +117,26 @@ class Resource:
         sense: Sense = "at_most",
     ) -> Resource:
         """Cost per unit of response over the members is at most ``limit`` (the paper's B), or as ``sense`` says."""
+        return cls._of("per_response", name, cost, limit, members, carry, sense, np.asarray(response))
+
+    @classmethod
+    def _of(
+        cls,
+        form: BudgetForm,
+        name: str,
+        cost: ArrayLike | ResponseCost,
+        limit: float,
+        members: ArrayLike | None,
+        carry: float,
+        sense: Sense,
+        response: NDArray[np.floating[Any]] | None = None,
+    ) -> Resource:
         return cls(
             name=name,
-            form="per_response",
+            form=form,
             cost=_cost(cost),
             limit=float(limit),
-            response=np.asarray(response),
+            response=response,
             members=_members(members),
             carry=carry,
             sense=sense,
@@ -162,13 +160,7 @@ class Problem:
     allowed: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
-        value = np.asarray(self.value)
-        if value.ndim != 2 or value.size == 0:
-            raise InvalidProblem(
-                f"must have shape (levels, accounts) and not be empty, got {value.shape}", field="value"
-            )
-        if not np.issubdtype(value.dtype, np.floating):
-            raise InvalidProblem(f"must be floating point, got {value.dtype}", field="value")
+        value = check_values(self.value, "levels")
         object.__setattr__(self, "_bounds", {})
         if isinstance(self.resources, Resource):
             raise InvalidProblem("must be a list of resources, not one resource", field="resources")
@@ -178,14 +170,7 @@ class Problem:
         if len(set(names)) != len(names):
             raise InvalidProblem(f"names must be unique, got {names}", field="resources")
         if self.allowed is not None:
-            allowed = np.asarray(self.allowed)
-            if allowed.dtype != np.bool_ or allowed.shape != value.shape:
-                raise InvalidProblem(
-                    f"must be boolean of shape {value.shape}, got {allowed.dtype} {allowed.shape}", field="allowed"
-                )
-            stuck = np.flatnonzero(~allowed.any(axis=0))
-            if stuck.size:
-                raise InvalidProblem("every account needs an allowed level", field="allowed", rows=stuck[:5].tolist())
+            allowed = check_allowed(self.allowed, value.shape, "every account needs an allowed level")
             object.__setattr__(self, "allowed", allowed)
 
     @property
@@ -256,7 +241,7 @@ class Problem:
     def _bounded(self, matrix: NDArray[np.floating[Any]], field: str) -> Bounds:
         known: dict[int, Bounds] = self.__dict__["_bounds"]
         if id(matrix) not in known:
-            known[id(matrix)] = _finite(matrix, field)
+            known[id(matrix)] = finite_bounds(matrix, field)
         return known[id(matrix)]
 
     def _not_negative(self, array: ArrayLike | None, field: str, numbers: bool) -> None:
@@ -265,30 +250,20 @@ class Problem:
         if matrix.shape != self.shape and not per_level:
             raise InvalidProblem(f"must have shape (levels, accounts) = {self.shape}, got {matrix.shape}", field=field)
         if (numbers or per_level) and self._bounded(matrix, field).least < 0:
-            rows = np.flatnonzero((matrix < 0).any(axis=0))[:5].tolist()
-            raise InvalidProblem("must not be negative", field=field, rows=rows)
+            InvalidProblem.refuse_rows(matrix < 0, "must not be negative", field=field)
 
     def paid(self, resource: Resource) -> Matrix:
         """(J, N): money paid at each level, zero outside the members."""
-        field = f"{resource.name}.cost"
-        if isinstance(resource.cost, ResponseCost):
-            response = self.value if resource.cost.response is None else resource.cost.response
-            if resource.cost.levels.shape != (self.shape[0],):
-                raise InvalidProblem(f"needs {self.shape[0]} levels, got {resource.cost.levels.size}", field=field)
-            cost = resource.cost.levels[:, None] * self._matrix(response, field)
-        elif resource.cost.ndim == 1:
-            if resource.cost.shape != (self.shape[0],):
-                raise InvalidProblem(
-                    f"needs one cost per level ({self.shape[0]}), got {resource.cost.size}", field=field
-                )
-            cost = np.repeat(resource.cost.astype(np.float64)[:, None], self.shape[1], axis=1)
+        self.check(resource)
+        cost: Matrix
+        given = resource.cost
+        if isinstance(given, ResponseCost):
+            response = self.value if given.response is None else given.response
+            cost = given.levels[:, None].astype(np.float64) * response.astype(np.float64)
         else:
-            cost = self._matrix(resource.cost, field).copy()
-        _finite(cost, field)
-        if np.any(cost < 0):
-            raise InvalidProblem(
-                "must not be negative", field=field, rows=np.flatnonzero((cost < 0).any(axis=0))[:5].tolist()
-            )
+            matrix = given[:, None] if given.ndim == 1 else given
+            cost = np.broadcast_to(matrix, self.shape).astype(np.float64)
+        finite_bounds(cost, f"{resource.name}.cost")
         cost[:, ~self.members(resource)] = 0.0
         return cost
 
@@ -299,21 +274,14 @@ class Problem:
         if resource.form == "per_account":
             measure = np.ones(self.shape)
         else:
-            field = f"{resource.name}.response"
-            measure = self._matrix(resource.response, field).copy()
-            _finite(measure, field)
+            self.check(resource)
+            measure = np.array(resource.response, dtype=np.float64)
         measure[:, ~self.members(resource)] = 0.0
         return measure
 
     def capacity(self, resource: Resource) -> float:
         """Right-hand side of the resource's row."""
         return resource.carry + (resource.limit if resource.form == "total" else 0.0)
-
-    def _matrix(self, array: ArrayLike | None, field: str) -> Matrix:
-        matrix = np.asarray(array, dtype=np.float64)
-        if matrix.shape != self.shape:
-            raise InvalidProblem(f"must have shape (levels, accounts) = {self.shape}, got {matrix.shape}", field=field)
-        return matrix
 
 
 def _cost(cost: ArrayLike | ResponseCost) -> NDArray[np.floating[Any]] | ResponseCost:
@@ -335,9 +303,28 @@ def _members(members: ArrayLike | None) -> NDArray[np.bool_] | NDArray[np.intp] 
     return array if array.dtype == np.bool_ else array.astype(np.intp)
 
 
-def _finite(array: NDArray[np.floating[Any]], field: str) -> Bounds:
+def check_values(value: ArrayLike, rows: str) -> NDArray[np.floating[Any]]:
+    """Values (J, N) as an array; ``rows`` names the first axis in messages."""
+    matrix = np.asarray(value)
+    if matrix.ndim != 2 or matrix.size == 0:
+        raise InvalidProblem(f"must have shape ({rows}, accounts) and not be empty, got {matrix.shape}", field="value")
+    if not np.issubdtype(matrix.dtype, np.floating):
+        raise InvalidProblem(f"must be floating point, got {matrix.dtype}", field="value")
+    return matrix
+
+
+def check_allowed(allowed: ArrayLike, shape: tuple[int, ...], stuck: str) -> NDArray[np.bool_]:
+    """Allowed pairs as bool (J, N); ``stuck`` is the message for accounts without any."""
+    mask = np.asarray(allowed)
+    if mask.dtype != np.bool_ or mask.shape != shape:
+        raise InvalidProblem(f"must be boolean of shape {shape}, got {mask.dtype} {mask.shape}", field="allowed")
+    InvalidProblem.refuse_rows(~mask.any(axis=0), stuck, field="allowed")
+    return mask
+
+
+def finite_bounds(array: NDArray[np.floating[Any]], field: str) -> Bounds:
+    """Return the smallest and the largest entry of a matrix (J, N); refuses NaN and infinity."""
     bounds = scan(array)
     if not bounds.finite:
-        rows = np.flatnonzero(~np.isfinite(array).all(axis=0))[:5].tolist()
-        raise InvalidProblem("must be finite; accounts with NaN or infinity", field=field, rows=rows)
+        InvalidProblem.refuse_rows(~np.isfinite(array), "must be finite; accounts with NaN or infinity", field=field)
     return bounds

@@ -20,8 +20,7 @@ Status = Literal["optimal", "approximate", "infeasible"]
 class Fractional:
     """Accounts that the optimum of the linear programme gives several levels: a share of each.
 
-    A vertex with K limits has at most K such accounts (Sinha and Zoltners 1979 for K = 1), and at most
-    K more entries than accounts. Where copies of one account are indifferent, each of them counts.
+    A vertex with K limits has at most K such accounts (Sinha and Zoltners 1979 for K = 1).
 
     account  int64 (F,), ascending; an account appears once for each of its levels
     level    int32 (F,)
@@ -41,14 +40,13 @@ class Allocation:
     account takes its best level at the prices, and an account whose best levels tie takes the dearest
     with probability ``tie_share``; ``level`` is the same policy rounded so that no limit is exceeded.
 
-    With several limits the optimum gives every account its best level at the prices as well, except
-    the few of ``fractional``, each of which ties with shares of its own. ``primal``, ``violation`` and
-    ``spend`` are those of this optimum; ``tie_share`` is the largest single share at which the decision
-    rule exceeds no cap in expectation (0 where there is none). ``level`` is an answer in whole levels. It is
-    within every limit whenever such an answer was found, which is certain for caps where one level takes
-    least from all of them (no incentive, as a rule); ``rounded_violation`` says what it exceeds otherwise.
-    An equality over costs that are not whole numbers is in general met by no whole answer: ``level`` then
-    comes close, on either side.
+    With several limits the optimum gives every account its best level at the prices as well, except the few of
+    ``fractional``, each of which ties with shares of its own. ``primal``, ``violation`` and ``spend`` are those of this
+    optimum; ``tie_share`` is the largest single share at which the decision rule exceeds no cap in expectation (0 where
+    there is none). ``level`` is an answer in whole levels. It is within every limit whenever such an answer was found,
+    which is certain for caps where one level takes least from all of them (no incentive, as a rule);
+    ``rounded_violation`` says what it exceeds otherwise. An equality over costs that are not whole numbers is in
+    general met by no whole answer: ``level`` then comes close, on either side.
 
     status      ``optimal``; ``approximate`` from a method that ended elsewhere: gap and violation measure it;
                 or ``infeasible`` when no answer, fractional or not, meets the limits; then
@@ -85,6 +83,35 @@ class Allocation:
     fractional: Fractional = field(default_factory=Fractional)
     rounded_violation: float = 0.0
     conflict: tuple[str, ...] = ()
+
+    @classmethod
+    def infeasible(
+        cls,
+        level: NDArray[np.signedinteger[Any]],
+        value: float,
+        violation: float,
+        spend: NDArray[np.float64],
+        *,
+        passes: int = 0,
+        conflict: tuple[str, ...] = (),
+    ) -> Allocation:
+        """Report that the limits cannot be met, with levels that exceed them by as little as was found."""
+        return cls(
+            status="infeasible",
+            prices=np.full(spend.size, np.nan),
+            tie_share=0.0,
+            level=level,
+            primal=value,
+            dual=-np.inf,
+            gap=np.inf,
+            violation=violation,
+            spend=spend,
+            rounded=value,
+            tied=0,
+            passes=passes,
+            rounded_violation=violation,
+            conflict=conflict,
+        )
 
     @property
     def rounded_gap(self) -> float:

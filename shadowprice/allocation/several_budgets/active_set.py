@@ -77,6 +77,10 @@ class ActiveSet:
             charge += each[m][self.pattern] * self.cost[m]
         return np.asarray(charge)
 
+    def score(self, prices: NDArray[np.float64]) -> Matrix:
+        """(J, n): value less charge at prices (K,) in the problem's units; −∞ where a level is not allowed."""
+        return np.where(self.allowed, self.value - self.charge(prices * self.unit / self.worth), -np.inf)
+
     def taken(self, level: Levels, counts: NDArray[np.float64]) -> NDArray[np.float64]:
         """(K,): amount that the rows take when account i is on its level ``counts_i`` times."""
         columns = np.arange(self.accounts)

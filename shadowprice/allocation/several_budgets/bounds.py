@@ -42,7 +42,7 @@ class Bounds:
         self.capacity, self.slack = left / active.unit, slack / active.unit
         self.cap, self.floor = rows.upper > 0, rows.lower < 0
         self.weight = PENALTY * np.maximum(np.abs(self.prices), 1.0)
-        self.score: Matrix = np.where(active.allowed, active.value - active.charge(self.prices), -np.inf)
+        self.score: Matrix = active.score(prices)
         self.most = float(self.score.max(axis=0).sum() + self.prices @ self.capacity)
         self.close = GOOD * abs(bound) / active.worth
 

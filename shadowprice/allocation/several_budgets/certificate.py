@@ -67,7 +67,7 @@ def certified(located: Located, resources: tuple[Resource, ...]) -> Allocation:
     """The optimum of the linear programme, its rounding, and the bound both are measured against."""
     active, vertex, rows = located.active, located.vertex, located.rows
     prices = vertex.prices
-    score = np.where(active.allowed, active.value - active.charge(prices * active.unit / active.worth), -np.inf)
+    score = active.score(prices)
     certain = float(located.sums[:, 0].sum()) + float(prices @ located.remaining)
     dual = certain + active.worth * float(active.times @ score.max(axis=0))
     terms = abs(certain) + np.abs(prices) @ np.abs(rows.capacity) + np.abs(located.sums[:, 0]).sum()
@@ -157,20 +157,11 @@ def contradiction(located: Located, resources: tuple[Resource, ...]) -> Allocati
     totals = _totals(located, np.arange(active.accounts), best, active.times)
     level = located.level
     level[located.account] = best
-    beyond = violation(located, resources, totals)
-    return Allocation(
-        status="infeasible",
-        prices=np.full(rows.count, np.nan),
-        tie_share=0.0,
-        level=level,
-        primal=totals.value,
-        dual=-np.inf,
-        gap=np.inf,
-        violation=beyond,
-        spend=totals.net + rows.limits * totals.measure,
-        rounded=totals.value,
-        tied=0,
+    return Allocation.infeasible(
+        level,
+        totals.value,
+        violation(located, resources, totals),
+        totals.net + rows.limits * totals.measure,
         passes=located.passes,
-        rounded_violation=beyond,
         conflict=tuple(resource.name for resource, part in zip(resources, ray, strict=True) if part != 0.0),
     )

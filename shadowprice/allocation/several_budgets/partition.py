@@ -8,20 +8,19 @@ A vertex outside its bracket needs a wider one, which costs a pass, or next to n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.allocation.kernel import Tile
-from shadowprice.allocation.kernel.arguments import Levels, Matrix, level_type
+from shadowprice.allocation.kernel.arguments import Matrix, level_type
 from shadowprice.allocation.population.mapped import assign
 from shadowprice.allocation.population.population import InMemory, Population
 from shadowprice.allocation.several_budgets.active_set import ActiveSet
 from shadowprice.allocation.several_budgets.certificate import Located
 from shadowprice.allocation.several_budgets.rows import Rows
 from shadowprice.allocation.several_budgets.sample import SampleEstimate, approach, estimate, step
-from shadowprice.allocation.several_budgets.vertex import Vertex, optimum
+from shadowprice.allocation.several_budgets.vertex import optimum
 
 EXACT = 2048
 """Number of accounts that are solved at once; larger problems are partitioned first."""
@@ -42,19 +41,6 @@ WIDER = 2.0
 """A bracket that turns out not to hold the prices is replaced by one around those found, so many times as wide."""
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
-    """An optimum on a population: see :class:`Located`; ``level`` is None where it was not asked for."""
-
-    sums: Matrix
-    last: Tile
-    account: NDArray[np.int64]
-    active: ActiveSet
-    vertex: Vertex
-    level: Levels | None
-    passes: int
-
-
 def locate(population: Population, rows: Rows, near: NDArray[np.float64] | None = None) -> Located:
     """Find the prices at which the dual is lowest.
 
@@ -65,17 +51,14 @@ def locate(population: Population, rows: Rows, near: NDArray[np.float64] | None 
     n = population.accounts
     sums = rows.nothing()
     if n <= EXACT:
-        found = _everyone(population, rows, sums, np.zeros(rows.count) if near is None else near)
-    else:
-        guess = estimate(population, rows, near)
-        found = _settle(population, rows, sums, guess, CONFIDENCE * guess.deviation(rows))
-    assert found.level is not None
-    return Located(rows, found.sums, found.last, found.account, found.active, found.vertex, found.level, found.passes)
+        return _everyone(population, rows, sums, np.zeros(rows.count) if near is None else near)
+    guess = estimate(population, rows, near)
+    return _settle(population, rows, sums, guess, CONFIDENCE * guess.deviation(rows))
 
 
 def _settle(
     population: Population, rows: Rows, sums: Matrix, guess: SampleEstimate, reach: Matrix, inside: bool = False
-) -> Found:
+) -> Located:
     """Settle whom the bracket ``guess ± reach`` settles, and find the optimum on the others."""
     passes = 0
     while True:
@@ -101,14 +84,13 @@ def _settle(
         elif not settled.any():
             break
         reach = WIDER**passes * np.maximum(reach, 1e-6 * np.abs(centre))
-    level = scored.level
-    assert level is not None
-    assert inner.level is not None
-    assign(level, scored.account, inner.level)
-    return Found(inner.sums, inner.last, scored.account[inner.account], inner.active, inner.vertex, level, passes)
+    assert scored.level is not None
+    assign(scored.level, scored.account, inner.level)
+    account = scored.account[inner.account]
+    return replace(inner, rows=rows, account=account, level=scored.level, passes=passes)
 
 
-def _inside(population: InMemory, rows: Rows, sums: Matrix, guess: SampleEstimate, reach: Matrix) -> Found:
+def _inside(population: InMemory, rows: Rows, sums: Matrix, guess: SampleEstimate, reach: Matrix) -> Located:
     """The optimum on what a pass left open: its spend is exact, so the bracket can be much smaller."""
     n = population.accounts
     share = float(sums[:, -1].sum() + n) / n
@@ -119,10 +101,11 @@ def _inside(population: InMemory, rows: Rows, sums: Matrix, guess: SampleEstimat
     return _settle(population, rows, sums, replace(guess, prices=prices), narrow, inside=True)
 
 
-def _everyone(population: Population, rows: Rows, sums: Matrix, start: NDArray[np.float64]) -> Found:
+def _everyone(population: Population, rows: Rows, sums: Matrix, start: NDArray[np.float64]) -> Located:
     """The optimum on a population small enough to be solved at once."""
     n = population.accounts
     tile = population.sample(np.zeros(1, dtype=np.int64), n)
     active = ActiveSet.of(tile, rows)
     vertex = optimum(active, rows.capacity, rows.lower, rows.upper, rows.slack(sums), start)
-    return Found(sums, tile, np.arange(n), active, vertex, np.zeros(n, dtype=level_type(tile.value.shape[0])), 1)
+    level = np.zeros(n, dtype=level_type(tile.value.shape[0]))
+    return Located(rows, sums, tile, np.arange(n), active, vertex, level, 1)

@@ -118,7 +118,7 @@ def _smoothed(
     spread, mean = float(np.ptp(active.value)) or 1.0, capacity / active.accounts
     warmth, highest, move = WARMEST * spread, np.inf, np.zeros(capacity.size)
     for _ in range(COOLINGS):
-        score = np.where(active.allowed, active.value - active.charge(prices * active.unit / active.worth), -np.inf)
+        score = active.score(prices)
         soft, taken, slope = _soft(active, score, warmth)
         dual = active.worth * soft + float(prices @ mean)
         if not dual <= highest:
@@ -190,7 +190,7 @@ def _spend_of(tile: Tile, rows: Rows, prices: NDArray[np.float64]) -> NDArray[np
     if not tile.accounts:
         return np.zeros(rows.count)
     active = ActiveSet.of(tile, rows)
-    score = np.where(active.allowed, active.value - active.charge(prices * active.unit / active.worth), -np.inf)
+    score = active.score(prices)
     return active.taken(score.argmax(axis=0), active.times) * active.unit
 
 
@@ -199,7 +199,7 @@ def _statistics(
 ) -> SampleEstimate:
     """Estimate the error of a sample's prices."""
     n, columns = active.accounts, np.arange(active.accounts)
-    score = np.where(active.allowed, active.value - active.charge(prices * active.unit / active.worth), -np.inf)
+    score = active.score(prices)
     level = score.argmax(axis=0)
     paid = np.einsum("mnk,mn->nk", active.loads[:, active.pattern], active.cost[:, level, columns])
     blocks = max(n // WIDTH, 1)
@@ -219,7 +219,7 @@ def _slope_among(population: InMemory, rows: Rows, prices: NDArray[np.float64], 
     at = rows.prices(prices)
     tile = population.settle(rows.costs, at - reach, at + reach, levels=False).open
     active = ActiveSet.of(tile, rows)
-    score = np.where(active.allowed, active.value - active.charge(prices * active.unit / active.worth), -np.inf)
+    score = active.score(prices)
     return _slope(active, score) * (tile.accounts / population.accounts)
 
 

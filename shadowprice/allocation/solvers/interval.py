@@ -39,7 +39,7 @@ def solve_interval(problem: Problem | Opened, *, near: float | None = None) -> A
     member = np.ones(1) if row.members is None else np.array([0.0, 1.0])
     goal = Goal(row.cost, member, row.capacity, row.limit)
     population = accounts.populate(lay_out)
-    return solve_population(population, goal, resource.form, counted, resource.carry, resource.limit, near)
+    return solve_population(population, goal, resource, counted, near)
 
 
 def lay_out(problem: Problem) -> InMemory:

@@ -76,7 +76,6 @@ class OpenedShards:
     def __init__(self, problem: Sharded, first: Source, team: Team, buffer: Buffer = empty) -> None:
         self._team, self._buffer = team, buffer
         self._assembly = Assembly(problem.resources)
-        self._levels = first.levels
         few = first.blocks(np.zeros(1, dtype=np.int64), min(FEW, first.accounts), first.names)
         example, self._limiting = self._assembly.needs(few)
         self._names = self._limiting | ({"value", "allowed"} & first.names)
@@ -91,7 +90,7 @@ class OpenedShards:
 
     def _populate(self, tiler: Tiler) -> ShardedPopulation:
         layout = Layout(self._assembly, tiler, self._names, self._limiting)
-        population = ShardedPopulation(self._team, self._levels, layout, self._buffer)
+        population = ShardedPopulation(self._team, layout, self._buffer)
         self._populations.append(population)
         return population
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation.population.mapped import advise, open_npy
 from shadowprice.allocation.population.sampling import WIDTH
-from shadowprice.allocation.population.source import TILE, Arrays, Resources
+from shadowprice.allocation.population.source import TILE, Arrays, Resources, parts
 from shadowprice.errors import InvalidInput, InvalidProblem
 
 Curve = Callable[[NDArray[Any]], NDArray[Any] | Arrays]
@@ -174,7 +173,6 @@ class CurveProblem:
 
     def shards(self, count: int) -> Sequence[CurveSource]:
         """``count`` parts of neighbouring accounts."""
-        ends = np.linspace(0, self.accounts, min(count, self.accounts) + 1).astype(int).tolist()
         return [
             CurveSource(
                 self.embedding,
@@ -183,5 +181,5 @@ class CurveProblem:
                 stop,
                 {name: column[..., start:stop] for name, column in self.columns.items()},
             )
-            for start, stop in itertools.pairwise(ends)
+            for start, stop in parts(self.accounts, count)
         ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from shadowprice.allocation import kernel
 from shadowprice.allocation.population.sampling import WIDTH
-from shadowprice.allocation.population.source import Arrays
+from shadowprice.allocation.population.source import Arrays, parts
 from shadowprice.allocation.problem.problem import Problem, Resource, ResponseCost
 
 
@@ -52,7 +51,7 @@ class MemorySource:
         return {name: gather(self.arrays[name], starts, width) for name in names}
 
     def held(self) -> MemorySource:
-        """Itself."""
+        """Return the source, which is in memory already."""
         return self
 
 
@@ -80,11 +79,9 @@ class MemoryProblem:
 
     def shards(self, count: int) -> Sequence[MemorySource]:
         """``count`` parts of neighbouring accounts, views of the problem's arrays."""
-        accounts = self.problem.shape[1]
-        ends = np.linspace(0, accounts, min(count, accounts) + 1).astype(int).tolist()
         return [
             MemorySource(f"accounts {start}–{stop}", {name: a[..., start:stop] for name, a in self._arrays.items()})
-            for start, stop in itertools.pairwise(ends)
+            for start, stop in parts(self.problem.shape[1], count)
         ]
 
     def _add(self, array: NDArray[Any], name: str) -> str:

@@ -124,7 +124,7 @@ class ShardWriter:
             shutil.rmtree(self._draft, ignore_errors=True)
 
     def append(self, arrays: Arrays) -> None:
-        """One more shard: ``value`` (J, n) floating, and other matrices (J, n) or vectors (n,) by name."""
+        """Write one more shard: ``value`` (J, n) floating, and other matrices (J, n) or vectors (n,) by name."""
         assert self._draft is not None, "use it in a with statement"
         given = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         value = given.get("value")

@@ -70,9 +70,7 @@ def confidence_sequence(x: ArrayLike, low: float, high: float, *, level: float =
     if not 0 < level < 1:
         raise InvalidInput("must lie between 0 and 1", field="level")
     values = as_rows({"x": x})["x"]
-    outside = np.flatnonzero((values < low) | (values > high))
-    if outside.size:
-        raise InvalidInput(f"must lie between {low:g} and {high:g}", field="x", rows=outside[:5].tolist())
+    InvalidInput.refuse_rows((values < low) | (values > high), f"must lie between {low:g} and {high:g}", field="x")
     scaled = (values - low) / (high - low)
     t = np.arange(1, scaled.size + 1)
     mean = (0.5 + np.cumsum(scaled)) / (t + 1)
@@ -116,14 +114,10 @@ def policy_difference(
     rows = as_rows({"y": y, "target": target, "other": other, "propensity": propensity})
     if not 0 < least_propensity <= 1:
         raise InvalidInput("must be a probability above 0", field="least_propensity")
-    below = np.flatnonzero(rows["propensity"] < least_propensity)
-    if below.size:
-        raise InvalidInput(
-            f"lies below least_propensity {least_propensity:g}", field="propensity", rows=below[:5].tolist()
-        )
-    wrong = np.flatnonzero((rows["y"] < 0) | (rows["y"] > largest))
-    if wrong.size:
-        raise InvalidInput(f"must lie between 0 and {largest:g}", field="y", rows=wrong[:5].tolist())
+    low = rows["propensity"] < least_propensity
+    InvalidInput.refuse_rows(low, f"lies below least_propensity {least_propensity:g}", field="propensity")
+    beyond = (rows["y"] < 0) | (rows["y"] > largest)
+    InvalidInput.refuse_rows(beyond, f"must lie between 0 and {largest:g}", field="y")
     bound = largest / least_propensity
     weight = importance(rows["target"], rows["propensity"]) - importance(rows["other"], rows["propensity"])
     return confidence_sequence(weight * rows["y"], -bound, bound, level=level)

@@ -12,7 +12,7 @@ from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.off_policy import importance, shrunk
 from shadowprice.evaluation.prediction.per_level import check_index
-from shadowprice.evaluation.statistics.intervals import Estimate, Interval, bands
+from shadowprice.evaluation.statistics.intervals import Estimate, Interval, bands, estimates
 from shadowprice.evaluation.statistics.metric import Array, as_rows, ratio
 
 Estimator = Literal["hajek", "dr", "switch", "shrunk"]
@@ -135,18 +135,13 @@ def at_equal_spend(
     paths = [decided(trial, *curves, None, estimator)[0] for curves in (candidate, incumbent)]
     rows = paths[0].rows
     at = float(np.mean(as_rows({"cost": trial.cost})["cost"])) if spend is None else float(spend)
-    chosen = _interval(trial, interval)
 
     def values(weight: Array) -> Array:
         """Candidate, incumbent and their difference, (B, 3)."""
         own, other = (read_at(*path.at(weight), at) for path in paths)
         return np.stack([own, other, own - other], axis=1)
 
-    point, limits = values(np.ones((1, rows)))[0], bands(values, rows, chosen)
-    own, other, difference = (
-        Estimate(float(value), float(low), float(high), chosen.level)
-        for value, low, high in zip(point, *limits, strict=True)
-    )
+    own, other, difference = estimates(values, rows, _interval(trial, interval))
     effective, reached = [], True
     for path in paths:
         cost = path.at(np.ones((1, rows)))[1][0]
@@ -228,15 +223,21 @@ def decided(
 
     Without ``prices`` 40 are chosen by :func:`price_grid`.
     """
-    curves = [np.asarray(each, dtype=np.float64) for each in (value, cost)]
     rows = np.size(np.asarray(trial.value))
-    for name, each in zip(("value", "cost"), curves, strict=True):
-        if each.ndim != 2 or each.shape != (curves[0].shape[0], rows):
-            raise InvalidInput(f"must have shape (levels, {rows}), got {each.shape}", field=name)
-    asked = price_grid(curves[0], curves[1]) if prices is None else np.sort(np.asarray(prices, dtype=np.float64))[::-1]
+    worth, paid = check_curves(value, cost, rows)
+    asked = price_grid(worth, paid) if prices is None else np.sort(np.asarray(prices, dtype=np.float64))[::-1]
     ids = np.arange(rows)
-    chosen = np.stack([decide(curves[0], curves[1], [price], 0.5, ids).level for price in asked]).astype(np.intp)
-    return LoggedPolicies(trial, chosen, curves[0].shape[0], estimator), asked
+    chosen = np.stack([decide(worth, paid, [price], 0.5, ids).level for price in asked]).astype(np.intp)
+    return LoggedPolicies(trial, chosen, len(worth), estimator), asked
+
+
+def check_curves(value: ArrayLike, cost: ArrayLike, rows: int) -> tuple[Array, Array]:
+    """The curves that a policy decides by as float64, refused unless both are (J, ``rows``)."""
+    worth, paid = np.asarray(value, dtype=np.float64), np.asarray(cost, dtype=np.float64)
+    for name, each in (("value", worth), ("cost", paid)):
+        if each.ndim != 2 or each.shape != (worth.shape[0], rows):
+            raise InvalidInput(f"must have shape (levels, {rows}), got {each.shape}", field=name)
+    return worth, paid
 
 
 def read_at(value: Array, cost: Array, spend: float) -> Array:

@@ -137,19 +137,17 @@ def _side(side: str, found: Mapping[str, Found], baseline: Mapping[str, Found], 
     broken = [name for name, entry in found.items() if not math.isfinite(_value(entry))]
     checks = [Check(side, "every metric is a finite number", ", ".join(broken) or "all finite", not broken)]
     if "auc" in found:
-        low = found["auc"].low if isinstance(found["auc"], Estimate) else found["auc"]
         rule = f"AUC above {limits.auc_floor:g} by its lower bound"
-        checks.append(Check(side, rule, _show(found["auc"]), low > limits.auc_floor))
+        checks.append(Check(side, rule, _show(found["auc"]), _low(found["auc"]) > limits.auc_floor))
     error, rate = found["ece"], _value(found["base_rate"])
-    least = error.low if isinstance(error, Estimate) else error
     rule = f"calibration error at most {limits.ece_share:.0%} of the mean response {rate:.4g}, by its lower bound"
-    checks.append(Check(side, rule, _show(error), least <= limits.ece_share * rate))
+    checks.append(Check(side, rule, _show(error), _low(error) <= limits.ece_share * rate))
     rule = "no curve falls where the incentive rises (RPR = 0)"
     checks.append(Check(side, rule, _show(found["rpr"]), _value(found["rpr"]) == 0))
     if "mse" in baseline and "mse" in found:
         mine, other = found["mse"], _value(baseline["mse"])
-        low = mine.low if isinstance(mine, Estimate) else mine
-        checks.append(Check(side, f"squared error not above the baseline's {other:.4g}", _show(mine), low <= other))
+        rule = f"squared error not above the baseline's {other:.4g}"
+        checks.append(Check(side, rule, _show(mine), _low(mine) <= other))
     return checks
 
 
@@ -162,12 +160,8 @@ def _beats(found: Compared | str, rival: Rival, limits: Limits) -> Check:
     if isinstance(found, str):
         return Check(CAMPAIGN, rule, found, False)
     if isinstance(found, EqualPrice):
-        unit, other, where, rows = (
-            "an account",
-            found.incumbent,
-            f"at a price of {found.price:.4g}",
-            found.effective_rows,
-        )
+        unit, other, rows = "an account", found.incumbent, found.effective_rows
+        where = f"at a price of {found.price:.4g}"
     else:
         unit, other, rows = "in all", found.rival.value, min(found.effective_rows.values())
         where = f"with {found.budget:.4g} minor units at a price of {found.price:.4g}"
@@ -190,6 +184,10 @@ def _required(side: str) -> tuple[str, ...]:
 
 def _value(found: Found) -> float:
     return found.value if isinstance(found, Estimate) else float(found)
+
+
+def _low(found: Found) -> float:
+    return found.low if isinstance(found, Estimate) else float(found)
 
 
 def _show(found: Found) -> str:

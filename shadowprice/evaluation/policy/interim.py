@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence, confidence_sequence
-from shadowprice.evaluation.policy.frontier import Trial
+from shadowprice.evaluation.policy.frontier import Trial, check_curves
 from shadowprice.evaluation.policy.off_policy import importance
 from shadowprice.evaluation.prediction.per_level import check_index
 from shadowprice.evaluation.statistics.intervals import Estimate
@@ -80,18 +80,14 @@ def at_equal_price(
     for name, largest in (("value", largest_value), ("cost", largest_cost)):
         if not (np.isfinite(largest) and largest >= 0):
             raise InvalidInput("must be finite and not negative", field=f"largest_{name}")
-        wrong = np.flatnonzero((logged[name] < 0) | (logged[name] > largest))
-        if wrong.size:
-            raise InvalidInput(f"must lie between 0 and {largest:g}", field=f"trial.{name}", rows=wrong[:5].tolist())
+        wrong = (logged[name] < 0) | (logged[name] > largest)
+        InvalidInput.refuse_rows(wrong, f"must lie between 0 and {largest:g}", field=f"trial.{name}")
     if not (np.isfinite(price) and price >= 0):
         raise InvalidInput("must be finite and not negative", field="price")
     if not 0 < least_propensity <= 1:
         raise InvalidInput("must be a probability above 0", field="least_propensity")
-    below = np.flatnonzero(logged["propensity"] < least_propensity * (1 - 1e-9))
-    if below.size:
-        raise InvalidInput(
-            f"lies below least_propensity {least_propensity:g}", field="trial.propensity", rows=below[:5].tolist()
-        )
+    below = logged["propensity"] < least_propensity * (1 - 1e-9)
+    InvalidInput.refuse_rows(below, f"lies below least_propensity {least_propensity:g}", field="trial.propensity")
     rows = logged["value"].size
     weights = [_weights(trial, *curves, price, logged["propensity"]) for curves in (candidate, incumbent)]
     net = logged["value"] - price * logged["cost"]
@@ -110,11 +106,8 @@ def at_equal_price(
 
 def _weights(trial: Trial, value: ArrayLike, cost: ArrayLike, price: float, propensity: Array) -> Array:
     """(N,): 1 / propensity where the policy gives the level that was given, else 0."""
-    curves = [np.asarray(each, dtype=np.float64) for each in (value, cost)]
-    for name, each in zip(("value", "cost"), curves, strict=True):
-        if each.ndim != 2 or each.shape != (curves[0].shape[0], propensity.size):
-            raise InvalidInput(f"must have shape (levels, {propensity.size}), got {each.shape}", field=name)
-    given = check_index(trial.level, curves[0].shape[0])
+    worth, paid = check_curves(value, cost, propensity.size)
+    given = check_index(trial.level, len(worth))
     # A row keeps its number however many come after it, and with it what a tie is decided by.
-    chosen = decide(curves[0], curves[1], [price], 0.5, np.arange(propensity.size)).level
+    chosen = decide(worth, paid, [price], 0.5, np.arange(propensity.size)).level
     return np.where(chosen == given, importance(np.ones(propensity.size), propensity), 0.0)

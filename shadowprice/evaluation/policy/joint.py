@@ -20,7 +20,7 @@ from shadowprice.evaluation.policy.frontier import (
     step_worth,
 )
 from shadowprice.evaluation.policy.uniform import flat_frontier
-from shadowprice.evaluation.statistics.intervals import Estimate, Interval, bands
+from shadowprice.evaluation.statistics.intervals import Estimate, Interval, estimates
 from shadowprice.evaluation.statistics.metric import Array
 
 PolicyCurves = tuple[ArrayLike, ArrayLike]
@@ -73,9 +73,8 @@ def at_budget(
         interval: of the bootstrap; its cluster and partner are the trials' unless it has a cluster.
 
     One price of money decides for all sides, so a policy's frontier is the path of its total (cost, value) as the price
-    falls. In every bootstrap sample the frontiers are read at the budget by linear interpolation, which is what
-    sharing a tie between two prices attains. The flat mixture is chosen anew in every sample, from the same rows: its
-    value errs upwards, against the candidate. An account of several sides is drawn with all its rows.
+    falls. Every bootstrap sample reads the frontiers at the budget by linear interpolation, and chooses the flat
+    mixture anew: its value errs upwards, against the candidate. An account of several sides is drawn with all its rows.
 
     O(Σ N · (L + J) · replications).
 
@@ -89,7 +88,6 @@ def at_budget(
     flats = {side: _flats(trials[side], np.asarray(candidate[side][0]).shape[0], estimator) for side in sides}
     paths = [_Joint(trials, each, requests, estimator) for each in (candidate, incumbent) if each is not None]
     rows = {side: flats[side].rows for side in sides}
-    chosen = _interval(trials, interval)
 
     def values(weight: Array) -> Array:
         """Candidate, rival and their difference, (B, 3)."""
@@ -102,13 +100,7 @@ def at_budget(
         own, other = ((1 - exploration) * each + exploration * drawn[0] for each in (own, other))
         return np.stack([own, other, own - other], axis=1)
 
-    total = sum(rows.values())
-    point, limits = values(np.ones((1, total)))[0], bands(values, total, chosen)
-    own, other, difference = (
-        Estimate(float(value), float(low), float(high), chosen.level)
-        for value, low, high in zip(point, *limits, strict=True)
-    )
-
+    own, other, difference = estimates(values, sum(rows.values()), _interval(trials, interval))
     ones = {side: np.ones((1, size)) for side, size in rows.items()}
     levels = {side: flats[side].at(each) for side, each in ones.items()}
     drawn_cost = exploration * sum(requests[side] * float(levels[side][1].mean()) for side in sides)

@@ -71,12 +71,8 @@ def importance(target: Array, propensity: Array, clip: float | None = None) -> A
     """w = target / propensity, capped at ``clip``; refused unless both are probabilities and none was impossible."""
     as_probability(target, "target")
     as_probability(propensity, "propensity")
-    impossible = propensity <= 0
-    if impossible.any():
-        rows = np.flatnonzero(impossible)[:5].tolist()
-        raise InvalidInput(
-            "must be positive: a row that could not happen cannot be weighted", field="propensity", rows=rows
-        )
+    impossible = "must be positive: a row that could not happen cannot be weighted"
+    InvalidInput.refuse_rows(propensity <= 0, impossible, field="propensity")
     if clip is not None and not clip > 0:
         raise InvalidInput("must be positive", field="clip")
     w = target / propensity

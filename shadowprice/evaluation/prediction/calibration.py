@@ -107,6 +107,5 @@ def _group_index(groups: ArrayLike, rows: int) -> NDArray[np.intp]:
     of = np.asarray(groups)
     if of.shape != (rows,) or of.dtype.kind not in "iu":
         raise InvalidInput(f"must be {rows} whole numbers, got {of.dtype} {of.shape}", field="groups")
-    if of.min() < 0:
-        raise InvalidInput("must not be negative", field="groups", rows=np.flatnonzero(of < 0)[:5].tolist())
+    InvalidInput.refuse_rows(of < 0, "must not be negative", field="groups")
     return of.astype(np.intp)

@@ -36,11 +36,10 @@ def find_change_points(
 ) -> ChangePoints:
     """Choose the segments of a piecewise constant hazard by likelihood.
 
-    From one segment per level, the two neighbours whose joining costs the least likelihood are
-    joined, again and again; the number of segments is the one with the smallest
-    ``BIC = −2·loglik + parameters · ln rows`` (Schwarz 1978). Then, up to one segment more than
-    that, each change point is moved to wherever it raises the likelihood, and the number is chosen
-    again. Every candidate is refitted to its own maximum.
+    From one segment per level, the two neighbours whose joining costs the least likelihood are joined, again and again;
+    the number of segments is the one with the smallest ``BIC = −2·loglik + parameters · ln rows`` (Schwarz 1978). Then,
+    up to one segment more than that, each change point is moved to wherever it raises the likelihood, and the number is
+    chosen again. Every candidate is refitted to its own maximum.
 
     Args:
         y: (N,) responses in {0, 1}.
@@ -49,9 +48,8 @@ def find_change_points(
         offset: (N,) log relative hazard of the row's account according to a model, see
             :func:`~shadowprice.evaluation.prediction.likelihood.account_offset`; 0 for all when None.
 
-    Differences between accounts that the offset leaves out make the population's hazard fall with
-    value (those who respond easily have done so), which can pass for change points. O(J²) fits,
-    and O(J) more for each change point of the result.
+    Differences between accounts that the offset leaves out make the population's hazard fall with value, which can pass
+    for change points. O(J²) fits, and O(J) more for each change point of the result.
     """
     data = CurrentStatus(y, level, levels, offset)
     edges = np.unique(np.r_[0, data.levels[data.seen]])

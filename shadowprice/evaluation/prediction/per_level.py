@@ -82,7 +82,5 @@ def check_index(level: ArrayLike, size: int) -> NDArray[np.intp]:
     if index.ndim != 1 or index.dtype.kind not in "iu":
         raise InvalidInput(f"must be whole numbers (N,), got {index.dtype} {index.shape}", field="level")
     outside = (index < 0) | (index >= size)
-    if outside.any():
-        rows = np.flatnonzero(outside)[:5].tolist()
-        raise InvalidInput(f"must be an index into the {size} levels", field="level", rows=rows)
+    InvalidInput.refuse_rows(outside, f"must be an index into the {size} levels", field="level")
     return index.astype(np.intp)

@@ -29,8 +29,7 @@ def normalised_gini(y: Array, p: Array) -> Statistic:
     score share what they hold. NaN when all amounts are equal. O(N log N).
     Source: the lift of Frees, Meyers and Cummings (2011); Wang, Liu and Miao (2019) for amounts.
     """
-    if (y < 0).any():
-        raise InvalidInput("must not be negative", field="y", rows=np.flatnonzero(y < 0)[:5].tolist())
+    InvalidInput.refuse_rows(y < 0, "must not be negative", field="y")
     own, best = _gini(y, p), _gini(y, y)
     return lambda weight: ratio(own(weight), best(weight))
 

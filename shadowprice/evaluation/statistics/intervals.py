@@ -81,13 +81,11 @@ def bands(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Lower and upper limits (…) of a statistic with several values, by a bootstrap of whole clusters.
 
-    One way of clusters gives the percentile interval. Two crossed ways draw accounts, partners and pairs in turn.
-    The percentile interval of the way with the larger variance is then widened around the mean of its replicates, by
-    √(V / V_way) with V = V_account + V_partner − V_pair. Drawing rows with the product of both ways' counts would count
-    an independent error three times, which is far too wide where accounts have few rows. The percentiles are those of
-    an expanded interval: a draw of G clusters varies less than the clusters do, by (G − 1) / G. G − 1 degrees of
-    freedom have the tails of a t distribution; G counts the coarser way.
-    Replicates in which a value is undefined (not finite) are left out; with none left its limits are NaN.
+    One way of clusters gives the percentile interval. Two crossed ways draw accounts, partners and pairs in turn; the
+    interval of the way with the larger variance is then widened around its mean, by √(V / V_way) with
+    V = V_account + V_partner − V_pair. The percentiles are those of an expanded interval with the tails of a t
+    distribution of G − 1 degrees of freedom; G counts the coarser way. Replicates in which a value is undefined (not
+    finite) are left out; with none left its limits are NaN.
 
     Args:
         statistic: row weights (B, N) to values (B, …).
@@ -113,6 +111,17 @@ def bands(
     limits = np.full((2, known.size), np.nan)
     limits[:, known] = centre + widen * (np.nanquantile(base, [tail, 1 - tail], axis=0) - centre)
     return limits[0].reshape(shape), limits[1].reshape(shape)
+
+
+def estimates(
+    statistic: Callable[[NDArray[np.float64]], NDArray[np.float64]], rows: int, interval: Interval
+) -> list[Estimate]:
+    """Estimate each value of a statistic from row weights (B, N) to (B, K), with the limits of :func:`bands`."""
+    limits = (statistic(np.ones((1, rows)))[0], *bands(statistic, rows, interval))
+    return [
+        Estimate(float(value), float(low), float(high), interval.level)
+        for value, low, high in zip(*limits, strict=True)
+    ]
 
 
 def resamples(clusters: Clusters, interval: Interval) -> Iterator[NDArray[np.float64]]:

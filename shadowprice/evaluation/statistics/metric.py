@@ -30,8 +30,7 @@ class Metric(Protocol):
     """``metric(*arrays, weight=None, interval=None, **options)``: a float, or an Estimate with ``interval``.
 
     ``response`` and ``expense`` are matrices (levels, N), every other array a vector (N,); ``weight`` (N,) is
-    non-negative, with a positive sum.
-    A metric that is undefined on its rows (an AUC of one class) is NaN.
+    non-negative, with a positive sum. A metric that is undefined on its rows (an AUC of one class) is NaN.
 
     Raises:
         InvalidInput: shapes that do not agree, missing or infinite entries (with their rows).
@@ -105,10 +104,8 @@ def as_rows(columns: dict[str, ArrayLike]) -> dict[str, Array]:
         length = array.shape[-1] if length is None else length
         if array.shape[-1] != length:
             raise InvalidInput(f"has {array.shape[-1]} rows where the first argument has {length}", field=name)
-        broken = ~np.isfinite(array).reshape(-1, length).all(axis=0)
-        if broken.any():
-            rows = np.flatnonzero(broken)[:5].tolist()
-            raise InvalidInput("must be finite; drop or fill the missing entries", field=name, rows=rows)
+        missing = "must be finite; drop or fill the missing entries"
+        InvalidInput.refuse_rows(~np.isfinite(array), missing, field=name)
         arrays[name] = array
     return arrays
 
@@ -120,26 +117,21 @@ def as_weights(weight: ArrayLike | None, rows: int) -> Array:
     weights = as_rows({"weight": weight})["weight"]
     if weights.shape != (rows,):
         raise InvalidInput(f"must have shape ({rows},), got {weights.shape}", field="weight")
-    if (weights < 0).any():
-        raise InvalidInput("must not be negative", field="weight", rows=np.flatnonzero(weights < 0)[:5].tolist())
+    InvalidInput.refuse_rows(weights < 0, "must not be negative", field="weight")
     if not weights.any():
         raise InvalidInput("at least one must be positive", field="weight")
     return weights
 
 
-def as_binary(y: Array) -> NDArray[np.bool_]:
-    """Responses (N,) as booleans, refused unless each is 0 or 1."""
-    wrong = (y != 0) & (y != 1)
-    if wrong.any():
-        raise InvalidInput("must be 0 or 1", field="y", rows=np.flatnonzero(wrong)[:5].tolist())
+def as_binary(y: Array, field: str = "y") -> NDArray[np.bool_]:
+    """Entries (N,) as booleans, refused unless each is 0 or 1."""
+    InvalidInput.refuse_rows((y != 0) & (y != 1), "must be 0 or 1", field=field)
     return np.asarray(y != 0)
 
 
 def as_probability(p: Array, field: str = "p") -> Array:
     """Probabilities (N,) as they are, refused unless each lies in [0, 1]."""
-    wrong = (p < 0) | (p > 1)
-    if wrong.any():
-        raise InvalidInput("must lie in [0, 1]", field=field, rows=np.flatnonzero(wrong)[:5].tolist())
+    InvalidInput.refuse_rows((p < 0) | (p > 1), "must lie in [0, 1]", field=field)
     return p
 
 

@@ -14,11 +14,10 @@ from shadowprice.evaluation.uplift.ranking import is_treated
 def aucc(y: Array, paid: Array, score: Array, treatment: Array, *, steps: int = 200) -> Statistic:
     """Incremental value at equal steps of incremental cost, over that of treating all rows.
 
-    Rows are taken in order of falling ``score`` (predicted value per cost). With Δy(n) the treated rows'
-    value among the first n over all treated rows, less the same of the others, and Δc(n) likewise of the
-    cost, the area is Σ_k Δy(n_k) / (Δy(N)·(steps + 1)), k = 0 … steps, where n_k is the first n at which
-    Δc(n) ≥ (k/steps)·Δc(N). A random score has about ½. NaN unless both arms have rows, the whole costs
-    more than nothing, and it has a value.
+    Rows are taken in order of falling ``score`` (predicted value per cost). With Δy(n) the treated rows' value among
+    the first n over all treated rows, less the same of the others, and Δc(n) likewise of the cost, the area is Σ_k
+    Δy(n_k) / (Δy(N)·(steps + 1)), k = 0 … steps, where n_k is the first n at which Δc(n) ≥ (k/steps)·Δc(N). A random
+    score has about ½. NaN unless both arms have rows, the whole costs more than nothing, and it has a value.
 
     ``y`` (N,) value, ``paid`` (N,) cost, ``treatment`` (N,) in {0, 1}. O(N log N).
     Source: Zhou et al., "Decision Focused Causal Learning" (KDD 2024), with its public code; the curve is

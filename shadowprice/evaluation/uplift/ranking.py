@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.intervals import Statistic
-from shadowprice.evaluation.statistics.metric import Array, metric, ratio
+from shadowprice.evaluation.statistics.metric import Array, as_binary, metric, ratio
 
 
 @metric
@@ -45,8 +45,7 @@ def qini(y: Array, score: Array, treatment: Array) -> Statistic:
     ``y`` in {0, 1} or non-negative. O(N log N). Source: Radcliffe (2007).
     """
     arm = is_treated(treatment)
-    if (y < 0).any():
-        raise InvalidInput("must not be negative", field="y", rows=np.flatnonzero(y < 0)[:5].tolist())
+    InvalidInput.refuse_rows(y < 0, "must not be negative", field="y")
     curve, best = _curves(score, arm, y), _curves(np.where(arm, y, -y), arm, y)
 
     def above_random(weight: Array, curves: Callable[[Array], tuple[Array, ...]]) -> Array:
@@ -103,10 +102,7 @@ def wau(y: Array, score: Array, treatment: Array, *, bins: int = 10) -> Statisti
 
 def is_treated(treatment: Array) -> NDArray[np.bool_]:
     """Arms (N,) as booleans, refused unless each is 0 or 1."""
-    wrong = (treatment != 0) & (treatment != 1)
-    if wrong.any():
-        raise InvalidInput("must be 0 or 1", field="treatment", rows=np.flatnonzero(wrong)[:5].tolist())
-    return np.asarray(treatment != 0)
+    return as_binary(treatment, "treatment")
 
 
 def _curves(score: Array, arm: NDArray[np.bool_], y: Array) -> Callable[[Array], tuple[Array, ...]]:

@@ -73,9 +73,8 @@ def uplift_by_sensitivity(
         raise InvalidInput(f"{count} accounts cannot be sorted into {groups} groups", field="account")
     own = np.zeros(count)
     own[of] = columns["sensitivity"]
-    torn = np.flatnonzero(own[of] != columns["sensitivity"])
-    if torn.size:
-        raise InvalidInput("differs between rows of one account", field="sensitivity", rows=torn[:5].tolist())
+    torn = own[of] != columns["sensitivity"]
+    InvalidInput.refuse_rows(torn, "differs between rows of one account", field="sensitivity")
     group = np.empty(count, dtype=np.intp)
     group[np.argsort(own, kind="stable")] = np.arange(count) * groups // count
     high, low = index >= (levels + 1) // 2, index < levels // 2

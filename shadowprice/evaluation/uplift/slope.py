@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -69,8 +70,7 @@ def within_slope(
 ) -> Slope:
     """Least-squares slope of response in incentive value with the confounders' cells held fixed.
 
-    ``y = slope · value + effect of the cell + error``; cell effects are absorbed by taking each
-    cell's means off, so the slope compares only rows that share merchant, threshold and window.
+    ``y = slope · value + effect of the cell + error``; subtracting each cell's means absorbs its effect.
 
     Args:
         y: (N,) responses; value: (N,) incentive in minor units.
@@ -79,9 +79,8 @@ def within_slope(
         partner: (N,) partner of each row, a second way of clusters crossed with the first.
         level: of the interval.
 
-    Standard error: Liang–Zeger with the factor G/(G−1) · (N−1)/(N−cells−1), which equals ordinary
-    least squares with one dummy per cell; two ways add up as in
-    :func:`~shadowprice.evaluation.statistics.clusters.combined`. O(N log N).
+    Standard error: Liang–Zeger with the factor G/(G−1) · (N−1)/(N−cells−1), which equals ordinary least squares with
+    one dummy per cell; two ways add up as in :func:`~shadowprice.evaluation.statistics.clusters.combined`. O(N log N).
 
     Raises:
         InvalidInput: the value varies within no cell, or there are too few rows or accounts.
@@ -104,21 +103,17 @@ def within_slope(
     scores = [(each.size, each.sums(amount * (response - slope * amount))) for each in found]
     variance = combined([np.asarray(size / (size - 1) * (score @ score)) for size, score in scores])
     error = float(np.sqrt((rows - 1) / (rows - groups - 1) * variance)) / square
-    quotient = slope / error if error > 0 else float(np.copysign(np.inf, slope))
-    half = float(stats.t.ppf((1 + level) / 2, owners - 1)) * error
-    return Slope(
-        slope,
-        error,
-        quotient,
-        float(2 * stats.t.sf(abs(quotient), owners - 1)),
-        slope - half,
-        slope + half,
-        level,
-        rows,
-        groups,
-        owners,
-        int(np.isin(of, np.flatnonzero(spread)).sum()),
+    informative = int(np.isin(of, np.flatnonzero(spread)).sum())
+    return _slope(
+        slope, error, owners - 1, level, rows=rows, cells=groups, clusters=owners, informative_rows=informative
     )
+
+
+def _slope(value: float, error: float, degrees: float, level: float, **sizes: Any) -> Slope:
+    quotient = value / error if error > 0 else float(np.copysign(np.inf, value))
+    half = float(stats.t.ppf((1 + level) / 2, degrees)) * error
+    p_value = float(2 * stats.t.sf(abs(quotient), degrees))
+    return Slope(value, error, quotient, p_value, value - half, value + half, level, **sizes)
 
 
 def slope_over_windows(
@@ -143,10 +138,9 @@ def slope_over_windows(
         cluster: (N,) group whose rows share an error; the cell when None.
         level: of the interval.
 
-    Errors are the jackknife's: the slope less the slope without one cluster. A cluster that carries most of a slope
-    fits itself, so that its residuals alone would hide its error. A window without two clusters in which value and
-    response vary is left out and has weight 0. With these weights, one regression on all rows with effects of
-    cell × window has the returned slope. O(N log N).
+    Errors are the jackknife's: the slope less the slope without one cluster. A window without two clusters in which
+    value and response vary is left out and has weight 0. With these weights, one regression on all rows with effects
+    of cell × window has the returned slope. O(N log N).
 
     Example:
         >>> import numpy as np
@@ -193,24 +187,20 @@ def slope_over_windows(
         )
     mean = random_effects(found, influence, level=level)
     informative = np.isin(of, np.unique(of[varies]))
-    quotient = mean.value / mean.standard_error if mean.standard_error > 0 else float(np.copysign(np.inf, mean.value))
     of_window = np.zeros(windows)
     of_window[list(squares)] = mean.share / np.array(list(squares.values()))
     weight = of_window[when] * (rows / of_window[when].sum())
-    slope = Slope(
+    slope = _slope(
         mean.value,
         mean.standard_error,
-        quotient,
-        float(2 * stats.t.sf(abs(quotient), mean.degrees)),
-        mean.low,
-        mean.high,
+        mean.degrees,
         level,
-        rows,
-        groups,
-        int(np.unique(owner[informative]).size),
-        int(informative.sum()),
-        len(found),
-        float(np.sqrt(mean.between)),
+        rows=rows,
+        cells=groups,
+        clusters=int(np.unique(owner[informative]).size),
+        informative_rows=int(informative.sum()),
+        windows=len(found),
+        between=float(np.sqrt(mean.between)),
     )
     return slope, weight
 

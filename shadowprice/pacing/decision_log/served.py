@@ -83,11 +83,10 @@ def read_parts(folder: str | Path) -> Iterator[ServedLog]:
 def exposure_and_outcome(log: ServedLog, campaign: Campaign) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The log as the canonical tables ``exposure`` and ``outcome``, outcomes as corrected.
 
-    An offer's id is ``<side>-<incentive>``. Requests that were given nothing at all are not exposures.
-    ``exploration`` tells whether the level was drawn. The ledger receives a merchant's response as a ratio,
-    not as the counts that the table holds, so a merchant's outcome is not mature there; judge merchants
-    by ``response`` of the log itself. A date that cannot be right is replaced by that of recording, and none lies
-    before the decision.
+    An offer's id is ``<side>-<incentive>``. Requests that were given nothing at all are not exposures. ``exploration``
+    tells whether the level was drawn. The ledger receives a merchant's response as a ratio, not as the counts that the
+    table holds, so a merchant's outcome is not mature there; judge merchants by ``response`` of the log itself. A date
+    that cannot be right is replaced by that of recording, and none lies before the decision.
     """
     decisions = log.decisions[log.decisions["level"] >= 0].reset_index(drop=True)
     exposure = pd.DataFrame(

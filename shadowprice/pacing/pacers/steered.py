@@ -30,8 +30,7 @@ def committed(state: CampaignState) -> float:
 def steered(state: CampaignState, newest: PriceRecord, log_change: float) -> Resolution:
     """The newest price times exp(``log_change``), within the largest step.
 
-    Its plan, primal, dual, gap and violation are those of the solve it started from, and its status is
-    ``steered``.
+    Its plan, primal, dual, gap and violation are those of the solve it started from, and its status is ``steered``.
 
     Raises:
         NotCertified: the spend is stale, or totals or clock went back.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,8 +46,21 @@ class Population:
             raise NotFound(f"no response curve for account {unknown}") from None
 
 
+class Columns:
+    """Dataclass whose fields are arrays (n,) of the same requests."""
+
+    def take(self, index: NDArray[Any]) -> Self:
+        """The requests at ``index`` (indices or mask)."""
+        return type(self)(*(column[index] for column in vars(self).values()))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Several batches in a row."""
+        return cls(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
+
+
 @dataclass(frozen=True)
-class Outcomes:
+class Outcomes(Columns):
     """Outcomes of n answered requests; arrays (n,) in order of arrival.
 
     request_id, account_id, side, at   as in :class:`Day`
@@ -72,15 +85,6 @@ class Outcomes:
 
     def __len__(self) -> int:
         return int(self.at.size)
-
-    def take(self, index: NDArray[Any]) -> Outcomes:
-        """The outcomes at ``index`` (indices or mask)."""
-        return Outcomes(*(getattr(self, field.name)[index] for field in fields(self)))
-
-    @classmethod
-    def concatenate(cls, parts: list[Outcomes]) -> Outcomes:
-        """Outcomes of several batches in a row."""
-        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ class OutcomeModel:
         return {}
 
     def _luck_of(self, request_ids: list[str]) -> NDArray[np.float64]:
-        """Kept, as a comparison asks for each request's once per policy."""
+        """Return the luck of requests; it is kept, as a comparison asks for it once per policy."""
         known, found = self._luck, np.empty(len(request_ids))
         for row, name in enumerate(request_ids):
             if name not in known:

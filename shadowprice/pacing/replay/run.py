@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -16,12 +16,12 @@ from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING, uniform
 from shadowprice.errors import Conflict, InvalidInput, NotCertified, PriceRejected, Unavailable
 from shadowprice.pacing.replay.day import Day
-from shadowprice.pacing.replay.outcomes import OutcomeModel, Outcomes
+from shadowprice.pacing.replay.outcomes import Columns, OutcomeModel, Outcomes
 from shadowprice.pacing.resolve import Resolution
 
 
 @dataclass(frozen=True)
-class Answers:
+class Answers(Columns):
     """Decisions on a batch of n requests.
 
     level   int32 (n,), index into the levels of the request's side, or ``NOTHING``
@@ -32,11 +32,6 @@ class Answers:
     level: NDArray[np.int32]
     reason: NDArray[np.str_]
     propensity: NDArray[np.float64]
-
-    @classmethod
-    def concatenate(cls, parts: list[Answers]) -> Answers:
-        """Answers of several batches in a row."""
-        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
 
 DecideBatch = Callable[[Day], Answers]
@@ -95,13 +90,9 @@ def replay(
         batch: most requests at a time.
         progress: show a bar.
 
-    Where a total budget runs low, batches shrink to what the money left can cover at the dearest
-    level: in real time earlier requests are settled before later ones are authorised, and one large
-    batch would reserve money that is never paid.
-
-    A price that cannot be published (``NotCertified``, ``Unavailable``, ``Conflict``,
-    ``PriceRejected``) keeps the last one and records it in ``note``; any other error, and Ctrl-C, ends
-    the replay at once, and what was settled until then stays settled.
+    Where a total budget runs low, batches shrink to what the money left can cover at the dearest level: one large batch
+    would hold money that is never paid. A price that cannot be published (``NotCertified``, ``Unavailable``,
+    ``Conflict``, ``PriceRejected``) keeps the last one and records it in ``note``; any other error ends the replay.
 
     Raises:
         InvalidInput: no requests, a batch size below 1, or answers that do not fit their batch.

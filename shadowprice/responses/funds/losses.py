@@ -4,9 +4,8 @@ An amount PA is counted in units of the least purchase, v = log(PA + 1). A row h
 of its towers; of a positive row the log-amount is v, of a negative one 0. Losses are per row and so stable that logits
 of hundreds do no harm. A new loss is a class here and an entry in ``LOSSES``.
 
-What a fitted loss says of a row depends on what is asked of it: the mean of PA for money and choices, the mean of
-log(PA + 1) where errors are squared on the log scale. They are two questions: the log of an expected amount is
-not the expected log, and is the larger by Jensen's inequality.
+A fitted loss gives the mean of PA, for money and choices, and the mean of log(PA + 1), for errors on the log scale: by
+Jensen's inequality the log of the first is larger.
 """
 
 from __future__ import annotations
@@ -98,18 +97,16 @@ class AmountLoss(ABC):
     def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
         """Loss (n,) of each row; v is 0 exactly where the row did not convert."""
 
-    def conversion(self, p: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
+    def conversion(self, p: Tensor, _mu: Tensor, _sigma: Tensor) -> Tensor:
         """Probability that a delivery converts: the complement of what the loss takes for nothing bought."""
-        del mu, sigma
         return p
 
     @abstractmethod
     def amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
         """E[PA] of a conversion, in units."""
 
-    def log_amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
+    def log_amount(self, mu: Tensor, _sigma: Tensor) -> Tensor:
         """E[log(1 + PA)] of a conversion."""
-        del sigma
         return mu
 
 
@@ -119,11 +116,9 @@ class Esj(AmountLoss):
         positive  −[log p + log N(v; mu, sigma) − v]        lognormal density of PA + 1; v is constant in the parameters
         negative  −log[(1 − p) + p·N(0; mu, sigma)]
 
-    The negative branch adds a density to a probability. Without the floor 1/√2π it has no lower bound: at mu = 0 and
-    sigma → 0 a negative row's loss goes to −∞. With it the branch is a probability and the loss of a negative
-    row is ≥ 0. It is not normalised: the model's mass is near 1 and not 1; :class:`EsjMass` is. The share of rows that
-    convert is thus estimated by p·(1 − N(0; mu, sigma)), the complement of the negative branch, and p itself is too
-    large where amounts are small; where they are not N(0) vanishes and the two agree.
+    The negative branch adds a density to a probability: without the floor 1/√2π a negative row's loss goes to −∞ at
+    mu = 0 and sigma → 0. The model's mass is near 1 and not 1; that of :class:`EsjMass` is. The share of rows that
+    convert is estimated by the complement of the negative branch, p·(1 − N(0; mu, sigma)).
     """
 
     def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
@@ -222,9 +217,8 @@ class Cragg(EsjMass):
         """Share, mean and spread of purchases."""
         return AmountLoss.start(self, share, v, weight)
 
-    def conversion(self, p: Tensor, mu: Tensor, sigma: Tensor) -> Tensor:
+    def conversion(self, p: Tensor, _mu: Tensor, _sigma: Tensor) -> Tensor:
         """p."""
-        del mu, sigma
         return p
 
 
@@ -267,14 +261,12 @@ class SquaredError(AmountLoss):
 
     outputs: ClassVar[int] = 1
 
-    def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
+    def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, _sigma: Tensor, v: Tensor) -> Tensor:
         """Loss (n,)."""
-        del sigma
         return torch.where(v > 0, 0.5 * (v - mu).square() - log_p, -log_q)
 
-    def amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
+    def amount(self, mu: Tensor, _sigma: Tensor) -> Tensor:
         """exp(mu) − 1: the median, which is all there is without a sigma."""
-        del sigma
         return torch.expm1(mu)
 
 
@@ -283,19 +275,16 @@ class ConversionOnly(AmountLoss):
 
     outputs: ClassVar[int] = 0
 
-    def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
+    def rows(self, log_p: Tensor, log_q: Tensor, _mu: Tensor, _sigma: Tensor, v: Tensor) -> Tensor:
         """Loss (n,)."""
-        del mu, sigma
         return -torch.where(v > 0, log_p, log_q)
 
-    def amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
+    def amount(self, mu: Tensor, _sigma: Tensor) -> Tensor:
         """1."""
-        del sigma
         return torch.ones_like(mu)
 
-    def log_amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
+    def log_amount(self, mu: Tensor, _sigma: Tensor) -> Tensor:
         """log 2."""
-        del sigma
         return torch.full_like(mu, LEAST)
 
 
@@ -304,14 +293,12 @@ class ValueOnly(AmountLoss):
 
     outputs: ClassVar[int] = 1
 
-    def rows(self, log_p: Tensor, log_q: Tensor, mu: Tensor, sigma: Tensor, v: Tensor) -> Tensor:
+    def rows(self, _log_p: Tensor, _log_q: Tensor, mu: Tensor, _sigma: Tensor, v: Tensor) -> Tensor:
         """Loss (n,)."""
-        del log_p, log_q, sigma
         return 0.5 * (v - mu).square()
 
-    def amount(self, mu: Tensor, sigma: Tensor) -> Tensor:
+    def amount(self, mu: Tensor, _sigma: Tensor) -> Tensor:
         """exp(mu) − 1, of a delivery and not of a conversion."""
-        del sigma
         return torch.expm1(mu)
 
 

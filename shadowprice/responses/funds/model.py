@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -13,39 +12,31 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from shadowprice.campaign import Side
+from shadowprice.checks import require, require_one_of
 from shadowprice.curves import Curves
 from shadowprice.encoders.base import GraphTensors
-from shadowprice.encoders.gat2 import Gat2Encoder
 from shadowprice.encoders.side_by_side import side_by_side
+from shadowprice.encoders.two_layers import Gat2Encoder
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.snapshot import GraphSnapshot
-from shadowprice.responses.base import ResponseModel
 from shadowprice.responses.funds.losses import LOSSES, AmountLoss
-from shadowprice.responses.funds.neighbourhoods import Neighbourhoods
 from shadowprice.responses.funds.network import FundNetwork
 from shadowprice.responses.funds.offers import OfferInputs, fit_offers
 from shadowprice.responses.funds.outputs import Delivery, Outputs
-from shadowprice.responses.funds.rows import EventHistory, FundRows, check_instants, check_outcomes
+from shadowprice.responses.funds.rows import EventHistory, FundRows, check_instants, check_outcomes, fund_rows
+from shadowprice.responses.funds.training import TRAINING, fit_network, start_of
 from shadowprice.responses.joint.inputs import InputScaling, fit_inputs, graph_tensors, request_rows
 from shadowprice.responses.state import State
+from shadowprice.responses.tabular.module_model import ModuleModel
 from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
-from shadowprice.responses.training.batches import shuffled
-from shadowprice.responses.training.config import Progress, TrainingConfig
-from shadowprice.responses.training.loop import descend
 from shadowprice.responses.uplift.two_outcome import held_out_rows
 from shadowprice.tables.schema import ACTIONS
 
-TRAINING = TrainingConfig(learning_rate=3e-3, decay=0.95, epochs=30, patience=5, weight_decay=0.3)
-BATCH_ROWS = 512
-"""Rows of a step (S2)."""
-STEPS_ON_A_GRAPH = 8
-"""Steps of an epoch at most where each one passes over a graph and the configuration leaves its rows open."""
 CHUNK = 1024
 """Accounts predicted at a time."""
 
 
-class FundModel(ResponseModel):
+class FundModel(ModuleModel[FundNetwork]):
     """Model of the conversion of each offer and of its amount: account ‖ offer → body → towers → loss.
 
     ``curve`` is the probability of a conversion, ``value`` the expected transaction value (ETV) in minor units. The
@@ -67,18 +58,16 @@ class FundModel(ResponseModel):
             starts at that of the offer's own rows.
         unit: minor units of the least purchase; amounts are counted in it.
         clip: the expected amount of a conversion is cut at this quantile of the amounts seen.
-        training: how to train; its seed is replaced by the model's; ``batch_rows`` 0 means 512, with a graph eight
-            steps per epoch at most.
-        progress: called after every epoch.
+        others: see :class:`~shadowprice.responses.tabular.module_model.ModuleModel`; ``batch_rows`` 0 means 512, with a
+            graph eight steps per epoch at most.
     """
 
+    TRAINING = TRAINING
     body: ClassVar[str] = "mmoe"
     own_loss: ClassVar[str]
     product: ClassVar[bool] = True
     needs: ClassVar[tuple[str, ...]] = ()
-    monotone: ClassVar[bool] = False
     ordered: ClassVar[bool] = False
-    sides: ClassVar[tuple[Side, ...]] = ("customer",)
 
     def __init__(
         self,
@@ -93,26 +82,22 @@ class FundModel(ResponseModel):
         offer_spread: bool = False,
         unit: int = 100,
         clip: float = 0.999,
-        training: TrainingConfig | None = None,
-        progress: Progress | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(levels, seed)
-        given = {"graph": graph, "behaviours": behaviours}
-        meaning = {"graph": "the consumption graph (snapshots)", "behaviours": "what accounts did before (a table)"}
-        for name in self.needs:
-            if given[name] is None:
-                raise InvalidInput(f"is missing: this model reads {meaning[name]}; give it as {name}=", field=name)
+        super().__init__(levels, seed, **options)
+        for name, value, meaning in (
+            ("graph", graph, "the consumption graph (snapshots)"),
+            ("behaviours", behaviours, "what accounts did before (a table)"),
+        ):
+            missing = name in self.needs and value is None
+            require(not missing, name, f"is missing: this model reads {meaning}; give it as {name}=")
         self.loss_name = loss or self.own_loss
-        if self.loss_name not in LOSSES:
-            raise InvalidInput(f"must be one of {sorted(LOSSES)}, got {loss!r}", field="loss")
-        if given_click and not self.product:
-            raise InvalidInput("asks for a model with the chain of click and conversion", field="given_click")
-        if offer_spread and self.loss.outputs < 2:
-            raise InvalidInput(f"the loss {self.loss_name} has no sigma", field="offer_spread")
-        if unit < 1:
-            raise InvalidInput("must be at least 1 minor unit", field="unit")
-        if not 0 < clip <= 1:
-            raise InvalidInput("must lie in (0, 1]", field="clip")
+        require_one_of(self.loss_name, sorted(LOSSES), "loss")
+        chain = "asks for a model with the chain of click and conversion"
+        require(self.product or not given_click, "given_click", chain)
+        require(not offer_spread or self.loss.outputs > 1, "offer_spread", f"the loss {self.loss_name} has no sigma")
+        require(unit >= 1, "unit", "must be at least 1 minor unit")
+        require(0 < clip <= 1, "clip", "must lie in (0, 1]")
         self.graph = graph
         self.history = None if behaviours is None else EventHistory(behaviours, self.levels.size)
         self.offers = offers
@@ -120,12 +105,8 @@ class FundModel(ResponseModel):
         self.offer_spread = offer_spread
         self.unit = unit
         self.clip = clip
-        self.training = training or TRAINING
-        self.progress = progress
-        self.inputs: TabularInputs | None = None
         self.scaling: InputScaling | None = None
         self.offer_inputs: OfferInputs | None = None
-        self.network: FundNetwork | None = None
         self.outputs = Outputs(self.loss_name, 1)
 
     @property
@@ -148,8 +129,8 @@ class FundModel(ResponseModel):
         delivered = np.bincount(frame["level"][train].astype(np.int64), minlength=self.levels.size) > 0
         self.offer_inputs = fit_offers(self.offers, delivered)
         steps = (1 + (self.product and "clicked" in frame)) if self.converts else 0
-        if self.given_click and steps < 2:
-            raise InvalidInput("is missing: given_click=True asks which deliveries were clicked", field="clicked")
+        unclicked = self.given_click and steps < 2
+        require(not unclicked, "clicked", "is missing: given_click=True asks which deliveries were clicked")
         self.outputs = Outputs.of(
             self.loss_name, steps, frame[train], self.unit, self.clip, given_click=self.given_click
         )
@@ -159,24 +140,12 @@ class FundModel(ResponseModel):
         learnt = rows.take(torch.from_numpy(train))
         # A single account is both learnt from and checked on.
         checked = rows.take(torch.from_numpy(held)) if held.any() else learnt
-        graph = self._graph()
+        config = replace(self.training, seed=self.seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
-            network = self._build()
-            network.start(self._start(learnt))
-            config = replace(self.training, seed=self.seed, batch_rows=self._batch_rows(len(learnt)))
-            around = Neighbourhoods(graph, self.seed)
-            descend(
-                network,
-                shuffled(len(learnt), config),
-                lambda index, _: self._loss(network, learnt.take(index), around),
-                lambda: float(self._loss(network, checked, graph)),
-                config,
-                parameters=network.parameter_groups(),
-                carried=[around.random],
-                progress=self.progress,
-                keep_start=True,
-            )
+            network = self.build(self.inputs)
+            network.start(start_of(self.outputs, learnt, self.offer_inputs if self.offer_spread else None))
+            fit_network(network, self.outputs, learnt, checked, self._graph(), config, self.progress)
         self.network = network.eval()
         return self
 
@@ -185,15 +154,11 @@ class FundModel(ResponseModel):
         return Curves(self.levels, self.expect(frame).probability.astype(np.float32))
 
     def cost(self, frame: pd.DataFrame) -> NDArray[np.float32]:
-        """Refused: an offer costs a seat of its segment and no money.
-
-        Raises:
-            InvalidInput: always.
-        """
+        """Raise :class:`InvalidInput`: an offer takes a place in the quota of its segment and costs no money."""
         del frame
         raise InvalidInput(
-            "a delivered fund costs no money: its levels are numbers of segments and what is scarce is a seat; "
-            "price seats by shadowprice.allocation.solve_demands",
+            "a delivered fund costs no money: its levels are numbers of segments, and what is scarce is a segment's "
+            "quota; find its price by shadowprice.allocation.solve_demands",
             field="cost",
         )
 
@@ -234,9 +199,7 @@ class FundModel(ResponseModel):
 
         The graph is passed over once; the rows are taken :data:`CHUNK` at a time, on as many threads as torch has.
         """
-        network = self.network
-        if network is None:
-            raise InvalidInput("fit the model before asking for curves", field="model")
+        _, network = self._fitted()
         rows, graph = self._rows(frame), self._graph()
         embedded = network.embed_graph(graph) if graph is not None else None
 
@@ -250,15 +213,10 @@ class FundModel(ResponseModel):
 
     def state(self) -> State:
         """Weights, standardisation, and what is known of the amounts."""
-        if self.network is None or self.inputs is None or self.offer_inputs is None:
-            raise InvalidInput("fit the model before saving it", field="model")
-        known = {
-            "inputs": self.inputs.to_dict(),
-            "offers": self.offer_inputs.to_dict(),
-            "outputs": self.outputs.to_dict(),
-            "scaling": None if self.scaling is None else self.scaling.to_dict(),
-        }
-        return State({name: value.numpy() for name, value in self.network.state_dict().items()}, known)
+        found = super().state()
+        more = {"offers": self.offer_inputs, "outputs": self.outputs, "scaling": self.scaling}
+        known = {name: None if each is None else each.to_dict() for name, each in more.items()}
+        return State(found.arrays, {**found.meta, **known})
 
     def restore(self, state: State) -> None:
         """Become the model that gave ``state``.
@@ -266,13 +224,10 @@ class FundModel(ResponseModel):
         ``offers`` given to the constructor replace the fitted ones; levels beyond the fitted ones are new offers.
         """
         meta = state.meta
-        self.inputs = TabularInputs.from_dict(meta["inputs"])
         fitted = OfferInputs.from_dict(meta["offers"])
         self.offer_inputs = fitted if self.offers is None else fitted.of(self.offers)
-        if self.offer_inputs.identity.size != self.levels.size:
-            raise InvalidInput(
-                f"the model has {self.offer_inputs.identity.size} offers, not {self.levels.size}", field="levels"
-            )
+        count = self.offer_inputs.identity.size
+        require(count == self.levels.size, "levels", f"the model has {count} offers, not {self.levels.size}")
         self.outputs = Outputs.from_dict(meta["outputs"])
         self.scaling = None if meta["scaling"] is None else InputScaling.from_dict(meta["scaling"])
         for name, wanted, given in (
@@ -280,21 +235,18 @@ class FundModel(ResponseModel):
             ("offer_spread", "last.own.weight" in state.arrays, self.offer_spread),
             ("behaviours", any(key.startswith("behaviour.") for key in state.arrays), self.history is not None),
         ):
-            if wanted != given:
-                raise InvalidInput(f"the model was fitted {'with' if wanted else 'without'} it", field=name)
-        network = self._build().eval()
-        network.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in state.arrays.items()})
-        self.network = network
+            require(wanted == given, name, f"the model was fitted {'with' if wanted else 'without'} it")
+        super().restore(state)
 
-    def _build(self) -> FundNetwork:
-        assert self.inputs is not None
+    def build(self, inputs: TabularInputs) -> FundNetwork:
+        """The untrained network."""
         assert self.offer_inputs is not None
         graph = None
         if self.scaling is not None:
             widths = {side: fitted.width for side, fitted in self.scaling.node.items()}
             graph = Gat2Encoder(widths, self.scaling.edge.width)
         return FundNetwork(
-            self.inputs,
+            inputs,
             self.offer_inputs,
             self.outputs.width,
             self.body,
@@ -304,29 +256,10 @@ class FundModel(ResponseModel):
         )
 
     def _graph(self) -> GraphTensors | None:
-        if self.scaling is None or self.graph is None:
-            return None
-        return graph_tensors(self.graph, self.scaling)
-
-    def _batch_rows(self, rows: int) -> int:
-        if self.training.batch_rows:
-            return self.training.batch_rows
-        return BATCH_ROWS if self.scaling is None else max(BATCH_ROWS, math.ceil(rows / STEPS_ON_A_GRAPH))
-
-    def _start(self, rows: FundRows) -> Tensor:
-        """Raw outputs (T,) at which training starts; where sigma is the offer's, one row for each identity."""
-        overall = self.outputs.start(rows)
-        if not self.offer_spread:
-            return overall
-        assert self.offer_inputs is not None
-        each = [rows.take(rows.level == level) for level in np.flatnonzero(self.offer_inputs.identity).tolist()]
-        # Two purchases are the least that say anything of a spread.
-        own = [self.outputs.start(part) if int((part.v > 0).sum()) > 1 else overall for part in each]
-        return torch.stack([overall, *own])
+        return None if self.scaling is None or self.graph is None else graph_tensors(self.graph, self.scaling)
 
     def _rows(self, frame: pd.DataFrame) -> FundRows:
         assert self.inputs is not None
-        n = len(frame)
         node = events = None
         if self.history is not None or self.graph is not None:
             check_instants(frame)
@@ -334,29 +267,4 @@ class FundModel(ResponseModel):
             node = torch.from_numpy(request_rows(frame, self.graph, self.scaling, "customer").node)
         if self.history is not None:
             events = self.history.before(frame["account_id"], frame["snapshot_at"].to_numpy(dtype=np.float64))
-
-        def column(name: str, default: float) -> NDArray[np.float64]:
-            return frame[name].to_numpy(dtype=np.float64) if name in frame else np.full(n, default)
-
-        # Without amounts every conversion is one unit: only v > 0 is read then.
-        units = column("amount", 0.0) / self.unit if "amount" in frame else column("response", 0.0)
-        v = np.log1p(units)
-        return FundRows(
-            numeric=torch.from_numpy(self.inputs.numeric(frame)),
-            category=torch.from_numpy(self.inputs.category(frame)),
-            events=events,
-            node=node,
-            level=torch.from_numpy(column("level", 0.0).astype(np.int64)),
-            clicked=torch.from_numpy(column("clicked", 0.0).astype(np.float32)),
-            v=torch.from_numpy(v.astype(np.float32)),
-            weight=torch.from_numpy((column("weight", 1.0) * column("balancing_weight", 1.0)).astype(np.float32)),
-        )
-
-    def _loss(self, network: FundNetwork, rows: FundRows, graph: GraphTensors | Neighbourhoods | None) -> Tensor:
-        node = rows.node
-        if isinstance(graph, Neighbourhoods):
-            graph, node = graph.of(node)
-        embedded = network.embed_graph(graph) if graph is not None else None
-        raw = network(network.account(rows.numeric, rows.category, rows.events, embedded, node), rows.level)
-        total = self.outputs.rows(raw, rows)
-        return (total * rows.weight).sum() / rows.weight.sum()
+        return fund_rows(frame, self.inputs, events, node, self.unit)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from shadowprice.encoders.base import WIDTH, GraphTensors
 from shadowprice.encoders.behaviour import BEHAVIOUR_WIDTH, BehaviourEncoder, Behaviours
-from shadowprice.encoders.gat2 import Gat2Encoder
 from shadowprice.encoders.short_softmax import short_softmax
+from shadowprice.encoders.two_layers import Gat2Encoder
 from shadowprice.responses.funds.offers import UNKNOWN, OfferInputs
 from shadowprice.responses.tabular.network import FeatureEmbedding
 from shadowprice.responses.tabular.rows import TabularInputs
@@ -104,12 +104,15 @@ class Mmoe(Body):
 class SharedBottom(Body):
     """Three layers that all tasks share (S2's Shared-Bottom)."""
 
+    further: ClassVar[int] = 2
+    """Layers behind the first."""
+
     def __init__(self, tasks: int, inputs: int) -> None:
         super().__init__()
         self.tasks = tasks
         self.first = nn.Linear(inputs, EXPERT_WIDTH)
         layers: list[nn.Module] = []
-        for _ in range(2):
+        for _ in range(self.further):
             layers += [nn.ReLU(), nn.Linear(EXPERT_WIDTH, EXPERT_WIDTH)]
         self.shared = nn.Sequential(*layers, nn.ReLU())
         self.towers = Towers(tasks, EXPERT_WIDTH)
@@ -120,22 +123,13 @@ class SharedBottom(Body):
         return raw
 
 
-class Plain(Body):
+class Plain(SharedBottom):
     """One layer before the tower: a plain deep network of one task (S2's DNN-C and DNN-V)."""
 
-    def __init__(self, tasks: int, inputs: int) -> None:
-        super().__init__()
-        self.tasks = tasks
-        self.first = nn.Linear(inputs, EXPERT_WIDTH)
-        self.towers = Towers(tasks, EXPERT_WIDTH)
-
-    def after(self, x: Tensor) -> Tensor:
-        """(n, T)."""
-        raw: Tensor = self.towers(torch.relu(x)[:, None].expand(-1, self.tasks, -1))
-        return raw
+    further = 0
 
 
-BODIES: dict[str, type[Mmoe] | type[SharedBottom] | type[Plain]] = {
+BODIES: dict[str, type[Mmoe] | type[SharedBottom]] = {
     "mmoe": Mmoe,
     "shared_bottom": SharedBottom,
     "plain": Plain,

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
+from shadowprice.checks import refuse_rows, require
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.scaling import Scaling, fit_scaling
+from shadowprice.plain import Plain
 
 UNKNOWN = 0
 """Identity of an offer without a labelled delivery."""
 
 
 @dataclass(frozen=True, eq=False)
-class OfferInputs:
+class OfferInputs(Plain):
     """Inputs of J offers.
 
     identity  int64 (J,): 1, 2, … for the offers that training has seen delivered, ``UNKNOWN`` for the others
@@ -46,24 +46,11 @@ class OfferInputs:
         for name in sorted({*names} ^ {*self.scaling.names}):
             reason = "is missing; the model was fitted with it" if name not in names else "is unknown to the model"
             raise InvalidInput(reason, field=f"offers.{name}")
-        if len(raw) < len(self.identity):
-            raise InvalidInput(f"must have the {len(self.identity)} offers of the fitted model", field="offers.level")
+        fitted = len(self.identity)
+        require(len(raw) >= fitted, "offers.level", f"must have the {fitted} offers of the fitted model")
         identity = np.zeros(len(raw), dtype=np.int64)
         identity[: len(self.identity)] = self.identity
         return OfferInputs(identity, self.scaling.select(names, raw), self.scaling)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; :meth:`from_dict` is the inverse."""
-        numeric = [[float(value) for value in row] for row in self.numeric]
-        return {"identity": self.identity.tolist(), "numeric": numeric, "scaling": self.scaling.to_dict()}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> OfferInputs:
-        """Rebuild what :meth:`to_dict` returned."""
-        identity = np.asarray(data["identity"], dtype=np.int64)
-        scaling = Scaling.from_dict(data["scaling"])
-        numeric = np.asarray(data["numeric"], dtype=np.float32).reshape(len(identity), scaling.width)
-        return cls(identity, numeric, scaling)
 
 
 def fit_offers(offers: pd.DataFrame | None, delivered: NDArray[np.bool_]) -> OfferInputs:
@@ -93,22 +80,15 @@ def fit_offers(offers: pd.DataFrame | None, delivered: NDArray[np.bool_]) -> Off
 
 def _features(offers: pd.DataFrame, count: int) -> tuple[tuple[str, ...], NDArray[np.float32]]:
     """Names and values (J, D) of the features, in the order of the levels."""
-    if "level" not in offers:
-        raise InvalidInput("is missing; it numbers the offers 0, 1, …", field="offers.level")
-    if sorted(offers["level"].tolist()) != list(range(count)):
-        raise InvalidInput(f"must hold every number from 0 to {count - 1} once", field="offers.level")
+    require("level" in offers, "offers.level", "is missing; it numbers the offers 0, 1, …")
+    once = sorted(offers["level"].tolist()) == list(range(count))
+    require(once, "offers.level", f"must hold every number from 0 to {count - 1} once")
     names = tuple(str(column) for column in offers.columns if column != "level")
     for name in names:
-        if not name.startswith("x_"):
-            raise InvalidInput("is not read; name the features of an offer x_…", field=f"offers.{name}")
-        if not (is_numeric_dtype(offers[name]) or offers[name].isna().all()):
-            raise InvalidInput("must hold numbers", field=f"offers.{name}")
+        field = f"offers.{name}"
+        require(name.startswith("x_"), field, "is not read; name the features of an offer x_…")
+        require(is_numeric_dtype(offers[name]) or offers[name].isna().all(), field, "must hold numbers")
         infinite = np.isinf(offers[name].to_numpy(dtype=np.float64, na_value=np.nan))
-        if infinite.any():
-            raise InvalidInput(
-                "must be finite; leave it empty where it is not known",
-                field=f"offers.{name}",
-                rows=np.flatnonzero(infinite)[:5].tolist(),
-            )
+        refuse_rows(field, infinite, "must be finite; leave it empty where it is not known")
     ordered = offers.sort_values("level")[list(names)].to_numpy(dtype=np.float32, na_value=np.nan)
     return names, ordered.reshape(count, len(names))

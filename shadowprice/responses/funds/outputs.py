@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from shadowprice.plain import Plain
 from shadowprice.responses.funds.losses import LOSSES, AmountLoss, log_product
 from shadowprice.responses.funds.rows import FundRows
 
@@ -35,7 +34,7 @@ class Delivery:
 
 
 @dataclass(frozen=True)
-class Outputs:
+class Outputs(Plain):
     """Reader of the outputs (n, T) of the towers, with the moments of the amounts seen in training.
 
     loss      name in ``LOSSES``
@@ -124,17 +123,6 @@ class Outputs:
         raw = [math.log(share / (1 - share)) for share in (min(max(step, 1e-4), 1 - 1e-4) for step in steps)]
         raw += self.kind.raw(mu, sigma)
         return torch.tensor(raw[: self.width])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; :meth:`from_dict` is the inverse."""
-        known = {name: repr(getattr(self, name)) for name in ("cap", "mean", "log_mean")}
-        return {"loss": self.loss, "steps": self.steps, "given_click": self.given_click, **known}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Outputs:
-        """Rebuild what :meth:`to_dict` gave."""
-        cap, mean, log_mean = (float(data[name]) for name in ("cap", "mean", "log_mean"))
-        return cls(data["loss"], data["steps"], cap, mean, log_mean, data.get("given_click", False))
 
     @property
     def _same_for_all(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from shadowprice.checks import refuse_rows, require
 from shadowprice.encoders.behaviour import Behaviours
-from shadowprice.errors import InvalidInput
+from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.tables.schema import ACTIONS
 
 MOST_EVENTS = 12
@@ -41,16 +43,35 @@ class FundRows:
 
     def take(self, index: Tensor | slice) -> FundRows:
         """The rows at ``index``: positions, a mask, or a slice."""
-        return FundRows(
-            numeric=self.numeric[index],
-            category=self.category[index],
-            events=None if self.events is None else self.events.take(index),
-            node=None if self.node is None else self.node[index],
-            level=self.level[index],
-            clicked=self.clicked[index],
-            v=self.v[index],
-            weight=self.weight[index],
-        )
+
+        def of(column: Any) -> Any:
+            return column.take(index) if isinstance(column, Behaviours) else None if column is None else column[index]
+
+        return FundRows(**{name: of(column) for name, column in vars(self).items()})
+
+
+def fund_rows(
+    frame: pd.DataFrame, inputs: TabularInputs, events: Behaviours | None, node: Tensor | None, unit: int
+) -> FundRows:
+    """Rows of a frame; what it lacks is 0, a weight 1. Without amounts every conversion is one unit."""
+
+    def column(name: str, default: float) -> NDArray[np.float64]:
+        return frame[name].to_numpy(dtype=np.float64) if name in frame else np.full(len(frame), default)
+
+    def number(values: NDArray[np.float64]) -> Tensor:
+        return torch.from_numpy(values.astype(np.float32))
+
+    units = column("amount", 0.0) / unit if "amount" in frame else column("response", 0.0)
+    return FundRows(
+        numeric=torch.from_numpy(inputs.numeric(frame)),
+        category=torch.from_numpy(inputs.category(frame)),
+        events=events,
+        node=node,
+        level=torch.from_numpy(column("level", 0.0).astype(np.int64)),
+        clicked=number(column("clicked", 0.0)),
+        v=number(np.log1p(units)),
+        weight=number(column("weight", 1.0) * column("balancing_weight", 1.0)),
+    )
 
 
 class EventHistory:
@@ -66,18 +87,12 @@ class EventHistory:
 
     def __init__(self, behaviours: pd.DataFrame, levels: int) -> None:
         for column in BEHAVIOUR_COLUMNS:
-            if column not in behaviours:
-                raise InvalidInput(
-                    f"needs the columns {list(BEHAVIOUR_COLUMNS)}; {column!r} is missing", field="behaviours"
-                )
+            missing = f"needs the columns {list(BEHAVIOUR_COLUMNS)}; {column!r} is missing"
+            require(column in behaviours, "behaviours", missing)
         action = pd.Index(ACTIONS).get_indexer(pd.Index(behaviours["action"]))
         level = behaviours["level"].to_numpy(dtype=np.int64)
-        for column, wrong in (("action", action < 0), ("level", (level < 0) | (level >= levels))):
-            if wrong.any():
-                allowed = f"one of {list(ACTIONS)}" if column == "action" else f"0 to {levels - 1}"
-                raise InvalidInput(
-                    f"{column} must be {allowed}", field="behaviours", rows=np.flatnonzero(wrong)[:5].tolist()
-                )
+        refuse_rows("behaviours", action < 0, f"action must be one of {list(ACTIONS)}")
+        refuse_rows("behaviours", (level < 0) | (level >= levels), f"level must be 0 to {levels - 1}")
         seconds = np.floor(unix_seconds(behaviours["ts"])).astype(np.int64)
         self._first = int(seconds.min()) if seconds.size else 0
         self._span = int(seconds.max()) - self._first + 2 if seconds.size else 2
@@ -111,41 +126,31 @@ def unix_seconds(times: pd.Series) -> NDArray[np.float64]:
 
 def check_instants(frame: pd.DataFrame) -> None:
     """Refuse rows without an instant: their behaviour and their graph would hold the purchase to be predicted."""
-    if "snapshot_at" not in frame:
-        raise InvalidInput(
-            "is missing: a row reads behaviour and graph as they were before it; give the unix seconds at which each "
-            "delivery was decided",
-            field="snapshot_at",
-        )
+    missing = (
+        "is missing: a row reads behaviour and graph as they were before it; give the unix seconds at which each "
+        "delivery was decided"
+    )
+    require("snapshot_at" in frame, "snapshot_at", missing)
     unknown = ~np.isfinite(frame["snapshot_at"].to_numpy(dtype=np.float64, na_value=np.nan))
-    if unknown.any():
-        raise InvalidInput(
-            "must be known and finite, unix seconds", field="snapshot_at", rows=np.flatnonzero(unknown)[:5].tolist()
-        )
+    refuse_rows("snapshot_at", unknown, "must be known and finite, unix seconds")
 
 
 def check_outcomes(frame: pd.DataFrame, *, amounts: bool, model: str) -> None:
     """Refuse clicks and amounts that cannot be, and a frame without amounts for a model that learns from them."""
     bought = frame["response"].to_numpy(dtype=np.float64) == 1
-
-    def refuse(field: str, wrong: NDArray[np.bool_], message: str) -> None:
-        if wrong.any():
-            raise InvalidInput(message, field=field, rows=np.flatnonzero(wrong)[:5].tolist())
-
     if "clicked" in frame:
         clicked = frame["clicked"].to_numpy(dtype=np.float64)
-        refuse("clicked", ~np.isin(clicked, (0.0, 1.0)), "must be 0 or 1")
-        refuse("clicked", bought & (clicked == 0), "must be 1 where the row converted")
+        refuse_rows("clicked", ~np.isin(clicked, (0.0, 1.0)), "must be 0 or 1")
+        refuse_rows("clicked", bought & (clicked == 0), "must be 1 where the row converted")
     if "amount" in frame:
         amount = frame["amount"].to_numpy(dtype=np.float64)
-        refuse("amount", ~np.isfinite(amount), "must be known and finite")
-        refuse("amount", (amount > 0) != bought, "must be above 0 exactly where the row converted")
-    elif amounts:
-        raise InvalidInput(
-            f"is missing: {model!r} learns the amount of a conversion; give the minor units of every row, 0 where "
-            "nothing was bought",
-            field="amount",
-        )
+        refuse_rows("amount", ~np.isfinite(amount), "must be known and finite")
+        refuse_rows("amount", (amount > 0) != bought, "must be above 0 exactly where the row converted")
+    missing = (
+        f"is missing: {model!r} learns the amount of a conversion; give the minor units of every row, 0 where "
+        "nothing was bought"
+    )
+    require("amount" in frame or not amounts, "amount", missing)
 
 
 def _tensors(

@@ -25,19 +25,9 @@ def row_baselines(
 ) -> NDArray[np.float64]:
     """Predict the value and the cost of each row, averaged over the levels; (n, 2).
 
-    Every fold of accounts is predicted by a first stage that was fitted on the other folds. A row's baseline
-    therefore depends on neither its level nor its outcome, and the expectation of a goal stays as it is.
-    The frame needs at least two accounts; with fewer accounts than ``folds``, every account is a fold.
-
-    Complexity: ``folds`` fits of the first stage.
-    Source: control variates; folds as in Chernozhukov et al. (2018), double machine learning.
-
-    Args:
-        frame: training rows.
-        levels: incentive levels, minor units.
-        network, hidden, training: those of the first stage.
-        folds: number of groups of accounts.
-        seed: of the folds and of the fits.
+    Every fold of accounts, of which there are two at least, is predicted by a first stage with the given ``network``,
+    ``hidden`` and ``training``, fitted on the other folds (Chernozhukov et al. 2018). A row's baseline depends on
+    neither its level nor its outcome, so that the expectation of a goal stays as it is.
     """
     # A first stage reads neither column, and the rows outside a fold need not include one whose level was drawn.
     plain = frame.drop(columns=["exploration", "propensity"], errors="ignore")

@@ -4,10 +4,8 @@
     lower   θ*(φ) = argmin_θ  prediction loss on all rows: what was observed at the level given, and at every other
             level a pseudo-label  g_φ(x)·target(x) + (1 − g_φ(x))·teacher(x)
 
-The teacher is fitted on the trial and has little bias and much variance; the target, on many confounded rows,
-the reverse. The bridge's gates g decide, account by account, which of the two the target listens to, and are
-trained by what the target's decisions bring. At serving only the target is left: an ordinary network of value
-and cost.
+The teacher is fitted on the trial and has little bias and much variance; the target, on many confounded rows, the
+reverse. The bridge's gates g mix both for each account. At serving only the target is left.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require
 from shadowprice.responses.goal.end_to_end import EndToEndModel
 from shadowprice.responses.goal.goals import Goal
 from shadowprice.responses.goal.implicit import flat, hypergradient
@@ -77,11 +75,9 @@ class BiDfclModel(EndToEndModel):
         **options: Any,
     ) -> None:
         super().__init__(levels, seed, fine_tuning=fine_tuning or ROUNDS, **options)
-        for name, steps in (("inner_steps", inner_steps), ("solver_steps", solver_steps)):
-            if steps < 1:
-                raise InvalidInput("must be at least 1", field=name)
-        if not damping >= 0:
-            raise InvalidInput("must not be negative", field="damping")
+        require(inner_steps > 0, "inner_steps", "must be at least 1")
+        require(solver_steps > 0, "solver_steps", "must be at least 1")
+        require(damping >= 0, "damping", "must not be negative")
         self.inner_steps = inner_steps
         self.solver_steps = solver_steps
         self.damping = damping

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -21,7 +21,9 @@ class DfclModel(GoalModel):
         others: see :class:`GoalModel`.
     """
 
-    ratio = False
+    ratio: ClassVar[bool] = False
+    preset: ClassVar[Mapping[str, Any]] = {}
+    """Options of a variant where the caller gives none."""
 
     def __init__(
         self,
@@ -32,7 +34,7 @@ class DfclModel(GoalModel):
         baseline: bool = False,
         **options: Any,
     ) -> None:
-        super().__init__(levels, seed, baseline=baseline, **options)
+        super().__init__(levels, seed, baseline=baseline, **{**self.preset, **options})
         self.prices = tuple(prices)
 
     def goal(self, value: Tensor, cost: Tensor, trial: Trial) -> Goal:
@@ -45,23 +47,17 @@ class DfclModel(GoalModel):
 class DfclPolicyModel(DfclModel):
     """DFCL-PL: the policy draws levels with odds exp(v − λ·c), temperature 1 in units of the score."""
 
-    def __init__(self, levels: Sequence[int], seed: int = 0, **options: Any) -> None:
-        given = {"estimator": "softmax", "estimator_options": {"width": 1.0}}
-        super().__init__(levels, seed, **{**given, **options})
+    preset: ClassVar[Mapping[str, Any]] = {"estimator": "softmax", "estimator_options": {"width": 1.0}}
 
 
 class DfclEntropyModel(DfclModel):
     """DFCL-MER: the maximum-entropy relaxation, softmax((v − λ·c)/τ) with a small τ."""
 
-    def __init__(self, levels: Sequence[int], seed: int = 0, **options: Any) -> None:
-        given = {"estimator": "softmax", "estimator_options": {"width": 0.25}}
-        super().__init__(levels, seed, **{**given, **options})
+    preset: ClassVar[Mapping[str, Any]] = {"estimator": "softmax", "estimator_options": {"width": 0.25}}
 
 
 class DfclDifferenceModel(DfclModel):
     """DFCL-IFD: the improved finite difference of the matched rows' mean."""
 
     ratio = True
-
-    def __init__(self, levels: Sequence[int], seed: int = 0, **options: Any) -> None:
-        super().__init__(levels, seed, **{"estimator": "ifd", **options})
+    preset: ClassVar[Mapping[str, Any]] = {"estimator": "ifd"}

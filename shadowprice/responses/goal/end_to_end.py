@@ -24,7 +24,6 @@ class EndToEndModel(GoalModel):
         super().__init__(levels, seed, **options)
         self.budgets = tuple(budgets)
 
-    def goal(self, value: Tensor, cost: Tensor, trial: Trial) -> Goal:
+    def goal(self, value: Tensor, cost: Tensor, _trial: Trial) -> Goal:
         """V(b) over the budgets."""
-        del trial
         return BudgetGoal(self.budgets or default_budgets(value, cost))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require
 from shadowprice.responses.goal.estimator import GradientEstimator, hard_matched
 from shadowprice.responses.goal.path import OutcomePath, outcome_path
 from shadowprice.responses.goal.trial import Trial
@@ -56,17 +56,15 @@ class Goal(ABC):
 class BudgetGoal(Goal):
     """Mean over budgets b of V(b): the value of the decisions at the price that spends b per row (S4).
 
-    The price of each budget is found on the rows at hand. It moves with the predictions so that the spend
-    stays at b; by the implicit function theorem the derivative at constant spend is ∂V − κ·∂C with
-    κ = dV/dC along the path. Without the second term the goal would buy value by spending more.
+    The price of each budget is found on the rows at hand and moves with the predictions so that the spend stays at b:
+    by the implicit function theorem the derivative is ∂V − κ·∂C with κ = dV/dC along the path.
 
     Args:
         budgets: mean cost per row, units of the cost.
     """
 
     def __init__(self, budgets: Sequence[float]) -> None:
-        if not budgets:
-            raise InvalidInput("needs at least one budget", field="budgets")
+        require(budgets, "budgets", "needs at least one budget")
         self.budgets = tuple(float(budget) for budget in budgets)
 
     def credits(self, value: Tensor, cost: Tensor, trial: Trial, estimator: GradientEstimator) -> Iterator[Credit]:
@@ -75,7 +73,7 @@ class BudgetGoal(Goal):
         for budget in self.budgets:
             price, worth = path.price(budget), path.worth(budget)
             weight = trial.weight * estimator.matched(value - price * cost, trial.level)
-            net = (trial.value - trial.value_baseline) - worth * (trial.cost - trial.cost_baseline)
+            net = trial.net(worth)
             total = weight.sum()
             if total <= 0:
                 continue
@@ -97,15 +95,14 @@ class LagrangianGoal(Goal):
     """
 
     def __init__(self, prices: Sequence[float], *, ratio: bool = False) -> None:
-        if not prices:
-            raise InvalidInput("needs at least one price", field="prices")
+        require(prices, "prices", "needs at least one price")
         self.prices = tuple(float(price) for price in prices)
         self.ratio = ratio
 
     def credits(self, value: Tensor, cost: Tensor, trial: Trial, estimator: GradientEstimator) -> Iterator[Credit]:
         """w·(y − λ·c), its mean taken off where the goal is a ratio."""
         for price in self.prices:
-            net = (trial.value - trial.value_baseline) - price * (trial.cost - trial.cost_baseline)
+            net = trial.net(price)
             if self.ratio:
                 weight = trial.weight * estimator.matched(value - price * cost, trial.level)
                 total = weight.sum()
@@ -119,10 +116,9 @@ class LagrangianGoal(Goal):
     def measure(self, value: Tensor, cost: Tensor, trial: Trial) -> float:
         """Mean over the prices of the Hájek value less λ times the cost."""
         total = 0.0
-        net_value, net_cost = trial.value - trial.value_baseline, trial.cost - trial.cost_baseline
         for price in self.prices:
             matched = trial.weight * hard_matched(value - price * cost, trial.level)
-            lagrangian = (matched * (net_value - price * net_cost)).sum() / matched.sum().clamp(min=1e-12)
+            lagrangian = (matched * trial.net(price)).sum() / matched.sum().clamp(min=1e-12)
             total += float(lagrangian + (trial.value_baseline - price * trial.cost_baseline).mean())
         return total / len(self.prices)
 

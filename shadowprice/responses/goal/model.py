@@ -12,14 +12,14 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require, require_one_of
 from shadowprice.responses.goal.baseline import row_baselines
+from shadowprice.responses.goal.estimator import make_estimator
 from shadowprice.responses.goal.goals import Goal
 from shadowprice.responses.goal.path import outcome_path
-from shadowprice.responses.goal.registry import make_estimator
 from shadowprice.responses.goal.trial import Trial
 from shadowprice.responses.training.batches import shuffled
-from shadowprice.responses.training.config import Progress, TrainingConfig
+from shadowprice.responses.training.config import TrainingConfig
 from shadowprice.responses.training.loop import descend
 from shadowprice.responses.uplift.networks import NETWORKS, OutcomeNetwork
 from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel
@@ -32,10 +32,8 @@ BUDGETS = (0.2, 0.35, 0.5, 0.65, 0.8)
 class GoalModel(TwoOutcomeModel):
     """A two-stage fit, then joint training: prediction loss + α·(−goal), α rising from 0 over ``ramp`` epochs.
 
-    The goal is seen on rows whose level was drawn at random (column ``exploration``; all, without it). It is
-    insensitive to a common shift of all scores, so the prediction loss is kept; the epoch is chosen by the
-    goal on the held-out accounts, the warm start included. The goal is measured in units of its range over
-    prices at the warm start, so that α means the same whatever the currency.
+    The goal is measured on rows whose level was drawn at random (column ``exploration``; all, without it), in units of
+    its range over prices at the warm start. It chooses the epoch on the held-out accounts, the warm start included.
 
     Options:
         network: ``s_learner``, ``t_learner`` or ``shared``.
@@ -43,12 +41,10 @@ class GoalModel(TwoOutcomeModel):
         estimator_options: those of the estimator.
         alpha: weight of the goal.
         ramp: epochs until α is reached.
-        baseline: subtract from each row's outcome a prediction of its mean over the levels. That leaves the
-            expectation of the gradient and removes the variance between rows.
-        folds: of accounts; the baseline of a fold comes from first stages fitted on the other folds. A single
-            account has no baseline.
+        baseline: subtract from each row's outcome a prediction of its mean over the levels, a control variate.
+        folds: of accounts; the baseline of a fold comes from first stages fitted on the other folds.
         fine_tuning: how to train jointly.
-        hidden, training, progress: as of the two-stage models.
+        others: see :class:`~shadowprice.responses.uplift.two_outcome.TwoOutcomeModel`.
     """
 
     def __init__(
@@ -64,19 +60,13 @@ class GoalModel(TwoOutcomeModel):
         baseline: bool = True,
         folds: int = 3,
         fine_tuning: TrainingConfig | None = None,
-        hidden: int = 32,
-        training: TrainingConfig | None = None,
-        progress: Progress | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(levels, seed, hidden=hidden, training=training, progress=progress)
-        if network not in NETWORKS:
-            raise InvalidInput(f"must be one of {sorted(NETWORKS)}, got {network!r}", field="network")
-        if self.levels.size < 2:
-            raise InvalidInput("a decision needs at least two levels", field="levels")
-        if not alpha >= 0:
-            raise InvalidInput("must not be negative", field="alpha")
-        if folds < 2:
-            raise InvalidInput("must be at least 2", field="folds")
+        super().__init__(levels, seed, **options)
+        require_one_of(network, sorted(NETWORKS), "network")
+        require(self.levels.size > 1, "levels", "a decision needs at least two levels")
+        require(alpha >= 0, "alpha", "must not be negative")
+        require(folds > 1, "folds", "must be at least 2")
         self.network_name = network  # type: ignore[misc]
         self.estimator = make_estimator(estimator, **(estimator_options or {}))
         self.alpha = alpha

@@ -28,3 +28,7 @@ class Trial:
     def take(self, index: Tensor) -> Trial:
         """The rows at ``index``."""
         return Trial(**{name: column[index] for name, column in vars(self).items()})
+
+    def net(self, price: float) -> Tensor:
+        """(n,): value less ``price`` times cost, without their baselines."""
+        return (self.value - self.value_baseline) - price * (self.cost - self.cost_baseline)

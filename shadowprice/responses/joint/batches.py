@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -45,13 +46,5 @@ class SampledNeighbourhoods:
 
         tensors: dict[Side, RowTensors] = {}
         for side, part in rows.items():
-            whole = part.tensors()
-            tensors[side] = RowTensors(
-                node=local(part.node),
-                partner=local(part.partner),
-                context=whole.context,
-                level=whole.level,
-                response=whole.response,
-                weight=whole.weight,
-            )
+            tensors[side] = replace(part.tensors(), node=local(part.node), partner=local(part.partner))
         return self._graph.around(seen), tensors

@@ -12,10 +12,11 @@ import torch
 from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Side
+from shadowprice.checks import refuse_rows, require
 from shadowprice.encoders.base import GraphTensors
-from shadowprice.errors import InvalidInput
 from shadowprice.graphs.scaling import Scaling, fit_scaling
 from shadowprice.graphs.snapshot import GraphSnapshot, numeric_features
+from shadowprice.plain import Plain
 from shadowprice.responses.base import RESERVED
 from shadowprice.responses.joint.network import Rows
 from shadowprice.responses.weights import given_weights
@@ -25,29 +26,12 @@ INTERACTIONS = "h_"
 
 
 @dataclass(frozen=True, eq=False)
-class InputScaling:
+class InputScaling(Plain):
     """Standardisation of every input of a network: node features and context per side, edge features."""
 
     node: Mapping[Side, Scaling]
     edge: Scaling
     context: Mapping[Side, Scaling]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; :meth:`from_dict` is the inverse."""
-        return {
-            "node": {side: scaling.to_dict() for side, scaling in self.node.items()},
-            "edge": self.edge.to_dict(),
-            "context": {side: scaling.to_dict() for side, scaling in self.context.items()},
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> InputScaling:
-        """Rebuild what :meth:`to_dict` gave."""
-        return cls(
-            node={side: Scaling.from_dict(value) for side, value in data["node"].items()},
-            edge=Scaling.from_dict(data["edge"]),
-            context={side: Scaling.from_dict(value) for side, value in data["context"].items()},
-        )
 
 
 def context_matrix(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.float32]]:
@@ -133,13 +117,7 @@ def request_rows(
     A row refers to its account in the latest snapshot at or before ``snapshot_at`` (unix seconds);
     without that column, in the last snapshot. Rows whose account no snapshot knows are refused.
     """
-    which = _which(frame, snapshots)
-    node = _locate(frame["account_id"], which, snapshots)
-    _refuse_unknown(node)
-    if "partner_id" in frame and frame["partner_id"].notna().any():
-        partner = _locate(frame["partner_id"].fillna(""), which, snapshots)
-    else:
-        partner = np.full(len(frame), -1, dtype=np.int64)
+    node, partner = _nodes(frame, snapshots)
 
     def column(name: str, default: float) -> NDArray[np.float32]:
         if name in frame:
@@ -148,7 +126,7 @@ def request_rows(
 
     return Rows(
         node=node,
-        partner=partner,
+        partner=np.full(len(frame), -1, dtype=np.int64) if partner is None else partner,
         context=scaling.context[side].apply(context_values(frame, scaling.context[side].names)),
         level=frame["level"].to_numpy(dtype=np.int64) if "level" in frame else np.zeros(len(frame), dtype=np.int64),
         response=column("response", 0.0),
@@ -159,25 +137,20 @@ def request_rows(
 def with_features(frame: pd.DataFrame, snapshots: Sequence[GraphSnapshot], side: Side) -> pd.DataFrame:
     """The frame with the features (x_*, h_*) its accounts had in the snapshot each row sees, as numbers.
 
-    Where a request names its partner, the partner's features follow as x_partner_* and h_partner_*, missing
-    where it is not known.
-    An indicator of a category is named x_<column>=<value>. Columns of what is neither label, context nor
-    feature, such as request_id and split, are left out.
+    Features of a partner that the request names follow as x_partner_* and h_partner_*. An indicator of a category is
+    named x_<column>=<value>. Columns that are neither label, context nor feature are left out.
 
     Raises:
         InvalidInput: a row's account has no profile at the time.
     """
     kept = [column for column in frame.columns if column in RESERVED or column.startswith(("x_", "h_", "c_"))]
-    which = _which(frame, snapshots)
-    node = _locate(frame["account_id"], which, snapshots)
-    _refuse_unknown(node)
+    node, partner = _nodes(frame, snapshots)
     names = tuple(dict.fromkeys(name for snapshot in snapshots for name in snapshot.names[side]))
     tables = [_profiles(snapshots, side, names, node, frame.index)] if names else []
-    if "partner_id" in frame and frame["partner_id"].notna().any():
+    if partner is not None:
         other: Side = "merchant" if side == "customer" else "customer"
         theirs = tuple(dict.fromkeys(name for snapshot in snapshots for name in snapshot.names[other]))
         if theirs:
-            partner = _locate(frame["partner_id"].fillna(""), which, snapshots)
             found = _profiles(snapshots, other, theirs, partner, frame.index)
             tables.append(found.rename(columns=lambda name: f"{name[:2]}partner_{name[2:]}"))
     if not tables:
@@ -199,18 +172,22 @@ def _profiles(
     return pd.DataFrame(values, columns=[f"x_{n}" if n.startswith("c_") else n for n in names], index=index)
 
 
-def _refuse_unknown(node: NDArray[np.int64]) -> None:
-    if np.any(node < 0):
-        rows = np.flatnonzero(node < 0)[:5].tolist()
-        raise InvalidInput("accounts without a profile at the time of the request", field="account_id", rows=rows)
+def _nodes(
+    frame: pd.DataFrame, snapshots: Sequence[GraphSnapshot]
+) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """Node of each row's account, and of its partner, −1 where unknown; None where no row names a partner."""
+    which = _which(frame, snapshots)
+    node = _locate(frame["account_id"], which, snapshots)
+    refuse_rows("account_id", node < 0, "accounts without a profile at the time of the request")
+    named = "partner_id" in frame and frame["partner_id"].notna().any()
+    return node, _locate(frame["partner_id"].fillna(""), which, snapshots) if named else None
 
 
 def _which(frame: pd.DataFrame, snapshots: Sequence[GraphSnapshot]) -> NDArray[np.int64]:
     if "snapshot_at" not in frame:
         return np.full(len(frame), len(snapshots) - 1, dtype=np.int64)
     times = np.array([snapshot.at.timestamp() for snapshot in snapshots])
-    if np.any(np.diff(times) <= 0):
-        raise InvalidInput("must be in order of time", field="snapshots")
+    require((np.diff(times) > 0).all(), "snapshots", "must be in order of time")
     wanted = frame["snapshot_at"].to_numpy(dtype=np.float64)
     return np.asarray(np.searchsorted(times, np.nan_to_num(wanted, nan=-np.inf), side="right") - 1, dtype=np.int64)
 

@@ -13,13 +13,14 @@ import torch
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
+from shadowprice.checks import require
 from shadowprice.encoders.base import WIDTH
 from shadowprice.encoders.registry import make_encoder
-from shadowprice.errors import InvalidInput
 from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.responses.base import labels
 from shadowprice.responses.joint.fit import TrainingData, fit_network
 from shadowprice.responses.joint.inputs import InputScaling, fit_inputs, graph_tensors, request_rows
-from shadowprice.responses.joint.network import ResponseNetwork
+from shadowprice.responses.joint.network import ResponseNetwork, RowTensors
 from shadowprice.responses.layers.base import ResponseLayer, make_layer
 from shadowprice.responses.layers.heads import Head
 from shadowprice.responses.sided import NETWORK, SEPARATE, SidedModel
@@ -87,15 +88,10 @@ class JointModel(SidedModel):
     ) -> JointModel:
         """A model ready to train: standardisation and intercepts fitted on the training rows."""
         for side in spec.layers:
-            if side not in train or train[side].empty:
-                raise InvalidInput(f"there is no training row of side {side!r}", field="train")
+            require(side in train and len(train[side]), "train", f"there is no training row of side {side!r}")
         model = cls(spec, fit_inputs(snapshots, train, spec.context, interactions=spec.interactions), seed)
         for side, frame in train.items():
-            model.network.layer(side).start(
-                frame["level"].to_numpy(dtype=np.int64),
-                frame["response"].to_numpy(dtype=np.float64),
-                given_weights(frame),
-            )
+            model.network.layer(side).start(*labels(frame), given_weights(frame))
         return model
 
     def data(
@@ -126,29 +122,27 @@ class JointModel(SidedModel):
     @torch.no_grad()
     def calibrate(self, snapshots: Sequence[GraphSnapshot], held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:
         """Correct the overall level of each side's response on held-out rows; returns the corrections."""
-        self.network.eval()
-        nodes = self.network.encoder(graph_tensors(snapshots, self.scaling))
-        corrections: dict[Side, float] = {}
-        for side in self.spec.layers:
-            rows = request_rows(held_out[side], snapshots, self.scaling, side).tensors()
-            embedding = self.network.requests(side, nodes, rows)
-            corrections[side] = self.network.layer(side).calibrate(
-                embedding, rows.level, rows.response, rows.node, rows.weight
-            )
-        return corrections
+        embedded = self._embedded(snapshots, {side: held_out[side] for side in self.spec.layers})
+        return {
+            side: self.network.layer(side).calibrate(each, rows.level, rows.response, rows.node, rows.weight)
+            for side, (each, rows) in embedded.items()
+        }
 
     @torch.no_grad()
     def embed(
         self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
     ) -> dict[Side, NDArray[np.float32]]:
         """Embeddings (n, WIDTH) of the requests of each side: all that a head needs."""
+        return {side: each.numpy() for side, (each, _) in self._embedded(snapshots, frames).items()}
+
+    def _embedded(
+        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
+    ) -> dict[Side, tuple[torch.Tensor, RowTensors]]:
+        """Embeddings of the requests of each side, and their rows."""
         self.network.eval()
         nodes = self.network.encoder(graph_tensors(snapshots, self.scaling))
-        embedded: dict[Side, NDArray[np.float32]] = {}
-        for side, frame in frames.items():
-            rows = request_rows(frame, snapshots, self.scaling, side)
-            embedded[side] = self.network.requests(side, nodes, rows.tensors()).numpy()
-        return embedded
+        rows = {side: request_rows(each, snapshots, self.scaling, side).tensors() for side, each in frames.items()}
+        return {side: (self.network.requests(side, nodes, each), each) for side, each in rows.items()}
 
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
         """The response heads for a server without torch; unknown accounts get the mean embedding."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Self, cast
@@ -12,18 +13,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
+from shadowprice.checks import require
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
-from shadowprice.responses.base import RESERVED, ResponseModel
+from shadowprice.responses.base import HELD_OUT, RESERVED, ResponseModel, held_out
 from shadowprice.responses.joint.model import JointModel, JointSpec
 from shadowprice.responses.layers.heads import LogitHead
 from shadowprice.responses.state import State
 from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
 from shadowprice.responses.weights import row_weights
-
-HELD_OUT = 0.15
-"""Share of accounts kept for early stopping (S0: 85 % of entities train, 15 % validate)."""
 
 
 class NetworkModel(ResponseModel):
@@ -39,7 +38,6 @@ class NetworkModel(ResponseModel):
 
     layer: ClassVar[str]
     monotone: ClassVar[bool] = True
-    sides: ClassVar[tuple[Side, ...]] = ("customer", "merchant")
     interactions: ClassVar[bool] = False
 
     def __init__(
@@ -62,7 +60,7 @@ class NetworkModel(ResponseModel):
         self.progress = progress
         self.layer_options = layer_options
         self.model: JointModel | None = None
-        self.result: FitResult | None = None
+        self.result: FitResult
 
     def fit(self, frame: pd.DataFrame) -> Self:
         """Train; 15 % of the accounts are held out for early stopping."""
@@ -81,11 +79,7 @@ class NetworkModel(ResponseModel):
             partner={self.side: "partner_id" in frame and bool(frame["partner_id"].notna().any())},
             interactions=self.interactions,
         )
-        accounts = np.unique(frame["account_id"].to_numpy(dtype=str))
-        held = np.random.default_rng(self.seed).random(accounts.size) < HELD_OUT
-        if not held.any():
-            held[0] = True
-        validation = frame["account_id"].astype(str).isin(accounts[held]).to_numpy()
+        validation = held_out(frame, HELD_OUT, self.seed)
         train = {self.side: frame[~validation].reset_index(drop=True)}
         self.model = JointModel.prepare(spec, snapshots, train, self.seed)
         self.result = self.model.fit(
@@ -99,19 +93,20 @@ class NetworkModel(ResponseModel):
 
     def curve(self, frame: pd.DataFrame) -> Curves:
         """Curves (J, N) of the rows."""
-        if self.model is None:
-            raise InvalidInput("fit the model before asking for curves", field="model")
-        return self.model.curves(self._snapshots(frame), {self.side: frame})[self.side]
+        return self._fitted().curves(self._snapshots(frame), {self.side: frame})[self.side]
 
     def state(self) -> State:
         """Weights, standardisation and spec of the network."""
-        if self.model is None:
-            raise InvalidInput("fit the model before saving it", field="model")
-        return self.model.state()
+        return self._fitted().state()
 
     def restore(self, state: State) -> None:
         """Become the network that gave ``state``."""
         self.model = JointModel.of(state)
+
+    def _fitted(self) -> JointModel:
+        if self.model is None:
+            raise InvalidInput("fit the model before asking for curves or saving it", field="model")
+        return self.model
 
     def _snapshots(self, frame: pd.DataFrame) -> Sequence[GraphSnapshot]:
         if self.graph is not None:
@@ -130,14 +125,12 @@ class HazardModel(NetworkModel):
     """
 
     layer = "hazard"
-    sides = ("customer",)
 
     def __init__(
         self, levels: Sequence[int], seed: int = 0, *, fusion: float | Sequence[float] = 0.0, **options: Any
     ) -> None:
         self.grid = tuple(float(each) for each in np.atleast_1d(np.asarray(fusion, dtype=np.float64)))
-        if not self.grid:
-            raise InvalidInput("needs at least one weight of the penalty", field="fusion")
+        require(self.grid, "fusion", "needs at least one weight of the penalty")
         super().__init__(levels, seed, fusion=self.grid[0], **options)
 
     @property
@@ -147,37 +140,31 @@ class HazardModel(NetworkModel):
 
     def fit(self, frame: pd.DataFrame) -> Self:
         """Train one network for every ζ and keep the best on the accounts held out."""
-        kept: tuple[float, float, JointModel | None, FitResult | None] | None = None
+        best: Self | None = None
         for weight in self.grid:
             self.layer_options = {**self.layer_options, "fusion": weight}
             super().fit(frame)
-            assert self.result is not None
-            if kept is None or self.result.validation_loss < kept[0]:
-                kept = (self.result.validation_loss, weight, self.model, self.result)
-        assert kept is not None
-        _, weight, self.model, self.result = kept
-        self.layer_options = {**self.layer_options, "fusion": weight}
+            if best is None or self.result.validation_loss < best.result.validation_loss:
+                best = copy(self)
+        vars(self).update(vars(best))
         return self
 
     def restore(self, state: State) -> None:
         """Become the network that gave ``state``, whichever ζ it was trained with."""
         super().restore(state)
-        assert self.model is not None
-        self.layer_options = dict(self.model.spec.layer_options[self.side])
+        self.layer_options = dict(self._fitted().spec.layer_options[self.side])
 
 
 class CoxModel(NetworkModel):
     """Proportional hazards (S0's Cox)."""
 
     layer = "cox"
-    sides = ("customer",)
 
 
 class SbbmModel(NetworkModel):
     """The semi-black-box model (S0's SBBM): network intercept, sensitivity by segment or by account."""
 
     layer = "sbbm"
-    sides = ("customer",)
 
 
 class DssmModel(NetworkModel):
@@ -185,27 +172,25 @@ class DssmModel(NetworkModel):
 
     layer = "dssm_c"
     monotone = False
-    sides = ("customer",)
 
 
 class GradientLogitModel(NetworkModel):
     """The model of S0's sensitivity analysis (eq. 21)."""
 
     layer = "gradient_logit"
-    sides = ("customer",)
 
     def sensitivity(self, frame: pd.DataFrame) -> NDArray[np.float64]:
         """softplus(w_g·h + b_g) of the rows' accounts, (N,), per 100 minor units: what S0 sorts customers by."""
-        if self.model is None:
-            raise InvalidInput("fit the model before asking for sensitivities", field="model")
-        embedding = self.model.embed(self._snapshots(frame), {self.side: frame})
-        return cast(LogitHead, self.model.heads(embedding)[self.side]).sensitivity(embedding[self.side])
+        model = self._fitted()
+        embedding = model.embed(self._snapshots(frame), {self.side: frame})
+        return cast(LogitHead, model.heads(embedding)[self.side]).sensitivity(embedding[self.side])
 
 
 class LinearModel(NetworkModel):
     """Linear response with a non-negative slope, for merchants (S0)."""
 
     layer = "linear"
+    sides = ("customer", "merchant")
 
     def __init__(self, levels: Sequence[int], seed: int = 0, *, side: Side = "merchant", **options: Any) -> None:
         super().__init__(levels, seed, side=side, **options)
@@ -213,6 +198,8 @@ class LinearModel(NetworkModel):
 
 class DnnModel(NetworkModel):
     """S0's DNN: own features only, with the hazard head for customers and the linear one for merchants."""
+
+    sides = ("customer", "merchant")
 
     def __init__(self, levels: Sequence[int], seed: int = 0, *, side: Side = "customer", **options: Any) -> None:
         super().__init__(levels, seed, side=side, encoder="none", **options)
@@ -226,7 +213,5 @@ class DnnHistoryModel(DnnModel):
 
     def __init__(self, levels: Sequence[int], seed: int = 0, **options: Any) -> None:
         super().__init__(levels, seed, **options)
-        if self.graph is None:
-            raise InvalidInput(
-                "'dnn_h' reads interaction aggregates; give snapshots with h_* columns as graph=", field="graph"
-            )
+        missing = "'dnn_h' reads interaction aggregates; give snapshots with h_* columns as graph="
+        require(self.graph is not None, "graph", missing)

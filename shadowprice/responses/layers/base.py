@@ -20,10 +20,12 @@ class ResponseLayer(nn.Module, ABC):
     """Base of the response layers, embedding (n, D) → (n, J); a new one is one file and a line in ``LAYERS``.
 
     estimator  function of :mod:`shadowprice.responses.calibration` that finds the correction of the overall level
+    head       class of the head that serves the layer
     amounts    (J,), the levels in units of ``RATE_SCALE`` minor units
     """
 
     estimator: ClassVar[Callable[..., float]]
+    head: ClassVar[Callable[..., Head]]
 
     def __init__(self, levels: NDArray[np.int64]) -> None:
         super().__init__()
@@ -73,8 +75,17 @@ class ResponseLayer(nn.Module, ABC):
         """Apply a correction that :meth:`calibrate` returned; its negative takes it off again."""
 
     @abstractmethod
+    def head_weights(self) -> dict[str, Tensor | None]:
+        """Fields of the head beside levels and default embedding; a number is a tensor without dimension."""
+
+    @torch.no_grad()
     def to_head(self, default_embedding: NDArray[np.float32]) -> Head:
         """Export the weights as arrays, for the same response function without torch."""
+        values = {
+            name: None if each is None else array(each) if each.ndim else float(each)
+            for name, each in self.head_weights().items()
+        }
+        return self.head(levels=self.levels, default_embedding=default_embedding, **values)
 
 
 def make_layer(name: str, width: int, levels: NDArray[np.int64], **options: Any) -> ResponseLayer:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from shadowprice.responses.arrays import softplus, unit_length
-from shadowprice.responses.layers.base import array
 from shadowprice.responses.layers.heads import DssmHead, line, two_towers
 from shadowprice.responses.layers.logit import LogitLayer, inverse_softplus
 
@@ -25,6 +24,8 @@ TOWER = 32
 
 class DssmLayer(LogitLayer):
     """Embedding (n, D) → logits (n, J)."""
+
+    head = DssmHead
 
     def __init__(self, width: int, levels: NDArray[np.int64]) -> None:
         super().__init__(levels)
@@ -58,15 +59,13 @@ class DssmLayer(LogitLayer):
         """Start from this slope."""
         self.raw_slope.fill_(inverse_softplus(slope))
 
-    def to_head(self, default_embedding: NDArray[np.float32]) -> DssmHead:
-        """Export the weights as arrays, for the same response function without torch."""
-        return DssmHead(
-            levels=self.levels,
-            hidden_weight=array(self.hidden.weight),
-            hidden_bias=array(self.hidden.bias),
-            out_weight=array(self.out.weight),
-            out_bias=array(self.out.bias),
-            level_weight=array(self.levels_tower() * self.log_scale.exp()),
-            level_bias=array(self.offsets()),
-            default_embedding=default_embedding,
-        )
+    def head_weights(self) -> dict[str, Tensor | None]:
+        """Both layers of the account's tower, and the levels' vectors with their scale."""
+        return {
+            "hidden_weight": self.hidden.weight,
+            "hidden_bias": self.hidden.bias,
+            "out_weight": self.out.weight,
+            "out_bias": self.out.bias,
+            "level_weight": self.levels_tower() * self.log_scale.exp(),
+            "level_bias": self.offsets(),
+        }

@@ -12,13 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shadowprice.responses.layers.base import array
 from shadowprice.responses.layers.heads import LogitHead, line, sensitivity
 from shadowprice.responses.layers.logit import LogitLayer, inverse_softplus
 
 
 class GradientLogitLayer(LogitLayer):
     """A slope and an intercept of the logit for every account, (n, D) → (n, J)."""
+
+    head = LogitHead
 
     def __init__(self, width: int, levels: NDArray[np.int64]) -> None:
         super().__init__(levels)
@@ -37,13 +38,11 @@ class GradientLogitLayer(LogitLayer):
         """Start from this slope for everyone."""
         self.slope.bias.fill_(inverse_softplus(slope))
 
-    def to_head(self, default_embedding: NDArray[np.float32]) -> LogitHead:
-        """Export the weights as arrays, for the same response function without torch."""
-        return LogitHead(
-            levels=self.levels,
-            slope_weight=array(self.slope.weight),
-            slope_bias=array(self.slope.bias),
-            base_weight=array(self.base.weight[0]),
-            base_bias=float(self.intercept.detach()[0]),
-            default_embedding=default_embedding,
-        )
+    def head_weights(self) -> dict[str, Tensor | None]:
+        """Slope and base."""
+        return {
+            "slope_weight": self.slope.weight,
+            "slope_bias": self.slope.bias,
+            "base_weight": self.base.weight[0],
+            "base_bias": self.intercept[0],
+        }

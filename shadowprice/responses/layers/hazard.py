@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require, require_one_of
 from shadowprice.responses.calibration import hazard_factor
-from shadowprice.responses.layers.base import ResponseLayer, array
+from shadowprice.responses.layers.base import ResponseLayer
 from shadowprice.responses.layers.heads import RATE_SCALE, HazardHead, cumulative_hazard
 from shadowprice.responses.weights import means_by_level
 
@@ -41,6 +41,7 @@ class PiecewiseHazardLayer(ResponseLayer):
     """
 
     estimator = staticmethod(hazard_factor)
+    head = HazardHead
 
     def __init__(self, levels: NDArray[np.int64]) -> None:
         super().__init__(levels)
@@ -98,16 +99,29 @@ class PiecewiseHazardLayer(ResponseLayer):
         if self.base_bias is not None:
             self.base_bias.add_(correction)
 
-    def to_head(self, default_embedding: NDArray[np.float32]) -> HazardHead:
-        """Export the weights as arrays, for the same response function without torch."""
-        return HazardHead(
-            levels=self.levels,
-            weight=array(self.weight),
-            bias=array(self.bias),
-            base_weight=None if self.base_bias is None else array(self.base_weight),
-            base_bias=None if self.base_bias is None else float(self.base_bias.detach()[0]),
-            default_embedding=default_embedding,
-        )
+    def head_weights(self) -> dict[str, Tensor | None]:
+        """Weights and intercepts of the segments and, where 0 is a level, of the base mass."""
+        base = {} if self.base_bias is None else {"base_weight": self.base_weight, "base_bias": self.base_bias[0]}
+        return {"weight": self.weight, "bias": self.bias, **base}
+
+
+class CoxLayer(PiecewiseHazardLayer):
+    """Proportional hazards (S0's baseline Cox), η_k = exp(b_k)·exp(w·h): Λ_j = Λ⁰_j·exp(w·h), base mass included."""
+
+    def __init__(self, width: int, levels: NDArray[np.int64]) -> None:
+        super().__init__(levels)
+        self.shared = nn.Parameter(torch.zeros(width))
+        nn.init.normal_(self.shared, std=0.05)
+
+    @property
+    def weight(self) -> Tensor:
+        """(J, D), the same in every row."""
+        return self.shared.expand(self.levels.size, -1)
+
+    @property
+    def base_weight(self) -> Tensor:
+        """(D,)."""
+        return self.shared
 
 
 class HazardLayer(PiecewiseHazardLayer):
@@ -133,10 +147,8 @@ class HazardLayer(PiecewiseHazardLayer):
         fuse_intercepts: bool = False,
     ) -> None:
         super().__init__(levels)
-        if penalty not in PENALTIES:
-            raise InvalidInput(f"must be one of {PENALTIES}, got {penalty!r}", field="penalty")
-        if not 0.0 <= fusion < float("inf"):
-            raise InvalidInput(f"must be finite and not negative, got {fusion}", field="fusion")
+        require_one_of(penalty, PENALTIES, "penalty")
+        require(0.0 <= fusion < float("inf"), "fusion", f"must be finite and not negative, got {fusion}")
         self.fusion, self.penalty, self.fuse_intercepts = fusion, penalty, fuse_intercepts
         self.first = nn.Parameter(torch.zeros(width))
         self.increments = nn.Parameter(torch.zeros(self.levels.size - 1, width))

@@ -1,37 +1,32 @@
 """Response functions, one definition each, which training and serving both run.
 
-A function takes the scores that a layer computes from an embedding by matrix products, as torch tensors (training,
-float32) or numpy arrays (serving, float64), and gives the curve. Arrays are broadcast: training has rows of accounts
-(n, J), serving has rows of levels (J, N); ``axis`` is that of the levels.
+A function takes the scores of a layer as torch tensors (training, rows of accounts (n, J)) or numpy arrays (serving,
+rows of levels (J, N)) and gives the curve; ``axis`` is that of the levels.
 
-A head is a function with its fitted weights, for the solver and a server without torch: this file does not load torch.
-A head computes in float64 and rounds only the result to float32, so that the same embedding gives the same curve
-whether it is computed alone or in a batch.
+A head is a function with its fitted weights, for the solver and a server without torch. It computes in float64 and
+rounds only the result to float32, so that an embedding gives the same curve alone or in a batch.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import safe_open
-from safetensors.numpy import save
 
 from shadowprice.campaign import Side
-from shadowprice.errors import InvalidInput, NotFound
-from shadowprice.files import write_whole
+from shadowprice.errors import InvalidInput
 from shadowprice.responses.arrays import Array, library, relu, sigmoid, softmax_mean, softplus, unit_length
+from shadowprice.responses.state import State, load_state, save_state
 
 RATE_SCALE = 100.0
 """Minor units per unit of incentive inside the networks (spec: r_scale)."""
 LOG_RATE_RANGE = (-15.0, 8.0)
 """Log hazard rates are clipped to this range."""
-FILE = "heads.safetensors"
+FILE, KINDS = "heads.safetensors", "kinds"
 
 
 class Head(Protocol):
@@ -260,7 +255,7 @@ HEADS: dict[str, type[Head]] = {
 """Heads by name; a new one is a class with ``kind`` and an entry here."""
 LAYERS = {
     "hazard": "shadowprice.responses.layers.hazard:HazardLayer",
-    "cox": "shadowprice.responses.layers.cox:CoxLayer",
+    "cox": "shadowprice.responses.layers.hazard:CoxLayer",
     "sbbm": "shadowprice.responses.layers.sbbm:SbbmLayer",
     "dssm_c": "shadowprice.responses.layers.dssm_c:DssmLayer",
     "gradient_logit": "shadowprice.responses.layers.gradient_logit:GradientLogitLayer",
@@ -271,16 +266,9 @@ LAYERS = {
 
 def save_heads(heads: Mapping[Side, Head], folder: Path) -> None:
     """Write the heads of all sides to ``heads.safetensors`` in ``folder``, atomically."""
-    tensors: dict[str, NDArray[Any]] = {}
-    kinds: dict[str, str] = {}
-    for side, head in heads.items():
-        kinds[side] = head.kind
-        for each in fields(head):  # type: ignore[arg-type]
-            value = getattr(head, each.name)
-            if value is not None:
-                tensors[f"{side}.{each.name}"] = np.array(value, order="C")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / FILE, save(tensors, metadata={"kinds": json.dumps(kinds)}))
+    values = {f"{side}.{name}": value for side, head in heads.items() for name, value in vars(head).items()}
+    arrays = {name: np.asarray(value) for name, value in values.items() if value is not None}
+    save_state(State(arrays, {side: head.kind for side, head in heads.items()}), folder / FILE, key=KINDS)
 
 
 def load_heads(folder: Path) -> dict[Side, Head]:
@@ -290,20 +278,15 @@ def load_heads(folder: Path) -> dict[Side, Head]:
         NotFound: there is no such file.
         InvalidInput: it is not a file of heads.
     """
-    path = folder / FILE
-    if not path.exists():
-        raise NotFound(f"no {FILE} in {folder}; train a model first")
+    state = load_state(folder / FILE, key=KINDS, kind="response heads")
     heads: dict[Side, Head] = {}
     try:
-        with safe_open(path, framework="numpy") as file:
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-            kinds: dict[Side, str] = json.loads(file.metadata()["kinds"])
-        for side, kind in kinds.items():
-            own = {key.split(".", 1)[1]: value for key, value in tensors.items() if key.startswith(f"{side}.")}
-            values: dict[str, Any] = {key: value.item() if value.ndim == 0 else value for key, value in own.items()}
-            heads[side] = HEADS[kind](**values)
+        for side in cast(Mapping[Side, str], state.meta):
+            own = {key.split(".", 1)[1]: each for key, each in state.arrays.items() if key.startswith(f"{side}.")}
+            values: dict[str, Any] = {key: each.item() if each.ndim == 0 else each for key, each in own.items()}
+            heads[side] = HEADS[state.meta[side]](**values)
     except Exception as error:
-        raise InvalidInput(f"not a file of response heads: {error}", field=str(path)) from error
+        raise InvalidInput(f"not a file of response heads: {error}", field=str(folder / FILE)) from error
     return heads
 
 

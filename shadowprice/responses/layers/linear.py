@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from shadowprice.responses.arrays import softplus
 from shadowprice.responses.calibration import mean_shift
-from shadowprice.responses.layers.base import ResponseLayer, array
+from shadowprice.responses.layers.base import ResponseLayer
 from shadowprice.responses.layers.heads import LinearHead, line
 
 
@@ -20,6 +20,7 @@ class LinearLayer(ResponseLayer):
     """Embedding (n, D) → expected response (n, J)."""
 
     estimator = staticmethod(mean_shift)
+    head = LinearHead
 
     def __init__(self, width: int, levels: NDArray[np.int64]) -> None:
         super().__init__(levels)
@@ -53,13 +54,12 @@ class LinearLayer(ResponseLayer):
         """Add ``correction`` to the response."""
         self.base.bias.add_(correction)
 
-    def to_head(self, default_embedding: NDArray[np.float32]) -> LinearHead:
-        """Export the weights as arrays, for the same response function without torch."""
-        return LinearHead(
-            levels=self.levels,
-            slope_weight=array(self.slope.weight[0]),
-            slope_bias=float(self.slope.bias.detach()[0]),
-            base_weight=array(self.base.weight[0]),
-            base_bias=float(self.base.bias.detach()[0]),
-            default_embedding=default_embedding,
-        )
+    def head_weights(self) -> dict[str, Tensor | None]:
+        """Slope and base."""
+        (slope,), (base,) = self.slope.weight, self.base.weight
+        return {
+            "slope_weight": slope,
+            "slope_bias": self.slope.bias[0],
+            "base_weight": base,
+            "base_bias": self.base.bias[0],
+        }

@@ -13,9 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require, require_one_of
 from shadowprice.responses.arrays import softplus
-from shadowprice.responses.layers.base import array
 from shadowprice.responses.layers.heads import LogitHead, line, sensitivity
 from shadowprice.responses.layers.logit import LogitLayer, inverse_softplus
 
@@ -30,12 +29,12 @@ class SbbmLayer(LogitLayer):
         segments: how many segments.
     """
 
+    head = LogitHead
+
     def __init__(self, width: int, levels: NDArray[np.int64], *, slope: str = "segment", segments: int = 8) -> None:
         super().__init__(levels)
-        if slope not in SLOPES:
-            raise InvalidInput(f"must be one of {SLOPES}, got {slope!r}", field="slope")
-        if segments < 1:
-            raise InvalidInput(f"must be at least 1, got {segments}", field="segments")
+        require_one_of(slope, SLOPES, "slope")
+        require(segments > 0, "segments", f"must be at least 1, got {segments}")
         by_segment = slope == "segment"
         self.gate = nn.Linear(width, segments if by_segment else 1)
         self.segment_slope = nn.Parameter(torch.zeros(segments)) if by_segment else None
@@ -62,18 +61,15 @@ class SbbmLayer(LogitLayer):
         start = torch.tensor([inverse_softplus(float(slope * each)) for each in spread])
         self.segment_slope.copy_(start)
 
-    def to_head(self, default_embedding: NDArray[np.float32]) -> LogitHead:
-        """Export the weights as arrays, for the same response function without torch."""
-        segments = self._segments()
-        return LogitHead(
-            levels=self.levels,
-            slope_weight=array(self.gate.weight),
-            slope_bias=array(self.gate.bias),
-            segment_slope=None if segments is None else array(segments),
-            base_weight=array(self.base.weight[0]),
-            base_bias=float(self.intercept.detach()[0]),
-            default_embedding=default_embedding,
-        )
+    def head_weights(self) -> dict[str, Tensor | None]:
+        """Gate, slopes of the segments, and base."""
+        return {
+            "slope_weight": self.gate.weight,
+            "slope_bias": self.gate.bias,
+            "segment_slope": self._segments(),
+            "base_weight": self.base.weight[0],
+            "base_bias": self.intercept[0],
+        }
 
     def _segments(self) -> Tensor | None:
         return None if self.segment_slope is None else softplus(self.segment_slope)

@@ -1,22 +1,21 @@
 """The effect of the incentive apart from the reasons for giving it: steps within cells, for any model.
 
-Where the level went with the merchant, the threshold and other things that also drive the response,
-a model that reads the level as a feature learns who was given much, not what much does. Here the
-effect is estimated only from how the level given differs from what such a request is usually given.
+The effect is estimated only from how the level given differs from what such a request is usually given.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from shadowprice.checks import require
 from shadowprice.curves import Curves
-from shadowprice.errors import InvalidInput
+from shadowprice.plain import Plain
 from shadowprice.responses.arrays import sigmoid
 
 Array = NDArray[np.float64]
@@ -31,7 +30,7 @@ STEPS = 100
 
 
 @dataclass(frozen=True)
-class UsualLevels:
+class UsualLevels(Plain):
     """Shares of the J levels among the requests of a cell; finer cells borrow from coarser ones.
 
     columns  of the request that together name a cell, the most general first
@@ -58,8 +57,7 @@ class UsualLevels:
         """Fit on rows (n,) that were given ``level`` (n,), an index below ``levels``."""
         given = np.asarray(level)
         missing = [name for name in columns if name not in frame]
-        if missing:
-            raise InvalidInput("is missing from the rows whose usual level is asked for", field=missing[0])
+        require(not missing, "".join(missing[:1]), "is missing from the rows whose usual level is asked for")
         share = np.bincount(given, minlength=levels) / given.size
         tables: list[Mapping[str, Sequence[float]]] = [{"": share.tolist()}]
         around = np.tile(share, (given.size, 1))
@@ -73,18 +71,9 @@ class UsualLevels:
             around = shares[codes]
         return cls(tuple(columns), tuple(tables))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; :meth:`from_dict` is the inverse."""
-        return {"columns": list(self.columns), "tables": [dict(table) for table in self.tables]}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild what :meth:`to_dict` gave."""
-        return cls(tuple(data["columns"]), tuple(data["tables"]))
-
 
 @dataclass(frozen=True, eq=False)
-class Effect:
+class Effect(Plain):
     """A rising effect of the level around the model's prediction at the usual level.
 
     height          δ (J,), non-decreasing from 0: logits for probabilities, the response itself for ratios
@@ -133,10 +122,9 @@ class Effect:
             weight: (n,).
             probability: whether ``y`` is 0 or 1.
 
-        z_k = 1[level ≥ k] − P(level ≥ k | cell). The moments are orthogonal: what the model has wrong
-        about a cell multiplies z, which has mean 0 in it (Robinson 1988; Chernozhukov et al. 2018; the R-learner
-        of Nie and Wager 2021 with one effect per level). They are the score of a (logistic) regression
-        with the anchor as offset, concave, maximised over θ ≥ 0. Steps within two standard errors of 0
+        z_k = 1[level ≥ k] − P(level ≥ k | cell) has mean 0 in a cell: the moments are orthogonal (Robinson 1988;
+        Chernozhukov et al. 2018; the R-learner of Nie and Wager 2021 with one effect per level). They are the score of
+        a (logistic) regression with the anchor as offset, maximised over θ ≥ 0. Steps within two standard errors of 0
         are dropped, the least certain first. O(J²·n) per Newton step.
         """
         size = curves.levels.size
@@ -157,19 +145,6 @@ class Effect:
                 break
             candidates = np.delete(candidates, certain.argmin())
         return cls(np.cumsum(step), error, probability)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; :meth:`from_dict` is the inverse."""
-        return {
-            "height": self.height.tolist(),
-            "standard_error": self.standard_error.tolist(),
-            "probability": self.probability,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild what :meth:`to_dict` gave."""
-        return cls(np.array(data["height"]), np.array(data["standard_error"]), bool(data["probability"]))
 
 
 def anchor(curves: Curves, usual: Array, probability: bool) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,17 +13,20 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
+from shadowprice.checks import require
 from shadowprice.curves import Curves
-from shadowprice.encoders.base import WIDTH
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.windows import weeks
 from shadowprice.evaluation.uplift.slope import NOT_IDENTIFIED, Slope, slope_over_windows
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.plain import Plain
+from shadowprice.responses.base import labels
 from shadowprice.responses.layers.heads import Head, StoredHead
 from shadowprice.responses.repair.effect import Effect, UsualLevels, cell_names
 from shadowprice.responses.repair.repair import Calibration, Repair
 from shadowprice.responses.sided import REPAIRED, SidedModel, load_sided
+from shadowprice.responses.stored import as_embedding, check_width, stored_head
 
 INNER = "inner"
 STEPS = ("effect", "pooled", "by_level", "monotone")
@@ -49,11 +52,9 @@ class RepairSteps:
         """From ``none`` or names joined by +, such as ``effect+pooled+monotone``."""
         steps = [] if name == NONE else name.split("+")
         unknown = [step for step in steps if step not in STEPS]
-        if unknown or len(set(steps)) != len(steps) or {"pooled", "by_level"} <= set(steps):
-            raise InvalidInput(
-                f"must be {NONE!r} or of {', '.join(STEPS)} joined by '+' (pooled or by_level, not both), got {name!r}",
-                field="repair",
-            )
+        wrong = unknown or len(set(steps)) != len(steps) or {"pooled", "by_level"} <= set(steps)
+        allowed = f"{NONE!r} or of {', '.join(STEPS)} joined by '+' (pooled or by_level, not both)"
+        require(not wrong, "repair", f"must be {allowed}, got {name!r}")
         by_level: Calibration = "by_level" if "by_level" in steps else "none"
         return cls("effect" in steps, "pooled" if "pooled" in steps else by_level, "monotone" in steps)
 
@@ -62,7 +63,7 @@ class RepairSteps:
 
 
 @dataclass(frozen=True, eq=False)
-class SideRepair:
+class SideRepair(Plain):
     """The repair of one side: the effect around the usual level, then calibration and projection.
 
     slope  of response in amount within cells, over windows of the rows it was fitted on; None where no cell has two
@@ -96,20 +97,17 @@ class SideRepair:
             steps: which.
             curves_of: the model's curves of any rows.
             held_out: account_id, level, response and the confounders of rows the model was not fitted on.
-            seen: the rows it was fitted on.
+            seen: the rows it was fitted on, which only the effect reads besides.
             confounders: columns whose cells hold the reasons for the level fixed, the most general first.
             side: a customer's response is a probability, a merchant's a ratio.
 
-        Calibration and projection read the held-out rows alone. The effect reads the others too: few rows
-        differ from what is usual in their cell, and what the model has memorised of a row takes from its
-        effect, not towards another one. The effect is 0 unless the interval of the slope over windows and cells lies
-        above 0. Windows count in it as they do in that slope, not by their rows.
+        The effect is 0 unless the interval of the slope over windows and cells lies above 0.
         """
         usual, effect, slope = None, None, None
         before = curves_of(held_out)
         if steps.effect:
             rows = pd.concat([seen, held_out], ignore_index=True)
-            level, y, _ = _columns(rows)
+            level, y = labels(rows)
             usual = UsualLevels.fit(rows, level, before.levels.size, confounders)
             slope, cell, weight = _within_cells(rows, before.levels[level], y, confounders)
             probability = side == "customer"
@@ -119,14 +117,14 @@ class SideRepair:
                     curves_of(rows), level, y, usual(rows), cluster=cell, weight=weight, probability=probability
                 )
         moved = cls(usual, effect).apply(before, held_out)
-        level, y, account = _columns(held_out)
+        level, y = labels(held_out)
         repair = Repair.fit(
             moved,
             level,
             y,
             calibration=steps.calibration,
             project=steps.project,
-            account=account,
+            account=held_out["account_id"].to_numpy(dtype=str),
             ceiling=1.0 if side == "customer" else np.inf,
         )
         return cls(usual, effect, repair, slope)
@@ -135,25 +133,6 @@ class SideRepair:
         """Describe the repair as JSON types, without tables."""
         effect = {} if self.effect is None else {"effect": {**self.effect.to_dict(), **_told(self.slope)}}
         return {**effect, **self.repair.notes, "maps": len(self.repair.maps), "monotone": self.repair.project}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; :meth:`from_dict` is the inverse."""
-        return {
-            "usual": None if self.usual is None else self.usual.to_dict(),
-            "effect": None if self.effect is None else self.effect.to_dict(),
-            "repair": self.repair.to_dict(),
-            "slope": None if self.slope is None else asdict(self.slope),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild what :meth:`to_dict` gave."""
-        return cls(
-            None if data["usual"] is None else UsualLevels.from_dict(data["usual"]),
-            None if data["effect"] is None else Effect.from_dict(data["effect"]),
-            Repair.from_dict(data["repair"]),
-            None if data["slope"] is None else Slope(**data["slope"]),
-        )
 
 
 def _within_cells(
@@ -180,24 +159,12 @@ def _told(slope: Slope | None) -> dict[str, Any]:
     return {"identified": True, "slope": slope.value, "low": slope.low, "high": slope.high}
 
 
-def _columns(frame: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.str_]]:
-    return (
-        frame["level"].to_numpy(dtype=np.int64),
-        frame["response"].to_numpy(dtype=np.float64),
-        frame["account_id"].to_numpy(dtype=str),
-    )
-
-
 class RepairedModel(SidedModel):
     """Any model of all sides with a repair per side; a side without one is served as before."""
 
     def __init__(self, inner: SidedModel, repairs: Mapping[Side, SideRepair]) -> None:
         for side in repairs:
-            if len(inner.levels[side]) > WIDTH:
-                raise InvalidInput(
-                    f"repaired curves are stored and have at most {WIDTH} levels, got {len(inner.levels[side])}",
-                    field=f"levels.{side}",
-                )
+            check_width(inner.levels[side], f"levels.{side}")
         self.inner = inner
         self.repairs = dict(repairs)
 
@@ -232,21 +199,14 @@ class RepairedModel(SidedModel):
             if side not in frames:
                 continue
             curves = Curves(heads[side].levels, heads[side].response(embedded[side]))
-            response = repair.apply(curves, frames[side]).response
-            embedded[side] = np.zeros((response.shape[1], WIDTH), dtype=np.float32)
-            embedded[side][:, : response.shape[0]] = response.T
+            embedded[side] = as_embedding(repair.apply(curves, frames[side]).response)
         return embedded
 
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
         """Heads that hand the stored curve back; unknown accounts get the mean curve."""
         own = self.inner.heads({side: each for side, each in embeddings.items() if side not in self.repairs})
-        for side in embeddings:
-            if side in self.repairs:
-                own[side] = StoredHead(
-                    levels=np.asarray(self.levels[side], dtype=np.int64),
-                    default_embedding=embeddings[side].mean(axis=0, dtype=np.float64).astype(np.float32),
-                )
-        return own
+        stored = {side: each for side, each in embeddings.items() if side in self.repairs}
+        return own | {side: stored_head(self.levels[side], each) for side, each in stored.items()}
 
     def describe(self) -> dict[str, Any]:
         """Describe the inner model and the repair of each side."""

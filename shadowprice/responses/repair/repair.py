@@ -1,21 +1,22 @@
 """Curve repair for any response model: isotonic calibration on held-out rows, then projection on rising curves.
 
-Both steps work with any model. Calibration corrects the scale of a prediction, because
-the response multiplies money; projection takes out places where a curve falls, because a solver
-would exploit them. Numpy only: what is fitted is a handful of numbers that fit in JSON.
+Calibration corrects the scale of a prediction, which multiplies money; projection takes out places where a curve falls,
+which a solver would exploit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shadowprice.checks import refuse_rows, require, require_one_of
 from shadowprice.curves import Curves
-from shadowprice.errors import InvalidInput
+from shadowprice.plain import Plain
+from shadowprice.responses.base import at_level
 
 Array = NDArray[np.float64]
 
@@ -46,16 +47,12 @@ def pava(y: ArrayLike, weight: ArrayLike | None = None) -> Array:
     values = np.asarray(y, dtype=np.float64)
     if values.ndim == 1:
         return np.asarray(pava(values[:, None], None if weight is None else np.asarray(weight)[:, None])[:, 0])
-    if values.ndim != 2 or values.shape[0] == 0:
-        raise InvalidInput(f"must have shape (levels, accounts), got {values.shape}", field="y")
-    if not np.isfinite(values).all():
-        rows = np.flatnonzero(~np.isfinite(values).all(axis=0))[:5].tolist()
-        raise InvalidInput("must be finite", field="y", rows=rows)
+    require(values.ndim == 2 and len(values), "y", f"must have shape (levels, accounts), got {values.shape}")
+    refuse_rows("y", ~np.isfinite(values).all(axis=0), "must be finite")
     share = np.ones(values.shape[0]) if weight is None else np.asarray(weight, dtype=np.float64)
-    if share.shape not in (values.shape[:1], values.shape):
-        raise InvalidInput(f"must have shape {values.shape[:1]} or {values.shape}, got {share.shape}", field="weight")
-    if not (np.isfinite(share).all() and (share > 0).all()):
-        raise InvalidInput("must be positive", field="weight")
+    shapes = (values.shape[:1], values.shape)
+    require(share.shape in shapes, "weight", f"must have shape {shapes[0]} or {shapes[1]}, got {share.shape}")
+    require(np.isfinite(share).all() and (share > 0).all(), "weight", "must be positive")
     out = values.copy()
     falls = np.flatnonzero((np.diff(values, axis=0) < 0).any(axis=0))
     if falls.size == 0:
@@ -73,19 +70,16 @@ def pava(y: ArrayLike, weight: ArrayLike | None = None) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class IsotonicMap:
+class IsotonicMap(Plain):
     """A rising piecewise linear map of predictions through the centres of isotonic regression's blocks.
 
     predicted, observed  float64 (K,): mean prediction and mean response of each block, both strictly ascending; where
                          there are several blocks, then the highest prediction and what it is mapped to
     ceiling              what a response cannot exceed: 1 for a probability, infinity for a ratio
 
-    Isotonic regression itself is a staircase: levels whose predictions fall on one stair would tie,
-    and a curve without differences allocates nothing. Through the centres the map is strictly
-    rising wherever the data rise (centred isotonic regression; Oron and Flournoy 2017). Beyond the
-    outer centres it is proportional to the prediction, but on the highest block, where the data show no rise, it
-    rises by at most the standard error of the block's mean: the plateau of a trial must not go on rising because
-    the model does.
+    Levels on one stair of isotonic regression itself would tie; through the centres the map rises wherever the data
+    rise (centred isotonic regression; Oron and Flournoy 2017). Beyond the outer centres it is proportional to the
+    prediction, but on the highest block it rises by at most the standard error of the block's mean.
     """
 
     predicted: Array
@@ -133,20 +127,9 @@ class IsotonicMap:
                 x, height = np.append(x, x[-1] + beyond), np.append(height, height[-1] + rise)
         return cls(x, height, ceiling)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; :meth:`from_dict` is the inverse."""
-        ceiling = self.ceiling if np.isfinite(self.ceiling) else None
-        return {"predicted": self.predicted.tolist(), "observed": self.observed.tolist(), "ceiling": ceiling}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> IsotonicMap:
-        """Rebuild what :meth:`to_dict` gave."""
-        ceiling = np.inf if data["ceiling"] is None else float(data["ceiling"])
-        return cls(np.array(data["predicted"]), np.array(data["observed"]), ceiling)
-
 
 @dataclass(frozen=True, eq=False)
-class Repair:
+class Repair(Plain):
     """Change of a model's curves before any allocation; by default none.
 
     maps      one map for all levels, one per level (None where a level is left as it is), or none
@@ -173,10 +156,8 @@ class Repair:
         if len(self.maps) == 1 and self.maps[0] is not None:
             response = self.maps[0](response)
         elif self.maps:
-            if len(self.maps) != curves.levels.size:
-                raise InvalidInput(
-                    f"was fitted on {len(self.maps)} levels, the curves have {curves.levels.size}", field="repair"
-                )
+            count, size = len(self.maps), curves.levels.size
+            require(count == size, "repair", f"was fitted on {count} levels, the curves have {size}")
             response = np.stack([r if m is None else m(r) for m, r in zip(self.maps, response, strict=True)])
         if self.project:
             response = pava(response, self.weight)
@@ -200,32 +181,28 @@ class Repair:
         Args:
             curves: the model's, of the n rows.
             level: (n,) index of the level given; y: (n,) response.
-            calibration: ``pooled``: one map for all levels, which keeps a rising curve rising;
-                ``by_level``: a map for each level, which also corrects the effect of the incentive,
-                so it is for rows whose level was randomised or weighted as if it had been. A level
-                with fewer than 200 rows takes the pooled map.
+            calibration: ``pooled``: one map for all levels, which keeps a rising curve rising; ``by_level``: a map for
+                each level of at least 200 rows, for rows whose level was randomised or weighted as if it had been.
             project: whether to project on rising curves, last.
             account: (n,) names each row's account; folds are by account.
             weight: (n,), such as 1 / propensity.
             ceiling: what a response cannot exceed.
 
-        A map is kept only if it lowers the squared error of rows that it was not fitted on, over five
-        folds by account, by more than one standard error; what chance shows would only be carried
-        into the budget. ``notes`` says what was found.
+        A map is kept only if it lowers the squared error of rows that it was not fitted on, over five folds by account,
+        by more than one standard error. ``notes`` tells what was found.
         """
         index, observed = np.asarray(level), np.asarray(y, dtype=np.float64)
         rows = index.size
-        if curves.accounts != rows or observed.shape != (rows,):
-            raise InvalidInput(f"needs one curve, level and response per row, got {curves.accounts}", field="curves")
+        alike = curves.accounts == rows and observed.shape == (rows,)
+        require(alike, "curves", f"needs one curve, level and response per row, got {curves.accounts}")
         share = np.ones(rows) if weight is None else np.asarray(weight, dtype=np.float64)
         counts = np.bincount(index, share, minlength=curves.levels.size)
         trust = np.maximum(counts, 1.0) / max(float(counts.max(initial=1.0)), 1.0)
-        if calibration not in ("none", "pooled", "by_level"):
-            raise InvalidInput(f"must be none, pooled or by_level, got {calibration!r}", field="calibration")
+        require_one_of(calibration, get_args(Calibration), "calibration")
         notes: dict[str, Any] = {"calibration": calibration, "rows": rows}
         maps: tuple[IsotonicMap | None, ...] = ()
         if calibration != "none" and rows >= LEAST_ROWS:
-            p = curves.response[index, np.arange(rows)].astype(np.float64)
+            p = at_level(curves, index)
 
             def fitted(inside: NDArray[np.bool_]) -> tuple[IsotonicMap | None, ...]:
                 pooled = IsotonicMap.fit(p[inside], observed[inside], share[inside], ceiling)
@@ -242,22 +219,6 @@ class Repair:
             notes |= {"gain": gain, "standard_error": error, "kept": gain > error}
             maps = fitted(np.ones(rows, dtype=bool)) if gain > error else ()
         return cls(maps, project, trust if project else None, notes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; :meth:`from_dict` is the inverse."""
-        return {
-            "maps": [None if each is None else each.to_dict() for each in self.maps],
-            "project": self.project,
-            "weight": None if self.weight is None else self.weight.tolist(),
-            "notes": dict(self.notes),
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild what :meth:`to_dict` gave."""
-        maps = tuple(None if each is None else IsotonicMap.from_dict(each) for each in data["maps"])
-        weight = None if data["weight"] is None else np.array(data["weight"], dtype=np.float64)
-        return cls(maps, bool(data["project"]), weight, dict(data["notes"]))
 
 
 def _held_out_gain(

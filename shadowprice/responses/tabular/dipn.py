@@ -9,19 +9,16 @@ Two phases: bias learning (BLP) fits the bias net alone to the rows of the lowes
 freezes it and fits the uplift net to all rows, with α times the roughness of the weights added to the loss and
 α falling from ``smooth_from`` to ``smooth_to`` over the first half of the steps.
 
-Where this differs from the paper, an option restores its letter:
-
-- e_0 is 1 on every row, a second bias that could only push f(x, d_0) up: left out (``include_e0``);
-- a ReLU weight that dies has no gradient and makes the smoothness 0/0: softplus (``activation="relu"``), and the
-  smoothness in a form that does not overflow (``smoothing="literal"``);
-- a leaky ReLU on the bias logit cannot express rare responses: linear (``leaky_slope``).
+Where this differs from the paper, an option restores its letter: e_0, a second bias, is left out (``include_e0``); the
+weights are softplus, because a dead ReLU has no gradient (``activation="relu"``); the smoothness does not overflow
+(``smoothing="literal"``); the bias logit is linear, which can express rare responses (``leaky_slope``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -29,16 +26,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu, relu, softplus
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require, require_one_of
 from shadowprice.responses.tabular.isotonic import literal_smoothness, smoothness
-from shadowprice.responses.tabular.minibatch import TabularRows, fit_module, steps_per_epoch
-from shadowprice.responses.tabular.network import (
-    FeatureEmbedding,
-    LevelNetwork,
-    ResponseModule,
-    TabularNetwork,
-    weighted_logloss,
-)
+from shadowprice.responses.tabular.minibatch import TabularRows, steps_per_epoch
+from shadowprice.responses.tabular.network import FeatureEmbedding, LevelNetwork, TabularNetwork, logloss
 from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.training.config import FitResult
 
@@ -140,7 +131,7 @@ class DipnNetwork(LevelNetwork):
         self.uplift.own.bias.fill_(float(np.log(np.expm1(rise))) if self.uplift.activation == "softplus" else rise)
 
 
-class DipnModel(TabularNetwork):
+class DipnModel(TabularNetwork[DipnNetwork]):
     """S1's model. Options beside those of :class:`TabularNetwork`:
 
     hidden       width of a ReLU layer in both nets; 0 leaves each a sum over the features, as the paper draws it
@@ -170,14 +161,12 @@ class DipnModel(TabularNetwork):
         **options: Any,
     ) -> None:
         super().__init__(levels, seed, **options)
-        if not smooth_from >= smooth_to >= 0:
-            raise InvalidInput("must not be below smooth_to, which must not be negative", field="smooth_from")
-        if activation not in ("softplus", "relu"):
-            raise InvalidInput(f"must be 'softplus' or 'relu', got {activation!r}", field="activation")
-        if smoothing not in ("stable", "literal"):
-            raise InvalidInput(f"must be 'stable' or 'literal', got {smoothing!r}", field="smoothing")
-        if activation == "relu" and smoothing == "stable":
-            raise InvalidInput("needs positive weights; with activation='relu' take 'literal'", field="smoothing")
+        below = "must not be below smooth_to, which must not be negative"
+        require(smooth_from >= smooth_to >= 0, "smooth_from", below)
+        require_one_of(activation, get_args(Activation), "activation")
+        require_one_of(smoothing, get_args(Smoothing), "smoothing")
+        zeros = activation == "relu" and smoothing == "stable"
+        require(not zeros, "smoothing", "needs positive weights; with activation='relu' take 'literal'")
         self.hidden = hidden
         self.smooth_from, self.smooth_to = smooth_from, smooth_to
         self.bias_epochs = bias_epochs
@@ -203,55 +192,44 @@ class DipnModel(TabularNetwork):
         fall = (self.smooth_from - self.smooth_to) / max(1.0, steps / 2)
         return max(self.smooth_to, self.smooth_from - fall * step)
 
-    def train(self, network: ResponseModule, train: TabularRows, validation: TabularRows) -> list[FitResult]:
+    def train(self, network: DipnNetwork, train: TabularRows, validation: TabularRows) -> list[FitResult]:
         """BLP, then ULP."""
-        assert isinstance(network, DipnNetwork)
         return [self._learn_bias(network, train, validation), self._learn_uplift(network, train, validation)]
 
     def _learn_bias(self, network: DipnNetwork, train: TabularRows, validation: TabularRows) -> FitResult:
         lowest, held = (rows.take(rows.level == 0) for rows in (train, validation))
-        if not len(lowest) or not len(held):
-            raise InvalidInput(
-                "the bias is learned from rows of the lowest level, and there are none in the rows that train or in "
-                "those held out; give more accounts the lowest level",
-                field="level",
-            )
-
-        def loss(rows: TabularRows, step: int = 0) -> Tensor:
-            del step
-            logit = network.bias(rows.numeric, rows.category)
-            losses = nn.functional.binary_cross_entropy_with_logits(logit, rows.response, reduction="none")
-            return (losses * rows.weight).sum() / rows.weight.sum()
-
-        config = replace(self.training, epochs=self.bias_epochs)
-        parameters = list(network.bias.parameters())
-        return fit_module(network, parameters, loss, loss, lowest, held, config, self.progress)
+        require(
+            bool(len(lowest) and len(held)),
+            "level",
+            "the bias is learned from rows of the lowest level, and there are none in the rows that train or in those "
+            "held out; give more accounts the lowest level",
+        )
+        return self.descend(
+            network,
+            lowest,
+            held,
+            judge=lambda rows: logloss(network.bias(rows.numeric, rows.category), rows),
+            parameters=list(network.bias.parameters()),
+            config=replace(self.training, epochs=self.bias_epochs),
+        )
 
     def _learn_uplift(self, network: DipnNetwork, train: TabularRows, validation: TabularRows) -> FitResult:
         network.bias.requires_grad_(not self.freeze_bias)
         rough = smoothness if self.smoothing == "stable" else literal_smoothness
         steps = self.training.epochs * steps_per_epoch(len(train), self.training)
 
-        def judge(rows: TabularRows) -> Tensor:
-            return weighted_logloss(network, rows)
-
         def loss(rows: TabularRows, step: int) -> Tensor:
             bias, weight = network.parts(rows.numeric, rows.category)
             logits = network.logits(bias, weight).gather(1, rows.level[:, None]).squeeze(1)
-            losses = nn.functional.binary_cross_entropy_with_logits(logits, rows.response, reduction="none")
             # Roughness is a prior on curves, not a response: it is not weighted.
-            return (losses * rows.weight).sum() / rows.weight.sum() + self.alpha(step, steps) * rough(weight).mean()
+            return logloss(logits, rows) + self.alpha(step, steps) * rough(weight).mean()
 
-        parameters = [each for each in network.parameters() if each.requires_grad]
-        found = fit_module(
+        found = self.descend(
             network,
-            parameters,
-            loss,
-            judge,
             train,
             validation,
-            self.training,
-            self.progress,
+            loss=loss,
+            parameters=[each for each in network.parameters() if each.requires_grad],
             least_epochs=self.training.epochs // 2 if self.smooth_from > self.smooth_to else 0,
         )
         network.bias.requires_grad_(True)

@@ -16,16 +16,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
+from shadowprice.checks import require, require_one_of
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
-from shadowprice.responses.base import RESERVED, ResponseModel
+from shadowprice.responses.base import HELD_OUT, RESERVED, ResponseModel
 from shadowprice.responses.state import State
 from shadowprice.responses.weights import row_weights
 
 LevelFeature = Literal["monotone", "free", "none"]
 
 AMOUNT = "amount"
-HELD_OUT = 0.15
 MODEL = "trees"
 
 
@@ -66,8 +66,7 @@ class GbdtModel(ResponseModel):
         patience: int = 50,
     ) -> None:
         super().__init__(levels, seed)
-        if level not in get_args(LevelFeature):
-            raise InvalidInput(f"must be one of {get_args(LevelFeature)}, got {level!r}", field="level")
+        require_one_of(level, get_args(LevelFeature), "level")
         self.side = side
         self.level = level
         self.monotone = level != "free"  # type: ignore[misc]
@@ -98,8 +97,8 @@ class GbdtModel(ResponseModel):
         named_partner = "partner_id" in frame and bool(frame["partner_id"].notna().any())
         partner = named_partner if self.partner is None else self.partner
         categories = [c for c in named if c.startswith("c_")] + (["partner_id"] if partner else [])
-        if partner and not named_partner:
-            raise InvalidInput("is read as a category and is missing from the training frame", field="partner_id")
+        missing = "is read as a category and is missing from the training frame"
+        require(named_partner or not partner, "partner_id", missing)
         self.columns = [c for c in named if not c.startswith("c_")] + categories
         self.categories = {c: sorted(frame[c].dropna().astype(str).unique().tolist()) for c in categories}
         features = self._features(frame)
@@ -117,11 +116,9 @@ class GbdtModel(ResponseModel):
                 # "advanced" lets curves fall where a feature is missing or a category (LightGBM 4.7).
                 "monotone_constraints_method": "basic",
             }
-        accounts = np.unique(frame["account_id"].to_numpy(dtype=str))
-        held = accounts[np.random.default_rng(self.seed).random(accounts.size) < HELD_OUT]
-        outside = frame["account_id"].astype(str).isin(held).to_numpy()
-        if not outside.any() or outside.all():
-            outside = np.zeros(len(frame), dtype=bool)
+        accounts, of = np.unique(frame["account_id"].to_numpy(dtype=str), return_inverse=True)
+        outside = (np.random.default_rng(self.seed).random(accounts.size) < HELD_OUT)[of]
+        outside &= not outside.all()
         y = frame["response"].to_numpy(dtype=np.float64)
         weight = row_weights(frame, self.levels.size)
 

@@ -1,12 +1,10 @@
 """An ensemble of small calibrated lattices, monotone in the level (S1's baseline).
 
-Each lattice reads the level and a few features drawn at random. A calibrator turns each input into a number in
-[0, 1]: a table of values for a category, a piecewise linear function for a number, and for the level a step
-function that never falls, from 0 to 1. The lattice interpolates between values at the 2^D corners of the cube;
-those at level 1 are those at level 0 plus something not negative. The logit is the sum of the lattices.
+Each lattice reads the level and a few features drawn at random. A calibrator turns each input into a number in [0, 1];
+that of the level never falls. The lattice interpolates between values at the 2^D corners of the cube; those at level 1
+are those at level 0 plus something not negative. The logit is the sum of the lattices.
 
-Source: Canini, Cotter, Gupta, Milani Fard and Pfeifer (2016), fast and flexible monotonic functions with
-ensembles of lattices; random tiny lattices with a calibrator each. Decision record "lattice" says why it is here.
+Source: Canini, Cotter, Gupta, Milani Fard and Pfeifer (2016). Decision record "lattice" tells why it is here.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require
 from shadowprice.responses.tabular.network import LevelNetwork, TabularNetwork
 from shadowprice.responses.tabular.rows import TabularInputs
 
@@ -111,7 +109,7 @@ class LatticeEnsemble(LevelNetwork):
         self.rise.fill_(float(np.log(np.expm1(rise))))
 
 
-class LatticeModel(TabularNetwork):
+class LatticeModel(TabularNetwork[LatticeEnsemble]):
     """Options beside those of :class:`TabularNetwork`: ``lattices`` and ``rank``, features of a lattice."""
 
     monotone = True
@@ -120,10 +118,9 @@ class LatticeModel(TabularNetwork):
         self, levels: Sequence[int], seed: int = 0, *, lattices: int = 12, rank: int = 3, **options: Any
     ) -> None:
         super().__init__(levels, seed, **options)
-        if lattices < 1 or not 1 <= rank <= 8:
-            raise InvalidInput("needs at least one lattice, of 1 to 8 features", field="lattices")
+        require(lattices > 0 and 0 < rank <= 8, "lattices", "needs at least one lattice, of 1 to 8 features")
         self.lattices, self.rank = lattices, rank
 
-    def build(self, inputs: TabularInputs) -> LevelNetwork:
+    def build(self, inputs: TabularInputs) -> LatticeEnsemble:
         """The untrained ensemble."""
         return LatticeEnsemble(inputs, self.levels, self.lattices, self.rank, np.random.default_rng(self.seed))

@@ -2,7 +2,10 @@
 
     logit f(x, d_j) = b + β·x + Σ_k E_jk w_k
 
-where row j of E stands for level j. With a row of its own for each level but the first the levels have no order.
+where row j of E stands for level j. With a row of its own for each level but the first the levels have no order. With
+the isotonic embedding and w ≥ 0 the curve never falls (S1, section 5, a baseline): one curve for all in logits, shifted
+by the features. That fit is convex; without features it is the pooled adjacent violators' solution, because both are
+the maximum of the same likelihood over monotone curves.
 """
 
 from __future__ import annotations
@@ -16,10 +19,12 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
+from shadowprice.checks import require
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.responses.base import ResponseModel
 from shadowprice.responses.state import State
+from shadowprice.responses.tabular.isotonic import isotonic_embedding
 from shadowprice.responses.tabular.network import check_probabilities, mean_by_level
 from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
 from shadowprice.responses.weights import row_weights
@@ -36,7 +41,6 @@ class LogisticRegression(ResponseModel):
     O(iterations · rows · features).
     """
 
-    monotone = False
     ordered = False
     lowest_weight = -30.0
     """Bound of the level weights; a weight of 30 is a response of 1 to the last digit."""
@@ -51,8 +55,7 @@ class LogisticRegression(ResponseModel):
 
     def __init__(self, levels: Sequence[int], seed: int = 0, *, l2: float = 1e-4) -> None:
         super().__init__(levels, seed)
-        if l2 < 0:
-            raise InvalidInput("must not be negative", field="l2")
+        require(l2 >= 0, "l2", "must not be negative")
         self.l2 = l2
         self.inputs: TabularInputs | None = None
         self.coefficient: Array = np.zeros(0)
@@ -117,3 +120,19 @@ class LogisticRegression(ResponseModel):
         self.inputs = TabularInputs.from_dict(state.meta["inputs"])
         self.intercept = float(state.arrays["intercept"])
         self.weight, self.coefficient = state.arrays["weight"], state.arrays["coefficient"]
+
+
+class IsotonicLogisticRegression(LogisticRegression):
+    """:class:`LogisticRegression` whose curves never fall in the level."""
+
+    monotone = True
+    ordered = True
+    lowest_weight = 0.0
+
+    def embedding(self) -> Array:
+        """(J, J − 1): a 1 for every level up to and with the row's, the lowest left out."""
+        return isotonic_embedding(self.levels.size)
+
+    def start(self, logits: Array) -> Array:
+        """(J,): never falling."""
+        return np.asarray(np.maximum.accumulate(logits))

@@ -78,7 +78,7 @@ def fit_module(
         progress: called after every epoch with epoch, train_loss, validation_loss.
         together: (n,) codes from 0: rows of one code stand next to each other, so that what they share is
             computed once in a step. Codes are shuffled in place of rows.
-        options: of :func:`~shadowprice.responses.training.loop.descend`, such as ``optimiser`` or ``least_epochs``.
+        options: of :func:`~shadowprice.responses.training.loop.descend`, such as ``least_epochs``.
     """
     count = steps_per_epoch(len(train), config)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Self
+from itertools import pairwise
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -14,18 +15,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from shadowprice.checks import refuse_rows, require
 from shadowprice.curves import Curves
-from shadowprice.errors import InvalidInput
-from shadowprice.responses.base import ResponseModel
-from shadowprice.responses.state import State
+from shadowprice.responses.base import HELD_OUT, held_out
 from shadowprice.responses.tabular.minibatch import TabularRows, fit_module, weighted_mean
+from shadowprice.responses.tabular.module_model import ModuleModel
 from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
-from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
+from shadowprice.responses.training.config import FitResult, TrainingConfig
 from shadowprice.responses.weights import row_weights
 
-HELD_OUT = 0.15
-"""Share of accounts kept for early stopping."""
-DEFAULT = TrainingConfig(learning_rate=3e-3, decay=0.99, epochs=150, patience=25, weight_decay=1e-4)
 CHUNK = 65_536
 """Rows whose curves are computed at a time."""
 
@@ -57,14 +55,19 @@ class FeatureEmbedding(nn.Module):
         return torch.cat([numeric, self.table(category + self.offset).flatten(1)], dim=1)
 
 
-class ResponseModule(nn.Module):
+class ResponseModule(nn.Module, ABC):
     """Base of the modules that a :class:`TabularNetwork` trains."""
 
+    @abstractmethod
     def start(self, share: NDArray[np.float64]) -> None:
         """Set intercepts from the smoothed mean response of every level, (J,)."""
 
+    @abstractmethod
+    def assigned(self, rows: Any) -> Tensor:
+        """Logits (n,) of labelled rows at their own levels."""
 
-class LevelNetwork(ResponseModule, ABC):
+
+class LevelNetwork(ResponseModule):
     """Base of the modules that read features alone: features → logits of the response at every level."""
 
     @abstractmethod
@@ -76,43 +79,44 @@ class LevelNetwork(ResponseModule, ABC):
         found: Tensor = self(numeric, category)
         return found.gather(1, level[:, None]).squeeze(1)
 
+    def assigned(self, rows: TabularRows) -> Tensor:
+        """(n,)."""
+        return self.at(rows.numeric, rows.category, rows.level)
 
-class TabularNetwork(ResponseModel):
+
+Module = TypeVar("Module", bound=ResponseModule)
+
+
+class TabularNetwork(ModuleModel[Module]):
     """A :class:`ResponseModule` with the features it reads and the loop that trains it.
 
-    What is here serves a :class:`LevelNetwork`; a model of another module overrides :meth:`train` and :meth:`curve`.
+    :meth:`curve` serves a :class:`LevelNetwork`; a model of another module overrides it.
 
-    Options:
-        training: how to train; its seed is replaced by the model's, and ``batch_rows`` 0 means minibatches of 512.
+    Options beside those of :class:`ModuleModel`, where ``batch_rows`` 0 means minibatches of 512:
         held_out: share of accounts kept for early stopping.
         embedding: width of a category's embedding (S1 does not print it).
-        progress: called after every epoch.
     """
+
+    TRAINING = TrainingConfig(learning_rate=3e-3, decay=0.99, epochs=150, patience=25, weight_decay=1e-4)
+    # Curves are computed in double precision, so that they do not depend on the batch they are asked in.
+    PRECISION = torch.float64
+    EMBEDDING: ClassVar[int] = 8
 
     def __init__(
         self,
         levels: Sequence[int],
         seed: int = 0,
         *,
-        training: TrainingConfig | None = None,
         held_out: float = HELD_OUT,
-        embedding: int = 8,
-        progress: Progress | None = None,
+        embedding: int | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(levels, seed)
-        if not 0 < held_out < 1:
-            raise InvalidInput("must lie between 0 and 1", field="held_out")
-        self.training = replace(training or DEFAULT, seed=seed)
+        super().__init__(levels, seed, **options)
+        require(0 < held_out < 1, "held_out", "must lie between 0 and 1")
+        self.training = replace(self.training, seed=seed)
         self.held_out = held_out
-        self.embedding = embedding
-        self.progress = progress
-        self.inputs: TabularInputs | None = None
-        self.network: ResponseModule | None = None
+        self.embedding = self.EMBEDDING if embedding is None else embedding
         self.results: list[FitResult] = []
-
-    @abstractmethod
-    def build(self, inputs: TabularInputs) -> ResponseModule:
-        """The untrained module."""
 
     def fit(self, frame: pd.DataFrame) -> Self:
         """Train on ``frame``, rows weighted by :func:`~shadowprice.responses.weights.row_weights`."""
@@ -123,27 +127,47 @@ class TabularNetwork(ResponseModel):
         self.inputs = fit_tabular(frame[~held])
         rows = self._rows(frame, weight)
         train, validation = rows.take(torch.from_numpy(~held)), rows.take(torch.from_numpy(held))
-        # A generator of its own, so that whoever fits a model finds torch's where he left it.
+        # A generator of its own, so that torch's is left as it was.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             network = self.build(self.inputs)
             network.start(mean_by_level(frame[~held], weight[~held], self.levels.size))
             self.results = self.train(network, train, validation)
-        # Curves are computed in double precision, so that they do not depend on the batch they are asked in.
-        self.network = network.double().eval()
+        self.network = network.to(self.PRECISION).eval()
         return self
 
-    def train(self, network: ResponseModule, train: TabularRows, validation: TabularRows) -> list[FitResult]:
-        """Minimise the weighted log loss; models with phases, penalties or more than features to read override it."""
-        assert isinstance(network, LevelNetwork)
+    def train(self, network: Module, train: Any, validation: Any) -> list[FitResult]:
+        """Minimise the weighted log loss; models with phases or penalties override it."""
+        return [self.descend(network, train, validation)]
 
-        def loss(rows: TabularRows, step: int = 0) -> Tensor:
-            del step
-            return weighted_logloss(network, rows)
+    def descend(
+        self,
+        network: Module,
+        train: Any,
+        validation: Any,
+        *,
+        judge: Callable[[Any], Tensor] | None = None,
+        loss: Callable[[Any, int], Tensor] | None = None,
+        parameters: Sequence[nn.Parameter] | None = None,
+        config: TrainingConfig | None = None,
+        **options: Any,
+    ) -> FitResult:
+        """One phase of training, see :func:`~shadowprice.responses.tabular.minibatch.fit_module`.
 
-        return [
-            fit_module(network, list(network.parameters()), loss, loss, train, validation, self.training, self.progress)
-        ]
+        By default ``judge`` is the weighted log loss, ``loss`` is ``judge``, and all ``parameters`` are trained.
+        """
+        measure = judge or (lambda rows: weighted_logloss(network, rows))
+        return fit_module(
+            network,
+            list(network.parameters()) if parameters is None else parameters,
+            loss or (lambda rows, _: measure(rows)),
+            measure,
+            train,
+            validation,
+            config or self.training,
+            self.progress,
+            **options,
+        )
 
     @torch.no_grad()
     def curve(self, frame: pd.DataFrame) -> Curves:
@@ -156,31 +180,10 @@ class TabularNetwork(ResponseModel):
             response[:, first : first + len(part)] = torch.sigmoid(logits).numpy().T
         return Curves(self.levels, response)
 
-    def state(self) -> State:
-        """Weights and features."""
-        inputs, network = self._fitted()
-        return State({key: value.numpy() for key, value in network.state_dict().items()}, {"inputs": inputs.to_dict()})
-
-    def restore(self, state: State) -> None:
-        """Become the model that gave ``state``."""
-        self.inputs = TabularInputs.from_dict(state.meta["inputs"])
-        network = self.build(self.inputs).double().eval()
-        network.load_state_dict({key: torch.from_numpy(np.array(value)) for key, value in state.arrays.items()})
-        self.network = network
-
-    def _fitted(self) -> tuple[TabularInputs, ResponseModule]:
-        if self.inputs is None or self.network is None:
-            raise InvalidInput("fit the model before asking for curves or saving it", field="model")
-        return self.inputs, self.network
-
     def _held_out(self, frame: pd.DataFrame) -> NDArray[np.bool_]:
-        accounts = np.unique(frame["account_id"].to_numpy(dtype=str))
-        if accounts.size < 2:
-            raise InvalidInput("needs at least two accounts: some are held out to stop by", field="account_id")
-        held = np.random.default_rng(self.seed).random(accounts.size) < self.held_out
-        if held.all() or not held.any():
-            held[0] = not held[0]
-        return np.asarray(frame["account_id"].astype(str).isin(accounts[held]))
+        several = frame["account_id"].nunique() > 1
+        require(several, "account_id", "needs at least two accounts: some are held out to stop by")
+        return held_out(frame, self.held_out, self.seed)
 
     def _rows(self, frame: pd.DataFrame, weight: NDArray[np.float64]) -> TabularRows:
         assert self.inputs is not None
@@ -193,18 +196,42 @@ class TabularNetwork(ResponseModel):
         )
 
 
-def weighted_logloss(network: LevelNetwork, rows: TabularRows) -> Tensor:
+def weighted_logloss(network: ResponseModule, rows: TabularRows) -> Tensor:
     """Weighted mean log loss of the rows at their levels."""
-    logits = network.at(rows.numeric, rows.category, rows.level)
+    return logloss(network.assigned(rows), rows)
+
+
+def logloss(logits: Tensor, rows: TabularRows) -> Tensor:
+    """Weighted mean of the log losses of logits (n,)."""
     return weighted_mean(binary_cross_entropy_with_logits(logits, rows.response, reduction="none"), rows.weight)
+
+
+def mlp(inputs: int, hidden: Sequence[int], dropout: float = 0.0) -> nn.Sequential:
+    """(n, inputs) → (n, 1) through ReLU layers; in training a unit of them is 0 with probability ``dropout``."""
+    layers: list[nn.Module] = []
+    for before, after in pairwise([inputs, *hidden]):
+        layers += [nn.Linear(before, after), nn.Sequential(nn.ReLU(), nn.Dropout(dropout))]
+    return nn.Sequential(*layers, nn.Linear(hidden[-1] if hidden else inputs, 1))
+
+
+@torch.no_grad()
+def start_intercept(last: nn.Module, share: NDArray[np.float64]) -> None:
+    """Start a network's last layer at the mean response."""
+    assert isinstance(last, nn.Linear)
+    mean = float(share.mean())
+    last.bias.fill_(float(np.log(mean / (1 - mean))))
+
+
+def standard_amounts(levels: NDArray[np.int64]) -> Tensor:
+    """Levels (J,) with mean 0 and deviation 1."""
+    amount = levels.astype(np.float64)
+    return torch.tensor((amount - amount.mean()) / max(float(amount.std()), 1e-9), dtype=torch.float32)
 
 
 def check_probabilities(frame: pd.DataFrame) -> None:
     """Refuse responses outside [0, 1]."""
-    wrong = ~frame["response"].between(0.0, 1.0)
-    if wrong.any():
-        rows = wrong.to_numpy().nonzero()[0][:5].tolist()
-        raise InvalidInput("must lie in [0, 1] for a model of probabilities", field="response", rows=rows)
+    outside = ~frame["response"].between(0.0, 1.0)
+    refuse_rows("response", outside, "must lie in [0, 1] for a model of probabilities")
 
 
 def mean_by_level(frame: pd.DataFrame, weight: NDArray[np.float64], levels: int) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.graphs.scaling import Scaling, fit_scaling
+from shadowprice.plain import Plain
 
 UNKNOWN = 0
 """Index of a category that was missing, too rare, or never seen."""
@@ -18,7 +19,7 @@ MOST_VALUES = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class TabularInputs:
+class TabularInputs(Plain):
     """Map from the features of a frame to arrays, fitted on the training rows.
 
     numbers     standardisation of the numeric columns
@@ -59,20 +60,6 @@ class TabularInputs:
         for column, size in zip(self.category(frame).T, self.sizes, strict=True):
             parts.append(np.eye(size)[column][:, 1:])
         return np.concatenate(parts, axis=1)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; :meth:`from_dict` is the inverse."""
-        return {
-            "numbers": self.numbers.to_dict(),
-            "categories": {name: list(values) for name, values in self.categories.items()},
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> TabularInputs:
-        """Rebuild what :meth:`to_dict` gave."""
-        return cls(
-            Scaling.from_dict(data["numbers"]), {name: tuple(values) for name, values in data["categories"].items()}
-        )
 
 
 def fit_tabular(frame: pd.DataFrame, prefixes: Sequence[str] = ("x_", "c_")) -> TabularInputs:

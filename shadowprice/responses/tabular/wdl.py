@@ -1,4 +1,4 @@
-"""Networks over features and an offer's identity: Wide & Deep (Cheng et al., DLRS 2016) and its deep part alone.
+"""MLPs over features and the level as a number, or an offer's identity: Wide & Deep (Cheng et al., DLRS 2016).
 
     logit = MLP(features ‖ embedding of the offer ‖ its amount)  [+ b_j + β·numbers + Σ_columns w_j[value]]
 
@@ -8,7 +8,6 @@ The wide part crosses every category with the offer. Offers have no order: vouch
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,32 +15,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shadowprice.errors import InvalidInput
-from shadowprice.responses.tabular.network import FeatureEmbedding, LevelNetwork, TabularNetwork
+from shadowprice.checks import require
+from shadowprice.responses.tabular.network import (
+    FeatureEmbedding,
+    LevelNetwork,
+    Module,
+    TabularNetwork,
+    mlp,
+    standard_amounts,
+    start_intercept,
+)
 from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.training.config import TrainingConfig
-
-HIDDEN = (128, 64)
-"""S3's MLP."""
-EMBEDDING = 16
-DROPOUT = 0.5
-"""Share of the MLP's units that are dropped, as in the code of S3's authors."""
-DEFAULT = TrainingConfig(learning_rate=5e-3, decay=0.93, epochs=30, patience=4, weight_decay=0.1, batch_rows=256)
-
-
-def checked_dropout(share: float) -> float:
-    """``share``, or :class:`InvalidInput` where it is none of [0, 1)."""
-    if not 0 <= share < 1:
-        raise InvalidInput("must be at least 0 and below 1", field="dropout")
-    return share
-
-
-def mlp(inputs: int, hidden: Sequence[int], dropout: float = 0.0) -> nn.Sequential:
-    """(n, inputs) → (n, 1) through ReLU layers; in training a unit of them is 0 with probability ``dropout``."""
-    layers: list[nn.Module] = []
-    for before, after in pairwise([inputs, *hidden]):
-        layers += [nn.Linear(before, after), nn.Sequential(nn.ReLU(), nn.Dropout(dropout))]
-    return nn.Sequential(*layers, nn.Linear(hidden[-1] if hidden else inputs, 1))
 
 
 class OfferNetwork(LevelNetwork):
@@ -68,10 +53,8 @@ class OfferNetwork(LevelNetwork):
         if self.crosses is not None:
             nn.init.zeros_(self.crosses.weight)
         self.values = sum(inputs.sizes)
-        amount = levels.astype(np.float64)
         self.amount: Tensor
-        scale = max(float(amount.std()), 1e-9)
-        self.register_buffer("amount", torch.tensor((amount - amount.mean()) / scale, dtype=torch.float32))
+        self.register_buffer("amount", standard_amounts(levels))
 
     def forward(self, numeric: Tensor, category: Tensor) -> Tensor:
         """Logits (n, J)."""
@@ -95,33 +78,39 @@ class OfferNetwork(LevelNetwork):
         self.intercept.copy_(torch.from_numpy(np.log(share / (1 - share))))
 
 
-class OfferModel(TabularNetwork):
-    """Base of ``wdl`` and ``dnn_offer``.
+class MlpModel(TabularNetwork[Module]):
+    """Base of the models of offers without an order that end in an MLP.
 
     Options beside those of :class:`TabularNetwork`:
-        hidden: widths of the MLP.
-        dropout: share of its hidden units that a training step leaves out.
+        hidden: widths of the MLP (S3's by default).
+        dropout: share of its hidden units that a training step leaves out, as in the code of S3's authors.
     """
 
     ordered: ClassVar[bool] = False
-    wide: ClassVar[bool]
+    TRAINING = TrainingConfig(learning_rate=5e-3, decay=0.93, epochs=30, patience=4, weight_decay=0.1, batch_rows=256)
+    EMBEDDING = 16
 
     def __init__(
         self,
         levels: Sequence[int],
         seed: int = 0,
         *,
-        hidden: Sequence[int] = HIDDEN,
-        dropout: float = DROPOUT,
-        training: TrainingConfig | None = None,
-        embedding: int = EMBEDDING,
+        hidden: Sequence[int] = (128, 64),
+        dropout: float = 0.5,
         **options: Any,
     ) -> None:
-        super().__init__(levels, seed, training=training or DEFAULT, embedding=embedding, **options)
+        super().__init__(levels, seed, **options)
+        require(0 <= dropout < 1, "dropout", "must be at least 0 and below 1")
         self.hidden = tuple(hidden)
-        self.dropout = checked_dropout(dropout)
+        self.dropout = dropout
 
-    def build(self, inputs: TabularInputs) -> LevelNetwork:
+
+class OfferModel(MlpModel[OfferNetwork]):
+    """Base of ``wdl`` and ``dnn_offer``."""
+
+    wide: ClassVar[bool]
+
+    def build(self, inputs: TabularInputs) -> OfferNetwork:
         """The untrained network."""
         return OfferNetwork(inputs, self.levels, self.embedding, self.hidden, wide=self.wide, dropout=self.dropout)
 
@@ -136,3 +125,49 @@ class OfferDnnModel(OfferModel):
     """S3's baseline DNN."""
 
     wide = False
+
+
+class LevelMlp(LevelNetwork):
+    """MLP over embeddings, numbers and the standardised level."""
+
+    def __init__(self, inputs: TabularInputs, levels: NDArray[np.int64], embedding: int, hidden: Sequence[int]) -> None:
+        super().__init__()
+        self.features = FeatureEmbedding(inputs, embedding)
+        self.net = mlp(self.features.width + 1, hidden)
+        self.amount: Tensor
+        self.register_buffer("amount", standard_amounts(levels))
+
+    def forward(self, numeric: Tensor, category: Tensor) -> Tensor:
+        """Logits (n, J)."""
+        features = self.features(numeric, category)
+        n, levels = features.shape[0], self.amount.shape[0]
+        amount = self.amount[None, :, None].expand(n, levels, 1)
+        logits: Tensor = self.net(torch.cat([features[:, None].expand(n, levels, -1), amount], dim=2)).squeeze(2)
+        return logits
+
+    def at(self, numeric: Tensor, category: Tensor, level: Tensor) -> Tensor:
+        """Logits (n,) at one level of each row."""
+        features = self.features(numeric, category)
+        logits: Tensor = self.net(torch.cat([features, self.amount[level][:, None]], dim=1)).squeeze(1)
+        return logits
+
+    def start(self, share: NDArray[np.float64]) -> None:
+        """Start at the overall mean."""
+        start_intercept(self.net[-1], share)
+
+
+class DnnLevelModel(TabularNetwork[LevelMlp]):
+    """Same features as DIPN, the level as a scalar, an MLP (S1, section 5, baseline DNN). Its curves may fall.
+
+    Options beside those of :class:`TabularNetwork`: ``hidden``, widths of the MLP.
+    """
+
+    def __init__(
+        self, levels: Sequence[int], seed: int = 0, *, hidden: Sequence[int] = (64, 32), **options: Any
+    ) -> None:
+        super().__init__(levels, seed, **options)
+        self.hidden = tuple(hidden)
+
+    def build(self, inputs: TabularInputs) -> LevelMlp:
+        """The untrained MLP."""
+        return LevelMlp(inputs, self.levels, self.embedding, self.hidden)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam, AdamW
+from torch.optim import AdamW
 
 from shadowprice.responses.training.checkpoint import Checkpoint, Progressed, Stateful
 from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
@@ -83,8 +83,7 @@ def descend(
     config: TrainingConfig,
     *,
     parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]] | None = None,
-    optimiser: Callable[..., Adam] = AdamW,
-    after_step: Callable[[Adam], None] | None = None,
+    after_step: Callable[[AdamW], None] | None = None,
     carried: Sequence[Stateful] = (),
     **options: Any,
 ) -> FitResult:
@@ -99,15 +98,13 @@ def descend(
         config: learning rate, its decay by epoch, weight decay, epochs and patience.
         parameters: those of ``module`` by default, or groups of them as an optimiser takes them; the rest of it is left
             alone, bit for bit.
-        optimiser: AdamW, whose weight decay is apart from the gradient, or a kind of it. Adam divides the decay by the
-            size of the gradient: a weight with small gradients, as an encoder's at first, would go to 0 at the full
-            learning rate.
         after_step: called after every gradient step, such as the proximal step of a penalty.
         carried: what ``loss`` and ``steps`` change beside the module, see :func:`train_epochs`.
         options: of :func:`train_epochs`.
     """
-    trained = list(module.parameters() if parameters is None else parameters)
-    descent = optimiser(trained, lr=config.learning_rate, weight_decay=config.weight_decay)
+    trained: list[Any] = list(module.parameters() if parameters is None else parameters)
+    # Adam would divide the decay by the size of the gradient: weights with small gradients would go to 0 at full rate.
+    descent = AdamW(trained, lr=config.learning_rate, weight_decay=config.weight_decay)
     stepped = [each for group in descent.param_groups for each in group["params"]]
     schedule = torch.optim.lr_scheduler.ExponentialLR(descent, config.decay)
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require, require_one_of
 from shadowprice.responses.uplift.networks import OutcomeNetwork, SharedTrunk
 from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel
 
@@ -26,7 +26,7 @@ class CfrNetModel(TwoOutcomeModel):
     Options:
         alpha: weight of the distance.
         distance: ``mmd`` (squared, Gaussian kernel at the median distance) or ``wasserstein`` (entropic).
-        hidden, training, progress: see :class:`~shadowprice.responses.uplift.two_outcome.TwoOutcomeModel`.
+        others: see :class:`~shadowprice.responses.uplift.two_outcome.TwoOutcomeModel`.
     """
 
     network_name = "shared"
@@ -35,10 +35,8 @@ class CfrNetModel(TwoOutcomeModel):
         self, levels: Sequence[int], seed: int = 0, *, alpha: float = 0.1, distance: Distance = "mmd", **options: Any
     ) -> None:
         super().__init__(levels, seed, **options)
-        if distance not in get_args(Distance):
-            raise InvalidInput(f"must be one of {get_args(Distance)}, got {distance!r}", field="distance")
-        if not alpha >= 0:
-            raise InvalidInput("must not be negative", field="alpha")
+        require_one_of(distance, get_args(Distance), "distance")
+        require(alpha >= 0, "alpha", "must not be negative")
         self.alpha = alpha
         self.distance = squared_mmd if distance == "mmd" else wasserstein
 

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require
+from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.training.batches import shuffled
 from shadowprice.responses.training.loop import descend
 from shadowprice.responses.uplift.networks import OutcomeNetwork
-from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel
+from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel, columns_of
 
 
 class RankingNetwork(OutcomeNetwork):
@@ -70,12 +71,11 @@ class DirectRankingModel(TwoOutcomeModel):
 
     def __init__(self, levels: Sequence[int], seed: int = 0, **options: Any) -> None:
         super().__init__(levels, seed, **options)
-        if self.levels.size < 2:
-            raise InvalidInput("a ranking needs at least two levels", field="levels")
+        require(self.levels.size > 1, "levels", "a ranking needs at least two levels")
 
-    def build(self, inputs: int) -> OutcomeNetwork:
+    def build(self, inputs: TabularInputs) -> OutcomeNetwork:
         """One score per level above the lowest."""
-        return RankingNetwork(inputs, self.levels.size, self.hidden)
+        return RankingNetwork(columns_of(inputs), self.levels.size, self.hidden)
 
     def learn(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
         """Fit the scores, then hand the arms' mean increments out by them."""

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shadowprice.errors import InvalidInput
+from shadowprice.checks import require
+from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.uplift.networks import OutcomeNetwork, SharedTrunk
-from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel
+from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel, columns_of
 
 LEAST_PROPENSITY = 0.02
 
@@ -33,26 +34,24 @@ class DragonNetModel(TwoOutcomeModel):
 
     Options:
         alpha: weight of the propensity; beta: of the targeted regularisation.
-        hidden, training, progress: see :class:`~shadowprice.responses.uplift.two_outcome.TwoOutcomeModel`.
+        others: see :class:`~shadowprice.responses.uplift.two_outcome.TwoOutcomeModel`.
     """
 
     def __init__(
         self, levels: Sequence[int], seed: int = 0, *, alpha: float = 0.2, beta: float = 0.2, **options: Any
     ) -> None:
         super().__init__(levels, seed, **options)
-        for name, value in (("alpha", alpha), ("beta", beta)):
-            if not value >= 0:
-                raise InvalidInput("must not be negative", field=name)
+        require(alpha >= 0, "alpha", "must not be negative")
+        require(beta >= 0, "beta", "must not be negative")
         self.alpha = alpha
         self.beta = beta
 
-    def build(self, inputs: int) -> OutcomeNetwork:
+    def build(self, inputs: TabularInputs) -> OutcomeNetwork:
         """The trunk with its three kinds of heads."""
-        return DragonTrunk(inputs, self.levels.size, len(self.kinds), self.hidden)
+        return DragonTrunk(columns_of(inputs), self.levels.size, len(self.kinds), self.hidden)
 
-    def loss(self, network: OutcomeNetwork, rows: LabelledRows, epoch: int) -> Tensor:
+    def loss(self, network: OutcomeNetwork, rows: LabelledRows, _epoch: int) -> Tensor:
         """Sum of the three."""
-        del epoch
         assert isinstance(network, DragonTrunk)
         representation = network.representation(rows.x)
         raw, logits = network.outcomes(representation), network.propensity(representation)

@@ -15,13 +15,18 @@ class OutcomeNetwork(nn.Module, ABC):
     def forward(self, x: Tensor) -> Tensor:
         """(n, K, J)."""
 
-    @abstractmethod
+    out: nn.Linear | ArmLinear
+    """Last layer, with one intercept per outcome or one per level and outcome."""
+
+    @torch.no_grad()
     def start(self, raw: Tensor) -> None:
         """Set the intercepts so that the mean output is about ``raw`` (K, J)."""
+        self.out.bias.copy_(raw.T if self.out.bias.ndim == 2 else raw.mean(dim=1))
 
-    @abstractmethod
+    @torch.no_grad()
     def shift(self, raw: Tensor) -> None:
         """Add ``raw`` (K,) to every output."""
+        self.out.bias.add_(raw)
 
 
 class SLearner(OutcomeNetwork):
@@ -41,16 +46,6 @@ class SLearner(OutcomeNetwork):
         out: Tensor = self.out(torch.relu(self.hidden(first))).transpose(1, 2)
         return out
 
-    @torch.no_grad()
-    def start(self, raw: Tensor) -> None:
-        """One intercept for all levels."""
-        self.out.bias.copy_(raw.mean(dim=1))
-
-    @torch.no_grad()
-    def shift(self, raw: Tensor) -> None:
-        """To the one intercept."""
-        self.out.bias.add_(raw)
-
 
 class TLearner(OutcomeNetwork):
     """One network per level, sharing nothing (Künzel et al. 2019)."""
@@ -66,16 +61,6 @@ class TLearner(OutcomeNetwork):
         h = torch.relu(self.first(x[:, None, :].expand(-1, self.first.levels, -1)))
         out: Tensor = self.out(torch.relu(self.second(h))).transpose(1, 2)
         return out
-
-    @torch.no_grad()
-    def start(self, raw: Tensor) -> None:
-        """One intercept per level."""
-        self.out.bias.copy_(raw.T)
-
-    @torch.no_grad()
-    def shift(self, raw: Tensor) -> None:
-        """To every level's intercept."""
-        self.out.bias.add_(raw)
 
 
 class SharedTrunk(OutcomeNetwork):
@@ -104,16 +89,6 @@ class SharedTrunk(OutcomeNetwork):
     def forward(self, x: Tensor) -> Tensor:
         """(n, K, J)."""
         return self.outcomes(self.representation(x))
-
-    @torch.no_grad()
-    def start(self, raw: Tensor) -> None:
-        """One intercept per level."""
-        self.out.bias.copy_(raw.T)
-
-    @torch.no_grad()
-    def shift(self, raw: Tensor) -> None:
-        """To every level's intercept."""
-        self.out.bias.add_(raw)
 
 
 class ArmLinear(nn.Module):

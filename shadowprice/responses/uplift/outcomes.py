@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from shadowprice.plain import Plain
+
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Plain):
     """Scale of one outcome in the network.
 
     binary     0 or 1: the network gives a logit and the loss is the log-loss; otherwise an amount, whose
@@ -61,12 +61,3 @@ class Outcome:
             low, high = torch.where(above, low, middle), torch.where(above, middle, high)
         # Where nobody or everybody responded there is no finite shift.
         return (low + high) / 2 if 0 < float(mean) < 1 else raw.new_zeros(())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Outcome:
-        """Rebuild what :meth:`to_dict` gave."""
-        return cls(**data)

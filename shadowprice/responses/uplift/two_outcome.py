@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from shadowprice.campaign import Side
+from shadowprice.checks import require
 from shadowprice.curves import Curves
-from shadowprice.errors import InvalidInput
-from shadowprice.responses.base import ResponseModel
 from shadowprice.responses.state import State
+from shadowprice.responses.tabular.module_model import ModuleModel
 from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
 from shadowprice.responses.training.batches import shuffled
-from shadowprice.responses.training.config import Progress, TrainingConfig
+from shadowprice.responses.training.config import TrainingConfig
 from shadowprice.responses.training.loop import descend
 from shadowprice.responses.uplift.networks import NETWORKS, OutcomeNetwork
 from shadowprice.responses.uplift.outcomes import Outcome
@@ -27,7 +27,6 @@ from shadowprice.responses.weights import means_by_level
 
 HELD_OUT = 0.2
 """Share of accounts kept for early stopping and for choosing between epochs."""
-TRAINING = TrainingConfig(learning_rate=5e-3, epochs=300, patience=30, weight_decay=1e-5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,42 +59,28 @@ class LabelledRows:
         return LabelledRows(**{name: column[index] for name, column in vars(self).items()})
 
 
-class TwoOutcomeModel(ResponseModel):
+class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
     """A network of the response and, where the frame has a column ``cost``, of the cost at every level.
 
     The first stage of the two-stage method: trained on the assigned level alone, by log-loss where an
     outcome is 0 or 1 and by squared error otherwise, every level weighted alike (N / (J·N_level)).
     Without a column ``cost`` the cost of a level is the level.
 
-    Options:
+    Options beside those of :class:`~shadowprice.responses.tabular.module_model.ModuleModel`:
         hidden: width of the layers.
-        training: how to train; its seed is replaced by the model's.
-        progress: called after every epoch.
     """
 
+    TRAINING = TrainingConfig(learning_rate=5e-3, epochs=300, patience=30, weight_decay=1e-5)
     network_name: ClassVar[str]
     ordered: ClassVar[bool] = False
     binary: ClassVar[bool] = False
     sides: ClassVar[tuple[Side, ...]] = ("customer", "merchant")
 
-    def __init__(
-        self,
-        levels: Sequence[int],
-        seed: int = 0,
-        *,
-        hidden: int = 32,
-        training: TrainingConfig | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        super().__init__(levels, seed)
-        if hidden < 1:
-            raise InvalidInput("must be at least 1", field="hidden")
+    def __init__(self, levels: Sequence[int], seed: int = 0, *, hidden: int = 32, **options: Any) -> None:
+        super().__init__(levels, seed, **options)
+        require(hidden > 0, "hidden", "must be at least 1")
         self.hidden = hidden
-        self.training = training or TRAINING
-        self.progress = progress
-        self.inputs: TabularInputs | None = None
         self.kinds: tuple[Outcome, ...] = ()
-        self.network: OutcomeNetwork | None = None
 
     def fit(self, frame: pd.DataFrame) -> Self:
         """Train; a fifth of the accounts is held out for early stopping."""
@@ -107,7 +92,7 @@ class TwoOutcomeModel(ResponseModel):
         rows = self.prepare(frame, labelled_rows(frame, self.inputs, outcomes, self.levels.size))
         held_out = torch.from_numpy(held_out_rows(frame, self.seed))
         torch.manual_seed(self.seed)
-        self.network = self.build(rows.x.shape[1])
+        self.network = self.build(self.inputs)
         self.network.start(self._level_means(rows))
         # A single account is both learnt from and checked on.
         train = rows.take(~held_out)
@@ -115,14 +100,13 @@ class TwoOutcomeModel(ResponseModel):
         self.network.eval()
         return self
 
-    def prepare(self, frame: pd.DataFrame, rows: LabelledRows) -> LabelledRows:
+    def prepare(self, _frame: pd.DataFrame, rows: LabelledRows) -> LabelledRows:
         """Add to the rows of ``frame`` what a method needs beyond them; nothing by default."""
-        del frame
         return rows
 
-    def build(self, inputs: int) -> OutcomeNetwork:
+    def build(self, inputs: TabularInputs) -> OutcomeNetwork:
         """The network, before training."""
-        return NETWORKS[self.network_name](inputs, self.levels.size, len(self.kinds), self.hidden)
+        return NETWORKS[self.network_name](columns_of(inputs), self.levels.size, len(self.kinds), self.hidden)
 
     def learn(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
         """Train the network in place: by its loss on the assigned levels."""
@@ -140,18 +124,15 @@ class TwoOutcomeModel(ResponseModel):
             progress=self.progress,
         )
 
-    def loss(self, network: OutcomeNetwork, rows: LabelledRows, epoch: int) -> Tensor:
+    def loss(self, network: OutcomeNetwork, rows: LabelledRows, _epoch: int) -> Tensor:
         """Return the loss of some rows that a gradient step minimises."""
-        del epoch
         return self.prediction_loss(network(rows.x), rows)
 
     def prediction_loss(self, raw: Tensor, rows: LabelledRows) -> Tensor:
         """Weighted mean over rows of the loss at the assigned level, summed over outcomes."""
         assigned = raw.gather(2, rows.level[:, None, None].expand(-1, raw.shape[1], 1)).squeeze(2)
-        total = raw.new_zeros(())
-        for k, kind in enumerate(self.kinds):
-            total = total + (kind.loss(assigned[:, k], rows.outcomes[:, k]) * rows.weight).sum()
-        return total / rows.weight.sum()
+        losses = (kind.loss(assigned[:, k], rows.outcomes[:, k]) for k, kind in enumerate(self.kinds))
+        return sum(((each * rows.weight).sum() for each in losses), raw.new_zeros(())) / rows.weight.sum()
 
     def expected(self, raw: Tensor) -> tuple[Tensor, Tensor]:
         """Expected value and cost, each (n, J), in their own units."""
@@ -170,24 +151,18 @@ class TwoOutcomeModel(ResponseModel):
 
     def state(self) -> State:
         """Weights, standardisation and the kinds of the outcomes."""
-        if self.network is None or self.inputs is None:
-            raise InvalidInput("fit the model before saving it", field="model")
-        arrays = {name: tensor.detach().numpy() for name, tensor in self.network.state_dict().items()}
-        return State(arrays, {"inputs": self.inputs.to_dict(), "outcomes": [kind.to_dict() for kind in self.kinds]})
+        found = super().state()
+        return State(found.arrays, {**found.meta, "outcomes": [kind.to_dict() for kind in self.kinds]})
 
     def restore(self, state: State) -> None:
         """Become the model that gave ``state``."""
-        self.inputs = TabularInputs.from_dict(state.meta["inputs"])
         self.kinds = tuple(Outcome.from_dict(each) for each in state.meta["outcomes"])
-        self.network = self.build(max(self.inputs.indicators, 1))
-        self.network.load_state_dict({name: torch.from_numpy(np.array(a)) for name, a in state.arrays.items()})
-        self.network.eval()
+        super().restore(state)
 
     @torch.no_grad()
     def _predict(self, frame: pd.DataFrame) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        if self.network is None or self.inputs is None:
-            raise InvalidInput("fit the model before asking for curves", field="model")
-        value, cost = self.expected(self.network(features(frame, self.inputs)))
+        inputs, network = self._fitted()
+        value, cost = self.expected(network(features(frame, inputs)))
         return tuple(np.ascontiguousarray(each.numpy().T, dtype=np.float32) for each in (value, cost))  # type: ignore[return-value]
 
     def _level_means(self, rows: LabelledRows) -> Tensor:
@@ -199,6 +174,18 @@ class TwoOutcomeModel(ResponseModel):
             at_level, _ = means_by_level(rows.level.numpy(), column, weight, self.levels.size)
             means.append(kind.link(np.where(np.isnan(at_level), np.average(column, weights=weight), at_level)))
         return torch.tensor(np.array(means), dtype=torch.float32)
+
+
+class SLearnerModel(TwoOutcomeModel):
+    """One network with the level among its inputs (Künzel et al., PNAS 2019)."""
+
+    network_name = "s_learner"
+
+
+class TLearnerModel(TwoOutcomeModel):
+    """One network per level (Künzel et al., PNAS 2019)."""
+
+    network_name = "t_learner"
 
 
 LARGEST_WEIGHT = 50.0
@@ -218,13 +205,10 @@ def labelled_rows(
     own = frame["weight"].to_numpy(dtype=np.float64) if "weight" in frame else np.ones(len(frame))
     balancing = frame["balancing_weight"].to_numpy(dtype=np.float64) if "balancing_weight" in frame else None
     drawn = frame["exploration"].to_numpy(dtype=bool) if "exploration" in frame else np.ones(len(frame), dtype=bool)
-    if not own.any():
-        raise InvalidInput("at least one must be positive", field="weight")
-    if not drawn.any():
-        raise InvalidInput("no row's level was drawn at random", field="exploration")
+    require(own.any(), "weight", "at least one must be positive")
+    require(drawn.any(), "exploration", "no row's level was drawn at random")
     in_loss = own if balancing is None else own * balancing
-    if not in_loss.any():
-        raise InvalidInput("at least one must be positive", field="balancing_weight")
+    require(in_loss.any(), "balancing_weight", "at least one must be positive")
     share = (np.bincount(level[drawn], own[drawn], levels) / max(float(own[drawn].sum()), 1e-12))[level]
     if balancing is not None:
         stands_for = balancing / np.where(drawn & (share > 0), share, np.inf)
@@ -250,6 +234,11 @@ def features(frame: pd.DataFrame, inputs: TabularInputs) -> Tensor:
     """(n, D ≥ 1): a frame without features still has a level to learn from."""
     dense = torch.from_numpy(inputs.dense(frame).astype(np.float32))
     return dense if dense.shape[1] else dense.new_zeros((len(frame), 1))
+
+
+def columns_of(inputs: TabularInputs) -> int:
+    """D of :func:`features`."""
+    return max(inputs.indicators, 1)
 
 
 def held_out_rows(frame: pd.DataFrame, seed: int) -> NDArray[np.bool_]:

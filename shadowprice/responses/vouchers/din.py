@@ -13,9 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from shadowprice.responses.tabular.network import FeatureEmbedding
+from shadowprice.responses.tabular.network import FeatureEmbedding, mlp, start_intercept
 from shadowprice.responses.tabular.rows import TabularInputs
-from shadowprice.responses.tabular.wdl import mlp
 from shadowprice.responses.vouchers.sessions import (
     Past,
     SessionModel,
@@ -23,7 +22,6 @@ from shadowprice.responses.vouchers.sessions import (
     SessionRows,
     TargetAttention,
     Vouchers,
-    start_intercept,
 )
 
 
@@ -81,9 +79,9 @@ class DinNetwork(SessionNetwork):
         )
 
 
-class DinModel(SessionModel):
+class DinModel(SessionModel[DinNetwork]):
     """Options are those of :class:`SessionModel`."""
 
-    def build(self, inputs: TabularInputs) -> SessionNetwork:
+    def build(self, inputs: TabularInputs) -> DinNetwork:
         """The untrained network."""
         return DinNetwork(inputs, self.vouchers(), len(self.known), self.embedding, self.hidden, self.dropout)

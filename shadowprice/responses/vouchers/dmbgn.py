@@ -6,10 +6,9 @@ redeemed sessions and the target, of which only what came before the collection 
     logit = MLP(profile ‖ Σ_r w_r·e_r ‖ e_T ‖ scores of the past, raw and their max, mean, min ‖ terms of the voucher)
     loss  = log loss + α · mean_n mean_r −log s_r
 
-Training has three steps. Items are embedded from the behaviour before the last training row; vouchers and the graph
-network learn to score the training sessions alone (S3's code takes the test period too, which tells it the answers);
-then everything but the items is tuned together. ``docs/explanation/voucher-models.md``
-lists where paper and code differ.
+Training has three steps: items are embedded from the behaviour before the last training row; vouchers and the graph
+network learn to score the training sessions; everything but the items is tuned together.
+``docs/explanation/voucher-models.md`` lists where paper and code differ.
 """
 
 from __future__ import annotations
@@ -23,28 +22,21 @@ import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
 
+from shadowprice.checks import require
 from shadowprice.encoders.item_embedding import SIDE, ItemEmbedding, embed_items
 from shadowprice.encoders.voucher_graph import RATIO, VoucherGraphEncoder
-from shadowprice.encoders.voucher_groups import WIDTH, GroupEncoder
-from shadowprice.encoders.voucher_mean import MeanItemEncoder
-from shadowprice.errors import InvalidInput
+from shadowprice.encoders.voucher_groups import WIDTH, GroupEncoder, MeanItemEncoder
 from shadowprice.graphs.sessions import SessionLog, nanoseconds
 from shadowprice.responses.state import State
-from shadowprice.responses.tabular.minibatch import TabularRows, fit_module, weighted_mean
-from shadowprice.responses.tabular.network import ResponseModule
+from shadowprice.responses.tabular.minibatch import weighted_mean
+from shadowprice.responses.tabular.network import logloss
 from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.training import FitResult
 from shadowprice.responses.vouchers.dmbgn_history import Encoded, Memory
 from shadowprice.responses.vouchers.dmbgn_network import NODE, DmbgnNetwork, NodeInputs
-from shadowprice.responses.vouchers.sessions import (
-    Index,
-    Past,
-    SessionModel,
-    SessionRows,
-    logloss,
-    loglosses,
-)
+from shadowprice.responses.vouchers.sessions import Index, Past, SessionModel, SessionRows
 
 ITEMS = "items.vectors"
 OLD_POOLS = re.compile(r"^(graph\.pools\.\d+)\.weight$")
@@ -52,7 +44,7 @@ PART = 2048
 """Rows that are judged at a time."""
 
 
-class DmbgnModel(SessionModel):
+class DmbgnModel(SessionModel[DmbgnNetwork]):
     """S3's model.
 
     Options beside those of :class:`SessionModel`:
@@ -80,10 +72,9 @@ class DmbgnModel(SessionModel):
         **options: Any,
     ) -> None:
         super().__init__(levels, seed, **options)
-        if alpha < 0 or pretraining < 0:
-            raise InvalidInput("must not be negative", field="alpha" if alpha < 0 else "pretraining")
-        if not 0 <= fine_tuning <= 1:
-            raise InvalidInput("must lie between 0 and 1", field="fine_tuning")
+        require(alpha >= 0, "alpha", "must not be negative")
+        require(pretraining >= 0, "pretraining", "must not be negative")
+        require(0 <= fine_tuning <= 1, "fine_tuning", "must lie between 0 and 1")
         self.alpha = alpha
         self.pretraining = pretraining
         self.fine_tuning = fine_tuning
@@ -97,7 +88,7 @@ class DmbgnModel(SessionModel):
         now = np.where(place >= 0, collected[place], at) if collected.size else at
         self.items = embed_items(log, int(now.max()) + 1 if now.size else 0)
 
-    def build(self, inputs: TabularInputs) -> ResponseModule:
+    def build(self, inputs: TabularInputs) -> DmbgnNetwork:
         """The untrained network."""
         assert self.items is not None
         return DmbgnNetwork(
@@ -118,11 +109,8 @@ class DmbgnModel(SessionModel):
         """The untrained network that turns a session's behaviour into e_b."""
         return VoucherGraphEncoder(NODE, ratio=self.ratio)
 
-    def train(self, network: ResponseModule, train: TabularRows, validation: TabularRows) -> list[FitResult]:
+    def train(self, network: DmbgnNetwork, train: SessionRows, validation: SessionRows) -> list[FitResult]:
         """Pre-train on the training sessions, then tune."""
-        assert isinstance(network, DmbgnNetwork)
-        assert isinstance(train, SessionRows)
-        assert isinstance(validation, SessionRows)
         # In parts, a person's rows should not stand in several.
         validation = validation.take(torch.argsort(validation.person, stable=True))
         results = []
@@ -153,26 +141,27 @@ class DmbgnModel(SessionModel):
     def embed(self, session: Index) -> Encoded:
         """e_b, e_o and the score of sessions that are over, at positions of the log."""
         _, network = self._fitted()
-        assert isinstance(network, DmbgnNetwork)
         return network.past(session)
 
     def _pretrain(self, network: DmbgnNetwork, train: SessionRows, validation: SessionRows) -> FitResult:
         """Learn to score: whole graphs, as a past session is seen, and those of a target."""
 
-        def loss(rows: SessionRows, step: int = 0) -> Tensor:
-            del step
+        def loss(rows: SessionRows) -> Tensor:
             session, level = rows.session.numpy(), rows.level.numpy()
             if self.before_only:
                 return logloss(network.target(session, level).score, rows)
             target, whole = network.scored(session, level)
             return logloss(target.score, rows) + logloss(whole.score, rows)
 
-        def judge(rows: SessionRows) -> Tensor:
-            return in_parts(loss, rows)
-
-        config = replace(self.training, epochs=self.pretraining)
-        parameters = network.graph_parameters()
-        return fit_module(network, parameters, loss, judge, train, validation, config, self.progress)
+        return self.descend(
+            network,
+            train,
+            validation,
+            loss=lambda rows, _: loss(rows),
+            judge=lambda rows: in_parts(loss, rows),
+            parameters=network.graph_parameters(),
+            config=replace(self.training, epochs=self.pretraining),
+        )
 
     def _tune(self, network: DmbgnNetwork, train: SessionRows, validation: SessionRows) -> FitResult:
         """The log loss and the auxiliary loss, graphs computed anew in a share of the steps."""
@@ -184,36 +173,30 @@ class DmbgnModel(SessionModel):
                 return network.remember(rows), network.target(rows.session.numpy(), rows.level.numpy())
             return memo.recall(rows)
 
-        def loss(rows: SessionRows, step: int = 0) -> Tensor:
-            del step
+        def loss(rows: SessionRows, _: int) -> Tensor:
             anew = memo is None or random.random() < self.fine_tuning
             memory, target = embed(rows, anew=anew)
             if memo is not None and anew:
                 memo.keep(rows, memory, target)
             read, auxiliary = network.read(memory, target)
-            found = loglosses(network.decide(rows, rows.level, read), rows)
+            logits = network.decide(rows, rows.level, read)
+            found = binary_cross_entropy_with_logits(logits, rows.response, reduction="none")
             if anew and self.alpha:
                 found = found + self.alpha * auxiliary
             return weighted_mean(found, rows.weight)
-
-        def judge(rows: SessionRows) -> Tensor:
-            return in_parts(part, rows)
 
         def part(rows: SessionRows) -> Tensor:
             read, _ = network.read(*embed(rows, anew=self.fine_tuning > 0))
             return logloss(network.decide(rows, rows.level, read), rows)
 
         fixed = set(network.graph_parameters()) if self.fine_tuning == 0 else set()
-        parameters = [each for each in network.parameters() if each not in fixed]
-        return fit_module(
+        return self.descend(
             network,
-            parameters,
-            loss,
-            judge,
             train,
             validation,
-            self.training,
-            self.progress,
+            loss=loss,
+            judge=lambda rows: in_parts(part, rows),
+            parameters=[each for each in network.parameters() if each not in fixed],
             # A person's sessions have the same past: in one step its graphs are computed once.
             together=train.person,
             carried=[random, *(() if memo is None else (*memo.past, *memo.target))],

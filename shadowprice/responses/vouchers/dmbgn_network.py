@@ -16,9 +16,8 @@ from shadowprice.encoders.item_embedding import WIDTH as ITEM_WIDTH
 from shadowprice.encoders.voucher_groups import WIDTH, GroupEncoder
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.graphs.voucher_graphs import GROUPS, VOUCHER, GraphBatch, VoucherGraphs
-from shadowprice.responses.tabular.network import FeatureEmbedding
+from shadowprice.responses.tabular.network import FeatureEmbedding, mlp, start_intercept
 from shadowprice.responses.tabular.rows import TabularInputs
-from shadowprice.responses.tabular.wdl import mlp
 from shadowprice.responses.vouchers.dmbgn_history import Encoded, Memory, read_histories
 from shadowprice.responses.vouchers.sessions import (
     Index,
@@ -27,7 +26,6 @@ from shadowprice.responses.vouchers.sessions import (
     SessionRows,
     TargetAttention,
     Vouchers,
-    start_intercept,
 )
 
 NODE = ITEM_WIDTH + 2

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
 
+from shadowprice.checks import require
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.leaks import check_history, check_past
 from shadowprice.graphs.sessions import SessionLog
 from shadowprice.responses.state import State
-from shadowprice.responses.tabular.minibatch import TabularRows, fit_module, weighted_mean
-from shadowprice.responses.tabular.network import ResponseModule, TabularNetwork
-from shadowprice.responses.tabular.wdl import DEFAULT, DROPOUT, EMBEDDING, HIDDEN, checked_dropout
-from shadowprice.responses.training import FitResult, TrainingConfig
+from shadowprice.responses.tabular.minibatch import TabularRows
+from shadowprice.responses.tabular.network import ResponseModule
+from shadowprice.responses.tabular.wdl import MlpModel
 
 HISTORY = 6
 """Past redeemed sessions that are read (S3: R)."""
@@ -158,7 +157,7 @@ class TargetAttention(nn.Module):
         return past.sum(self.weights(keys, target, past) * keys)
 
 
-class SessionNetwork(ResponseModule, ABC):
+class SessionNetwork(ResponseModule):
     """Base of the modules: rows with sessions → a logit for the voucher at one level."""
 
     @abstractmethod
@@ -169,23 +168,26 @@ class SessionNetwork(ResponseModule, ABC):
     def logits(self, rows: SessionRows, level: Tensor, memory: Any) -> Tensor:
         """(n,) at one level of each row."""
 
+    def assigned(self, rows: SessionRows) -> Tensor:
+        """(n,)."""
+        return self.logits(rows, rows.level, self.remember(rows))
 
-class SessionModel(TabularNetwork):
+
+Network = TypeVar("Network", bound=SessionNetwork)
+
+
+class SessionModel(MlpModel[Network]):
     """A :class:`SessionNetwork` with the sessions that it reads.
 
-    Options beside those of :class:`TabularNetwork`:
+    Options beside those of :class:`~shadowprice.responses.tabular.wdl.MlpModel`:
         sessions: the log (:class:`~shadowprice.graphs.sessions.SessionLog`); its vouchers on offer are the levels. It
             may be replaced by a later one with the same offers, and is given again on loading.
         history: past redeemed sessions read, the latest.
         other_campaigns: whether past sessions of the target's own campaign are left out, as in S3's code.
-        hidden: widths of the last MLP.
-        dropout: share of its hidden units that a training step leaves out.
 
     A frame's rows name their session (``session_id``) or are the last one of their account; see
     :meth:`SessionLog.locate`.
     """
-
-    ordered: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -195,20 +197,13 @@ class SessionModel(TabularNetwork):
         sessions: SessionLog | None = None,
         history: int = HISTORY,
         other_campaigns: bool = False,
-        hidden: Sequence[int] = HIDDEN,
-        dropout: float = DROPOUT,
-        training: TrainingConfig | None = None,
-        embedding: int = EMBEDDING,
         **options: Any,
     ) -> None:
-        super().__init__(levels, seed, training=training or DEFAULT, embedding=embedding, **options)
-        if history < 1:
-            raise InvalidInput("must be at least 1", field="history")
+        super().__init__(levels, seed, **options)
+        require(history > 0, "history", "must be at least 1")
         self.sessions = sessions
         self.history = history
         self.other_campaigns = other_campaigns
-        self.hidden = tuple(hidden)
-        self.dropout = checked_dropout(dropout)
         self.known: tuple[str, ...] = ()
         self.scale: tuple[float, ...] = ()
 
@@ -235,27 +230,13 @@ class SessionModel(TabularNetwork):
                 f"model {self.name!r} reads voucher sessions, none were given; pass sessions=SessionLog.build(tables)",
                 field="sessions",
             )
-        if self.sessions.levels != tuple(self.levels.tolist()):
-            raise InvalidInput("the vouchers on offer must have the model's levels as discounts", field="sessions")
+        same = self.sessions.levels == tuple(self.levels.tolist())
+        require(same, "sessions", "the vouchers on offer must have the model's levels as discounts")
         return self.sessions
 
     def vouchers(self) -> Vouchers:
         """The log's vouchers as training knew them."""
         return Vouchers.of(self.log(), self.known, self.scale)
-
-    def train(self, network: ResponseModule, train: TabularRows, validation: TabularRows) -> list[FitResult]:
-        """Minimise the weighted log loss."""
-        assert isinstance(network, SessionNetwork)
-        assert isinstance(train, SessionRows)
-        assert isinstance(validation, SessionRows)
-
-        def loss(rows: SessionRows, step: int = 0) -> Tensor:
-            del step
-            return logloss(network.logits(rows, rows.level, network.remember(rows)), rows)
-
-        return [
-            fit_module(network, list(network.parameters()), loss, loss, train, validation, self.training, self.progress)
-        ]
 
     def curve(self, frame: pd.DataFrame) -> Curves:
         """Curves (J, N) of the rows. O(J · nodes of their graphs)."""
@@ -270,7 +251,6 @@ class SessionModel(TabularNetwork):
     @torch.no_grad()
     def _predict(self, frame: pd.DataFrame, level: Tensor | None) -> NDArray[np.float32]:
         _, network = self._fitted()
-        assert isinstance(network, SessionNetwork)
         asked = self._rows(frame.assign(level=0, response=0.0), np.ones(len(frame)))
         asked = replace(asked, numeric=asked.numeric.double())
         out = np.empty((self.levels.size if level is None else 1, len(frame)), dtype=np.float32)
@@ -301,29 +281,5 @@ class SessionModel(TabularNetwork):
         check_history(log, frame["account_id"], at, past)
         check_past(log, at, past)
         person = pd.factorize(frame["account_id"])[0]
-        return SessionRows(
-            numeric=rows.numeric,
-            category=rows.category,
-            level=rows.level,
-            response=rows.response,
-            weight=rows.weight,
-            where=torch.from_numpy(np.column_stack([place, np.arange(len(frame)), person, past])),
-        )
-
-
-def loglosses(logits: Tensor, rows: TabularRows) -> Tensor:
-    """(n,): the log loss of each row."""
-    return binary_cross_entropy_with_logits(logits, rows.response, reduction="none")
-
-
-def logloss(logits: Tensor, rows: TabularRows) -> Tensor:
-    """Weighted mean of the log losses."""
-    return weighted_mean(loglosses(logits, rows), rows.weight)
-
-
-def start_intercept(last: nn.Module, share: NDArray[np.float64]) -> None:
-    """Start a network's last layer at the mean response."""
-    assert isinstance(last, nn.Linear)
-    mean = float(share.mean())
-    with torch.no_grad():
-        last.bias.fill_(float(np.log(mean / (1 - mean))))
+        where = torch.from_numpy(np.column_stack([place, np.arange(len(frame)), person, past]))
+        return SessionRows(**vars(rows), where=where)

@@ -63,12 +63,3 @@ def test_the_sums_are_those_of_the_settled_accounts() -> None:
         mine = tile.pattern[settled] == p
         expected = [matrix[at][mine].sum() for matrix in matrices]
         np.testing.assert_allclose(found.sums[p], [*expected, mine.sum()], rtol=1e-12)
-
-
-def test_without_worth_the_levels_are_the_cheapest() -> None:
-    tile, costs = population(9)
-    weight = np.array([[1.0, 2.0, 0.5, 1.0], [0.3, 0.0, 1.0, 2.0]])
-    found = kernel.settle(tile, costs, weight, weight, worth=0.0)
-    assert found.level is not None
-    total = sum(weight[m][tile.pattern] * cost.of(tile.planes) for m, cost in enumerate(costs))
-    np.testing.assert_array_equal(found.level, np.where(tile.allowed, total, np.inf).argmin(axis=0))

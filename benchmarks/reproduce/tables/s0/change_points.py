@@ -11,7 +11,7 @@ from benchmarks.reproduce.table import Primary, Rows, Table
 from benchmarks.reproduce.tables.s0.comparison import BUDGET, ERROR, OURS, decisions, measure, relative
 from shadowprice.datasets.world import CUSTOMER_LEVELS
 
-METHODS = {OURS: "joint_gnn", "Cox": "cox", "SBBM": "sbbm", "DSSM-c": "dssm_c"}
+METHODS = {OURS: "joint_gnn", "Cox": "joint_cox", "SBBM": "joint_sbbm", "DSSM-c": "joint_dssm_c"}
 OTHERS = [method for method in METHODS if method != OURS]
 PROPORTIONAL, TRUTH = "best proportional curves", "true curves"
 BOUGHT = "payments at equal cost, % over Cox"

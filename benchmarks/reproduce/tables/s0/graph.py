@@ -11,7 +11,7 @@ from benchmarks.reproduce.tables.s0.information import CHOSEN, LEVELS, WORLDS
 from benchmarks.world.information import FULL, MEANS, TRUTH, curves_by_information
 from shadowprice.datasets.world import WorldOptions
 
-METHODS = {OURS: "joint_gnn", "DNN-H": "dnn_h", "DNN": "dnn"}
+METHODS = {OURS: "joint_gnn", "DNN-H": "joint_dnn_h", "DNN": "joint_dnn"}
 BOUGHT = "payments at equal cost, % over DNN-H"
 BOUND = {MEANS: "best curves on partners' means", FULL: "best curves on the graph", TRUTH: "true curves"}
 

@@ -6,7 +6,7 @@ from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Primary, Rows, Table
 from benchmarks.reproduce.tables.s0.comparison import ERROR, OURS, measure, relative
 
-METHODS = {OURS: "joint_gnn", "DNN-H": "dnn_h", "DNN": "dnn", "Cox": "cox"}
+METHODS = {OURS: "joint_gnn", "DNN-H": "joint_dnn_h", "DNN": "joint_dnn", "Cox": "joint_cox"}
 BOUGHT = "payments at equal cost, % over DNN-H"
 
 

@@ -30,7 +30,7 @@ def run(seed: int, quick: bool) -> Rows:
     customers = data.part("test")["customer"]
     train, seen = data.part("train"), data.seen_by("train", "validation")
     sensitivity: dict[str, np.ndarray] = {}
-    for name, base in ((GRAPH, "joint_gnn"), (HISTORY, "dnn_h")):
+    for name, base in ((GRAPH, "joint_gnn"), (HISTORY, "joint_dnn_h")):
         own = cast(JointSpec, recipe(base, data))
         spec = replace(own, layers={**own.layers, "customer": "gradient_logit"}, layer_options={})
         model = JointModel.prepare(spec, seen, train, seed)

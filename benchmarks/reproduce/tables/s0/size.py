@@ -13,7 +13,7 @@ from benchmarks.reproduce.tables.s0.information import LEVELS
 from benchmarks.world.information import FULL, MEANS, curves_by_information
 from shadowprice.datasets.world import WorldOptions
 
-METHODS = {OURS: "joint_gnn", "DNN-H": "dnn_h"}
+METHODS = {OURS: "joint_gnn", "DNN-H": "joint_dnn_h"}
 SIZES: dict[str, dict[str, Any]] = {
     "2,000 customers": {"customers": 2_000, "merchants": 500, "both": 50},
     "20,000 customers": {"customers": 20_000, "merchants": 5_000, "both": 500},

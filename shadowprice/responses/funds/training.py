@@ -1,0 +1,74 @@
+"""Training of a fund network: where it starts, its loss, and its gradient steps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shadowprice.encoders.base import GraphTensors
+from shadowprice.responses.funds.neighbourhoods import Neighbourhoods
+from shadowprice.responses.funds.network import FundNetwork
+from shadowprice.responses.funds.offers import OfferInputs
+from shadowprice.responses.funds.outputs import Outputs
+from shadowprice.responses.funds.rows import FundRows
+from shadowprice.responses.training.batches import shuffled
+from shadowprice.responses.training.config import Progress, TrainingConfig
+from shadowprice.responses.training.loop import descend
+
+TRAINING = TrainingConfig(learning_rate=3e-3, decay=0.95, epochs=30, patience=5, weight_decay=0.3)
+BATCH_ROWS = 512
+"""Rows of a step (S2)."""
+STEPS_ON_A_GRAPH = 8
+"""Steps of an epoch at most where each one passes over a graph and the configuration leaves its rows open."""
+
+
+def fit_network(
+    network: FundNetwork,
+    outputs: Outputs,
+    train: FundRows,
+    held_out: FundRows,
+    graph: GraphTensors | None,
+    config: TrainingConfig,
+    progress: Progress | None,
+) -> None:
+    """Train in place and leave the network at its best epoch on the rows held out, the start included."""
+    if not config.batch_rows:
+        rows = BATCH_ROWS if graph is None else max(BATCH_ROWS, math.ceil(len(train) / STEPS_ON_A_GRAPH))
+        config = replace(config, batch_rows=rows)
+    around = Neighbourhoods(graph, config.seed)
+
+    def loss(rows: FundRows, graph: GraphTensors | None, node: Tensor | None) -> Tensor:
+        embedded = network.embed_graph(graph) if graph is not None else None
+        raw = network(network.account(rows.numeric, rows.category, rows.events, embedded, node), rows.level)
+        return (outputs.rows(raw, rows) * rows.weight).sum() / rows.weight.sum()
+
+    def of_step(index: Tensor, _epoch: int) -> Tensor:
+        rows = train.take(index)
+        return loss(rows, *around.of(rows.node))
+
+    descend(
+        network,
+        shuffled(len(train), config),
+        of_step,
+        lambda: float(loss(held_out, graph, held_out.node)),
+        config,
+        parameters=network.parameter_groups(),
+        carried=[around.random],
+        progress=progress,
+        keep_start=True,
+    )
+
+
+def start_of(outputs: Outputs, rows: FundRows, offers: OfferInputs | None) -> Tensor:
+    """Raw outputs (T,) at which training starts; given offers, one row for each identity, whose sigma is its own."""
+    overall = outputs.start(rows)
+    if offers is None:
+        return overall
+    each = [rows.take(rows.level == level) for level in np.flatnonzero(offers.identity).tolist()]
+    # Two purchases are the least that say anything of a spread.
+    own = [outputs.start(part) if int((part.v > 0).sum()) > 1 else overall for part in each]
+    return torch.stack([overall, *own])
