@@ -23,6 +23,7 @@ from operations.kind import DELIVERY, VOUCHERS
 from operations.workspace import CAMPAIGN, FEATURES
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.datasets.package import kind_of, load_dataset
+from shadowprice.datasets.registry import Dataset
 from shadowprice.errors import InvalidInput
 from shadowprice.files import write_whole
 from shadowprice.graphs.aggregates import interactions
@@ -31,6 +32,7 @@ from shadowprice.learning.propensity import check_weighting, weigh
 from shadowprice.learning.training_set import TrainingSet, snapshot_times
 from shadowprice.learning.vouchers import build
 from shadowprice.pacing.history import fit_traffic
+from shadowprice.progress import Stages
 from shadowprice.responses.joint.inputs import with_features
 from shadowprice.tables import Tables, campaign_from_tables, labelled
 
@@ -64,22 +66,67 @@ def run(job: FeaturizeJob, *, online: Online | None = None) -> Mapping[str, Any]
     """
     if kind_of(job.tables) == VOUCHERS:
         return build(job.tables, job.training)
-    workspace, how = job.workspace, check_weighting(job.weighting)
     dataset = load_dataset(job.tables)
-    tables = dataset.tables
-    campaign = campaign_from_tables(tables)
-    times = snapshot_times(tables.account["snapshot_ts"])
+    campaign = campaign_from_tables(dataset.tables)
+    times = snapshot_times(dataset.tables.account["snapshot_ts"])
+    with Stages("featurize", 4 + len(times)) as stage:
+        return _featurize(job, dataset, campaign, times, online or configured_online(), stage)
+
+
+def _featurize(
+    job: FeaturizeJob, dataset: Dataset, campaign: Campaign, times: Sequence[datetime], online: Online, stage: Stages
+) -> Mapping[str, Any]:
+    workspace, how, tables = job.workspace, check_weighting(job.weighting), dataset.tables
+    stage("sum up interactions")
     aggregates = pd.concat([interactions(tables.edge, tables.account, at) for at in times], ignore_index=True)
+    stage("write features")
     workspace.mkdir(parents=True, exist_ok=True)
-    store = create(
-        workspace / FEATURES,
-        describe(tables.account, aggregates),
-        online or configured_online(),
-        project_of(campaign),
-    )
+    store = create(workspace / FEATURES, describe(tables.account, aggregates), online, project_of(campaign))
     write_profiles(store, tables.account)
     write_interactions(store, aggregates)
+    stage("label requests")
+    rows, context, facts = _labelled(dataset, campaign, times)
+    requests = _requests(tables, campaign)
+    snapshots = []
+    for at, until in zip(times, [*times[1:], None], strict=True):
+        stage(f"snapshot of {at:%Y-%m-%d}")
+        snapshots.append(_snapshot(store, tables, at, until, requests))
+    stage("weigh and write rows")
+    for side, found in rows.items():
+        levels = len(campaign.terms(side).levels)
+        weights = weigh(with_features(found, snapshots, side) if how == "fitted" else found, levels, how)
+        rows[side] = found.assign(weight=1.0)
+        if weights is not None:
+            rows[side] = rows[side].assign(balancing_weight=weights.values)
+        facts |= {} if weights is None else {f"{side} weights": f"{how} propensities: {weights}"}
+    serving = {side: _serving(requests[side], snapshots[-1], side) for side in rows}
+    training = TrainingSet(
+        rows=rows,
+        serving=serving,
+        snapshots=snapshots,
+        levels={side: campaign.terms(side).levels for side in rows},
+        context=context,
+        confounders={side: tuple(columns) for side, columns in dataset.confounders.items() if side in rows},
+        dataset=dataset.name,
+        kind=DELIVERY if any(terms.segments for terms in campaign.sides.values()) else CAMPAIGN_KIND,
+    )
+    training.save(job.training)
+    served = {side: frame["account_id"] for side, frame in serving.items()}
+    fit_traffic(campaign, tables.exposure, served).save(workspace)
+    write_whole(workspace / CAMPAIGN, json.dumps(campaign.to_dict(), indent=1))
+    return facts | {
+        "accounts": int(tables.account["account_id"].nunique()),
+        "ties": snapshots[-1].edges,
+        "snapshots": len(snapshots),
+        **{f"{side} accounts served": len(frame) for side, frame in serving.items()},
+    }
 
+
+def _labelled(
+    dataset: Dataset, campaign: Campaign, times: Sequence[datetime]
+) -> tuple[dict[Side, pd.DataFrame], dict[Side, tuple[str, ...]], dict[str, Any]]:
+    """Rows with their split, columns of context that have values, and counts, by side."""
+    tables = dataset.tables
     rows: dict[Side, pd.DataFrame] = {}
     context: dict[Side, tuple[str, ...]] = {}
     facts: dict[str, Any] = {}
@@ -105,39 +152,7 @@ def run(job: FeaturizeJob, *, online: Online | None = None) -> Mapping[str, Any]
             )
         rows[side] = found
         facts |= {f"{side} {split} rows": int((found["split"] == split).sum()) for split in found["split"].unique()}
-    requests = _requests(tables, campaign)
-    snapshots = [
-        _snapshot(store, tables, at, until, requests) for at, until in zip(times, [*times[1:], None], strict=True)
-    ]
-    for side, found in rows.items():
-        levels = len(campaign.terms(side).levels)
-        weights = weigh(with_features(found, snapshots, side) if how == "fitted" else found, levels, how)
-        rows[side] = found.assign(weight=1.0)
-        if weights is not None:
-            rows[side] = rows[side].assign(balancing_weight=weights.values)
-        facts |= {} if weights is None else {f"{side} weights": f"{how} propensities: {weights}"}
-    serving = {side: _serving(requests[side], snapshots[-1], side) for side in rows}
-    training = TrainingSet(
-        rows=rows,
-        serving=serving,
-        snapshots=snapshots,
-        levels={side: campaign.terms(side).levels for side in rows},
-        context=context,
-        confounders={side: tuple(columns) for side, columns in dataset.confounders.items() if side in rows},
-        dataset=dataset.name,
-        kind=DELIVERY if any(terms.segments for terms in campaign.sides.values()) else CAMPAIGN_KIND,
-    )
-    training.save(job.training)
-    fit_traffic(campaign, tables.exposure, {side: frame["account_id"] for side, frame in serving.items()}).save(
-        workspace
-    )
-    write_whole(workspace / CAMPAIGN, json.dumps(campaign.to_dict(), indent=1))
-    return facts | {
-        "accounts": int(tables.account["account_id"].nunique()),
-        "ties": snapshots[-1].edges,
-        "snapshots": len(snapshots),
-        **{f"{side} accounts served": len(frame) for side, frame in serving.items()},
-    }
+    return rows, context, facts
 
 
 def seconds(times: pd.Series[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:

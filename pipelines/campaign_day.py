@@ -88,9 +88,9 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
             moments=service.moments,
         )
     with timed("compare"):
-        runs = {"service": played, **run_policies(setting)}
+        runs = {"service": played, **run_policies(setting, progress=True)}
         noon_doubles = replace(setting, day=day({NOON: 2.0}))
-        shocked = run_policies(noon_doubles)
+        shocked = run_policies(noon_doubles, progress=True)
 
     prices, damaged = solver.prices.history(campaign.name)
     for reason in damaged:

@@ -9,13 +9,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from components.image import IMAGE
+from pipelines.step_progress import PROGRESS, StepProgress
 from shadowprice.errors import ShadowpriceError
 from shadowprice.lifeline import Child, end_with_parent
 
@@ -25,7 +25,6 @@ PATHS = ("workspace", "data")
 
 TASK = re.compile(r"Executing task .*'([\w-]+)'")
 DONE = re.compile(r"Task .*'([\w-]+)'.* finished with status .*?(SUCCESS|FAILURE|SKIPPED)")
-BAR = re.compile(r"\d+%\|")
 REASON = re.compile(r"shadowprice\.errors\.(\w+): (.*)")
 
 
@@ -33,7 +32,14 @@ class PipelineFailed(ShadowpriceError):
     """A step of a pipeline failed; the message names the step, the reason and the log."""
 
 
-def run(pipeline: str, root: Path, arguments: Mapping[str, Any], *, image: str = "") -> dict[str, float]:
+def run(
+    pipeline: str,
+    root: Path,
+    arguments: Mapping[str, Any],
+    *,
+    image: str = "",
+    usual: Mapping[str, float] | None = None,
+) -> dict[str, float]:
     """Run a pipeline in a process of its own and return the seconds of each step.
 
     Args:
@@ -41,6 +47,9 @@ def run(pipeline: str, root: Path, arguments: Mapping[str, Any], *, image: str =
         root: where artifacts go; the log is ``<root>/<pipeline>.log``.
         arguments: of the pipeline.
         image: run every step in a container of it (:mod:`pipelines.containers`); empty runs them as processes.
+        usual: step → seconds it took in an earlier run; what a step that reports no progress is compared with.
+
+    Each step that takes longer than :data:`~shadowprice.progress.EVERY` seconds shows its progress.
 
     Raises:
         PipelineFailed: a step failed.
@@ -58,9 +67,11 @@ def run(pipeline: str, root: Path, arguments: Mapping[str, Any], *, image: str =
         json.dumps(dict(arguments)),
         *(["--containers"] if image else []),
     ]
-    environment = os.environ | ({IMAGE: image} if image else {})
+    # Lines of a step come when they are written, not when a buffer is full.
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"} | ({IMAGE: image} if image else {})
     seconds: dict[str, float] = {}
-    step, started = "start", time.perf_counter()
+    step = "start"
+    shown: StepProgress | None = None
     reason: list[str] = []
     telling = False
     with (
@@ -81,21 +92,24 @@ def run(pipeline: str, root: Path, arguments: Mapping[str, Any], *, image: str =
                 sink.write(line)
                 telling &= bool(line.strip())
                 if found := TASK.search(line):
-                    step, started = found[1], time.perf_counter()
-                    print(f"  {pipeline}: {step} …", flush=True)
+                    step = found[1]
+                    shown = StepProgress(f"  {pipeline}: {step}", (usual or {}).get(step))
                 elif found := DONE.search(line):
-                    seconds[found[1]] = time.perf_counter() - started
-                    print(f"  {pipeline}: {found[1]} {found[2].lower()} in {seconds[found[1]]:.1f} s", flush=True)
+                    if shown is not None:
+                        seconds[found[1]] = shown.end(found[2].lower())
                 elif found := REASON.search(line):
                     reason, telling = [f"{found[1]}: {found[2]}"], True
                 elif telling and line.strip():
                     # A message may have several lines, such as one for each fault of a table.
                     reason.append(line.rstrip())
-                elif BAR.search(line) and sys.stdout.isatty():
-                    print(f"\r    {line.strip()[:110]}", end="\n" if "100%" in line else "", flush=True)
+                elif shown is not None and PROGRESS.search(line):
+                    shown.told(line.strip())
         except BaseException:
             os.killpg(child.pid, signal.SIGTERM)
             raise
+        finally:
+            if shown is not None:
+                shown.end()
     if child.returncode:
         told = "\n".join(reason)
         raise PipelineFailed(f"pipeline {pipeline!r} failed in step {step!r}: {told or 'see the log'} ({log})")

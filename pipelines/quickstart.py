@@ -43,15 +43,25 @@ def quickstart(runs: Path, arguments: Mapping[str, Any]) -> Path:
     started = time.perf_counter()
     data = str(Path(arguments["data"]).resolve()) if arguments["data"] else ""
     compile_all(folder / "pipeline")
-    seconds = run("train", folder / "pipeline", {**arguments, "workspace": str(folder), "data": data})
+    usual = _seconds_of(runs / "latest", arguments["dataset"])
+    seconds = run("train", folder / "pipeline", {**arguments, "workspace": str(folder), "data": data}, usual=usual)
     if not (folder / "model").exists():
         raise ShadowpriceError(f"the model did not pass the gate and is not served: {'; '.join(why_not(folder))}")
     for warning in warnings(folder):
         print(f"  warning: {warning}; the day is simulated all the same", flush=True)
-    seconds |= run("resolve", folder / "pipeline", {"workspace": str(folder)})
+    seconds |= run("resolve", folder / "pipeline", {"workspace": str(folder)}, usual=usual)
     play(folder, seconds, started, seed=arguments["seed"])
     point_to(runs / "latest", folder.name)
     return folder
+
+
+def _seconds_of(run: Path, dataset: str) -> dict[str, float]:
+    """Step → seconds of an earlier run of the same data set; empty where there is none."""
+    try:
+        summary = json.loads((run / "summary.json").read_text())
+        return dict(summary["seconds"]) if summary["dataset"] == dataset else {}
+    except (OSError, ValueError, KeyError):
+        return {}
 
 
 def new_folder(runs: Path, name: str) -> Path:

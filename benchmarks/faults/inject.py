@@ -13,13 +13,13 @@ from threading import Event, Thread
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from benchmarks.faults.audit import Audit, audit
 from benchmarks.faults.load import Load, Witness
 from benchmarks.faults.stage import Stage, staged
 from serving.client.client import LedgerClient
 from shadowprice.errors import ShadowpriceError
+from shadowprice.progress import ProgressBar
 
 LIMIT = 40_000
 CALLERS = 3
@@ -53,12 +53,14 @@ def inject(folder: Path, kind: str, count: int, *, seed: int = 0, kinds: list[st
         load = Load(stage.url, stage.campaign.name, CALLERS)
         try:
             _wait_for_answers(load.witness, time.monotonic(), 5)
-            for name in tqdm(plan, desc=kind, disable=count < 100):
-                faults[name](dice.uniform(0.05, 0.3))
-                over = time.monotonic()
-                recovery.setdefault(name, []).append(_wait_for_answers(load.witness, over, 1))
-                injected[name] += 1
-                _wait_for_answers(load.witness, over, BETWEEN)
+            with ProgressBar(f"faults in {kind}", len(plan), "fault") as shown:
+                for name in plan:
+                    faults[name](dice.uniform(0.05, 0.3))
+                    over = time.monotonic()
+                    recovery.setdefault(name, []).append(_wait_for_answers(load.witness, over, 1))
+                    injected[name] += 1
+                    _wait_for_answers(load.witness, over, BETWEEN)
+                    shown.advance()
         finally:
             load.stop()
             watch.stop()

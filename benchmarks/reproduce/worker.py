@@ -7,11 +7,10 @@ import argparse
 from importlib import import_module
 from pathlib import Path
 
-from tqdm import tqdm
-
 from benchmarks.reproduce.cache import Cache, digests
 from benchmarks.reproduce.table import Table
 from benchmarks.reproduce.took import Stopwatch
+from shadowprice.progress import ProgressBar
 
 
 def main() -> None:
@@ -26,11 +25,13 @@ def main() -> None:
     table: Table = import_module(given.module).TABLE
     cache = Cache(given.cache, digests())
     first = table.seed_numbers(given.quick)[0]
-    for seed in tqdm(given.seeds, desc=f"  {given.name}", unit="seed"):
-        watch = Stopwatch()
-        rows = table.run(seed, given.quick)
-        figures = table.figures(seed, given.quick) if table.figures and seed == first else {}
-        cache.write(given.name, seed, given.quick, rows, watch.took(), given.module, figures)
+    with ProgressBar(f"  {given.name}", len(given.seeds), "seed") as shown:
+        for seed in given.seeds:
+            watch = Stopwatch()
+            rows = table.run(seed, given.quick)
+            figures = table.figures(seed, given.quick) if table.figures and seed == first else {}
+            cache.write(given.name, seed, given.quick, rows, watch.took(), given.module, figures)
+            shown.advance()
 
 
 if __name__ == "__main__":

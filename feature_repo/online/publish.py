@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from feature_repo.definitions import EVENT_TIME, PRICE_RECORD, PRICE_VIEW, source_file
 from feature_repo.names import computed_field, embedding_view, entity_key, model_field, vector_field
@@ -21,6 +20,7 @@ from feature_repo.store import store_columns
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import Conflict, InvalidInput, NotFound, Unavailable
 from shadowprice.price import PriceRecord
+from shadowprice.progress import ProgressBar
 
 _FRAME = ("account_id", "side", "computed_at", "embedding")
 
@@ -40,7 +40,7 @@ def publish_embeddings(
         frame: account_id, side, computed_at (UTC), embedding (D finite float32); one row per account and side.
         model_version: the model that computed them; the newest one registered when not given.
         batch: rows of one write, at most 10,000.
-        progress: whether to show a bar.
+        progress: whether to show it.
 
     Returns:
         How many embeddings were written.
@@ -72,7 +72,7 @@ def publish_embeddings(
             }
         )
     written = 0
-    with tqdm(total=len(frame), desc="publish embeddings", unit="row", disable=not progress) as bar:
+    with ProgressBar("publish embeddings", len(frame), "row", shown=progress) as shown:
         for side, rows in prepared.items():
             path = source_file(Path(store.repo_path), embedding_view(side))
             replace_parquet(path, pa.Table.from_pandas(rows, _embedding_schema(side), preserve_index=False))
@@ -82,7 +82,7 @@ def publish_embeddings(
                 if len(due):
                     _write(store, embedding_view(side), due)
                 written += len(due)
-                bar.update(len(part))
+                shown.advance(len(part))
     return written
 
 

@@ -13,6 +13,7 @@ from shadowprice.datasets.registry import Dataset, load
 from shadowprice.datasets.split import Split
 from shadowprice.errors import NotFound
 from shadowprice.files import write_whole
+from shadowprice.progress import Stages
 
 META = "dataset.json"
 TRUTH = "truth.parquet"
@@ -23,8 +24,11 @@ def prepare(name: str, data: str | None, seed: int, out: Path, **options: Any) -
 
     Options may come through JSON that knows one kind of number: a whole one is an integer again.
     """
-    dataset = load(name, data or None, seed, **{option: _whole(value) for option, value in options.items()})
-    save_dataset(dataset, out)
+    with Stages("prepare", 2) as stage:
+        stage("load and check")
+        dataset = load(name, data or None, seed, **{option: _whole(value) for option, value in options.items()})
+        stage("write")
+        save_dataset(dataset, out)
     return dataset
 
 

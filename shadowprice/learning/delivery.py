@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from shadowprice.campaign import Campaign, Segment, Side
 from shadowprice.checks import require
@@ -21,6 +20,7 @@ from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.learning.bundle import write_bundle
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.progress import ProgressBar
 from shadowprice.responses import make
 from shadowprice.responses.base import at_level, labels
 from shadowprice.responses.funds.model import FundModel
@@ -166,11 +166,10 @@ def learn_delivery(
     known = issubclass(model_class(model), FundModel)
     require(known, "model", f"{model!r} is no model of funds; choose esdpm or another one of the delivery pipeline")
     training = replace(TRAINING, epochs=epochs) if epochs else TRAINING
-    with tqdm(total=training.epochs, desc=f"train {model}", unit="epoch", mininterval=1.0) as bar:
+    with ProgressBar(f"train {model}", training.epochs, "epoch") as shown:
 
         def progress(row: dict[str, float]) -> None:
-            bar.update(1)
-            bar.set_postfix(validation=f"{row['validation_loss']:.4f}")
+            shown.advance(note=f"validation {row['validation_loss']:.4f}")
 
         given = {
             "graph": data.snapshots,

@@ -12,12 +12,12 @@ from threading import Event, Thread
 from typing import Any
 
 import torch
-from tqdm import tqdm
 
 from shadowprice.errors import MissingExtra
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.local_ray import start_ray
+from shadowprice.progress import ProgressBar
 from shadowprice.responses.joint.model import JointModel
 from shadowprice.responses.training import FitResult, TrainingConfig
 
@@ -117,16 +117,15 @@ def _worker(options: dict[str, Any]) -> None:
 
 @contextmanager
 def follow(path: Path, epochs: int, label: str) -> Iterator[None]:
-    """Show a progress bar for as long as a worker writes its last epoch to ``path``."""
+    """Show the progress for as long as a worker writes its last epoch to ``path``."""
     done = Event()
 
     def watch() -> None:
-        with tqdm(total=epochs, desc=label, unit="epoch", mininterval=1.0) as bar:
+        with ProgressBar(label, epochs, "epoch") as shown:
             while not done.wait(0.5):
                 with suppress(OSError, ValueError):
                     row = json.loads(path.read_text())
-                    bar.update(int(row["epoch"]) + 1 - bar.n)
-                    bar.set_postfix(validation=f"{row['validation_loss']:.4f}")
+                    shown.reach(int(row["epoch"]) + 1, f"validation {row['validation_loss']:.4f}")
 
     watcher = Thread(target=watch, daemon=True)
     watcher.start()

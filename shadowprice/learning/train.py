@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 from torch import Tensor
-from tqdm import tqdm
 
 from shadowprice.campaign import Side
 from shadowprice.checks import require
 from shadowprice.evaluation import metrics
 from shadowprice.learning.recipes import Separate, recipe
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.progress import ProgressBar
 from shadowprice.responses.base import at_level, labels
 from shadowprice.responses.joint.fit import TrainingData, fit_network
 from shadowprice.responses.joint.model import JointModel
@@ -62,7 +62,7 @@ def train(
         shard: (rank, processes): this process trains on every processes-th row.
         wrap: makes the data-parallel callable of the prepared model.
         agree: mean of a number over all processes.
-        report: called after every epoch, instead of a progress bar.
+        report: called after every epoch, instead of showing the progress.
     """
     splits = {split: data.part(split) for split in ("train", "validation")}
     for side, rows in splits["validation"].items():
@@ -82,13 +82,10 @@ def train(
     mine: dict[Side, Rows] = {
         side: rows.take(slice(rank, len(rows) - len(rows) % processes, processes)) for side, rows in whole.train.items()
     }
-    with tqdm(
-        total=config.epochs, desc=f"train {name}", unit="epoch", disable=report is not None, mininterval=1.0
-    ) as bar:
+    with ProgressBar(f"train {name}", config.epochs, "epoch", shown=report is None) as shown:
 
         def progress(row: dict[str, float]) -> None:
-            bar.update(int(row["epoch"]) + 1 - bar.n)
-            bar.set_postfix(validation=f"{row['validation_loss']:.4f}")
+            shown.reach(int(row["epoch"]) + 1, f"validation {row['validation_loss']:.4f}")
             if report is not None:
                 report(row)
 

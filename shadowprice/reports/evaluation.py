@@ -13,6 +13,7 @@ from shadowprice.learning.bundle import read_meta
 from shadowprice.learning.evaluate import Evaluation, SideEvaluation, evaluate
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.history import fit_traffic
+from shadowprice.progress import Stages
 from shadowprice.reports.data import Currency, ReportData, SideReport
 from shadowprice.reports.report import write_report
 from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics
@@ -45,38 +46,42 @@ def evaluate_bundle(
     Returns:
         Whether the gate is passed, and one number per side and metric.
     """
-    dataset = load_dataset(data)
-    meta = read_meta(model)
-    inuse = incumbent if incumbent is not None and (incumbent / "model.json").exists() else None
-    campaign = campaign_from_tables(dataset.tables)
-    rows = TrainingSet.load(training)
-    served = {side: frame["account_id"] for side, frame in rows.serving.items()}
-    expected = fit_traffic(campaign, dataset.tables.exposure, served).forecast(campaign).expected
-    found = evaluate(
-        load_sided(model),
-        rows,
-        truth=dataset.truth,
-        corrections=meta["corrections"],
-        confounders=dataset.confounders,
-        incumbent=None if inuse is None else load_sided(inuse),
-        campaign=campaign,
-        value_required=beat_uniform or inuse is not None,
-        requests={side: float(each.sum()) for side, each in expected.items()},
-    )
-    part = ReportData(
-        title=f"Evaluation of {meta['model_version']}",
-        dataset=dataset.name,
-        created_at=datetime.now(UTC),
-        simulated=dataset.truth is not None,
-        currency=Currency.of(dataset.currency),
-        sides=side_reports(found, meta["recipe"], simulated=dataset.truth is not None),
-        gate=found.gate,
-        notes=tuple(f"{name}: {text}" for name, text in dataset.notes.items()),
-    )
-    write_whole(out, to_json(part))
-    write_report(part, page)
-    write_whole(summary, evaluation_markdown(part.sides, part.gate, part.currency))
-    return found.gate.passed, evaluation_metrics(part.sides)
+    with Stages("evaluate", 3) as stage:
+        stage("load")
+        dataset = load_dataset(data)
+        meta = read_meta(model)
+        inuse = incumbent if incumbent is not None and (incumbent / "model.json").exists() else None
+        campaign = campaign_from_tables(dataset.tables)
+        rows = TrainingSet.load(training)
+        served = {side: frame["account_id"] for side, frame in rows.serving.items()}
+        expected = fit_traffic(campaign, dataset.tables.exposure, served).forecast(campaign).expected
+        stage("compute metrics and compare")
+        found = evaluate(
+            load_sided(model),
+            rows,
+            truth=dataset.truth,
+            corrections=meta["corrections"],
+            confounders=dataset.confounders,
+            incumbent=None if inuse is None else load_sided(inuse),
+            campaign=campaign,
+            value_required=beat_uniform or inuse is not None,
+            requests={side: float(each.sum()) for side, each in expected.items()},
+        )
+        stage("write the report")
+        part = ReportData(
+            title=f"Evaluation of {meta['model_version']}",
+            dataset=dataset.name,
+            created_at=datetime.now(UTC),
+            simulated=dataset.truth is not None,
+            currency=Currency.of(dataset.currency),
+            sides=side_reports(found, meta["recipe"], simulated=dataset.truth is not None),
+            gate=found.gate,
+            notes=tuple(f"{name}: {text}" for name, text in dataset.notes.items()),
+        )
+        write_whole(out, to_json(part))
+        write_report(part, page)
+        write_whole(summary, evaluation_markdown(part.sides, part.gate, part.currency))
+        return found.gate.passed, evaluation_metrics(part.sides)
 
 
 def side_reports(found: Evaluation, recipe: str, *, simulated: bool) -> tuple[SideReport, ...]:

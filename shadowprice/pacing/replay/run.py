@@ -10,7 +10,6 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING, uniform
@@ -18,6 +17,7 @@ from shadowprice.errors import Conflict, InvalidInput, NotCertified, PriceReject
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import Columns, OutcomeModel, Outcomes
 from shadowprice.pacing.resolve import Resolution
+from shadowprice.progress import ProgressBar
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def replay(
         delay: mean hours, exponential by request, until an outcome is known. Without it every batch is
             settled before the next one; what is still open at the end is settled then.
         batch: most requests at a time.
-        progress: show a bar.
+        progress: whether to show it.
 
     Where a total budget runs low, batches shrink to what the money left can cover at the dearest level: one large batch
     would hold money that is never paid. A price that cannot be published (``NotCertified``, ``Unavailable``,
@@ -111,7 +111,7 @@ def replay(
     rows: list[dict[str, object]] = []
     price: Resolution | None = None
     pending = Pending(settle, delay, outcomes.seed)
-    with tqdm(total=len(day), disable=not progress, unit="request", desc=f"replay {campaign.name}") as bar:
+    with ProgressBar(f"replay {campaign.name}", len(day), "request", shown=progress) as shown:
         for slot in range(day.hours):
             inside = [at for at in asked if slot <= at < slot + 1]
             first: tuple[Resolution | None, Resolution | None] | None = None
@@ -148,7 +148,7 @@ def replay(
                     exhausted += int(np.count_nonzero(answers.reason == "budget_exhausted"))
                     left -= float(drawn.cost.sum())
                     position += len(some)
-                    bar.update(len(some))
+                    shown.advance(len(some))
             at_first, own = first or (price, None)
             rows.append(
                 {"slot": slot, **_sums(campaign, parts), "exhausted": exhausted, **_price(at_first, own)}
