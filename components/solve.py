@@ -16,6 +16,7 @@ def solve(
     model: Input[Model] = None,
     tables: Input[Dataset] = None,
     solver: str = "auto",
+    workers: int = 0,
     campaign: str = "",
     budget: int = 0,
     requests: int = 0,

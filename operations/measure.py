@@ -21,12 +21,11 @@ from shadowprice.campaign import Campaign, Side
 from shadowprice.errors import InvalidInput, NotCertified, Unavailable
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.prometheus import PrometheusSpend
-from shadowprice.pacing.replay.policies import past_traffic
 from shadowprice.pacing.spend import MetricsSpend, SpendReport, SpendSource, fetch
 from shadowprice.pacing.state import PricingState
 
 SAMPLE_ROWS = 4000
-"""Recent requests a price is solved on, at most, per side."""
+"""Newest requests that a state names, at most; those of the past are known to the solve."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 QUARTER = timedelta(minutes=15)
 TIMEOUT_SECONDS = 30.0
@@ -41,7 +40,7 @@ class MeasureJob(Job):
     Without a ledger nothing was spent yet: the state is that before the window, with the past as its traffic.
     """
 
-    state: Path = writes("file of spend, forecast of the remaining requests, and accounts of recent requests")
+    state: Path = writes("file of spend, forecast of the remaining requests, and accounts of the newest requests")
     workspace: Path = required("folder with campaign and traffic")
     ledger_url: str = option("", "address of the ledger; empty before the start")
     metrics_urls: tuple[str, ...] = option((), "pages to read the spend from without Prometheus; the ledger's if empty")
@@ -113,17 +112,12 @@ def state_of(
     spend: SpendReport,
     recent: Mapping[Side, NDArray[np.str_]],
 ) -> PricingState:
-    """The state of a running campaign; a side that has asked little is filled up with its past traffic."""
-    past = past_traffic(traffic.accounts, SAMPLE_ROWS, seed=int(at))
-    accounts: dict[Side, NDArray[np.str_]] = {}
-    for side in traffic.accounts:
-        own = recent.get(side, np.zeros(0, dtype=str))
-        accounts[side] = np.concatenate([own, past[side][: max(SAMPLE_ROWS // 4 - own.size, 0)]])
-    return PricingState(at, spend, traffic.forecast(campaign).remaining(at, observed), accounts)
+    """The state of a running campaign."""
+    return PricingState(at, spend, traffic.forecast(campaign).remaining(at, observed), recent)
 
 
 def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:
-    """The state before the first request: nothing spent, the past as traffic."""
+    """The state before the first request: nothing spent, and nobody asked yet."""
     nothing = SpendReport(
         spent=0,
         responses=dict.fromkeys(campaign.sides, 0.0),
@@ -131,7 +125,7 @@ def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:
         observed_at=datetime.now(UTC),
     )
     remaining = traffic.forecast(campaign).remaining(0, {side: [] for side in traffic.profiles})
-    return PricingState(-1.0, nothing, remaining, past_traffic(traffic.accounts, SAMPLE_ROWS, seed=0))
+    return PricingState(-1.0, nothing, remaining, {})
 
 
 def recent_accounts(campaign: Campaign, sample: Sequence[Mapping[str, str]]) -> dict[Side, NDArray[np.str_]]:

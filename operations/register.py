@@ -19,11 +19,15 @@ from feature_repo.names import project_of
 from feature_repo.online import publish_embeddings
 from feature_repo.store import configured_online, create
 from operations.job import Job, reads, required
-from operations.workspace import CAMPAIGN, FEATURES, MODEL, VERSIONS, read_campaign
+from operations.workspace import CAMPAIGN, FEATURES, MODEL, POPULATION, VERSIONS, read_campaign
 from shadowprice.errors import Conflict
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
+from shadowprice.pacing.history import FILE as TRAFFIC
+from shadowprice.pacing.history import Traffic
+from shadowprice.pacing.population import write_population
 from shadowprice.responses.integrity import file_digests
+from shadowprice.responses.layers.heads import load_heads
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +36,8 @@ class RegisterJob(Job):
 
     The bundle is copied to ``workspace``/models/<version>, whose content never changes, and the link
     ``workspace``/model is pointed to it last and at once: a server or solver that reads meanwhile finds
-    the old model or the new one, whole, and the embeddings it needs. The next price is solved for the new
-    model, and a running server takes both over together.
+    the old model or the new one, whole, the embeddings it needs, and the curves that its prices are solved on. The
+    next price is solved for the new model, and a running server takes both over together.
     """
 
     model: Path = reads("folder of the bundle, such as WORKSPACE/models/<version>")
@@ -59,6 +63,9 @@ def run(job: RegisterJob) -> str:
     columns = read_columns(folder).with_model(version)
     store = create(folder, columns, configured_online(), project_of(read_campaign(workspace)))
     publish_embeddings(store, pd.read_parquet(model / EMBEDDINGS), version)
+    if (workspace / TRAFFIC).exists():
+        population = workspace / POPULATION / version
+        write_population(population, load_heads(model), model / EMBEDDINGS, Traffic.load(workspace))
     _point(workspace / MODEL, Path(VERSIONS) / version)
     return version
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +15,15 @@ from numpy.typing import NDArray
 from feature_repo.online import OnlineReader
 from operations.job import Job, option, reads, required, write_figures, writes
 from operations.kind import CAMPAIGN, find_kind
-from operations.workspace import FEATURES, MODEL, PRICE, PRICES, read_campaign
+from operations.workspace import FEATURES, MODEL, POPULATION, PRICE, PRICES, read_campaign
+from shadowprice.allocation.executors import Executor
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.errors import Conflict, InvalidInput
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
 from shadowprice.pacing.pacers import BEFORE, CampaignState, make_pacer, scheduled_slot
+from shadowprice.pacing.population import read_population
 from shadowprice.pacing.price_rules import newest_usable
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.resolve import Resolution
@@ -44,6 +48,7 @@ class SolveJob(Job):
     model: Path | None = reads("folder of the model bundle", optional=True)
     tables: Path | None = reads("folder of the prepared tables; a delivery needs it", optional=True)
     solver: str = option("auto", "name of the allocation's solver; auto takes the fast exact one")
+    workers: int = option(0, "Ray actors that hold the accounts; 0 solves in this process")
     campaign: str = option("", "name of a campaign that starts with this price")
     budget: int = option(0, "minor units for the day of a campaign that starts")
     requests: int = option(0, "requests expected in the day of a campaign that starts")
@@ -52,6 +57,8 @@ class SolveJob(Job):
         super().__post_init__()
         if (self.state is None) == (self.model is None):
             raise InvalidInput("give either the state of a campaign or the model of one that starts", field="state")
+        if self.workers < 0:
+            raise InvalidInput("must be 0 (this process) or a number of Ray actors", field="workers")
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,8 @@ def run(job: SolveJob) -> PriceRecord:
     run that comes twice, or too soon for the pacer, succeeds.
     """
     if job.state is not None:
-        found = Solved(_solve_state(job.workspace, PricingState.load(job.state), job.solver))
+        with executor_of(job.workers) as executor:
+            found = Solved(_solve_state(job.workspace, PricingState.load(job.state), job.solver, executor))
     else:
         assert job.model is not None
         found = find_kind(read_meta(job.model).get("kind", CAMPAIGN)).solve(job)
@@ -91,10 +99,22 @@ def run(job: SolveJob) -> PriceRecord:
     return record
 
 
-def _solve_state(workspace: Path, state: PricingState, solver: str) -> PriceRecord:
+@contextmanager
+def executor_of(workers: int) -> Iterator[Executor | None]:
+    """Ray actors, ended with the block; None for 0. Raises :class:`MissingExtra` where Ray is not installed."""
+    if not workers:
+        yield None
+        return
+    from shadowprice.allocation.executors.ray import RayExecutor
+
+    with RayExecutor(workers) as executor:
+        yield executor
+
+
+def _solve_state(workspace: Path, state: PricingState, solver: str, executor: Executor | None) -> PriceRecord:
     """The next price of a workspace, or the newest where the moment has its price already."""
     try:
-        return Solver(workspace).solve(state, solver=solver).record
+        return Solver(workspace).solve(state, solver=solver, executor=executor).record
     except Conflict as settled:
         newest = PriceStore(workspace / PRICES).latest(read_campaign(workspace).name, verified_only=True)
         if newest is None:
@@ -104,9 +124,9 @@ def _solve_state(workspace: Path, state: PricingState, solver: str) -> PriceReco
 
 
 class Solver:
-    """Solves for one workspace; opening the feature store, which takes seconds, is done once.
+    """Solves for one workspace; what takes long to open is opened once, the feature store only where it is needed.
 
-    workspace  folder with campaign.json, model/, features/ and prices/
+    workspace  folder with campaign.json, model/, population/, features/ and prices/
     """
 
     def __init__(self, workspace: Path) -> None:
@@ -117,7 +137,12 @@ class Solver:
         self.model_version = str(read_meta(model)["model_version"])
         self.heads: Mapping[Side, Head] = load_heads(model)
         self.prices = PriceStore(workspace / PRICES)
-        self._reader = OnlineReader(workspace / FEATURES, self.model_version)
+        self._features = workspace / FEATURES
+        self._population = read_population(workspace / POPULATION / self.model_version, self.heads)
+
+    @cached_property
+    def _reader(self) -> OnlineReader:
+        return OnlineReader(self._features, self.model_version)
 
     def curves(self, side: Side, account_id: NDArray[np.str_]) -> Curves:
         """Curves of accounts as the predictor sees them: those it does not know get the default embedding."""
@@ -128,7 +153,7 @@ class Solver:
         complete = np.where(known, embedding, head.default_embedding).astype(np.float32)
         return Curves(head.levels, head.response(complete)).take(place)
 
-    def solve(self, state: PricingState, *, solver: str = "auto") -> Resolution:
+    def solve(self, state: PricingState, *, solver: str = "auto", executor: Executor | None = None) -> Resolution:
         """The next price by the campaign's pacer, from the state and the newest price published.
 
         Raises:
@@ -150,17 +175,36 @@ class Solver:
                 slot_and_step=place,
                 spend=state.spend,
                 remaining=state.remaining,
-                curves=lambda: self._sampled(state),
+                curves=lambda: self.requests(state),
                 newest=of_window,
                 version=self.prices.next_version(self.campaign.name),
                 model_version=self.model_version,
                 now=now,
                 solver=solver,
+                executor=executor,
             )
         )
         if found is None:
             raise Conflict(f"pacer {self.campaign.pacer!r} keeps version {newest.version if newest else 0}")
         return found
 
-    def _sampled(self, state: PricingState) -> dict[Side, Curves]:
-        return {side: self.curves(side, accounts) for side, accounts in state.accounts.items() if accounts.size}
+    def requests(self, state: PricingState) -> dict[Side, Curves]:
+        """Curves of all accounts, weighted by their requests in the past and in the window so far.
+
+        Accounts that the model did not serve get the curve that the predictor gives them.
+        """
+        found: dict[Side, Curves] = {}
+        for side in self.campaign.sides:
+            recent = state.accounts.get(side, np.zeros(0, dtype=str))
+            # The state names the newest requests of the window; each stands for some that it does not name.
+            each = max(state.spend.requests.get(side, 0) / recent.size, 1.0) if recent.size else 0.0
+            parts: list[Curves] = []
+            if side in self._population:
+                known, recent = self._population[side].count(recent, each)
+                parts.append(known)
+            if recent.size:
+                other = self.curves(side, recent)
+                parts.append(Curves(other.levels, other.response, np.full(recent.size, each)))
+            if parts:
+                found[side] = parts[0] if len(parts) == 1 else Curves.concatenate(parts)
+        return found

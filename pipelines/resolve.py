@@ -15,6 +15,7 @@ def resolve_pipeline(
     metrics_urls: list = [],  # noqa: B006 - kfp reads the default from the signature
     prometheus_url: str = "",
     solver: str = "auto",
+    workers: int = 0,
     ray_job: str = "",
 ) -> None:
     """Solve λ* again and publish it. What now matters is never cached.
@@ -25,13 +26,16 @@ def resolve_pipeline(
         metrics_urls: pages to read the spend from when no Prometheus is configured; the ledger's when empty.
         prometheus_url: of Prometheus; empty when there is none.
         solver: name of the allocation's solver.
+        workers: Ray actors that hold the accounts; 0 solves in one process, which is quicker below 10⁷ accounts.
         ray_job: ConfigMap with the RayJob that the solve runs in; empty solves in the step's own container.
     """
     measured = measure(
         workspace=workspace, ledger_url=ledger_url, metrics_urls=metrics_urls, prometheus_url=prometheus_url
     ).set_caching_options(False)
     placed(measured, cpu="250m", memory="1Gi", minutes=5, ledger=True)
-    solved = solve(state=measured.outputs["state"], workspace=workspace, solver=solver, ray_job=ray_job)
+    solved = solve(
+        state=measured.outputs["state"], workspace=workspace, solver=solver, workers=workers, ray_job=ray_job
+    )
     solved.set_caching_options(False)
     placed(solved, cpu="1", memory="4Gi", minutes=10, online_store=True)
     published = publish(price=solved.outputs["price"], workspace=workspace).set_caching_options(False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,10 +41,14 @@ class Curves:
     levels    int64 (J,), minor units, ascending; equal ones are different offers of one amount
     response  float32 (J, N), level-major and C-contiguous: probability of redemption for a
               customer, expected ratio of shares for a merchant
+    weight    float64 (N,), requests of each account relative to the others'; None: all equal
+    path      ``.npy`` file that ``response`` is mapped from, for other processes; None where it is in memory
     """
 
     levels: NDArray[np.int64]
     response: NDArray[np.float32]
+    weight: NDArray[np.float64] | None = None
+    path: Path | None = None
 
     def __post_init__(self) -> None:
         levels = check_levels(self.levels, ordered=False)
@@ -52,6 +57,8 @@ class Curves:
             raise InvalidInput(
                 f"must have shape (levels, accounts) = ({levels.size}, N), got {response.shape}", field="response"
             )
+        if self.weight is not None and self.weight.shape != response.shape[1:]:
+            raise InvalidInput(f"must have shape {response.shape[1:]}, got {self.weight.shape}", field="weight")
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "response", response)
 
@@ -63,7 +70,25 @@ class Curves:
     def take(self, index: ArrayLike) -> Curves:
         """The curves of the accounts at ``index`` (positions or a mask), in that order."""
         chosen = np.asarray(index)
-        return Curves(self.levels, self.response[:, chosen if chosen.dtype == np.bool_ else chosen.astype(np.intp)])
+        chosen = chosen if chosen.dtype == np.bool_ else chosen.astype(np.intp)
+        return Curves(self.levels, self.response[:, chosen], None if self.weight is None else self.weight[chosen])
+
+    def shares(self) -> NDArray[np.float64]:
+        """float64 (N,): share of the requests that comes from each account.
+
+        Raises:
+            InvalidInput: weights that are negative or not finite, or no positive one.
+        """
+        if self.weight is None:
+            return np.full(self.accounts, 1.0 / self.accounts)
+        total = float(self.weight.sum())
+        if not (np.isfinite(total) and total > 0 and self.weight.min() >= 0):
+            raise InvalidInput("must be finite and not negative, and some positive", field="weight")
+        return np.asarray(self.weight / total, dtype=np.float64)
+
+    def sample(self, rows: int) -> Curves:
+        """At most ``rows`` accounts, evenly spaced, with their weights; all of them where there are no more."""
+        return self if self.accounts <= rows else self.take(np.linspace(0, self.accounts - 1, rows).astype(np.intp))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Curves]) -> Curves:
@@ -72,4 +97,7 @@ class Curves:
             raise InvalidInput("needs at least one part", field="parts")
         if any(not np.array_equal(part.levels, parts[0].levels) for part in parts):
             raise InvalidInput("all parts must share one list of levels", field="levels")
-        return cls(parts[0].levels, np.concatenate([part.response for part in parts], axis=1))
+        weighted = any(part.weight is not None for part in parts)
+        weights = [np.ones(part.accounts) if part.weight is None else part.weight for part in parts]
+        response = np.concatenate([part.response for part in parts], axis=1)
+        return cls(parts[0].levels, response, np.concatenate(weights) if weighted else None)

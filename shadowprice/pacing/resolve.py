@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.allocation import Allocation
+from shadowprice.allocation.executors import Executor
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
@@ -22,6 +23,9 @@ from shadowprice.price import PriceRecord
 
 MAX_SPEND_AGE = timedelta(minutes=10)
 """Oldest spend that may be priced, and the largest difference of two clocks."""
+
+HELD_ROWS = 100_000
+"""Accounts that the expected cost of open authorizations is estimated on, at most."""
 
 MAX_STEP = 4.0
 """Largest factor between two prices in a row, whatever a solve finds: one wrong total must not move the price far."""
@@ -56,12 +60,13 @@ def resolve(
     newest: PriceRecord | None = None,
     max_spend_age: timedelta = MAX_SPEND_AGE,
     solver: str = "auto",
+    executor: Executor | None = None,
 ) -> Resolution:
-    """Solve the rest of the window on a sample of recent traffic.
+    """Solve the rest of the window.
 
     Args:
         campaign: terms, budget, and the limits on the certificate.
-        samples: side → curves of recent requests, the model's view of the traffic to come.
+        samples: side → curves of accounts, weighted by their requests: the model's view of the traffic to come.
         remaining: side → (slots,), requests expected in the rest of this slot and in each later one.
         spend: held, spent and answered totals so far.
         slot: hour of the window the price is for; negative before the window.
@@ -75,9 +80,10 @@ def resolve(
             certificate is that of the solve).
         max_spend_age: oldest spend that may be priced.
         solver: a name of ``shadowprice.allocation.solvers``; its answer is certified all the same.
+        executor: who holds the accounts; None for this process.
 
-    Each request of the sample represents an equal share of the requests expected of its side, so the problem is that
-    of the rest of the window. Its budget is one of the following, less the expected cost of open
+    Each account makes its share of the requests expected of its side, so the problem is that of the rest of the
+    window. Its budget is one of the following, less the expected cost of open
     authorizations (:func:`expected_cost_of_holds`):
 
     - for a ``total``: limit − spent;
@@ -110,7 +116,7 @@ def resolve(
     in_hand = left - sum(held.values()) - campaign.set_aside(spend.late)
     committed = spend.spent + sum(held.values())
     ratio = spend_ratio(campaign, newest, spend, committed, at, model_version)
-    found = solve_window(campaign, curves, expected, in_hand / ratio, solver=solver)
+    found = solve_window(campaign, curves, expected, in_hand / ratio, solver=solver, executor=executor)
     _certify(campaign, found.allocation, in_hand)
     price = float(found.allocation.prices[0])
     bounded = within_a_step(price, newest, campaign.budget.name)
@@ -177,7 +183,8 @@ def expected_cost_of_holds(
         ratio = 1.0
         curves = samples.get(side)
         if newest is not None and curves is not None and curves.accounts:
-            response = curves.response
+            curves = curves.sample(HELD_ROWS)
+            response, shares = curves.response, curves.shares()
             given = decide(
                 terms.value(response),
                 campaign.net_cost(side, response),
@@ -186,8 +193,8 @@ def expected_cost_of_holds(
                 range(curves.accounts),
                 exploration=campaign.exploration,
             ).level
-            most = float(np.asarray(terms.reserved)[given].sum())
-            cost = float(terms.cost(response)[given, np.arange(given.size)].sum())
+            most = float(shares @ np.asarray(terms.reserved)[given])
+            cost = float(shares @ terms.cost(response)[given, np.arange(given.size)])
             ratio = min(cost / most, 1.0) if most > 0 else 1.0
             if terms.cost_basis == "on_response":
                 ratio *= newest.spend_ratio

@@ -26,7 +26,7 @@ class PricingState:
     at         hours since the window opened; negative before it
     spend      totals so far
     remaining  side → float64 (slots,), requests expected in the rest of this slot and each later one
-    accounts   side → str (n,), accounts of recent requests, as often as each asked
+    accounts   side → str (n,), accounts of the newest requests of the window, as often as each asked
     """
 
     at: float

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from shadowprice.allocation.executors import Executor
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.pacing.resolve import Resolution, resolve
@@ -27,6 +28,7 @@ class CampaignState:
     curves         gives side → curves of recent requests; a pacer that does not solve need not call it
     newest         the newest price of this window, if any
     version        that the next record will have
+    executor       who holds the accounts of a solve; None for this process
     """
 
     campaign: Campaign
@@ -40,6 +42,7 @@ class CampaignState:
     model_version: str
     now: datetime
     solver: str = "auto"
+    executor: Executor | None = None
 
     def solve(self) -> Resolution:
         """The certified price of the money that is left. Errors as :func:`shadowprice.pacing.resolve.resolve`."""
@@ -56,6 +59,7 @@ class CampaignState:
             now=self.now,
             newest=self.newest,
             solver=self.solver,
+            executor=self.executor,
         )
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,9 @@ from shadowprice.allocation import (
     solve,
     write_shards,
 )
+from shadowprice.allocation.sources.campaign import CampaignProblem
+from shadowprice.campaign import Budget, Campaign, Side, Terms
+from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, InvalidProblem, MissingExtra, Unavailable
 from shadowprice.local_ray import start_ray
 
@@ -272,3 +276,26 @@ def marked(mark: str) -> list[str]:
         except OSError:
             continue
     return found
+
+
+def test_accounts_of_a_campaign_are_mapped_by_the_actors(cluster, tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    curves: dict[Side, Curves] = {}
+    for side, levels, accounts in (("customer", (10, 20, 40), 5000), ("merchant", (10, 30), 3000)):
+        response = np.sort(rng.random((len(levels), accounts), dtype=np.float32), axis=0)
+        np.save(tmp_path / f"{side}.npy", response)
+        mapped = np.load(tmp_path / f"{side}.npy", mmap_mode="r")
+        weight = rng.poisson(2.0, accounts).astype(float)
+        curves[side] = Curves(np.array(levels), mapped, weight, tmp_path / f"{side}.npy")
+    campaign = Campaign(
+        name="joint",
+        sides={"customer": Terms(levels=(10, 20, 40)), "merchant": Terms(levels=(10, 30), cost_basis="on_grant")},
+        budget=Budget(limit=100_000),
+        starts_at=datetime(2026, 3, 1, tzinfo=UTC),
+    )
+    requests = {side: each.weight for side, each in curves.items() if each.weight is not None}
+    problem = CampaignProblem(campaign, curves, requests)
+    wanted = solve(problem.whole())
+    with RayExecutor(workers=2) as executor:
+        assert_same(solve(problem, executor), wanted)
+        assert executor.rounds <= 2

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from shadowprice.allocation import Problem, Resource, solve
-from shadowprice.allocation.problem.joint import campaign_problem
+from shadowprice.allocation import solve
+from shadowprice.allocation.sources.campaign import CampaignProblem
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
@@ -95,12 +95,9 @@ def test_the_optimum_and_the_best_flat_mixture_are_those_of_the_linear_programme
         starts_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
     weight = {side: REQUESTS[side] / 20_000 for side in LEVELS}
-    problem, columns = campaign_problem(
-        campaign, {side: Curves(LEVELS[side], each.astype(np.float32)) for side, each in world.truth.items()}
-    )
-    times = np.concatenate([np.full(20_000, weight[side]) for side in columns])
-    cost = np.asarray(problem.paid(problem.resources[0])) * times
-    exact = solve(Problem(np.asarray(problem.value) * times, [Resource.total("b", cost, BUDGET)], problem.allowed))
+    truth = {side: Curves(LEVELS[side], each.astype(np.float32)) for side, each in world.truth.items()}
+    requests = {side: np.full(20_000, weight[side]) for side in truth}
+    exact = solve(CampaignProblem(campaign, truth, requests).whole())
     assert found.candidate.value == pytest.approx(exact.primal, rel=0.02)
     assert found.candidate.low < exact.primal < found.candidate.high
     assert found.price == pytest.approx(exact.prices[0], rel=0.2)

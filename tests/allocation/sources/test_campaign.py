@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from shadowprice.allocation import solve
-from shadowprice.allocation.problem.joint import campaign_problem
+from shadowprice.allocation.problem.problem import Problem
+from shadowprice.allocation.sources.campaign import CampaignProblem, Money
 from shadowprice.campaign import Budget, Campaign, CostBasis, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
@@ -36,6 +37,14 @@ def market(seed: int = 0, accounts: int = 400) -> dict[Side, Curves]:
     merchant = rng.gamma(2.0, 0.1, accounts) + rng.gamma(2.0, 0.08, accounts) * money
     levels = np.array(LEVELS)
     return {"customer": Curves(levels, customer), "merchant": Curves(levels, merchant)}
+
+
+def campaign_problem(
+    plan: Campaign, curves: dict[Side, Curves], carry: float = 0.0
+) -> tuple[Problem, dict[Side, slice]]:
+    joint = CampaignProblem(plan, curves)
+    joint.resources = Money(plan, joint.resources.in_hand + carry)
+    return joint.whole(), joint.columns
 
 
 def ratio_of_equation_16(curves: dict[Side, Curves], level: np.ndarray, columns: dict[Side, slice]) -> float:

@@ -1,0 +1,139 @@
+"""Response curves of all accounts of a model and the requests that each made: what a price is solved on.
+
+<folder>/<side>/account_id.parquet  accounts in the order of the bundle
+                response.npy        float32 (J, N)
+                activity.npy        float64 (N,), requests of each account in the past
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from shadowprice.campaign import Side
+from shadowprice.curves import Curves
+from shadowprice.errors import InvalidInput
+from shadowprice.pacing.history import Traffic
+from shadowprice.progress import ProgressBar
+from shadowprice.responses.layers.heads import Head
+
+ROWS = 1 << 16
+"""Embeddings read and turned into curves at a time."""
+ACCOUNTS, RESPONSE, ACTIVITY = "account_id.parquet", "response.npy", "activity.npy"
+
+
+@dataclass(frozen=True, eq=False)
+class Population:
+    """All accounts of one side.
+
+    account_id  (N,), in the order of the curves
+    curves      mapped from a file, weighted by the requests of the past
+    """
+
+    account_id: pa.ChunkedArray
+    curves: Curves
+
+    def count(self, names: NDArray[np.str_], each: float) -> tuple[Curves, NDArray[np.str_]]:
+        """The curves with ``each`` request more for every entry of ``names``, and the entries that are not known."""
+        if not names.size:
+            return self.curves, names
+        asked, times = np.unique(names, return_counts=True)
+        found = pc.index_in(self.account_id, value_set=pa.array(asked.tolist()))
+        rows = np.flatnonzero(found.is_valid().to_numpy())
+        place = np.asarray(found.drop_null().to_numpy(), dtype=np.int64)
+        weight = np.array(self.curves.weight)
+        weight[rows] += each * times[place]
+        unknown = np.ones(asked.size, dtype=bool)
+        unknown[place] = False
+        return Curves(self.curves.levels, self.curves.response, weight, self.curves.path), asked[unknown].repeat(
+            times[unknown]
+        )
+
+
+def write_population(folder: Path, heads: Mapping[Side, Head], embeddings: Path, traffic: Traffic) -> None:
+    """Write the curves of all accounts of a bundle; where they are written already, only the activity is renewed.
+
+    Args:
+        folder: of one version of a model.
+        heads: of the bundle.
+        embeddings: its table of account_id, side and embedding.
+        traffic: the accounts that asked and how often.
+
+    Memory: a batch of embeddings, and the identifiers of a side.
+    """
+    for side, head in heads.items():
+        if side not in traffic.accounts:
+            continue
+        place = folder / side
+        if not place.exists():
+            draft = folder / f".{side}.{uuid.uuid4().hex}"
+            draft.mkdir(parents=True)
+            try:
+                _write_curves(draft, side, head, embeddings)
+                os.replace(draft, place)
+            except BaseException:
+                shutil.rmtree(draft, ignore_errors=True)
+                raise
+        _write_activity(place, traffic, side)
+
+
+def read_population(folder: Path, heads: Mapping[Side, Head]) -> dict[Side, Population]:
+    """Map what :func:`write_population` wrote; sides that are not there are left out.
+
+    Raises:
+        InvalidInput: a file is damaged; the message names it.
+    """
+    found: dict[Side, Population] = {}
+    for side, head in heads.items():
+        place = folder / side
+        if not (place / ACTIVITY).exists():
+            continue
+        try:
+            account_id = pq.read_table(place / ACCOUNTS)["account_id"]
+            response = np.load(place / RESPONSE, mmap_mode="r", allow_pickle=False)
+            activity = np.load(place / ACTIVITY, allow_pickle=False)
+        except (OSError, ValueError, pa.ArrowInvalid) as error:
+            raise InvalidInput(f"cannot be read ({error}); register the model again", field=str(place)) from error
+        found[side] = Population(account_id, Curves(head.levels, response, activity, place / RESPONSE))
+    return found
+
+
+def _write_curves(place: Path, side: Side, head: Head, embeddings: Path) -> None:
+    table = pq.ParquetFile(embeddings)
+    names = pq.read_table(embeddings, columns=["account_id"], filters=[("side", "=", side)])
+    pq.write_table(names, place / ACCOUNTS)
+    response = np.lib.format.open_memmap(
+        place / RESPONSE, mode="w+", dtype=np.float32, shape=(head.levels.size, names.num_rows)
+    )
+    done = 0
+    with ProgressBar(f"{side} curves", names.num_rows, "account") as shown:
+        for batch in table.iter_batches(ROWS, columns=["side", "embedding"]):
+            own = batch.filter(pc.equal(batch["side"], side))["embedding"]
+            if not len(own):
+                continue
+            matrix = own.flatten().to_numpy(zero_copy_only=False).reshape(len(own), -1).astype(np.float32)
+            response[:, done : done + len(own)] = head.response(matrix)
+            done += len(own)
+            shown.advance(len(own))
+    response.flush()
+
+
+def _write_activity(place: Path, traffic: Traffic, side: Side) -> None:
+    names = pq.read_table(place / ACCOUNTS)["account_id"]
+    who = traffic.accounts[side]
+    found = pc.index_in(names, value_set=pa.array(who.account_id.tolist()))
+    activity = np.zeros(len(names))
+    activity[found.is_valid().to_numpy()] = who.activity[np.asarray(found.drop_null().to_numpy(), dtype=np.int64)]
+    draft = place / f".{uuid.uuid4().hex}.npy"
+    np.save(draft, activity)
+    os.replace(draft, place / ACTIVITY)
