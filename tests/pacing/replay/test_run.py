@@ -317,14 +317,15 @@ def test_the_hard_stop_answers_and_logs_what_the_ledger_does(make_setting: MakeS
 
 
 def test_the_progress_bar_counts_requests_and_names_the_campaign(
-    make_setting: MakeSetting, capsys: pytest.CaptureFixture[str]
+    make_setting: MakeSetting, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("shadowprice.progress.EVERY", 0.001)
     setting = make_setting(requests=100)
     system = System(setting)
     replay(setting.day, setting.campaign, setting.outcomes, system.policy, system.ledger.settle, system.pricer)
     shown = capsys.readouterr().err
     assert "replay spring" in shown
-    assert f"{len(setting.day)}/{len(setting.day)}" in shown
+    assert f"{len(setting.day):,} of {len(setting.day):,} requests" in shown
 
 
 def test_the_books_are_those_of_one_campaign(make_setting: MakeSetting) -> None:
