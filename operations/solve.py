@@ -19,7 +19,7 @@ from operations.workspace import FEATURES, MODEL, POPULATION, PRICE, PRICES, rea
 from shadowprice.allocation.executors import Executor
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
-from shadowprice.errors import Conflict, InvalidInput
+from shadowprice.errors import Conflict, InvalidInput, NotFound
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
 from shadowprice.pacing.pacers import BEFORE, CampaignState, make_pacer, scheduled_slot
@@ -207,4 +207,7 @@ class Solver:
                 parts.append(Curves(other.levels, other.response, np.full(recent.size, each)))
             if parts:
                 found[side] = parts[0] if len(parts) == 1 else Curves.concatenate(parts)
+        if not found and not self._population:
+            missing = f"{POPULATION}/{self.model_version} holds no account to solve for; register the model again"
+            raise NotFound(missing)
         return found

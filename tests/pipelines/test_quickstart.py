@@ -207,6 +207,10 @@ def test_a_deployed_campaign_is_checked_and_priced_again_by_the_commands_of_the_
         shutil.copy(path, folder)
     running = replace(read_campaign(run), starts_at=this_hour() - timedelta(hours=1))
     (folder / CAMPAIGN).write_text(json.dumps(running.to_dict()))
+    lost = command("serving.resolve", "--workspace", str(folder))
+    assert lost.returncode == 1
+    assert "register the model again" in lost.stderr
+    shutil.copytree(run / "population", folder / "population")
     # Prices of the window before decide nothing in this one.
     first = command("serving.resolve", "--workspace", str(folder))
     assert first.returncode == 0, first.stderr

@@ -125,7 +125,7 @@ def test_saved_heads_come_back_identical(tmp_path, base):
 
 
 def test_files_that_are_not_heads_are_refused_by_name(tmp_path):
-    with pytest.raises(NotFound, match="train a model"):
+    with pytest.raises(NotFound, match="train and save a model"):
         load_heads(tmp_path)
     (tmp_path / FILE).write_bytes(b"\x80\x04 a pickle, perhaps")
     with pytest.raises(InvalidInput, match=FILE):
