@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from shadowprice.campaign import SIDES, Side
+from shadowprice.encoders.flow import Flow
 from shadowprice.encoders.side_by_side import side_by_side
 from shadowprice.graphs.sampler import Neighbourhood
 
@@ -64,13 +66,47 @@ class GraphTensors:
         """Number of nodes."""
         return int(self.is_side.shape[1])
 
+    @cached_property
+    def flow(self) -> Flow:
+        """Sums over the edges."""
+        return Flow(self.edge_index, self.nodes)
+
 
 class GraphEncoder(nn.Module, ABC):
-    """Base of the encoders: ``forward(graph) -> (N, WIDTH)``; deterministic in eval mode, inductive."""
+    """Base of the encoders: ``forward(graph) -> (N, WIDTH)``; deterministic in eval mode, inductive.
 
-    @abstractmethod
+    An encoder is a start from a node's own features, hops that each read the hop before at the node and its
+    neighbours, and a reading of the hops. What one hop needs of a large graph is then the neighbours of some nodes, and
+    not all that several hops reach.
+
+    hops  how many
+    """
+
+    hops: ClassVar[int] = 0
+
     def forward(self, graph: GraphTensors) -> Tensor:
         """Embeddings (N, WIDTH) of all nodes."""
+        hidden = [self.start(graph)]
+        edges = self.edges(graph) if self.hops else ()
+        for number in range(self.hops):
+            hidden.append(self.hop(number, hidden[-1], *edges))
+        return self.readout(hidden)
+
+    @abstractmethod
+    def start(self, graph: GraphTensors) -> Tensor:
+        """(N, any width) of every node, from its own features alone."""
+
+    def edges(self, graph: GraphTensors) -> tuple[Any, ...]:
+        """What the hops know about the edges: their ends, and their weights or features."""
+        raise NotImplementedError
+
+    def hop(self, number: int, hidden: Tensor, /, *edges: Any) -> Tensor:
+        """(N, any width) of every node, from the hop before; ``edges`` are those of :meth:`edges`."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def readout(self, hidden: Sequence[Tensor]) -> Tensor:
+        """Embeddings (n, WIDTH) of n nodes from their start and their hops."""
 
 
 class SideProjection(nn.Module):

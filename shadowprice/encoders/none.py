@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn
 
@@ -19,7 +19,12 @@ class NoGraphEncoder(GraphEncoder):
         self.project = SideProjection(inputs, dropout=dropout)
         self.out = nn.Linear(self.project.width, WIDTH)
 
-    def forward(self, graph: GraphTensors) -> Tensor:
+    def start(self, graph: GraphTensors) -> Tensor:
+        """(N, 128): projected features."""
+        hidden: Tensor = self.project(graph)
+        return hidden
+
+    def readout(self, hidden: Sequence[Tensor]) -> Tensor:
         """Embeddings (N, WIDTH)."""
-        embedding: Tensor = self.out(self.project(graph))
+        embedding: Tensor = self.out(hidden[0])
         return embedding

@@ -9,21 +9,25 @@ so that few numbers have to be learned from few rows an account.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.encoders.base import WIDTH, EdgeGate, GraphEncoder, GraphTensors
+from shadowprice.encoders.flow import Flow
 
-HIDDEN, HOP_WIDTH, HOPS = 64, 16, 2
+HIDDEN, HOP_WIDTH = 64, 16
 LARGEST_SCORE = 5.0
 """Log gates are cut here, so that an edge with extreme features does not drown all others."""
 
 
 class Sgc2Encoder(GraphEncoder):
     """Project to few numbers, propagate twice, read what arrived at each hop. O(edges · 16)."""
+
+    hops = 2
 
     def __init__(self, inputs: Mapping[Side, int], edge_inputs: int = 0, dropout: float = 0.0) -> None:
         super().__init__()
@@ -39,21 +43,26 @@ class Sgc2Encoder(GraphEncoder):
             }
         )
         self.gate = EdgeGate(edge_inputs)
-        self.read = nn.Linear((HOPS + 1) * HOP_WIDTH, WIDTH)
+        self.read = nn.Linear((self.hops + 1) * HOP_WIDTH, WIDTH)
 
-    def forward(self, graph: GraphTensors) -> Tensor:
-        """Embeddings (N, WIDTH)."""
+    def edges(self, graph: GraphTensors) -> tuple[Any, ...]:
+        """The edges and their weights Â (E,)."""
         source, target = graph.edge_index
         root = graph.degree.rsqrt()
         gate = torch.exp(torch.clamp(self.gate.score(graph.edge_features), -LARGEST_SCORE, LARGEST_SCORE))
-        weight = (gate * graph.scale * root[source] * root[target])[:, None]
-        hops = [self._own(graph)]
-        for _ in range(HOPS):
-            hops.append(torch.zeros_like(hops[0]).index_add_(0, target, weight * hops[-1][source]))
-        embedding: Tensor = self.read(torch.cat(hops, dim=1))
+        return graph.flow, gate * graph.scale * root[source] * root[target]
+
+    def hop(self, _: int, hidden: Tensor, /, *edges: Any) -> Tensor:
+        """(N, HOP_WIDTH): the weighted sum over the neighbours."""
+        flow: Flow = edges[0]
+        return flow.send(edges[1], hidden)
+
+    def readout(self, hidden: Sequence[Tensor]) -> Tensor:
+        """Embeddings (N, WIDTH) from all hops."""
+        embedding: Tensor = self.read(torch.cat(list(hidden), dim=1))
         return embedding
 
-    def _own(self, graph: GraphTensors) -> Tensor:
+    def start(self, graph: GraphTensors) -> Tensor:
         """(N, HOP_WIDTH): projected features, the mean of both sides where an account is on both."""
         own = torch.zeros(graph.nodes, HOP_WIDTH)
         for position, side in enumerate(SIDES):

@@ -5,7 +5,7 @@ The term ``U·h`` keeps an account's own features from being diluted by the numb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -27,6 +27,7 @@ class TwoLayerEncoder(GraphEncoder):
     own_terms  whether ``U`` is apart from the convolution, which has none of its own
     """
 
+    hops = 2
     layer: ClassVar[Callable[..., nn.Module]]
     gated: ClassVar[bool] = False
     own_terms: ClassVar[bool] = False
@@ -49,16 +50,21 @@ class TwoLayerEncoder(GraphEncoder):
         weights = (self.gate(graph.edge_features) * graph.scale,) if self.gated else ()
         return graph.edge_index, *weights
 
-    def forward(self, graph: GraphTensors) -> Tensor:
-        """Embeddings (N, WIDTH)."""
-        edges = self.edges(graph)
-        hidden = self.drop(self.project(graph))
-        for layer, own in ((self.near, self.near_self), (self.far, self.far_self)):
-            found = layer(hidden, *edges)
-            found = found if own is None else found + own(hidden)
-            hidden = torch.relu(found) if layer is self.near else found
-        embedding: Tensor = hidden
-        return embedding
+    def start(self, graph: GraphTensors) -> Tensor:
+        """(N, 128): projected features."""
+        hidden: Tensor = self.drop(self.project(graph))
+        return hidden
+
+    def hop(self, number: int, hidden: Tensor, /, *edges: Any) -> Tensor:
+        """(N, WIDTH): one convolution."""
+        layer, own = ((self.near, self.near_self), (self.far, self.far_self))[number]
+        found: Tensor = layer(hidden, *edges)
+        found = found if own is None else found + own(hidden)
+        return torch.relu(found) if number == 0 else found
+
+    def readout(self, hidden: Sequence[Tensor]) -> Tensor:
+        """Embeddings (N, WIDTH): the last hop."""
+        return hidden[-1]
 
 
 class Gcn2Encoder(TwoLayerEncoder):

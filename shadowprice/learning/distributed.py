@@ -18,6 +18,7 @@ from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.local_ray import start_ray
 from shadowprice.progress import ProgressBar
+from shadowprice.responses.joint.batches import ALONE, Processes
 from shadowprice.responses.joint.model import JointModel
 from shadowprice.responses.training import FitResult, TrainingConfig
 
@@ -36,7 +37,7 @@ def train_with_ray(
         config: of the training loop.
         out: where the model and the checkpoints go, writable by the first worker; a checkpoint of this configuration
             is resumed.
-        workers: data-parallel processes; each holds the whole graph and every workers-th row.
+        workers: data-parallel processes; each holds the whole graph, and the rows of every ``workers``-th account.
 
     Raises:
         MissingExtra: Ray is not installed.
@@ -105,9 +106,9 @@ def _worker(options: dict[str, Any]) -> None:
         options["recipe"],
         TrainingConfig(**options["config"]),
         checkpoint=out / "checkpoint",
-        shard=(rank, processes),
+        rank=rank,
+        processes=Processes(processes, mean) if processes > 1 else ALONE,
         wrap=wrap if processes > 1 else None,
-        agree=mean if processes > 1 else None,
         report=report,
     )
     if rank == 0:

@@ -9,33 +9,29 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from shadowprice.campaign import Side
 from shadowprice.checks import require
 from shadowprice.evaluation import metrics
 from shadowprice.learning.recipes import Separate, recipe
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.progress import ProgressBar
 from shadowprice.responses.base import at_level, labels
-from shadowprice.responses.joint.fit import TrainingData, fit_network
+from shadowprice.responses.joint.batches import ALONE, Processes, make_batches
+from shadowprice.responses.joint.fit import fit_network, scheduled
 from shadowprice.responses.joint.model import JointModel
-from shadowprice.responses.joint.network import Rows
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.training import FitResult, Progress, TrainingConfig
 from shadowprice.responses.training.checkpoint import checkpointing
 
-WHOLE_GRAPH_NODES = 50_000
-"""Up to this many nodes one step on the whole graph is quicker than many on sampled neighbourhoods."""
+MANY_ACCOUNTS = 50_000
+"""Beyond, an epoch of a separate model is long."""
 
 
-def sized(config: TrainingConfig, nodes: int) -> TrainingConfig:
-    """The configuration for a graph of ``nodes`` nodes: large ones are trained on sampled neighbourhoods.
-
-    An epoch is then many steps instead of one, so there are fewer of them, sooner given up.
-    """
-    if config.batch_rows or nodes <= WHOLE_GRAPH_NODES:
+def sized(config: TrainingConfig, accounts: int) -> TrainingConfig:
+    """The configuration of separate models: where accounts are many, larger steps and fewer epochs, sooner given up."""
+    if config.batch_rows or accounts <= MANY_ACCOUNTS:
         return config
-    return replace(config, batch_rows=4096, epochs=max(1, config.epochs // 10), patience=3, decay=0.9, save_every=1)
+    return replace(config, batch_rows=4096, epochs=max(1, config.epochs // 10), patience=3, decay=0.9)
 
 
 def train(
@@ -44,9 +40,9 @@ def train(
     config: TrainingConfig,
     *,
     checkpoint: Path | None = None,
-    shard: tuple[int, int] = (0, 1),
+    rank: int = 0,
+    processes: Processes = ALONE,
     wrap: Callable[[JointModel], Callable[..., Tensor]] | None = None,
-    agree: Callable[[float], float] | None = None,
     report: Progress | None = None,
 ) -> tuple[SidedModel, FitResult]:
     """Train what ``name`` stands for.
@@ -59,9 +55,9 @@ def train(
         name: one of :func:`~shadowprice.learning.recipes.recipe_names`.
         config: of the training loop.
         checkpoint: directory to save to and resume from.
-        shard: (rank, processes): this process trains on every processes-th row.
+        rank: number of this process, which trains on the rows of every ``processes.count``-th account.
+        processes: that train together.
         wrap: makes the data-parallel callable of the prepared model.
-        agree: mean of a number over all processes.
         report: called after every epoch, instead of showing the progress.
     """
     splits = {split: data.part(split) for split in ("train", "validation")}
@@ -76,12 +72,11 @@ def train(
         return separate, FitResult(0, 0, held_out_loss(separate, seen, "validation"), [])
     model = JointModel.prepare(spec, data.seen_by("train"), splits["train"], config.seed)
     whole = model.data(data.seen_by("train", "validation"), splits["train"], splits["validation"])
-    config = sized(config, whole.graph.nodes)
-    rank, processes = shard
-    # Shards of one size, so that all processes take the same number of steps.
-    mine: dict[Side, Rows] = {
-        side: rows.take(slice(rank, len(rows) - len(rows) % processes, processes)) for side, rows in whole.train.items()
-    }
+    if processes.count > 1:
+        own = {side: rows.take(rows.node % processes.count == rank) for side, rows in whole.train.items()}
+        whole = replace(whole, train=own)
+    batches = make_batches(whole, config.seed, processes)
+    config = scheduled(config, batches.count)
     with ProgressBar(f"train {name}", config.epochs, "epoch", shown=report is None) as shown:
 
         def progress(row: dict[str, float]) -> None:
@@ -92,11 +87,11 @@ def train(
         with checkpointing(checkpoint, stamp=config.stamp, leader=rank == 0):
             result = fit_network(
                 model.network,
-                TrainingData(whole.graph, mine, whole.validation),
+                batches,
                 config,
                 forward=wrap(model) if wrap else None,
+                processes=processes,
                 progress=progress,
-                agree=agree,
             )
     return model, result
 

@@ -252,7 +252,7 @@ def test_the_same_seed_gives_the_same_curves(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if "progress" in wants(name)])
 def test_an_interrupted_training_resumes_bit_for_bit(name: str, tmp_path) -> None:
     given = options(name)
-    brief = {k: replace(v, epochs=9, save_every=2) for k, v in given.items() if isinstance(v, TrainingConfig)}
+    brief = {k: replace(v, epochs=9, save_seconds=0) for k, v in given.items() if isinstance(v, TrainingConfig)}
     few, asked = frame(side_of(name)).head(FEW), unlabelled(name, 50)
 
     def fit(stop: int | None = None) -> tuple[ResponseModel, int]:

@@ -1,9 +1,11 @@
-"""Input of a gradient step on a large graph: some rows and the neighbourhood they need."""
+"""Input of the gradient steps on a graph: some rows, and the part of the graph that they need."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -18,23 +20,164 @@ Step = tuple[GraphTensors, dict[Side, RowTensors]]
 
 FANOUTS = (20, 10)
 """Edges kept into an account at the first and second hop; few accounts have more."""
+WHOLE_GRAPH_NODES = 300_000
+"""Up to this many nodes a step on the whole graph is quicker, for what it learns, than one on neighbourhoods."""
+STEP_ROWS = 1 << 16
+"""Rows of a step on the whole graph: more cost time, and fewer leave most of the step to the graph."""
+STEP_ACCOUNTS = 1 << 12
+"""Accounts of a step on neighbourhoods, on each side with rows in proportion; all their rows are taken."""
+EPOCH_STEPS = 16
+"""Steps of an epoch at most, so that it takes no longer where there are more accounts."""
+HELD_OUT_ACCOUNTS = 1 << 14
+"""Accounts of the held-out rows that are measured after an epoch on neighbourhoods."""
 
 
-class SampledNeighbourhoods:
-    """Steps of about ``size`` rows, each with a sampled two-hop neighbourhood (S0 trains on k-hop subgraphs)."""
+@dataclass(frozen=True, eq=False)
+class TrainingData:
+    """A graph and the labelled rows of each side, by split."""
 
-    def __init__(self, graph: GraphTensors, rows: Mapping[Side, Rows], size: int, seed: int) -> None:
-        self._graph, self._rows, self._seed = graph, rows, seed
-        self._sampler = NeighbourSampler(graph.edge_index.numpy(), graph.nodes)
-        self._steps = max(1, round(max(len(part) for part in rows.values()) / size))
+    graph: GraphTensors
+    train: Mapping[Side, Rows]
+    validation: Mapping[Side, Rows]
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Processes that train one network together.
+
+    count  how many
+    mean   mean of a number over all of them
+    """
+
+    count: int = 1
+    mean: Callable[[float], float] = float
+
+
+ALONE = Processes()
+
+
+class Batches(Protocol):
+    """Steps of an epoch, as a function of the epoch alone, and what is measured after it.
+
+    count  steps of an epoch, the same in all processes
+    """
+
+    count: int
+
+    @property
+    def held_out(self) -> Step:
+        """Held-out rows, the same after every epoch."""
 
     def steps(self, epoch: int) -> Iterator[Step]:
-        """Rows in an order that depends on the epoch, every row once."""
+        """Input of the gradient steps."""
+
+
+def make_batches(data: TrainingData, seed: int = 0, processes: Processes = ALONE) -> Batches:
+    """Choose by the size of the graph what a step passes over.
+
+    Args:
+        data: the graph, and the rows of this process.
+        seed: of the order of the rows.
+        processes: all of which take equally many steps.
+    """
+    if data.graph.nodes <= WHOLE_GRAPH_NODES:
+        rows = processes.count * processes.mean(float(sum(len(part) for part in data.train.values())))
+        return WholeGraph(data, max(1, round(rows / STEP_ROWS)), seed)
+    return Neighbourhoods(data, STEP_ACCOUNTS // processes.count, seed)
+
+
+class WholeGraph:
+    """Steps on the whole graph, each with one of ``parts`` parts of the rows; an epoch may end before the last."""
+
+    def __init__(self, data: TrainingData, parts: int, seed: int) -> None:
+        self.count = min(parts, EPOCH_STEPS)
+        self._graph, self._train, self._parts, self._seed = data.graph, data.train, parts, seed
+        self._all = {side: rows.tensors() for side, rows in data.train.items()} if parts == 1 else {}
+        self.held_out: Step = data.graph, {side: rows.tensors() for side, rows in data.validation.items()}
+
+    def steps(self, epoch: int) -> Iterator[Step]:
+        """Rows in an order that depends on the epoch, none twice."""
+        if self._all:
+            yield self._graph, self._all
+            return
         random = np.random.default_rng([self._seed, epoch])
-        order = {side: np.array_split(random.permutation(len(part)), self._steps) for side, part in self._rows.items()}
-        for step in range(self._steps):
-            chosen = {side: self._rows[side].take(index[step]) for side, index in order.items()}
-            yield self._around(chosen, random)
+        parts = {s: np.array_split(random.permutation(len(rows)), self._parts) for s, rows in self._train.items()}
+        for step in range(self.count):
+            yield self._graph, {side: rows.take(parts[side][step]).tensors() for side, rows in self._train.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _ByAccount:
+    """Rows of one side in order of their accounts.
+
+    order  int64 (n,), rows by account
+    start  int64 (accounts + 1,), where the rows of each account start
+    """
+
+    order: NDArray[np.int64]
+    start: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: Rows) -> _ByAccount:
+        order = np.argsort(rows.node, kind="stable")
+        first = np.flatnonzero(np.diff(rows.node[order], prepend=-1))
+        return cls(order, np.append(first, order.size))
+
+    @property
+    def accounts(self) -> int:
+        return int(self.start.size - 1)
+
+    def rows(self, accounts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """All rows of some accounts."""
+        count = self.start[accounts + 1] - self.start[accounts]
+        within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        found: NDArray[np.int64] = self.order[np.repeat(self.start[accounts], count) + within]
+        return found
+
+
+class Neighbourhoods:
+    """Steps on the sampled two-hop neighbourhood of some accounts, with all rows of these (S0: k-hop subgraphs).
+
+    A neighbourhood costs much more than the rows that read it: an account's rows share one.
+    """
+
+    count = EPOCH_STEPS
+
+    def __init__(self, data: TrainingData, accounts: int, seed: int) -> None:
+        self._graph, self._train, self._validation = data.graph, data.train, data.validation
+        self._accounts, self._seed = accounts, seed
+        self._sampler = NeighbourSampler(data.graph.edge_index.numpy(), data.graph.nodes)
+        self._by_account = {side: _ByAccount.of(rows) for side, rows in data.train.items()}
+
+    def steps(self, epoch: int) -> Iterator[Step]:
+        """Accounts drawn anew in each epoch, none twice in it."""
+        random = np.random.default_rng([self._seed, epoch])
+        chosen = self._draw(self._by_account, self.count * self._accounts, random)
+        parts = {side: np.array_split(accounts, self.count) for side, accounts in chosen.items()}
+        for step in range(self.count):
+            yield self._around(
+                {side: rows.take(self._by_account[side].rows(parts[side][step])) for side, rows in self._train.items()},
+                random,
+            )
+
+    @cached_property
+    def held_out(self) -> Step:
+        """Rows of some held-out accounts, with one sample of their neighbourhood."""
+        random = np.random.default_rng([self._seed, 1 << 31])
+        by_account = {side: _ByAccount.of(rows) for side, rows in self._validation.items()}
+        chosen = self._draw(by_account, HELD_OUT_ACCOUNTS, random)
+        rows = {side: part.take(by_account[side].rows(chosen[side])) for side, part in self._validation.items()}
+        return self._around(rows, random)
+
+    def _draw(
+        self, by_account: Mapping[Side, _ByAccount], accounts: int, random: np.random.Generator
+    ) -> dict[Side, NDArray[np.int64]]:
+        """Accounts of each side, in proportion to how many there are."""
+        known = sum(each.accounts for each in by_account.values())
+        return {
+            side: random.choice(each.accounts, min(each.accounts, -(-accounts * each.accounts // known)), replace=False)
+            for side, each in by_account.items()
+        }
 
     def _around(self, rows: Mapping[Side, Rows], random: np.random.Generator) -> Step:
         asked = np.concatenate([np.concatenate([part.node, part.partner]) for part in rows.values()])

@@ -2,75 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from shadowprice.campaign import Side
-from shadowprice.encoders.base import GraphTensors
-from shadowprice.responses.joint.batches import SampledNeighbourhoods, Step
-from shadowprice.responses.joint.network import ResponseNetwork, Rows
+from shadowprice.responses.joint.batches import ALONE, Batches, Processes, Step
+from shadowprice.responses.joint.network import ResponseNetwork
 from shadowprice.responses.training.config import FitResult, TrainingConfig
 from shadowprice.responses.training.loop import descend
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingData:
-    """A graph and the labelled rows of each side, by split."""
+def scheduled(config: TrainingConfig, steps: int) -> TrainingConfig:
+    """The configuration for epochs of so many steps.
 
-    graph: GraphTensors
-    train: Mapping[Side, Rows]
-    validation: Mapping[Side, Rows]
+    An epoch of one step is the default; where it has more, there are fewer epochs, sooner given up, that learn faster
+    at first.
+    """
+    if steps == 1:
+        return config
+    epochs = max(1, config.epochs // 4)
+    return replace(config, learning_rate=2.5 * config.learning_rate, decay=0.97, epochs=epochs, patience=8)
 
 
 def fit_network(
     network: ResponseNetwork,
-    data: TrainingData,
+    batches: Batches,
     config: TrainingConfig,
     *,
     forward: Callable[..., Tensor] | None = None,
-    agree: Callable[[float], float] | None = None,
+    processes: Processes = ALONE,
     **options: Any,
 ) -> FitResult:
     """Train in place and leave the network at its best validation epoch.
 
     Args:
         network: what is trained.
-        data: the rows of this process; the graph is whole in every process.
-        config: ``batch_rows`` 0 takes one step per epoch on the whole graph.
+        batches: the steps of this process.
+        config: see :func:`scheduled`; ``batch_rows`` is not read.
         forward: the callable that computes the loss; a data-parallel wrapper of ``network``.
-        agree: mean of a number over all processes, so that they stop at the same epoch.
+        processes: that share the steps and stop at the same epoch. Their mean gradient is that of one process with the
+            rows of all.
         options: of :func:`~shadowprice.responses.training.loop.train_epochs`, such as ``progress``.
 
-    O(epochs · (edges · width + rows · width · levels)); with ``batch_rows``, edges are those of the neighbourhoods.
+    O(steps · (edges · width + rows · width · levels)).
     """
     run = forward or network
-    whole = data.graph, {side: rows.tensors() for side, rows in data.train.items()}
-    sampled = (
-        SampledNeighbourhoods(data.graph, data.train, config.batch_rows, config.seed) if config.batch_rows else None
-    )
-    validation = {side: rows.tensors() for side, rows in data.validation.items()}
 
-    def steps(epoch: int) -> Iterable[Step]:
+    def steps(epoch: int) -> Any:
         # Dropout masks depend on the epoch alone, so that all processes draw the same.
         torch.manual_seed(config.seed * 1_000_003 + epoch)
-        return sampled.steps(epoch) if sampled else [whole]
+        return batches.steps(epoch)
+
+    def loss(step: Step, _: int) -> Tensor:
+        graph, rows = step
+        if processes.count == 1:
+            return run(graph, rows)
+        return run(graph, rows, {side: processes.mean(float(each.weight.sum())) for side, each in rows.items()})
 
     def measure() -> float:
-        held_out = float(network(data.graph, validation))
-        return held_out if agree is None else agree(held_out)
+        return processes.mean(float(network(*batches.held_out)))
 
     def shrink(optimiser: torch.optim.Optimizer) -> None:
-        for side in data.train:
+        for side in batches.held_out[1]:
             network.layer(side).shrink(lambda parameter: _step_length(optimiser, parameter))
 
     return descend(
         network,
         steps,
-        lambda step, _: run(*step),
+        loss,
         measure,
         config,
         after_step=shrink,

@@ -18,7 +18,8 @@ from shadowprice.encoders.base import WIDTH
 from shadowprice.encoders.registry import make_encoder
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.base import labels
-from shadowprice.responses.joint.fit import TrainingData, fit_network
+from shadowprice.responses.joint.batches import TrainingData, make_batches
+from shadowprice.responses.joint.fit import fit_network, scheduled
 from shadowprice.responses.joint.inputs import InputScaling, fit_inputs, graph_tensors, request_rows
 from shadowprice.responses.joint.network import ResponseNetwork, RowTensors
 from shadowprice.responses.layers.base import ResponseLayer, make_layer
@@ -117,7 +118,8 @@ class JointModel(SidedModel):
         progress: Progress | None = None,
     ) -> FitResult:
         """Train in this process. Frames: account_id, level, response [, weight, partner_id, snapshot_at, context]."""
-        return fit_network(self.network, self.data(snapshots, train, validation), config, progress=progress)
+        batches = make_batches(self.data(snapshots, train, validation), config.seed)
+        return fit_network(self.network, batches, scheduled(config, batches.count), progress=progress)
 
     @torch.no_grad()
     def calibrate(self, snapshots: Sequence[GraphSnapshot], held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:

@@ -118,14 +118,21 @@ class ResponseNetwork(nn.Module):
         out: Tensor = self.towers[side](account, rows.context, partner)
         return out
 
-    def forward(self, graph: GraphTensors, rows: Mapping[Side, RowTensors]) -> Tensor:
-        """The joint loss: weighted mean per side, the merchants' times ω."""
+    def forward(
+        self, graph: GraphTensors, rows: Mapping[Side, RowTensors], weights: Mapping[Side, float] | None = None
+    ) -> Tensor:
+        """The joint loss: weighted mean per side, the merchants' times ω.
+
+        ``weights`` are what to divide by in place of the sum of the rows' weights, where other processes have more rows
+        of the same step.
+        """
         embedding = self.encoder(graph)
         total = torch.zeros(())
         for side, batch in rows.items():
-            if batch.node.numel() == 0:
+            weight = batch.weight.sum() if weights is None else weights[side]
+            if weight == 0:
                 continue
             losses = self.layer(side).loss(self.requests(side, embedding, batch), batch.level, batch.response)
-            mean = (losses * batch.weight).sum() / batch.weight.sum()
+            mean = (losses * batch.weight).sum() / weight
             total = total + (mean if side == "customer" else self.omega * mean)
         return total

@@ -15,12 +15,12 @@ class TrainingConfig:
                    by default because an epoch is one step)
     epochs         at most; an epoch sees every row once
     patience       epochs without a better validation loss before stopping
-    batch_rows     rows of a gradient step; 0 leaves them to the model (a joint network takes one step per epoch on
-                   the whole graph, and samples neighbourhoods otherwise)
+    batch_rows     rows of a gradient step; 0 leaves them to the model. A joint network chooses them by the size of its
+                   graph and does not read this
     weight_decay   L2, decoupled
     seed           of initialisation and dropout
     stamp          names recipe and data, so that a checkpoint of others is not resumed
-    save_every     epochs between checkpoints
+    save_seconds   seconds of training between checkpoints; 0 saves after every epoch
     """
 
     learning_rate: float = 2e-3
@@ -31,7 +31,7 @@ class TrainingConfig:
     weight_decay: float = 1e-3
     seed: int = 0
     stamp: str = ""
-    save_every: int = 25
+    save_seconds: float = 60.0
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -51,6 +52,7 @@ def train_epochs(
     if run is None:
         best = measured(module, measure) if keep_start else math.inf
         run = Progressed([], best, -1, deepcopy(module.state_dict()))
+    saved = time.monotonic()
     for epoch in range(len(run.history), config.epochs):
         if run.ended or epoch - max(run.best_epoch, least_epochs) > config.patience:
             break
@@ -65,8 +67,9 @@ def train_epochs(
             run.best, run.best_epoch, run.best_state = held_out, epoch, deepcopy(module.state_dict())
         if progress is not None:
             progress(run.history[-1])
-        if checkpoint is not None and (epoch + 1) % config.save_every == 0:
+        if checkpoint is not None and time.monotonic() - saved >= config.save_seconds:
             checkpoint.save(run, changed)
+            saved = time.monotonic()
     if checkpoint is not None and not run.ended:
         run.ended = True
         checkpoint.save(run, changed)

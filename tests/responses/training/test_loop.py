@@ -82,7 +82,7 @@ def fit(folder: Path, stamp: str = "", epochs: int = 5) -> list[float]:
             shuffled(1, TrainingConfig()),
             lambda index, epoch: (pair.heard - 5.0).square() + pair.unheard,
             lambda: float(pair.heard.detach() ** 2),
-            TrainingConfig(epochs=epochs, save_every=2),
+            TrainingConfig(epochs=epochs, save_seconds=0),
             progress=lambda row: seen.append(row["epoch"]),
         )
     return seen
@@ -101,7 +101,7 @@ def test_a_checkpoint_of_other_data_or_another_configuration_is_not_resumed(tmp_
 
 
 def test_random_generators_and_tensors_go_on_where_they_were(tmp_path: Path) -> None:
-    config, pair = TrainingConfig(epochs=4, save_every=1), Pair()
+    config, pair = TrainingConfig(epochs=4, save_seconds=0), Pair()
 
     def draws(stop: int) -> list[float]:
         own, theirs, total = np.random.default_rng(0), torch.Generator().manual_seed(0), torch.zeros(1)
