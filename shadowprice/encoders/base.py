@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from shadowprice.campaign import SIDES, Side
 from shadowprice.encoders.flow import Flow
 from shadowprice.encoders.side_by_side import side_by_side
+from shadowprice.graphs.adjacency import Adjacency
 from shadowprice.graphs.sampler import Neighbourhood
 
 WIDTH = 64
@@ -65,6 +66,12 @@ class GraphTensors:
     def nodes(self) -> int:
         """Number of nodes."""
         return int(self.is_side.shape[1])
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The edges by the node they lead to."""
+        source, target = self.edge_index.numpy()
+        return Adjacency.of(source, target, self.nodes)
 
     @cached_property
     def flow(self) -> Flow:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from shadowprice.graphs.adjacency import Adjacency
+
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhood:
@@ -15,37 +17,38 @@ class Neighbourhood:
 
     nodes       int64 (n,), nodes of the whole graph; the seeds come first, in their order
     edge_index  int64 (2, e): source, target, as positions in ``nodes``
-    edges       int64 (e,), which edges of the whole graph these are
+    edges       int (e,), which edges of the whole graph these are
     scale       float32 (e,), degree of the target over the number of its edges kept: sums over the
                 kept edges, so scaled, are unbiased for sums over all of them
     """
 
     nodes: NDArray[np.int64]
     edge_index: NDArray[np.int64]
-    edges: NDArray[np.int64]
+    edges: NDArray[np.integer]
     scale: NDArray[np.float32]
 
 
 class NeighbourSampler:
     """Samples incoming edges of a graph, hop by hop (Hamilton et al. 2017), from a compressed sparse row index."""
 
-    def __init__(self, edge_index: NDArray[np.int64], nodes: int) -> None:
-        self._source = edge_index[0]
-        self._order = np.argsort(edge_index[1], kind="stable")
-        self._start = np.searchsorted(edge_index[1][self._order], np.arange(nodes + 1))
-        self._nodes = nodes
+    def __init__(self, adjacency: Adjacency) -> None:
+        self._source, self._edge, self._start = adjacency.source, adjacency.edge, adjacency.start
+        self._nodes = adjacency.nodes
 
-    def sample(self, seeds: NDArray[np.int64], fanouts: Sequence[int], random: np.random.Generator) -> Neighbourhood:
+    def sample(
+        self, seeds: NDArray[np.int64], fanouts: Sequence[int | None], random: np.random.Generator
+    ) -> Neighbourhood:
         """The neighbourhood of distinct ``seeds``, at most ``fanouts[h]`` edges into each node first met at hop h.
+
+        A fan-out of None takes all edges.
 
         Every node's edges are drawn once: what hop h adds is what hop h + 1 expands. O(edges kept).
         """
         place = np.full(self._nodes, -1, dtype=np.int64)
         place[seeds] = np.arange(seeds.size)
         found, frontier = [seeds], seeds
-        kept: list[NDArray[np.int64]] = []
-        targets: list[NDArray[np.int64]] = []
-        scales: list[NDArray[np.float32]] = []
+        kept, targets = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+        scales = [np.zeros(0, dtype=np.float32)]
         for fanout in fanouts:
             edges, row = self._incoming(frontier, fanout, random)
             degree = (self._start[frontier + 1] - self._start[frontier])[row]
@@ -53,7 +56,7 @@ class NeighbourSampler:
             kept.append(edges)
             targets.append(frontier[row])
             scales.append((degree / np.maximum(count, 1)).astype(np.float32))
-            fresh = np.unique(self._source[edges])
+            fresh = np.unique(self._source[edges]).astype(np.int64)
             fresh = fresh[place[fresh] < 0]
             place[fresh] = sum(part.size for part in found) + np.arange(fresh.size)
             found.append(fresh)
@@ -62,20 +65,19 @@ class NeighbourSampler:
         return Neighbourhood(
             nodes=np.concatenate(found),
             edge_index=np.stack([place[self._source[edges]], place[np.concatenate(targets)]]),
-            edges=edges,
+            edges=self._edge[edges],
             scale=np.concatenate(scales),
         )
 
     def _incoming(
-        self, nodes: NDArray[np.int64], fanout: int, random: np.random.Generator
+        self, nodes: NDArray[np.int64], fanout: int | None, random: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Edges into ``nodes`` and the position in ``nodes`` of each one's target."""
+        """Where the edges into ``nodes`` stand, and the position in ``nodes`` of each one's target."""
         degree = self._start[nodes + 1] - self._start[nodes]
         row = np.repeat(np.arange(nodes.size), degree)
         within = np.arange(row.size) - np.repeat(np.cumsum(degree) - degree, degree)
-        edges = self._order[self._start[nodes][row] + within]
-        crowded = degree > fanout
-        if not crowded.any():
+        edges = self._start[nodes][row] + within
+        if fanout is None or not (degree > fanout).any():
             return edges, row
         # Rank the edges of a crowded node by a random key and keep the first ``fanout``.
         key = random.random(row.size)

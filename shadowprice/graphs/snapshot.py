@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import shutil
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,10 +20,15 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.checks import refuse_rows
+from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.graphs.adjacency import Adjacency
 from shadowprice.graphs.pairs import AccountIds, AccountIndex, pairs_until
 
+META = "snapshot.json"
 ARRAYS = ("account_id", "is_side", "edge_index", "edge_features")
 """Fields that are stored as they are."""
+INTO = ("start", "source", "edge")
+"""Arrays of the adjacency, which is stored beside them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +73,11 @@ class GraphSnapshot:
         """Node of each account, −1 where the snapshot does not know it."""
         return self.accounts.find(account_id)
 
+    @cached_property
+    def adjacency(self) -> Adjacency:
+        """The ties into each node, in both directions."""
+        return Adjacency.both_ways(self.edge_index, self.nodes)
+
     def shuffled(self, seed: int) -> GraphSnapshot:
         """Return the snapshot with the merchant ends of the ties permuted: a graph without information."""
         random = np.random.default_rng(seed)
@@ -69,26 +85,62 @@ class GraphSnapshot:
         index[1] = random.permutation(index[1])
         return replace(self, edge_index=index)
 
-    def save(self, path: Path) -> None:
-        """Write to one ``.npz`` file without pickled objects."""
+    def save(self, folder: Path) -> None:
+        """Write to a folder of ``.npy`` files with their checksums; it is there whole or not at all."""
         arrays = {name: getattr(self, name) for name in ARRAYS}
-        for side, features in self.features.items():
-            arrays |= {f"{side}.features": features, f"{side}.names": np.array(self.names[side], dtype=str)}
-        edge_names, at = np.array(self.edge_names, dtype=str), np.array(self.at.isoformat())
-        np.savez(path, allow_pickle=False, edge_names=edge_names, at=at, **arrays)
+        arrays |= {name: getattr(self.adjacency, name) for name in INTO}
+        arrays |= {f"features-{side}": features for side, features in self.features.items()}
+        draft = folder.parent / f".{folder.name}.{uuid.uuid4().hex}"
+        draft.mkdir(parents=True)
+        try:
+            for name, array in arrays.items():
+                np.save(draft / f"{name}.npy", array, allow_pickle=False)
+            meta = {
+                "at": self.at.isoformat(),
+                "names": dict(self.names),
+                "edge_names": self.edge_names,
+                "sha256": {name: _digest(draft / f"{name}.npy") for name in arrays},
+            }
+            (draft / META).write_text(json.dumps(meta, indent=1))
+            shutil.rmtree(folder, ignore_errors=True)
+            os.replace(draft, folder)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
 
     @classmethod
-    def load(cls, path: Path) -> GraphSnapshot:
-        """Read what :meth:`save` wrote."""
-        with np.load(path, allow_pickle=False) as data:
-            sides: list[Side] = [side for side in SIDES if f"{side}.features" in data]
-            return cls(
-                **{name: data[name] for name in ARRAYS},
-                names={side: tuple(map(str, data[f"{side}.names"])) for side in sides},
-                features={side: data[f"{side}.features"] for side in sides},
-                edge_names=tuple(map(str, data["edge_names"])),
-                at=datetime.fromisoformat(str(data["at"])),
-            )
+    def load(cls, folder: Path) -> GraphSnapshot:
+        """Map what :meth:`save` wrote: an array takes memory as far as it is read.
+
+        Raises:
+            NotFound: there is no snapshot.
+            InvalidInput: a file was altered or is damaged; the message names it.
+        """
+        if not (folder / META).exists():
+            raise NotFound(f"no graph snapshot in {folder}; run the featurize step again")
+        meta = json.loads((folder / META).read_text())
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, digest in meta["sha256"].items():
+            path = folder / f"{name}.npy"
+            if not path.exists() or _digest(path) != digest:
+                raise InvalidInput("is not the file that was written; run the featurize step again", field=str(path))
+            arrays[name] = np.load(path, mmap_mode="r", allow_pickle=False)
+        sides: list[Side] = [side for side in SIDES if f"features-{side}" in arrays]
+        found = cls(
+            **{name: arrays[name] for name in ARRAYS},
+            names={side: tuple(meta["names"][side]) for side in sides},
+            features={side: arrays[f"features-{side}"] for side in sides},
+            edge_names=tuple(meta["edge_names"]),
+            at=datetime.fromisoformat(meta["at"]),
+        )
+        # The property is computed once; here it was stored.
+        vars(found)["adjacency"] = Adjacency(**{name: arrays[name] for name in INTO})
+        return found
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def build_snapshot(nodes: pd.DataFrame, edges: pd.DataFrame, at: datetime) -> GraphSnapshot:

@@ -79,13 +79,13 @@ class TrainingSet:
         return bool(self.rows[side]["partner_id"].notna().any())
 
     def save(self, folder: Path) -> None:
-        """Write to ``folder``: parquet, npz and JSON; :meth:`load` is the inverse."""
+        """Write to ``folder``: parquet, a folder per snapshot, and JSON; :meth:`load` is the inverse."""
         folder.mkdir(parents=True, exist_ok=True)
         for kind, frames in (("rows", self.rows), ("serving", self.serving)):
             for side, rows in frames.items():
                 rows.to_parquet(folder / f"{kind}-{side}.parquet", index=False)
         for number, snapshot in enumerate(self.snapshots):
-            snapshot.save(folder / f"snapshot-{number:03d}.npz")
+            snapshot.save(folder / f"snapshot-{number:03d}")
         kept = {name: getattr(self, name) for name in (*BY_SIDE, "dataset", "kind")}
         write_whole(folder / FILE, json.dumps({"snapshots": len(self.snapshots), **kept}, indent=1))
 
@@ -101,7 +101,7 @@ class TrainingSet:
         return cls(
             rows=frames("rows"),
             serving=frames("serving"),
-            snapshots=[GraphSnapshot.load(folder / f"snapshot-{n:03d}.npz") for n in range(meta["snapshots"])],
+            snapshots=[GraphSnapshot.load(folder / f"snapshot-{n:03d}") for n in range(meta["snapshots"])],
             **{name: {side: tuple(values) for side, values in meta[name].items()} for name in BY_SIDE},
             dataset=meta.get("dataset", ""),
             kind=meta.get("kind", "campaign"),

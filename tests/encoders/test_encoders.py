@@ -183,7 +183,7 @@ def test_attention_also_works_without_edge_features() -> None:
 @every
 def test_a_sampled_neighbourhood_that_leaves_nothing_out_gives_the_same_embeddings(name: str) -> None:
     given, made = graph(), encoder(name)
-    sampler = NeighbourSampler(given.edge_index.numpy(), given.nodes)
+    sampler = NeighbourSampler(given.adjacency)
     seeds = np.array([3, 14, 0])
     part = given.around(sampler.sample(seeds, (99, 99), np.random.default_rng(0)))
     with torch.no_grad():
@@ -247,7 +247,7 @@ def test_sampling_is_right_on_average(name: str) -> None:
     """A hub's embedding over many draws of three of its ties is near that over all of them."""
     given, made = graph(ties=60), encoder(name)
     hub = int(torch.bincount(given.edge_index[1]).argmax())
-    sampler, random = NeighbourSampler(given.edge_index.numpy(), given.nodes), np.random.default_rng(0)
+    sampler, random = NeighbourSampler(given.adjacency), np.random.default_rng(0)
     with torch.no_grad():
         whole = made(given)[hub].numpy()
         drawn = np.stack(

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from shadowprice.errors import InvalidInput
+from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot, numeric_features
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -60,13 +60,48 @@ def test_features_of_the_other_side_are_unknown() -> None:
 
 def test_saved_and_loaded_it_is_the_same(tmp_path) -> None:
     snapshot = build_snapshot(nodes(), edges(), AT)
-    snapshot.save(tmp_path / "s.npz")
-    again = GraphSnapshot.load(tmp_path / "s.npz")
+    snapshot.save(tmp_path / "s")
+    again = GraphSnapshot.load(tmp_path / "s")
     assert again.at == snapshot.at
     assert again.names == snapshot.names
     assert again.edge_names == snapshot.edge_names
     for name in ("account_id", "is_side", "edge_index", "edge_features"):
         np.testing.assert_array_equal(getattr(again, name), getattr(snapshot, name))
+    for name in ("start", "source", "edge"):
+        np.testing.assert_array_equal(getattr(again.adjacency, name), getattr(snapshot.adjacency, name))
+    assert isinstance(again.edge_features, np.memmap)
+
+
+def test_ties_lead_into_both_their_ends() -> None:
+    into = build_snapshot(nodes(), edges(), AT).adjacency
+    found = [into.source[into.start[u] : into.start[u + 1]].tolist() for u in range(3)]
+    assert found == [[2], [2], [0, 1]]
+    assert into.edge.tolist() == [0, 1, 0, 1]
+
+
+def test_a_file_that_was_altered_is_named(tmp_path) -> None:
+    build_snapshot(nodes(), edges(), AT).save(tmp_path / "s")
+    path = tmp_path / "s" / "edge_features.npy"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InvalidInput, match="edge_features"):
+        GraphSnapshot.load(tmp_path / "s")
+    with pytest.raises(NotFound, match="featurize"):
+        GraphSnapshot.load(tmp_path / "t")
+
+
+def test_what_cannot_be_written_whole_leaves_the_snapshot_before(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = build_snapshot(nodes(), edges(), AT)
+    snapshot.save(tmp_path / "s")
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("shadowprice.graphs.snapshot.os.replace", full)
+    with pytest.raises(OSError, match="no space"):
+        snapshot.save(tmp_path / "s2")
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
 
 
 def test_an_unknown_account_is_not_found() -> None:

@@ -25,7 +25,8 @@ from shadowprice.responses.funds.offers import OfferInputs, fit_offers
 from shadowprice.responses.funds.outputs import Delivery, Outputs
 from shadowprice.responses.funds.rows import EventHistory, FundRows, check_instants, check_outcomes, fund_rows
 from shadowprice.responses.funds.training import TRAINING, fit_network, start_of
-from shadowprice.responses.joint.inputs import InputScaling, fit_inputs, graph_tensors, request_rows
+from shadowprice.responses.joint.graph import ModelGraph
+from shadowprice.responses.joint.inputs import InputScaling, fit_inputs, request_rows
 from shadowprice.responses.state import State
 from shadowprice.responses.tabular.module_model import ModuleModel
 from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
@@ -256,7 +257,7 @@ class FundModel(ModuleModel[FundNetwork]):
         )
 
     def _graph(self) -> GraphTensors | None:
-        return None if self.scaling is None or self.graph is None else graph_tensors(self.graph, self.scaling)
+        return None if self.scaling is None or self.graph is None else ModelGraph(self.graph, self.scaling).whole
 
     def _rows(self, frame: pd.DataFrame) -> FundRows:
         assert self.inputs is not None

@@ -21,7 +21,7 @@ class Neighbourhoods:
         self._graph = graph
         self.random = np.random.default_rng([seed, 1])
         large = graph is not None and graph.nodes > WHOLE_GRAPH
-        self._sampler = NeighbourSampler(graph.edge_index.numpy(), graph.nodes) if graph is not None and large else None
+        self._sampler = NeighbourSampler(graph.adjacency) if graph is not None and large else None
 
     def of(self, node: Tensor | None) -> tuple[GraphTensors | None, Tensor | None]:
         """A graph and the rows' nodes in it."""

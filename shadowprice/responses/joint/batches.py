@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Side
 from shadowprice.encoders.base import GraphTensors
 from shadowprice.graphs.sampler import NeighbourSampler
+from shadowprice.responses.joint import graph as graphs
+from shadowprice.responses.joint.graph import ModelGraph
 from shadowprice.responses.joint.network import Rows, RowTensors
 
 Step = tuple[GraphTensors, dict[Side, RowTensors]]
 
 FANOUTS = (20, 10)
 """Edges kept into an account at the first and second hop; few accounts have more."""
-WHOLE_GRAPH_NODES = 300_000
-"""Up to this many nodes a step on the whole graph is quicker, for what it learns, than one on neighbourhoods."""
 STEP_ROWS = 1 << 16
 """Rows of a step on the whole graph: more cost time, and fewer leave most of the step to the graph."""
 STEP_ACCOUNTS = 1 << 12
@@ -36,7 +36,7 @@ HELD_OUT_ACCOUNTS = 1 << 14
 class TrainingData:
     """A graph and the labelled rows of each side, by split."""
 
-    graph: GraphTensors
+    graph: ModelGraph
     train: Mapping[Side, Rows]
     validation: Mapping[Side, Rows]
 
@@ -80,7 +80,7 @@ def make_batches(data: TrainingData, seed: int = 0, processes: Processes = ALONE
         seed: of the order of the rows.
         processes: all of which take equally many steps.
     """
-    if data.graph.nodes <= WHOLE_GRAPH_NODES:
+    if data.graph.nodes <= graphs.WHOLE_GRAPH_NODES:
         rows = processes.count * processes.mean(float(sum(len(part) for part in data.train.values())))
         return WholeGraph(data, max(1, round(rows / STEP_ROWS)), seed)
     return Neighbourhoods(data, STEP_ACCOUNTS // processes.count, seed)
@@ -91,9 +91,9 @@ class WholeGraph:
 
     def __init__(self, data: TrainingData, parts: int, seed: int) -> None:
         self.count = min(parts, EPOCH_STEPS)
-        self._graph, self._train, self._parts, self._seed = data.graph, data.train, parts, seed
+        self._graph, self._train, self._parts, self._seed = data.graph.whole, data.train, parts, seed
         self._all = {side: rows.tensors() for side, rows in data.train.items()} if parts == 1 else {}
-        self.held_out: Step = data.graph, {side: rows.tensors() for side, rows in data.validation.items()}
+        self.held_out: Step = data.graph.whole, {side: rows.tensors() for side, rows in data.validation.items()}
 
     def steps(self, epoch: int) -> Iterator[Step]:
         """Rows in an order that depends on the epoch, none twice."""
@@ -146,7 +146,7 @@ class Neighbourhoods:
     def __init__(self, data: TrainingData, accounts: int, seed: int) -> None:
         self._graph, self._train, self._validation = data.graph, data.train, data.validation
         self._accounts, self._seed = accounts, seed
-        self._sampler = NeighbourSampler(data.graph.edge_index.numpy(), data.graph.nodes)
+        self._sampler = NeighbourSampler(data.graph.adjacency)
         self._by_account = {side: _ByAccount.of(rows) for side, rows in data.train.items()}
 
     def steps(self, epoch: int) -> Iterator[Step]:

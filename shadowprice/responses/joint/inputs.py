@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.checks import refuse_rows, require
-from shadowprice.encoders.base import GraphTensors
 from shadowprice.graphs.scaling import Scaling, fit_scaling
 from shadowprice.graphs.snapshot import GraphSnapshot, numeric_features
 from shadowprice.plain import Plain
@@ -21,6 +19,8 @@ from shadowprice.responses.base import RESERVED
 from shadowprice.responses.joint.network import Rows
 from shadowprice.responses.weights import given_weights
 
+MOST_FITTED = 1 << 19
+"""Accounts or ties that the standardisation is fitted on."""
 INTERACTIONS = "h_"
 """Prefix of the historical interaction aggregates, which only DNN-H reads."""
 
@@ -32,6 +32,11 @@ class InputScaling(Plain):
     node: Mapping[Side, Scaling]
     edge: Scaling
     context: Mapping[Side, Scaling]
+
+
+def _some(nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """At most :data:`MOST_FITTED` of them, at equal distances."""
+    return nodes[:: -(-nodes.size // MOST_FITTED) or 1]
 
 
 def context_matrix(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[tuple[str, ...], NDArray[np.float32]]:
@@ -63,7 +68,10 @@ def fit_inputs(
     *,
     interactions: bool,
 ) -> InputScaling:
-    """Fit the standardisation on the training snapshots and the training rows alone."""
+    """Fit the standardisation on the training snapshots and the training rows alone.
+
+    Of more than :data:`MOST_FITTED` accounts or ties of a snapshot so many are read, at equal distances.
+    """
     node: dict[Side, Scaling] = {}
     for position, side in enumerate(SIDES):
         names = tuple(
@@ -74,35 +82,14 @@ def fit_inputs(
                 if interactions or not name.startswith(INTERACTIONS)
             )
         )
-        blocks = [_columns(snapshot, side, names)[snapshot.is_side[position]] for snapshot in snapshots]
+        blocks = [columns_of(each, side, names, _some(np.flatnonzero(each.is_side[position]))) for each in snapshots]
         node[side] = fit_scaling(names, np.concatenate(blocks) if blocks else np.zeros((0, len(names)), np.float32))
-    edge = fit_scaling(snapshots[0].edge_names, np.concatenate([snapshot.edge_features for snapshot in snapshots]))
+    edge = fit_scaling(
+        snapshots[0].edge_names,
+        np.concatenate([each.edge_features[_some(np.arange(each.edges))] for each in snapshots]),
+    )
     return InputScaling(
         node, edge, {side: fit_scaling(*context_matrix(frame, context.get(side, ()))) for side, frame in frames.items()}
-    )
-
-
-def graph_tensors(snapshots: Sequence[GraphSnapshot], scaling: InputScaling) -> GraphTensors:
-    """The block-diagonal union of the snapshots: an account is one node in each it appears in."""
-    offset = 0
-    ties: list[NDArray[np.int64]] = []
-    for snapshot in snapshots:
-        ties.append(snapshot.edge_index + offset)
-        offset += snapshot.nodes
-    index = np.concatenate(ties, axis=1)
-    edges = scaling.edge.apply(np.concatenate([snapshot.edge_features for snapshot in snapshots]))
-    is_side = np.concatenate([snapshot.is_side for snapshot in snapshots], axis=1)
-    features: dict[Side, torch.Tensor] = {}
-    for position, side in enumerate(SIDES):
-        fitted = scaling.node[side]
-        scaled = np.concatenate([fitted.apply(_columns(snapshot, side, fitted.names)) for snapshot in snapshots])
-        scaled[~is_side[position]] = 0.0
-        features[side] = torch.from_numpy(scaled)
-    return GraphTensors.whole(
-        features=features,
-        is_side=torch.from_numpy(is_side.astype(np.float32)),
-        edge_index=torch.from_numpy(np.concatenate([index, index[::-1]], axis=1)),
-        edge_features=torch.from_numpy(np.concatenate([edges, edges])),
     )
 
 
@@ -167,8 +154,12 @@ def _profiles(
     index: pd.Index[Any],
 ) -> pd.DataFrame:
     """The named features of nodes (n,), NaN where there is no node; an indicator c_<column>=<value> becomes x_…"""
-    values = np.concatenate([_columns(snapshot, side, names) for snapshot in snapshots])[np.maximum(node, 0)]
-    values[node < 0] = np.nan
+    values = np.full((node.size, len(names)), np.nan, dtype=np.float32)
+    offset = 0
+    for snapshot in snapshots:
+        rows = (node >= offset) & (node < offset + snapshot.nodes)
+        values[rows] = columns_of(snapshot, side, names, node[rows] - offset)
+        offset += snapshot.nodes
     return pd.DataFrame(values, columns=[f"x_{n}" if n.startswith("c_") else n for n in names], index=index)
 
 
@@ -204,14 +195,22 @@ def _locate(account_id: pd.Series, which: NDArray[np.int64], snapshots: Sequence
     return node
 
 
-def _columns(snapshot: GraphSnapshot, side: Side, names: tuple[str, ...]) -> NDArray[np.float32]:
-    """(N, len(names)): NaN where unknown; a value of a category that the snapshot knows by others is absent."""
+def columns_of(
+    snapshot: GraphSnapshot, side: Side, names: tuple[str, ...], nodes: NDArray[np.integer] | slice
+) -> NDArray[np.float32]:
+    """(n, len(names)) of some nodes.
+
+    NaN where unknown; a value of a category that the snapshot knows by others is absent.
+    """
+    raw = snapshot.features[side]
+    if names == snapshot.names[side]:
+        return np.asarray(raw[nodes])
     place = {name: position for position, name in enumerate(snapshot.names[side])}
     categories = {name.partition("=")[0]: position for name, position in place.items() if name.startswith("c_")}
-    matrix = np.full((snapshot.nodes, len(names)), np.nan, dtype=np.float32)
+    matrix = np.full((snapshot.is_side[0, nodes].size, len(names)), np.nan, dtype=np.float32)
     for position, name in enumerate(names):
         if name in place:
-            matrix[:, position] = snapshot.features[side][:, place[name]]
+            matrix[:, position] = raw[nodes, place[name]]
         elif name.startswith("c_") and (other := categories.get(name.partition("=")[0])) is not None:
-            matrix[:, position] = 0.0 * snapshot.features[side][:, other]
+            matrix[:, position] = 0.0 * raw[nodes, other]
     return matrix

@@ -20,7 +20,8 @@ from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.base import labels
 from shadowprice.responses.joint.batches import TrainingData, make_batches
 from shadowprice.responses.joint.fit import fit_network, scheduled
-from shadowprice.responses.joint.inputs import InputScaling, fit_inputs, graph_tensors, request_rows
+from shadowprice.responses.joint.graph import ModelGraph
+from shadowprice.responses.joint.inputs import InputScaling, fit_inputs, request_rows
 from shadowprice.responses.joint.network import ResponseNetwork, RowTensors
 from shadowprice.responses.layers.base import ResponseLayer, make_layer
 from shadowprice.responses.layers.heads import Head
@@ -106,7 +107,7 @@ class JointModel(SidedModel):
         def rows(frames: Mapping[Side, pd.DataFrame]) -> dict[Side, Any]:
             return {side: request_rows(frames[side], snapshots, self.scaling, side) for side in self.spec.layers}
 
-        return TrainingData(graph_tensors(snapshots, self.scaling), rows(train), rows(validation))
+        return TrainingData(ModelGraph(snapshots, self.scaling), rows(train), rows(validation))
 
     def fit(
         self,
@@ -142,7 +143,7 @@ class JointModel(SidedModel):
     ) -> dict[Side, tuple[torch.Tensor, RowTensors]]:
         """Embeddings of the requests of each side, and their rows."""
         self.network.eval()
-        nodes = self.network.encoder(graph_tensors(snapshots, self.scaling))
+        nodes = ModelGraph(snapshots, self.scaling).embed(self.network.encoder)
         rows = {side: request_rows(each, snapshots, self.scaling, side).tensors() for side, each in frames.items()}
         return {side: (self.network.requests(side, nodes, each), each) for side, each in rows.items()}
 

@@ -9,6 +9,7 @@ from benchmarks.world.training_set import training_set
 from shadowprice.campaign import Side
 from shadowprice.learning.recipes import recipe
 from shadowprice.responses.joint import batches
+from shadowprice.responses.joint import graph as graphs
 from shadowprice.responses.joint.batches import Neighbourhoods, Processes, Step, TrainingData, WholeGraph, make_batches
 from shadowprice.responses.joint.fit import fit_network, scheduled
 from shadowprice.responses.joint.model import JointModel
@@ -93,7 +94,9 @@ def test_embeddings_in_a_neighbourhood_are_those_of_the_whole_graph(
     graph, rows = everything.held_out
     with torch.no_grad():
         found = float(model.network(graph, rows))
-        wanted = float(model.network(data.graph, {side: part.tensors() for side, part in data.validation.items()}))
+        wanted = float(
+            model.network(data.graph.whole, {side: part.tensors() for side, part in data.validation.items()})
+        )
     assert found == pytest.approx(wanted, rel=1e-5)
 
 
@@ -104,7 +107,7 @@ def test_a_large_graph_learns_from_neighbourhoods_what_a_small_one_learns_whole(
     start = {name: value.clone() for name, value in model.network.state_dict().items()}
     losses = []
     for nodes in (10**9, 0):
-        monkeypatch.setattr(batches, "WHOLE_GRAPH_NODES", nodes)
+        monkeypatch.setattr(graphs, "WHOLE_GRAPH_NODES", nodes)
         monkeypatch.setattr(batches, "STEP_ROWS", 500)
         monkeypatch.setattr(batches, "STEP_ACCOUNTS", 150)
         made = make_batches(data, 0)

@@ -1,0 +1,148 @@
+"""The graph that a network reads: snapshots side by side, standardised where they are read."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from shadowprice.campaign import SIDES, Side
+from shadowprice.encoders.base import WIDTH, GraphEncoder, GraphTensors
+from shadowprice.graphs.adjacency import Adjacency
+from shadowprice.graphs.sampler import Neighbourhood, NeighbourSampler
+from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.responses.joint.inputs import InputScaling, columns_of
+
+WHOLE_GRAPH_NODES = 300_000
+"""Up to this many nodes everything is computed on the whole graph at once."""
+BLOCK_NODES = 1 << 16
+"""Nodes embedded at a time on larger graphs."""
+
+
+class ModelGraph:
+    """The block-diagonal union of snapshots: an account is one node in each that it appears in.
+
+    Args:
+        snapshots: in order of time; their arrays may be mapped files, of which only what is asked for is read.
+        scaling: of the features.
+    """
+
+    def __init__(self, snapshots: Sequence[GraphSnapshot], scaling: InputScaling) -> None:
+        self._snapshots, self._scaling = snapshots, scaling
+        self._nodes = np.cumsum([0, *(snapshot.nodes for snapshot in snapshots)])
+        self._ties = np.cumsum([0, *(snapshot.edges for snapshot in snapshots)])
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return int(self._nodes[-1])
+
+    @cached_property
+    def whole(self) -> GraphTensors:
+        """All of it, in memory."""
+        firsts = self._nodes[:-1].tolist()
+        index = np.concatenate([s.edge_index + first for s, first in zip(self._snapshots, firsts, strict=True)], axis=1)
+        edges = self._edge_features(np.arange(self._ties[-1]))
+        return GraphTensors.whole(
+            *self._node_features(np.arange(self.nodes)),
+            edge_index=torch.from_numpy(np.concatenate([index, index[::-1]], axis=1)),
+            edge_features=torch.cat([edges, edges]),
+        )
+
+    @cached_property
+    def adjacency(self) -> Adjacency:
+        """The ties into every node."""
+        return Adjacency.side_by_side([snapshot.adjacency for snapshot in self._snapshots])
+
+    def around(self, seen: Neighbourhood) -> GraphTensors:
+        """The part of the graph that a neighbourhood holds, its nodes renumbered, its degrees those of the whole."""
+        start = self.adjacency.start
+        return GraphTensors(
+            *self._node_features(seen.nodes),
+            edge_index=torch.from_numpy(seen.edge_index),
+            edge_features=self._edge_features(seen.edges),
+            degree=torch.from_numpy((1 + start[seen.nodes + 1] - start[seen.nodes]).astype(np.float32)),
+            scale=torch.from_numpy(seen.scale),
+        )
+
+    def embed(self, encoder: GraphEncoder) -> Tensor:
+        """Embeddings (N, WIDTH) of all nodes, without gradients.
+
+        On a large graph hop by hop, each over blocks of nodes and what is tied to them, with what lies between the
+        hops in temporary files: memory for the embeddings and a block, O(N + E) whatever the number of hops.
+        """
+        with torch.no_grad():
+            return encoder(self.whole) if self.nodes <= WHOLE_GRAPH_NODES else self._by_hop(encoder)
+
+    def _by_hop(self, encoder: GraphEncoder) -> Tensor:
+        sampler, random = NeighbourSampler(self.adjacency), np.random.default_rng(0)
+        found = torch.empty(self.nodes, WIDTH)
+        with tempfile.TemporaryDirectory() as folder:
+            hidden: list[NDArray[np.float32]] = []
+            for number in range(encoder.hops + 1):
+                path = Path(folder) / f"{number}.npy"
+                values: NDArray[np.float32] | None = None
+                for block in self._blocks():
+                    # The first is of a node's own features: it needs no neighbour.
+                    seen = sampler.sample(block, (None,) if number else (), random)
+                    graph = self.around(seen)
+                    if number:
+                        before = torch.from_numpy(hidden[-1][seen.nodes])
+                        part = encoder.hop(number - 1, before, *encoder.edges(graph))[: block.size]
+                    else:
+                        part = encoder.start(graph)
+                    if values is None:
+                        shape = (self.nodes, part.shape[1])
+                        values = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+                    values[block[0] : block[-1] + 1] = part.numpy()
+                if values is not None:
+                    hidden.append(values)
+            for block in self._blocks():
+                rows = slice(block[0], block[-1] + 1)
+                found[rows] = encoder.readout([torch.from_numpy(values[rows]) for values in hidden])
+        return found
+
+    def _blocks(self) -> Iterator[NDArray[np.int64]]:
+        for first in range(0, self.nodes, BLOCK_NODES):
+            yield np.arange(first, min(first + BLOCK_NODES, self.nodes))
+
+    def _node_features(self, nodes: NDArray[np.int64]) -> tuple[dict[Side, Tensor], Tensor]:
+        """Standardised features of each side, zeros where a node is not of it, and which sides nodes are of."""
+        is_side = np.zeros((len(SIDES), nodes.size), dtype=bool)
+        raw = {
+            side: np.full((nodes.size, len(self._scaling.node[side].names)), np.nan, dtype=np.float32) for side in SIDES
+        }
+        for snapshot, place, own in self._by_snapshot(nodes, self._nodes):
+            is_side[:, place] = snapshot.is_side[:, own]
+            for side in SIDES:
+                raw[side][place] = columns_of(snapshot, side, self._scaling.node[side].names, own)
+        features: dict[Side, Tensor] = {}
+        for position, side in enumerate(SIDES):
+            scaled = self._scaling.node[side].apply(raw[side])
+            scaled[~is_side[position]] = 0.0
+            features[side] = torch.from_numpy(scaled)
+        return features, torch.from_numpy(is_side.astype(np.float32))
+
+    def _edge_features(self, ties: NDArray[np.integer]) -> Tensor:
+        raw = np.empty((ties.size, len(self._scaling.edge.names)), dtype=np.float32)
+        for snapshot, place, own in self._by_snapshot(ties, self._ties):
+            raw[place] = snapshot.edge_features[own]
+        return torch.from_numpy(self._scaling.edge.apply(raw))
+
+    def _by_snapshot(
+        self, numbers: NDArray[np.integer], firsts: NDArray[np.int64]
+    ) -> Iterator[tuple[GraphSnapshot, slice | NDArray[np.bool_], NDArray[np.integer] | slice]]:
+        """Each snapshot, where in ``numbers`` its own stand, and their numbers in it."""
+        for snapshot, (first, end) in zip(self._snapshots, pairwise(firsts.tolist()), strict=True):
+            if len(self._snapshots) == 1:
+                yield snapshot, slice(None), numbers
+                continue
+            place = (numbers >= first) & (numbers < end)
+            yield snapshot, place, numbers[place] - first
