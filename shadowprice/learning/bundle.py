@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
@@ -24,6 +25,8 @@ from shadowprice.responses.layers.heads import Head, save_heads
 from shadowprice.responses.sided import SidedModel
 
 EMBEDDINGS = "embeddings.parquet"
+ROWS = 1 << 16
+"""Embeddings of one row group, which never holds two sides."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,24 +76,36 @@ def write_served(
     corrections: Mapping[Side, float],
     metrics: Mapping[str, Any],
 ) -> str:
-    """Write what is served of a model, everything of :func:`write_bundle` but the model itself."""
-    computed_at = pd.Timestamp(datetime.now(UTC))
-    frames = []
+    """Write what is served of a model, everything of :func:`write_bundle` but the model itself.
+
+    Embeddings are written by row groups of 65,536 accounts: the memory beyond ``served`` is that of one group.
+    All sides have embeddings of one width.
+    """
+    computed_at = datetime.now(UTC)
     save_heads({side: each.head for side, each in served.items()}, folder)
     digest = hashlib.sha256((folder / HEADS_FILE).read_bytes())
-    for side, each in served.items():
-        digest.update(each.embedding.tobytes())
-        frames.append(
-            pd.DataFrame(
-                {
-                    "account_id": each.account_id,
-                    "side": side,
-                    "computed_at": computed_at,
-                    "embedding": list(each.embedding),
-                }
-            )
-        )
-    pd.concat(frames, ignore_index=True).to_parquet(folder / EMBEDDINGS, index=False)
+    (width,) = {each.embedding.shape[1] for each in served.values()}
+    schema = pa.schema(
+        {
+            "account_id": pa.string(),
+            "side": pa.string(),
+            "computed_at": pa.timestamp("us", tz="UTC"),
+            "embedding": pa.list_(pa.float32(), width),
+        }
+    )
+    with pq.ParquetWriter(folder / EMBEDDINGS, schema) as table:
+        for side, each in served.items():
+            for start in range(0, len(each.account_id), ROWS):
+                names = each.account_id[start : start + ROWS]
+                part = np.ascontiguousarray(each.embedding[start : start + ROWS], dtype=np.float32)
+                digest.update(part.tobytes())
+                columns = [
+                    pa.array(names.tolist(), pa.string()),
+                    pa.array([side] * len(names), pa.string()),
+                    pa.array([computed_at] * len(names), schema.field("computed_at").type),
+                    pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), width),
+                ]
+                table.write_table(pa.Table.from_arrays(columns, schema=schema))
     version = f"{recipe}-{digest.hexdigest()[:12]}"
     meta = {
         "model_version": version,

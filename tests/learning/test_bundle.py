@@ -1,0 +1,53 @@
+"""The embeddings of a bundle are written by row groups, and read whole or by parts alike."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shadowprice.campaign import Side
+from shadowprice.learning.bundle import EMBEDDINGS, ROWS, Served, write_served
+from shadowprice.responses.layers.heads import FILE, HazardHead
+
+WIDTH = 3
+
+
+def _served(side: Side, count: int, seed: int) -> Served:
+    rng = np.random.default_rng(seed)
+    head = HazardHead(
+        levels=np.array([1000, 2000]),
+        weight=rng.normal(size=(2, WIDTH)).astype(np.float32),
+        bias=np.zeros(2, dtype=np.float32),
+        default_embedding=np.zeros(WIDTH, dtype=np.float32),
+        base_weight=np.zeros(WIDTH, dtype=np.float32),
+        base_bias=-2.0,
+    )
+    names = np.array([f"{side[0]}{row}" for row in range(count)])
+    return Served(names, rng.normal(size=(count, WIDTH)).astype(np.float32), head)
+
+
+def test_embeddings_of_several_row_groups_equal_what_was_given_and_keep_the_digest(tmp_path: Path) -> None:
+    served: dict[Side, Served] = {"customer": _served("customer", ROWS + 5, 1), "merchant": _served("merchant", 7, 2)}
+    version = write_served(served, tmp_path, recipe="r", describe={}, corrections={}, metrics={})
+    whole = b"".join(each.embedding.tobytes() for each in served.values())
+    assert version == f"r-{hashlib.sha256((tmp_path / FILE).read_bytes() + whole).hexdigest()[:12]}"
+
+    table = pq.ParquetFile(tmp_path / EMBEDDINGS)
+    groups = [table.metadata.row_group(group).num_rows for group in range(table.num_row_groups)]
+    assert groups == [ROWS, 5, 7]
+    assert table.schema_arrow.field("embedding").type == pa.list_(pa.float32(), WIDTH)
+    assert "RLE_DICTIONARY" in table.metadata.row_group(0).column(1).encodings
+
+    parts = [part.to_pandas() for part in table.iter_batches(1000)]
+    for stored in (pd.read_parquet(tmp_path / EMBEDDINGS), pd.concat(parts)):
+        for side, each in served.items():
+            own = stored[stored["side"] == side]
+            assert own["account_id"].tolist() == each.account_id.tolist()
+            np.testing.assert_array_equal(np.stack(own["embedding"].to_numpy()), each.embedding)
+        assert stored["computed_at"].nunique() == 1
+        assert str(stored["computed_at"].dt.tz) == "UTC"
