@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +35,9 @@ class Adjacency:
             >>> Adjacency.of(np.array([2, 0, 1]), np.array([1, 2, 1]), 3).start
             array([0, 0, 2, 3])
         """
+        # Loaded here: a service that reads a bundle imports this module, and has no scipy.
+        from scipy.sparse import coo_matrix
+
         # A column an edge: scipy would add up edges between the same two nodes.
         found = coo_matrix((source, (target, np.arange(source.size))), shape=(nodes, source.size)).tocsr()
         return cls(found.indptr.astype(np.int64), found.data, found.indices)
