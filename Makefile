@@ -73,6 +73,10 @@ format: install ## Rewrite the code in the house's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+.PHONY: bench-scale
+bench-scale: install ## The whole loop at 10⁴ to 10⁶ accounts, step by step; an interrupted run goes on
+	$(BIN)/python -m benchmarks scale --keep
+
 .PHONY: bench
 bench: install ## The benchmarks; writes benchmarks/results/*.json
 	$(BIN)/python -m benchmarks

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import scale
 from benchmarks.markdown import Results, markdown
+from benchmarks.pacing import sample
 from benchmarks.service import capacity_tables, tables
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -280,6 +282,8 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "stored": ("executors", stored),
     "actors": ("executors", actors),
     "vouchers": ("vouchers", vouchers),
+    "sample": ("sample", sample.table),
+    "scale": ("scale", scale.table),
     **capacity_tables.TABLES,
     "service": ("serving", tables.throughput),
     "servicegoals": ("serving", tables.goals),

@@ -14,10 +14,12 @@ BENCHMARKS: dict[str, str] = {
     "vouchers": "benchmarks.vouchers",
     "pacing": "benchmarks.pacing.days",
     "delivery": "benchmarks.pacing.delivery",
+    "sample": "benchmarks.pacing.sample",
     "hostile": "benchmarks.service.hostile",
     "serving_abuse": "benchmarks.service.robustness",
+    "scale": "benchmarks.scale",
 }
 """Name → module with a ``run``."""
 
-ON_REQUEST = frozenset({"serving_abuse"})
+ON_REQUEST = frozenset({"scale", "serving_abuse"})
 """Benchmarks that run only when they are named."""
