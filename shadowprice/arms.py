@@ -1,0 +1,237 @@
+"""An experiment: its arms, their shares, and the arm of each unit by a salted hash.
+
+Numpy only: offline evaluator, replay and predictor call these very functions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.errors import InvalidInput
+
+ArmKind = Literal["holdout", "policy", "explore"]
+Unit = Literal["account", "partner", "cluster"]
+
+UNASSIGNED = "unassigned"
+"""Arm of a unit that no arm has taken, and of every request of a campaign without an experiment."""
+
+WHOLE = 10_000
+"""Basis points of all units together."""
+
+ASSIGN = b"arm"
+"""Purpose that separates the hash of an arm from those that explore and break ties."""
+
+LONGEST_SALT = 64
+"""Bytes: the longest key that blake2b takes."""
+
+ARM_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """One arm of an experiment.
+
+    name   of the arm: a label of metrics and a column of the log
+    kind   ``holdout``: the lowest level of each side; ``policy``: the answer of model and price; ``explore``: a level
+           drawn uniformly from the allowed ones
+    share  of the units at the start, basis points
+    """
+
+    name: str
+    kind: ArmKind
+    share: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not re.fullmatch(ARM_NAME, self.name) or self.name == UNASSIGNED:
+            raise InvalidInput(
+                f"must be at most 63 ASCII letters, digits, '-' or '_' and not {UNASSIGNED!r}, got {self.name!r}",
+                field="experiment.arms.name",
+            )
+        if self.kind not in get_args(ArmKind):
+            raise InvalidInput(f"must be one of {get_args(ArmKind)}, got {self.kind!r}", field="experiment.arms.kind")
+        _check_share(self.share, "experiment.arms.share")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Raise:
+    """Later growth of one arm by ``share`` basis points, taken from the units that no arm had taken."""
+
+    arm: str
+    share: int
+
+    def __post_init__(self) -> None:
+        _check_share(self.share, "experiment.raises.share")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """Arms of a campaign and the assignment of units to them.
+
+    arms    names differ; the shares sum to at most 10,000 basis points
+    salt    1 to 64 bytes, secret to nobody; another experiment takes another salt, so that its arms are independent
+    unit    identifier that is hashed: all requests of a unit are in one arm
+    raises  growth of arms since the start, in order
+
+    Each unit has a fixed place in [0, 10,000). The arms take intervals of places in their order, and each raise takes
+    the next interval. A raise therefore moves no unit that has an arm: three or more arms that may all grow cannot have
+    this property with intervals computed from their shares alone.
+
+    Example:
+        >>> test = Experiment(arms=(Arm(name="holdout", kind="holdout", share=1000),), salt="spring")
+        >>> test.arm_of(["a", "b"]).tolist()
+        ['unassigned', 'unassigned']
+        >>> test.raised("holdout", 3000).share("holdout")
+        3000
+    """
+
+    arms: tuple[Arm, ...]
+    salt: str
+    unit: Unit = "account"
+    raises: tuple[Raise, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [arm.name for arm in self.arms]
+        if not names:
+            raise InvalidInput("needs at least one arm", field="experiment.arms")
+        if len(set(names)) < len(names):
+            raise InvalidInput("names must differ", field="experiment.arms.name")
+        if not isinstance(self.salt, str) or not 1 <= len(self.salt.encode()) <= LONGEST_SALT:
+            raise InvalidInput(f"must be text of 1 to {LONGEST_SALT} bytes", field="experiment.salt")
+        if self.unit not in get_args(Unit):
+            raise InvalidInput(f"must be one of {get_args(Unit)}, got {self.unit!r}", field="experiment.unit")
+        unknown = {each.arm for each in self.raises} - set(names)
+        if unknown:
+            raise InvalidInput(f"must name an arm, {names}, got {sorted(unknown)}", field="experiment.raises.arm")
+        taken = sum(share for _, share in self._intervals)
+        if taken > WHOLE:
+            raise InvalidInput(
+                f"must sum to at most {WHOLE} basis points, got {taken}; lower one", field="experiment.arms.share"
+            )
+
+    @property
+    def _intervals(self) -> list[tuple[int, int]]:
+        """Index and width of the arm of each interval of places."""
+        index = {arm.name: place for place, arm in enumerate(self.arms)}
+        start = [(place, arm.share) for place, arm in enumerate(self.arms)]
+        return start + [(index[each.arm], each.share) for each in self.raises]
+
+    @property
+    def shares(self) -> dict[str, int]:
+        """Arm → basis points now, raises included; the rest is ``unassigned``."""
+        found = {arm.name: 0 for arm in self.arms}
+        for place, share in self._intervals:
+            found[self.arms[place].name] += share
+        return found | {UNASSIGNED: WHOLE - sum(found.values())}
+
+    def share(self, arm: str) -> int:
+        """Basis points of one arm now, or a clear refusal."""
+        if arm not in self.shares:
+            raise InvalidInput(f"there is no arm {arm!r}; there are {list(self.shares)}", field="arm")
+        return self.shares[arm]
+
+    def kind_share(self, kind: ArmKind) -> float:
+        """Share in [0, 1] of the units whose arm is of one kind."""
+        return sum(self.shares[arm.name] for arm in self.arms if arm.kind == kind) / WHOLE
+
+    def raised(self, arm: str, share: int) -> Experiment:
+        """Return the experiment with an arm grown to ``share`` basis points; no unit leaves an arm.
+
+        Raises:
+            InvalidInput: no such arm, a share below the present one, or more than what is left.
+        """
+        more = share - self.share(arm)
+        if more < 0:
+            raise InvalidInput(f"can only grow: it is {self.share(arm)} basis points now, got {share}", field="share")
+        return replace(self, raises=(*self.raises, Raise(arm=arm, share=more))) if more else self
+
+    def places(self, units: Sequence[str]) -> NDArray[np.int64]:
+        """(N,): the place of each unit in [0, 10,000). O(N)."""
+        key = self.salt.encode()
+        found = (hashlib.blake2b(unit.encode(), digest_size=8, key=key, person=ASSIGN).digest() for unit in units)
+        return np.array([int.from_bytes(each, "big") * WHOLE >> 64 for each in found], dtype=np.int64)
+
+    def index_of(self, units: Sequence[str]) -> NDArray[np.intp]:
+        """(N,): the index of each unit's arm in ``arms``; their number for a unit without an arm. O(N)."""
+        intervals = self._intervals
+        ends = np.cumsum([share for _, share in intervals])
+        arm = np.array([place for place, _ in intervals] + [len(self.arms)], dtype=np.intp)
+        return arm[np.searchsorted(ends, self.places(units), side="right")]
+
+    def arm_of(self, units: Sequence[str]) -> NDArray[np.str_]:
+        """(N,): the name of each unit's arm. The same unit always gets the same arm while shares only grow. O(N)."""
+        names = np.array([*(arm.name for arm in self.arms), UNASSIGNED], dtype=np.str_)
+        return names[self.index_of(units)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; :meth:`from_dict` is the inverse."""
+        return {
+            "arms": [asdict(arm) for arm in self.arms],
+            "salt": self.salt,
+            "unit": self.unit,
+            **({"raises": [asdict(each) for each in self.raises]} if self.raises else {}),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Experiment:
+        """Build an experiment from what :meth:`to_dict` gave, checking every field."""
+        return cls(
+            arms=tuple(Arm(**arm) for arm in data["arms"]),
+            raises=tuple(Raise(**each) for each in data.get("raises", [])),
+            **{name: data[name] for name in ("salt", "unit") if name in data},
+        )
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """Answering rule of N requests by their arms.
+
+    arm          str (N,), name of the arm
+    held         bool (N,), whether the arm is a holdout
+    exploration  float64 (N,), probability that the level is drawn uniformly
+    """
+
+    arm: NDArray[np.str_]
+    held: NDArray[np.bool_]
+    exploration: NDArray[np.float64]
+
+    def allowed(self, levels: int, allowed: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+        """Bool (J, N): the levels that may be given, of a holdout only the lowest allowed one."""
+        if not self.held.any():
+            return allowed
+        mask = np.ones((levels, self.held.size), dtype=np.bool_) if allowed is None else np.array(allowed)
+        lowest = mask[:, self.held].argmax(axis=0)
+        mask[:, self.held] = np.arange(levels)[:, None] == lowest
+        return mask
+
+
+def treatment(experiment: Experiment | None, units: Sequence[str], exploration: float) -> Treatment:
+    """Assign units to arms and return how each is answered.
+
+    Args:
+        experiment: None: nobody has an arm.
+        units: N identifiers of the experiment's unit.
+        exploration: ε of the campaign, used in arms of kind ``policy`` and for units without an arm.
+
+    The propensity of a level is then conditional on the arm: 1 for the lowest in a holdout, 1/A in an exploring arm.
+    """
+    n = len(units)
+    if experiment is None:
+        return Treatment(np.full(n, UNASSIGNED), np.zeros(n, dtype=np.bool_), np.full(n, exploration))
+    by_kind: dict[str, float] = {"holdout": 0.0, "policy": exploration, "explore": 1.0}
+    shares = np.array([*(by_kind[arm.kind] for arm in experiment.arms), exploration])
+    held = np.array([*(arm.kind == "holdout" for arm in experiment.arms), False])
+    index = experiment.index_of(units)
+    names = np.array([*(arm.name for arm in experiment.arms), UNASSIGNED], dtype=np.str_)
+    return Treatment(names[index], held[index], shares[index])
+
+
+def _check_share(given: object, field: str) -> None:
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= WHOLE:
+        raise InvalidInput(f"must be a whole number of basis points, 0 to {WHOLE}, got {given!r}", field=field)

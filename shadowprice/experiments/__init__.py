@@ -1,0 +1,5 @@
+"""Incremental effect of a campaign's arms: assignment, checks of it, lift with intervals, and the plan of a trial."""
+
+from shadowprice.experiments.assignment import assign
+
+__all__ = ["assign"]

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from shadowprice.arms import UNASSIGNED, WHOLE, Arm, Experiment, treatment
+from shadowprice.decision import EXPLORE, uniform
+from shadowprice.errors import InvalidInput
+
+ARMS = (
+    Arm(name="holdout", kind="holdout", share=1000),
+    Arm(name="new", kind="policy", share=500),
+    Arm(name="explore", kind="explore", share=300),
+)
+TEST = Experiment(arms=ARMS, salt="spring")
+UNITS = [f"account-{row}" for row in range(40_000)]
+
+
+def test_the_arm_is_a_keyed_hash_that_another_program_can_compute() -> None:
+    for unit, arm in zip(UNITS[:300], TEST.arm_of(UNITS[:300]).tolist(), strict=True):
+        digest = hashlib.blake2b(unit.encode(), digest_size=8, key=b"spring", person=b"arm").digest()
+        place = int.from_bytes(digest, "big") / 2**64
+        expected = "holdout" if place < 0.1 else "new" if place < 0.15 else "explore" if place < 0.18 else UNASSIGNED
+        assert arm == expected
+
+
+def test_the_shares_of_the_units_are_those_of_the_arms() -> None:
+    names, counts = np.unique(TEST.arm_of(UNITS), return_counts=True)
+    expected = np.array([TEST.shares[name] for name in names.tolist()]) / WHOLE * len(UNITS)
+    assert stats.chisquare(counts, expected).pvalue > 1e-3
+
+
+def test_raising_shares_in_any_order_moves_no_unit_that_has_an_arm() -> None:
+    test, rng = TEST, np.random.default_rng(3)
+    before = test.arm_of(UNITS)
+    while test.shares[UNASSIGNED] > 200:
+        arm = str(rng.choice([each.name for each in ARMS]))
+        test = test.raised(arm, test.share(arm) + int(rng.integers(1, 200)))
+        after = test.arm_of(UNITS)
+        assert np.all((after == before) | (before == UNASSIGNED))
+        before = after
+    counts = {name: int(np.count_nonzero(before == name)) for name in test.shares}
+    assert all(abs(counts[name] - share * 4) < 4 * np.sqrt(share * 4 + 1) for name, share in test.shares.items())
+
+
+def test_the_arms_of_two_salts_and_the_other_draws_are_independent() -> None:
+    units = UNITS[:20_000]
+    place = TEST.places(units)
+    for other in (
+        Experiment(arms=ARMS, salt="summer").places(units),
+        np.array([uniform(unit, EXPLORE) for unit in units]),
+        np.array([uniform(unit) for unit in units]),
+    ):
+        assert abs(stats.spearmanr(place, other).statistic) < 4 / np.sqrt(len(units))
+
+
+def test_an_experiment_survives_json_and_refuses_what_cannot_be() -> None:
+    grown = TEST.raised("new", 2000)
+    assert Experiment.from_dict(grown.to_dict()) == grown
+    assert grown.share("new") == 2000
+    assert TEST.raised("new", 500) == TEST
+    with pytest.raises(InvalidInput, match="can only grow"):
+        grown.raised("new", 100)
+    with pytest.raises(InvalidInput, match="at most 10000"):
+        TEST.raised("new", 9000)
+    with pytest.raises(InvalidInput, match="no arm 'other'"):
+        TEST.raised("other", 9000)
+    for wrong in ({"salt": ""}, {"salt": "x" * 65}, {"unit": "hour"}, {"arms": ()}, {"arms": (ARMS[0], ARMS[0])}):
+        with pytest.raises(InvalidInput):
+            Experiment(**({"arms": ARMS, "salt": "a"} | wrong))  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="not 'unassigned'"):
+        Arm(name=UNASSIGNED, kind="policy", share=1)
+
+
+def test_a_holdout_is_left_its_lowest_allowed_level_and_an_exploring_arm_always_draws() -> None:
+    units = UNITS[:200]
+    found = treatment(TEST, units, 0.1)
+    assert found.arm.tolist() == TEST.arm_of(units).tolist()
+    kinds = {"holdout": 0.0, "new": 0.1, "explore": 1.0, UNASSIGNED: 0.1}
+    assert found.exploration.tolist() == [kinds[arm] for arm in found.arm.tolist()]
+    allowed = np.random.default_rng(1).random((4, 200)) < 0.6
+    allowed[3] = True
+    for given in (None, allowed):
+        mask = found.allowed(4, given)
+        assert mask is not None
+        for column, held in enumerate(found.held.tolist()):
+            may = np.ones(4, dtype=bool) if given is None else given[:, column]
+            expected = [level for level in range(4) if may[level]][: 1 if held else 4]
+            assert np.flatnonzero(mask[:, column]).tolist() == expected
+
+
+def test_a_campaign_without_an_experiment_assigns_nobody() -> None:
+    found = treatment(None, UNITS[:3], 0.2)
+    assert found.arm.tolist() == [UNASSIGNED] * 3
+    assert found.allowed(2, None) is None
+    assert found.exploration.tolist() == [0.2] * 3
