@@ -1,5 +1,6 @@
 """Incremental effect of a campaign's arms: assignment, checks of it, lift with intervals, and the plan of a trial."""
 
 from shadowprice.experiments.assignment import assign
+from shadowprice.experiments.lifts import lift
 
-__all__ = ["assign"]
+__all__ = ["assign", "lift"]

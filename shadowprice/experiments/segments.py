@@ -1,0 +1,88 @@
+"""Lift by segment, with p-values that allow for the number of segments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from shadowprice.errors import InvalidInput
+from shadowprice.experiments.lifts import Columns, Lift, lift
+
+Correction = Literal["holm", "fdr_bh"]
+
+
+@dataclass(frozen=True)
+class SegmentLift:
+    """Lift in one segment.
+
+    p_value   of no incremental value there
+    adjusted  p-value adjusted for the number of segments
+    """
+
+    segment: str
+    lift: Lift
+    p_value: float
+    adjusted: float
+
+
+@dataclass(frozen=True)
+class Heterogeneity:
+    """Lift of one arm in each segment.
+
+    different  p-value of the hypothesis that the incremental value is the same in all segments; NaN for a single one
+    """
+
+    segments: tuple[SegmentLift, ...]
+    different: float
+
+
+def by_segment(
+    frame: pd.DataFrame,
+    baseline: str,
+    arm: str,
+    segment: str,
+    *,
+    columns: Columns | None = None,
+    correction: Correction = "holm",
+    level: float = 0.95,
+) -> Heterogeneity:
+    """Estimate the lift of an arm in each segment.
+
+    Args:
+        frame, baseline, columns, level: as of :func:`~shadowprice.experiments.lift`.
+        arm: compared with the baseline.
+        segment: column with a property of the unit that the arm cannot have changed; a unit is in one segment.
+        correction: ``holm``: the probability of any false discovery is bounded; ``fdr_bh``: the expected share of false
+            ones among the discoveries (Benjamini and Hochberg 1995).
+
+    The segments share no units, so that their estimates are independent. Equality is tested by Cochran's Q.
+
+    Raises:
+        InvalidInput: a unit in two segments, or a segment without one of the arms.
+    """
+    named = columns or Columns()
+    named.check(frame, segment)
+    twice = frame.groupby(named.unit)[segment].nunique()
+    if (twice > 1).any():
+        raise InvalidInput(f"differs within {named.unit} {twice.index[twice > 1][0]!r}", field=segment)
+    names = sorted({str(each) for each in frame[segment]})
+    text = frame[segment].astype(str)
+    lifts = [lift(frame[text == name], baseline, columns=named, arms=[arm], level=level)[0] for name in names]
+    values, errors = (np.array([getattr(each.value, part) for each in lifts]) for part in ("value", "error"))
+    p_values = [each.value.p_value for each in lifts]
+    sound = np.isfinite(p_values)
+    adjusted = np.full(len(lifts), np.nan)
+    different = float("nan")
+    if sound.any():
+        adjusted[sound] = multipletests(np.array(p_values)[sound], method=correction)[1]
+    if np.count_nonzero(sound) > 1:
+        weight = 1.0 / errors[sound] ** 2
+        mean = float(weight @ values[sound] / weight.sum())
+        different = float(stats.chi2.sf(weight @ (values[sound] - mean) ** 2, np.count_nonzero(sound) - 1))
+    found = zip(names, lifts, p_values, adjusted.tolist(), strict=True)
+    return Heterogeneity(tuple(SegmentLift(*each) for each in found), different)
