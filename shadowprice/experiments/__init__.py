@@ -2,5 +2,6 @@
 
 from shadowprice.experiments.assignment import assign
 from shadowprice.experiments.lifts import lift
+from shadowprice.experiments.planning import plan
 
-__all__ = ["assign", "lift"]
+__all__ = ["assign", "lift", "plan"]

@@ -1,0 +1,278 @@
+"""Plan of a trial: which levels, what shares, how many accounts and how much money give the wanted precision."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from shadowprice.arms import WHOLE, Arm, Experiment
+from shadowprice.campaign import Side, Terms
+from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.policy.uniform import best_flat, flat_frontier
+from shadowprice.evaluation.statistics.metric import Array, as_rows
+
+POWER = 0.8
+EFFECTS = np.linspace(0.25, 2.0, 8)
+"""Effects of the power curve, in multiples of the effect that is found with a power of 80 %."""
+SIDE: Side = "customer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Precision:
+    """Wanted half-widths of intervals; None: not wanted.
+
+    lift   of the incremental response per request, policy against holdout
+    curve  of the mean response at each level
+    price  of the price of money, as a share of it
+    """
+
+    lift: float | None = None
+    curve: float | None = None
+    price: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if value is not None and not (np.isfinite(value) and value > 0):
+                raise InvalidInput(f"must be a positive number, got {value!r}", field=f"precision.{name}")
+        if not any(asdict(self).values()):
+            raise InvalidInput("name at least one of lift, curve and price", field="precision")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prior:
+    """Beliefs about the responses before the trial, from a pilot or an earlier campaign.
+
+    response              (J,), mean response of a request at each level
+    money                 minor units per request that the policy may spend
+    requests_per_account  in the time of the trial
+    correlation           of the responses of two requests of one account at one level, in [0, 1)
+    variance              (J,), of one response; that of a probability when None
+    """
+
+    response: ArrayLike
+    money: float
+    requests_per_account: float = 1.0
+    correlation: float = 0.0
+    variance: ArrayLike | None = field(default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentPlan:
+    """Plan of a trial with a holdout, a policy and an exploring arm.
+
+    levels          incentives that the exploring arm draws from, minor units
+    shares          arm → basis points of the accounts
+    accounts        arm → number
+    money           arm → expected minor units
+    half_widths     name of :class:`Precision` → half-width that the shares give
+    price           of a minor unit at the budget, in value, by the prior
+    exploration_cost, holdout_cost   value that the arm gives up, its saved money counted at the price
+    effects, power  power curve of the lift: incremental response per request and probability of finding it
+    detectable      incremental response per request that is found with a power of 80 %
+    """
+
+    levels: tuple[int, ...]
+    shares: dict[str, int]
+    accounts: dict[str, int]
+    money: dict[str, float]
+    half_widths: dict[str, float]
+    price: float
+    exploration_cost: float
+    holdout_cost: float
+    effects: tuple[float, ...]
+    power: tuple[float, ...]
+    detectable: float
+
+    def experiment(self, salt: str) -> Experiment:
+        """Return the arms of the plan; an arm without a share is left out."""
+        kinds: tuple[Any, ...] = ("holdout", "policy", "explore")
+        arms = tuple(Arm(name=kind, kind=kind, share=self.shares[kind]) for kind in kinds if self.shares[kind])
+        return Experiment(arms=arms, salt=salt)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
+        return asdict(self)
+
+
+def plan(terms: Terms, accounts: int, prior: Prior, wanted: Precision, *, level: float = 0.95) -> ExperimentPlan:
+    """Plan the trial of the least cost that gives the wanted precision.
+
+    Args:
+        terms: levels, cost basis and weight of the side.
+        accounts: that will ask in the time of the trial, in all arms together.
+        prior: beliefs about the responses.
+        wanted: half-widths of the intervals.
+        level: of the intervals.
+
+    The exploring arm gets as many accounts as curve and price need, the holdout the fewest with which the lift reaches
+    its half-width, and the policy the rest. With n accounts of m requests and correlation ρ a mean has the variance
+    V·(1 + (m − 1)ρ)/(n·m). The price is λ = Δvalue/Δcost between the two levels that the best flat mixture within the
+    money lies between, the last two where money is left over; its variance is that of the delta method. That mixture
+    stands for the policy: a personalised one brings more. Where all levels need too many accounts, those that
+    no flat mixture uses are left out.
+
+    Raises:
+        InvalidInput: beliefs that cannot be, or a precision that so many accounts cannot give; the message names the
+            half-width that they can.
+
+    Example:
+        >>> prior = Prior(response=[0.10, 0.14, 0.16], money=6.0)
+        >>> found = plan(Terms(levels=(0, 50, 100)), 200_000, prior, Precision(lift=0.005, curve=0.02))
+        >>> found.shares
+        {'holdout': 768, 'policy': 9038, 'explore': 194}
+    """
+    if isinstance(accounts, bool) or not isinstance(accounts, int) or accounts < 2:
+        raise InvalidInput(f"must be a whole number of at least 2, got {accounts!r}", field="accounts")
+    if not 0 < level < 1:
+        raise InvalidInput("must lie between 0 and 1", field="level")
+    design = _Design(terms, prior, float(stats.norm.ppf((1 + level) / 2)))
+    problem: InvalidInput | None = None
+    for tried in dict.fromkeys([tuple(range(len(terms.levels))), design.useful]):
+        try:
+            return _planned(design, accounts, wanted, np.array(tried))
+        except InvalidInput as error:
+            problem = error
+    assert problem is not None
+    raise problem
+
+
+class _Design:
+    """Value, cost and variance of each level, and the flat mixture that the money buys."""
+
+    def __init__(self, terms: Terms, prior: Prior, z: float) -> None:
+        self.terms, self.z = terms, z
+        self.response = as_rows({"prior.response": prior.response})["prior.response"]
+        if self.response.shape != (len(terms.levels),):
+            raise InvalidInput(f"must have one entry per level, {len(terms.levels)}", field="prior.response")
+        if prior.variance is None:
+            if not ((self.response >= 0) & (self.response <= 1)).all():
+                raise InvalidInput("must lie in [0, 1], or name their variance", field="prior.response")
+            self.variance = self.response * (1 - self.response)
+        else:
+            self.variance = as_rows({"prior.variance": prior.variance})["prior.variance"]
+            if self.variance.shape != self.response.shape or not (self.variance > 0).all():
+                raise InvalidInput("must have one positive entry per level", field="prior.variance")
+        if not 0 <= prior.correlation < 1:
+            raise InvalidInput("must lie in [0, 1)", field="prior.correlation")
+        if not (np.isfinite(prior.requests_per_account) and prior.requests_per_account > 0):
+            raise InvalidInput("must be a positive number", field="prior.requests_per_account")
+        self.requests, self.correlation = float(prior.requests_per_account), prior.correlation
+        self.value = terms.value(self.response[:, None])[:, 0]
+        self.cost = terms.cost(self.response[:, None])[:, 0]
+        flat = best_flat({SIDE: self.value}, {SIDE: self.cost}, prior.money)
+        path = flat_frontier({SIDE: self.value}, {SIDE: self.cost})
+        corners = path.shares[SIDE].argmax(axis=1)
+        self.useful = tuple(sorted(int(corner) for corner in corners))
+        if len(self.useful) < 2:
+            raise InvalidInput("no level has more value than the cheapest: there is no price", field="prior.response")
+        at = int(np.clip(np.searchsorted(path.cost, flat.cost, side="right"), 1, path.cost.size - 1))
+        self.low, self.high = int(corners[at - 1]), int(corners[at])
+        self.price = float((path.value[at] - path.value[at - 1]) / (path.cost[at] - path.cost[at - 1]))
+        self.mixture, self.policy_value, self.policy_cost = flat.shares[SIDE], flat.value, flat.cost
+        mean = float(self.mixture @ self.response)
+        self.policy_variance = float(self.mixture @ (self.variance + self.response**2)) - mean**2
+
+    def spread(self, requests: float) -> float:
+        """Factor on the variance of a mean over accounts with so many dependent requests each."""
+        return 1.0 + max(requests - 1.0, 0.0) * self.correlation
+
+    def level_rows(self, accounts: float, tried: NDArray[np.intp]) -> float:
+        """Independent requests per level that exploring accounts are worth."""
+        each = self.requests / tried.size
+        return accounts * each / self.spread(each)
+
+    def exploring(self, wanted: Precision, tried: NDArray[np.intp]) -> int:
+        """Accounts of the exploring arm that curve and price need."""
+        rows = 0.0
+        if wanted.curve is not None:
+            rows = max(rows, float(self.variance[tried].max()) * (self.z / wanted.curve) ** 2)
+        if wanted.price is not None:
+            rows = max(rows, self.price_variance * (self.z / (wanted.price * self.price)) ** 2)
+        return math.ceil(rows / self.level_rows(1.0, tried))
+
+    @property
+    def price_variance(self) -> float:
+        """Variance of the price per independent request at each of its two levels."""
+        weight = float(self.terms.weight)
+        paid = np.asarray(self.terms.incentives, dtype=np.float64)
+        slope = paid if self.terms.cost_basis == "on_response" else np.zeros_like(paid)
+        ends = np.array([self.low, self.high])
+        gradient = (weight - self.price * slope[ends]) / (self.cost[self.high] - self.cost[self.low])
+        return float(gradient**2 @ self.variance[ends])
+
+    def lift_error(self, holdout: float, policy: float) -> float:
+        """Standard error of the lift with so many accounts."""
+        if not (holdout > 0 and policy > 0):
+            return float("nan")
+        factor = self.spread(self.requests) / self.requests
+        return math.sqrt(factor * (self.variance[0] / holdout + self.policy_variance / policy))
+
+    def holdout(self, accounts: float, half_width: float) -> float:
+        """Fewest accounts of a holdout for the half-width of the lift when the policy gets the rest; NaN: none will do.
+
+        The smaller root of S·n·(N − n) = V_h·(N − n) + V_p·n.
+        """
+        s = (half_width / self.z) ** 2 * self.requests / self.spread(self.requests)
+        held, policy = float(self.variance[0]), self.policy_variance
+        b = s * accounts + held - policy
+        root = b * b - 4 * s * held * accounts
+        return (b - math.sqrt(root)) / (2 * s) if root >= 0 and b > 0 else float("nan")
+
+    def best_lift(self, accounts: float) -> float:
+        """Smallest half-width of the lift that any division of the accounts gives."""
+        root = math.sqrt(float(self.variance[0])), math.sqrt(self.policy_variance)
+        return self.z * math.sqrt(self.spread(self.requests) / self.requests / accounts) * sum(root)
+
+
+def _planned(design: _Design, accounts: int, wanted: Precision, tried: NDArray[np.intp]) -> ExperimentPlan:
+    exploring = design.exploring(wanted, tried)
+    left = accounts - exploring
+    if left < 2:
+        raise InvalidInput(
+            f"curve and price need {exploring:,} accounts that explore; there are {accounts:,}: name a wider one",
+            field="precision",
+        )
+    held = 0.0
+    if wanted.lift is not None:
+        held = design.holdout(left, wanted.lift)
+        if math.isnan(held):
+            raise InvalidInput(
+                f"{left:,} accounts give {design.best_lift(left):.3g} at best; name a wider one",
+                field="precision.lift",
+            )
+    shares = {"holdout": math.ceil(held * WHOLE / accounts), "explore": math.ceil(exploring * WHOLE / accounts)}
+    shares["policy"] = WHOLE - sum(shares.values())
+    if shares["policy"] <= 0:
+        raise InvalidInput("leaves no accounts to the policy; name a wider one", field="precision")
+    number = {arm: round(accounts * shares[arm] / WHOLE) for arm in ("holdout", "policy", "explore")}
+    requests = {arm: each * design.requests for arm, each in number.items()}
+    drawn_value, drawn_cost = float(design.value[tried].mean()), float(design.cost[tried].mean())
+    paid = {"holdout": float(design.cost[0]), "policy": design.policy_cost, "explore": drawn_cost}
+    net = design.policy_value - design.price * design.policy_cost
+    error = design.lift_error(number["holdout"], number["policy"])
+    rows = design.level_rows(number["explore"], tried)
+    detectable = (design.z + float(stats.norm.ppf(POWER))) * error
+    effects: Array = detectable * EFFECTS
+    power = stats.norm.cdf(effects / error - design.z) + stats.norm.cdf(-effects / error - design.z)
+    half_widths = {"lift": design.z * error} if number["holdout"] else {}
+    if number["explore"]:
+        half_widths["curve"] = design.z * math.sqrt(float(design.variance[tried].max()) / rows)
+        half_widths["price"] = design.z * math.sqrt(design.price_variance / rows) / design.price
+    return ExperimentPlan(
+        levels=tuple(design.terms.levels[each] for each in tried),
+        shares={arm: shares[arm] for arm in number},
+        accounts=number,
+        money={arm: requests[arm] * paid[arm] for arm in number},
+        half_widths=half_widths,
+        price=design.price,
+        exploration_cost=requests["explore"] * (net - (drawn_value - design.price * drawn_cost)),
+        holdout_cost=requests["holdout"] * (net - float(design.value[0] - design.price * design.cost[0])),
+        effects=tuple(effects.tolist()) if number["holdout"] else (),
+        power=tuple(power.tolist()) if number["holdout"] else (),
+        detectable=detectable,
+    )

@@ -1,0 +1,106 @@
+"""The plan keeps what it states: closed forms, sample sizes of statsmodels, and simulated trials."""
+
+from __future__ import annotations
+
+import doctest
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.power import NormalIndPower
+
+from shadowprice.campaign import Terms
+from shadowprice.errors import InvalidInput
+from shadowprice.experiments import plan, planning
+from shadowprice.experiments.planning import Precision, Prior
+
+TERMS = Terms(levels=(0, 40, 70, 100))
+RESPONSE = np.array([0.10, 0.16, 0.17, 0.22])
+PRIOR = Prior(response=RESPONSE, money=9.0)
+Z = stats.norm.ppf(0.975)
+TRIALS = 2000
+
+
+def test_the_example_holds() -> None:
+    assert doctest.testmod(planning).failed == 0
+
+
+def test_the_shares_give_the_wanted_half_width_and_one_basis_point_less_does_not() -> None:
+    found = plan(TERMS, 150_000, PRIOR, Precision(lift=0.006))
+    assert found.shares["explore"] == 0
+    assert (
+        found.half_widths["lift"]
+        <= 0.006
+        < found.half_widths["lift"] * np.sqrt(found.shares["holdout"] / (found.shares["holdout"] - 2))
+    )
+    held, policy = found.accounts["holdout"], found.accounts["policy"]
+    mixture = 0.16 + 0.06 * (9.0 - 6.4) / (22 - 6.4)
+    error = np.sqrt(0.1 * 0.9 / held + mixture * (1 - mixture) / policy)
+    assert found.half_widths["lift"] == pytest.approx(Z * error)
+    assert found.price == pytest.approx(0.06 / 15.6)
+    assert found.money["policy"] == pytest.approx(policy * 9.0)
+    net = mixture - found.price * 9.0
+    assert found.holdout_cost == pytest.approx(held * (net - 0.1))
+
+
+def test_the_power_curve_is_that_of_a_test_of_two_means() -> None:
+    found = plan(TERMS, 150_000, replace(PRIOR, variance=[0.1] * 4), Precision(lift=0.006))
+    mixture = np.array([0.0, 1 - 2.6 / 15.6, 0.0, 2.6 / 15.6])
+    variance = 0.1 + mixture @ RESPONSE**2 - (mixture @ RESPONSE) ** 2
+    held, policy = found.accounts["holdout"], found.accounts["policy"]
+    pooled = np.sqrt((0.1 / held + variance / policy) / (1 / held + 1 / policy))
+    for effect, power in zip(found.effects, found.power, strict=True):
+        reference = NormalIndPower().power(effect / pooled, held, 0.05, ratio=policy / held)
+        assert power == pytest.approx(reference, abs=1e-6)
+    assert np.interp(found.detectable, found.effects, found.power) == pytest.approx(0.8, abs=1e-3)
+
+
+def test_the_exploring_arm_estimates_curve_and_price_as_precisely_as_stated() -> None:
+    """Simulated trials on the believed responses, with accounts that return and correlated responses of one account."""
+    prior = Prior(response=RESPONSE, money=9.0, requests_per_account=8.0, correlation=0.3)
+    found = plan(TERMS, 60_000, prior, Precision(curve=0.03, price=0.3))
+    assert max(found.half_widths["curve"] / 0.03, found.half_widths["price"] / 0.3) == pytest.approx(1, abs=0.02)
+    accounts = found.accounts["explore"]
+    rng = np.random.default_rng(8)
+    # Two requests of an account at each level; a beta-binomial pair has the correlation 1 / (a + b + 1).
+    total = 1 / 0.3 - 1
+    sums = np.empty((TRIALS, 4))
+    for level, mean in enumerate(RESPONSE):
+        chance = rng.beta(mean * total, (1 - mean) * total, size=(TRIALS, accounts)).astype(np.float32)
+        sums[:, level] = rng.binomial(2, chance).mean(axis=1) / 2
+    assert Z * sums[:, 3].std() == pytest.approx(found.half_widths["curve"], rel=0.06)
+    price = (sums[:, 3] - sums[:, 1]) / (100 * sums[:, 3] - 40 * sums[:, 1])
+    assert Z * price.std() / found.price == pytest.approx(found.half_widths["price"], rel=0.06)
+    drawn = RESPONSE.mean() - found.price * (RESPONSE * TERMS.levels).mean()
+    policy = (0.16 + 0.06 * 2.6 / 15.6) - found.price * 9.0
+    assert found.exploration_cost == pytest.approx(accounts * 8 * (policy - drawn))
+
+
+def test_a_level_that_no_flat_mixture_uses_is_left_out_where_accounts_are_few() -> None:
+    wanted = Precision(curve=0.02)
+    many = plan(TERMS, 100_000, PRIOR, wanted)
+    assert many.levels == TERMS.levels
+    few = plan(TERMS, many.accounts["explore"] - 500, PRIOR, wanted)
+    assert few.levels == (0, 40, 100)
+    with pytest.raises(InvalidInput, match="curve and price need"):
+        plan(TERMS, 1000, PRIOR, wanted)
+
+
+def test_a_precision_that_the_accounts_cannot_give_is_refused_with_the_one_they_can() -> None:
+    with pytest.raises(InvalidInput, match="at best") as refused:
+        plan(TERMS, 10_000, PRIOR, Precision(lift=0.001))
+    best = float(refused.value.reason.split("give ")[1].split(" ")[0])
+    assert plan(TERMS, 10_000, PRIOR, Precision(lift=best * 1.02)).half_widths["lift"] <= best * 1.02
+    for wrong in ({"correlation": 1.0}, {"response": [0.1, 0.2]}, {"response": [0.1] * 4}, {"money": -1.0}):
+        with pytest.raises(InvalidInput):
+            plan(TERMS, 10_000, replace(PRIOR, **wrong), Precision(lift=0.1))
+    with pytest.raises(InvalidInput, match="at least one of"):
+        Precision()
+
+
+def test_the_plan_becomes_the_arms_of_a_campaign() -> None:
+    found = plan(TERMS, 150_000, PRIOR, Precision(lift=0.006, curve=0.02))
+    experiment = found.experiment("spring")
+    assert {arm.name: arm.share for arm in experiment.arms} == found.shares
+    assert sum(found.shares.values()) == 10_000
