@@ -24,8 +24,9 @@ OUTPUTS = {
     "repeat": "BOOL",
     "price_version": "INT64",
     "model_version": "BYTES",
+    "arm": "BYTES",
 }
-RecordedReason = Literal["optimal", "tie", "explored", "cold_start", "budget_exhausted", "stale_price"]
+RecordedReason = Literal["optimal", "tie", "explored", "cold_start", "budget_exhausted", "stale_price", "holdout"]
 RECORDED_REASONS: tuple[RecordedReason, ...] = get_args(RecordedReason)
 UnrecordedReason = Literal["ineligible", "outside_window"]
 """Reasons of answers that cost nothing: the ledger has nothing to authorise."""
@@ -51,8 +52,8 @@ class Answers:
     """What the n requests of one call are given, in their order; arrays (n,).
 
     incentive in minor units; level an index into the side's levels, or ``NOTHING``;
-    propensity the probability of that answer, given the price, the exploration and the remaining budget;
-    repeat whether the request was answered before; price_version and model_version are those of that decision;
+    propensity the probability of that answer, given the arm, the price, the exploration and the remaining budget;
+    repeat whether the request was answered before; price_version, model_version and arm are those of that decision;
     active_price_version and active_model_version are those in use now.
     """
 
@@ -65,6 +66,7 @@ class Answers:
     repeat: NDArray[np.bool_]
     price_version: NDArray[np.int64]
     model_version: list[str]
+    arm: list[str]
     active_price_version: int
     active_model_version: str
     price_age_seconds: float

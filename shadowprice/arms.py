@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from shadowprice.decision import Decision
 from shadowprice.errors import InvalidInput
 
 ArmKind = Literal["holdout", "policy", "explore"]
@@ -32,6 +33,9 @@ LONGEST_SALT = 64
 """Bytes: the longest key that blake2b takes."""
 
 ARM_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
+
+HOLDOUT = "holdout"
+"""Reason of an answer to a unit in a holdout."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +204,16 @@ class Treatment:
     arm: NDArray[np.str_]
     held: NDArray[np.bool_]
     exploration: NDArray[np.float64]
+
+    def take(self, rows: Sequence[int] | NDArray[np.intp]) -> Treatment:
+        """Return the requests at ``rows``."""
+        index = np.asarray(rows, dtype=np.intp)
+        return Treatment(self.arm[index], self.held[index], self.exploration[index])
+
+    def reasons(self, decision: Decision) -> NDArray[np.str_]:
+        """(N,): why each level was given, as in the inference contract."""
+        plain = np.where(decision.explored, "explored", np.where(decision.tied, "tie", "optimal"))
+        return np.where(self.held, HOLDOUT, plain)
 
     def allowed(self, levels: int, allowed: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
         """Bool (J, N): the levels that may be given, of a holdout only the lowest allowed one."""

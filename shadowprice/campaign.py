@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from shadowprice.arms import Experiment
 from shadowprice.curves import check_levels
 from shadowprice.errors import InvalidInput
 
@@ -170,6 +171,20 @@ class Budget:
             raise InvalidInput("a total is a whole number of minor units", field="budget.limit")
 
 
+@dataclass(frozen=True)
+class AnswerShares:
+    """Shares of the requests by how their level is found; they sum to 1.
+
+    chosen  the level that price and model choose
+    drawn   a uniform draw
+    held    the lowest level, of a holdout
+    """
+
+    chosen: float
+    drawn: float
+    held: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
     """A campaign over a window of whole hours (slots), starting at ``starts_at`` (UTC).
@@ -180,7 +195,7 @@ class Campaign:
     every level keeps being tried with a known propensity. pacer names how the budget is paced
     (``shadowprice.pacing.pacers``). expected_requests is how many requests of all sides together the window is expected
     to have; None: as many as in the past. late_reserve is how many minor units of a total are set aside for what is
-    redeemed after its authorization expired.
+    redeemed after its authorization expired. experiment divides the accounts into arms; None: nobody has an arm.
     """
 
     name: str
@@ -196,6 +211,7 @@ class Campaign:
     pacer: str = "closing"
     expected_requests: int | None = None
     late_reserve: int = 0
+    experiment: Experiment | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -227,10 +243,33 @@ class Campaign:
             raise InvalidInput(f"must not be above the limit, {self.budget.limit:g}", field="campaign.late_reserve")
         if not 0 <= self.exploration < 1:
             raise InvalidInput("must lie in [0, 1)", field="campaign.exploration")
+        if self.experiment is not None:
+            self._check_experiment(self.experiment)
+
+    def _check_experiment(self, experiment: Experiment) -> None:
+        if any(terms.segments for terms in self.sides.values()):
+            raise InvalidInput("a delivery has exact sizes and no arms", field="campaign.experiment")
+        if experiment.unit != "account":
+            raise InvalidInput(
+                f"must be account: a request names no {experiment.unit}; assign the others outside of the service",
+                field="campaign.experiment.unit",
+            )
+        if self.answer_shares.chosen <= 0:
+            raise InvalidInput("leaves no requests to the price; lower a share", field="campaign.experiment.arms.share")
 
     def set_aside(self, late: int) -> int:
         """Minor units of the late reserve that are left after ``late`` minor units were captured late."""
         return max(0, self.late_reserve - late)
+
+    @property
+    def answer_shares(self) -> AnswerShares:
+        """Shares of the requests to come that are chosen, drawn and held, by exploration and arms."""
+        test = self.experiment
+        held, drawn = (test.kind_share("holdout"), test.kind_share("explore")) if test else (0.0, 0.0)
+        policy = 1.0 - held - drawn
+        return AnswerShares(
+            chosen=policy * (1.0 - self.exploration), drawn=drawn + policy * self.exploration, held=held
+        )
 
     @property
     def ends_at(self) -> datetime:
@@ -292,6 +331,7 @@ class Campaign:
             "labels": dict(self.labels),
             **({} if self.expected_requests is None else {"expected_requests": self.expected_requests}),
             **({"late_reserve": self.late_reserve} if self.late_reserve else {}),
+            **({} if self.experiment is None else {"experiment": self.experiment.to_dict()}),
         }
 
     @classmethod
@@ -300,6 +340,8 @@ class Campaign:
         try:
             optional: dict[str, Any] = {name: float(data[name]) for name in NUMBERS if name in data}
             optional |= {name: data[name] for name in ("expected_requests", "late_reserve") if name in data}
+            if data.get("experiment") is not None:
+                optional["experiment"] = Experiment.from_dict(data["experiment"])
             return cls(
                 name=data["name"],
                 sides={

@@ -31,20 +31,20 @@ class Policy:
 
     cheap, dear  (N,), the levels that tie for the best; equal where one is best
     dearer       (N,), probability of ``dear`` where they differ, 0 elsewhere
-    exploration  share of requests whose level is drawn uniformly from the allowed ones
+    exploration  float64 (N,), probability that the level is drawn uniformly from the allowed ones
     allowed      bool (J, N)
     """
 
     cheap: NDArray[np.intp]
     dear: NDArray[np.intp]
     dearer: NDArray[np.float64]
-    exploration: float
+    exploration: NDArray[np.float64]
     allowed: NDArray[np.bool_]
 
     def propensity(self, level: NDArray[np.integer]) -> NDArray[np.float64]:
         """(N,): the probability of one level of each request."""
         chosen = self._chosen(level)
-        if not self.exploration:
+        if not self.exploration.any():
             return chosen
         return self._explored(np.take_along_axis(self.allowed, np.asarray(level)[None], axis=0)[0], chosen)
 
@@ -88,7 +88,7 @@ def decide(
     request_ids: Sequence[str] | Sequence[bytes] | Sequence[int] | NDArray[np.generic],
     allowed: ArrayLike | None = None,
     *,
-    exploration: float = 0.0,
+    exploration: ArrayLike = 0.0,
 ) -> Decision:
     """Choose one level for every request.
 
@@ -100,7 +100,8 @@ def decide(
         tie_share: probability in [0, 1] of the dearer level where two levels tie at the price.
         request_ids: N identifiers; the same id always gets the same answer.
         allowed: bool (J, N), levels that may be chosen; every request needs at least one.
-        exploration: ε in [0, 1], share of requests whose level is drawn uniformly from the allowed ones.
+        exploration: ε in [0, 1], share of requests whose level is drawn uniformly from the allowed ones; or (N,), the
+            probability of each request.
 
     Among levels that tie for the best score the dearest is chosen with probability ``tie_share``
     and the cheapest otherwise; what costs the same goes to the lower index. This realises the
@@ -132,13 +133,17 @@ def decide(
         raise InvalidInput("must be finite", field="prices")
     if not 0.0 <= tie_share <= 1.0:
         raise InvalidInput("must lie in [0, 1]", field="tie_share")
-    if not 0.0 <= exploration <= 1.0:
+    explore = np.asarray(exploration, dtype=np.float64)
+    if not (np.all(explore >= 0.0) and np.all(explore <= 1.0)):
         raise InvalidInput("must lie in [0, 1]", field="exploration")
     for name, matrix in (("value", values), ("cost", costs.sum(axis=0))):
         InvalidInput.refuse_rows(~np.isfinite(matrix), "must be finite; requests with NaN or infinity", field=name)
     requests = values.shape[1]
     if len(request_ids) != requests:
         raise InvalidInput(f"needs one id for each of {requests} requests, got {len(request_ids)}", field="request_ids")
+    if explore.shape not in ((), (requests,)):
+        raise InvalidInput(f"must be a number or have shape ({requests},), got {explore.shape}", field="exploration")
+    explore = np.broadcast_to(explore, (requests,))
 
     charge: NDArray[np.float64] = lam[0] * costs[0] if lam.size == 1 else np.tensordot(lam, costs, axes=1)
     columns = np.arange(requests)
@@ -147,19 +152,20 @@ def decide(
     cheap, dear = best_levels(values, charge, charge if np.any(lam != 0) else costs.sum(axis=0), mask)
     tied = charge[dear, columns] > charge[cheap, columns]
     level = cheap.astype(np.int32)
-    policy = Policy(cheap, dear, np.where(tied, tie_share, 0.0), exploration, mask)
+    policy = Policy(cheap, dear, np.where(tied, tie_share, 0.0), explore, mask)
     rows = np.flatnonzero(tied)
     if rows.size:
         take = np.array([uniform(request_ids[row]) for row in rows.tolist()]) < tie_share
         level[rows] = np.where(take, dear[rows], cheap[rows])
     explored = np.zeros(requests, dtype=bool)
-    if exploration > 0:
-        draw = np.array([uniform(name, EXPLORE) for name in request_ids]) / exploration
-        explored = draw < 1
-        at = np.flatnonzero(explored)
+    may = np.flatnonzero(explore > 0)
+    if may.size:
+        draw = np.array([uniform(request_ids[row], EXPLORE) for row in may.tolist()]) / explore[may]
+        at = may[draw < 1]
+        explored[at] = True
         # The draw of a request that explores is uniform in [0, 1): it selects one of the A levels.
         choices = mask[:, at].sum(axis=0)
-        place = np.minimum((draw[at] * choices).astype(np.intp), choices - 1)
+        place = np.minimum((draw[draw < 1] * choices).astype(np.intp), choices - 1)
         level[at] = (np.cumsum(mask[:, at], axis=0) > place).argmax(axis=0)
     return Decision(level, policy.propensity(level), tied & ~explored, explored, policy)
 

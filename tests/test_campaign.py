@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.arms import Arm, Experiment
+from shadowprice.campaign import AnswerShares, Budget, Campaign, Terms
 from shadowprice.errors import InvalidInput
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -102,6 +103,27 @@ def test_a_campaign_survives_json() -> None:
     assert campaign().terms("merchant").most_units == 1
 
 
+def experiment(**changes: object) -> Experiment:
+    arms = (Arm(name="holdout", kind="holdout", share=1000), Arm(name="explore", kind="explore", share=2000))
+    return Experiment(**({"arms": arms, "salt": "spring"} | changes))  # type: ignore[arg-type]
+
+
+def test_an_experiment_is_part_of_the_file_and_a_campaign_without_one_is_written_as_before() -> None:
+    plan = campaign(experiment=experiment().raised("holdout", 1500), exploration=0.1)
+    assert Campaign.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
+    assert "experiment" not in campaign().to_dict()
+    assert campaign(exploration=0.1).answer_shares == AnswerShares(chosen=0.9, drawn=0.1, held=0.0)
+    shares = plan.answer_shares
+    assert (shares.held, shares.drawn, shares.chosen) == pytest.approx((0.15, 0.2 + 0.065, 0.585))
+    broken = plan.to_dict()
+    broken["experiment"]["arms"][0]["kind"] = "control"
+    with pytest.raises(InvalidInput, match=r"experiment\.arms\.kind"):
+        Campaign.from_dict(broken)
+    broken["experiment"] = {"arms": [{"name": "a"}], "salt": "s"}
+    with pytest.raises(InvalidInput, match="is not a campaign"):
+        Campaign.from_dict(broken)
+
+
 @pytest.mark.parametrize(
     ("field", "make"),
     [
@@ -123,6 +145,11 @@ def test_a_campaign_survives_json() -> None:
         ),
         ("campaign.expected_requests", lambda: campaign(expected_requests=0)),
         ("campaign.expected_requests", lambda: campaign(expected_requests=1.5)),
+        ("campaign.experiment.unit", lambda: campaign(experiment=experiment(unit="partner"))),
+        (
+            "campaign.experiment.arms.share",
+            lambda: campaign(experiment=experiment(arms=(Arm(name="holdout", kind="holdout", share=10_000),))),
+        ),
         ("campaign.late_reserve", lambda: campaign(late_reserve=-1)),
         ("campaign.late_reserve", lambda: campaign(late_reserve=1.5)),
         ("campaign.late_reserve", lambda: campaign(late_reserve=10**12)),

@@ -298,3 +298,19 @@ def test_the_propensity_under_a_nearly_exhausted_budget_is_the_frequency_over_re
 def test_a_budget_that_covers_every_level_changes_nothing() -> None:
     assert fit_budget(1, (0.2, 0.5, 0.3), (0, 50, 130), 130) == Fitted(1, 0.5, (0.2, 0.5, 0.3))
     assert fit_budget(0, (0.2, 0.8), (0, 50), 49) == Fitted(0, 1.0, (1.0, 0.0))
+
+
+def test_each_request_may_explore_with_a_probability_of_its_own() -> None:
+    rng = np.random.default_rng(11)
+    value, cost, ids = rng.random((4, 300)), rng.random((4, 300)), [f"q{row}" for row in range(300)]
+    share = rng.choice([0.0, 0.3, 1.0], 300)
+    mixed = decide(value, cost, [0.5], 0.5, ids, exploration=share)
+    for epsilon in (0.0, 0.3, 1.0):
+        rows = share == epsilon
+        alone = decide(value, cost, [0.5], 0.5, ids, exploration=epsilon)
+        assert mixed.level[rows].tolist() == alone.level[rows].tolist()
+        assert mixed.propensity[rows].tolist() == alone.propensity[rows].tolist()
+        assert mixed.explored[rows].tolist() == alone.explored[rows].tolist()
+        assert (mixed.policy.propensities() == alone.policy.propensities())[:, rows].all()
+    with pytest.raises(InvalidInput, match="shape"):
+        decide(value, cost, [0.5], 0.5, ids, exploration=share[:5])

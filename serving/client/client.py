@@ -30,7 +30,7 @@ DTYPES = {"INT64": np.int64, "INT32": np.int32, "FP64": np.float64, "BYTES": np.
 class Decisions:
     """What a batch of n requests was given; arrays (n,) in the order of the requests.
 
-    incentive in minor units; level an index into the side's levels, -1 for nothing; reason str;
+    incentive in minor units; level an index into the side's levels, -1 for nothing; reason and arm str;
     repeat whether the request was answered before; price_version and model_version those it was decided with;
     active_price_version and active_model_version those in use now; seconds the call took, as the caller saw it.
     """
@@ -44,6 +44,7 @@ class Decisions:
     repeat: NDArray[np.bool_]
     price_version: NDArray[np.int64]
     model_version: NDArray[np.str_]
+    arm: NDArray[np.str_]
     active_price_version: int
     active_model_version: str
     price_age_seconds: float

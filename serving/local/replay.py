@@ -64,6 +64,7 @@ class ServiceDay:
         level: list[NDArray[np.int32]] = []
         reason: list[NDArray[np.str_]] = []
         propensity: list[NDArray[np.float64]] = []
+        arm: list[NDArray[np.str_]] = []
         for part in parts:
             if not len(part):
                 continue
@@ -75,7 +76,8 @@ class ServiceDay:
             level.append(answer.level)
             reason.append(answer.reason)
             propensity.append(answer.propensity)
-        return Answers(np.concatenate(level), np.concatenate(reason), np.concatenate(propensity))
+            arm.append(answer.arm)
+        return Answers(np.concatenate(level), np.concatenate(reason), np.concatenate(propensity), np.concatenate(arm))
 
     def _ask(self, part: Day) -> Decisions:
         """One call; the service may be away for a moment, and asking again is safe because answers are remembered."""

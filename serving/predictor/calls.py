@@ -64,10 +64,12 @@ class Unrecorded:
     """Answer to a request that the ledger has no decision for: it costs nothing.
 
     level   (n,) of each request
+    arm     (n,) of each request's account
     """
 
     reason: Reason
     level: Sequence[int]
+    arm: Sequence[str]
     price_version: int
     model_version: str
 
@@ -134,15 +136,16 @@ def answers(
         column[rows] = values
     reason: list[str] = [unrecorded.reason] * n
     model_version = [unrecorded.model_version] * n
-    for row, why, version in zip(standing, decisions.reason, decisions.model_version, strict=True):
-        reason[row], model_version[row] = why, version
+    arm = list(unrecorded.arm)
+    for row, why, version, name in zip(standing, decisions.reason, decisions.model_version, decisions.arm, strict=True):
+        reason[row], model_version[row], arm[row] = why, version, name
     # All calls at once, since a call's own part is a cheap slice.
     first = np.array(calls.first)
     incentive, level, response, expected_cost, propensity, price_version = (
         column[first] for column in (incentive, level, response, expected_cost, propensity, price_version)
     )
     repeat = repeat[first] | (first != np.arange(n))
-    reason, model_version = ([column[row] for row in calls.first] for column in (reason, model_version))
+    reason, model_version, arm = ([column[row] for row in calls.first] for column in (reason, model_version, arm))
     end = 0
     for size, error in zip(np.bincount(calls.call, minlength=calls.count).tolist(), found.errors, strict=True):
         part = slice(end, end := end + size)
@@ -159,6 +162,7 @@ def answers(
             repeat=repeat[part],
             price_version=price_version[part],
             model_version=model_version[part],
+            arm=arm[part],
             active_price_version=unrecorded.price_version,
             active_model_version=unrecorded.model_version,
             price_age_seconds=price_age_seconds,

@@ -21,6 +21,7 @@ from serving.predictor.calls import Calls, Unrecorded, answers, first_occurrence
 from serving.predictor.ledger_client import Authorisation, Authorised, KnownRequests, Proposals
 from serving.predictor.metrics import PredictorMetrics
 from serving.protocol import Answers, Requests, UnrecordedReason
+from shadowprice.arms import Treatment, treatment
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING, decide
 from shadowprice.errors import ShadowpriceError, Unavailable
@@ -90,7 +91,7 @@ class Predictor:
         """Answer several calls of any sides together; the answer of each is its own, or the error that refuses it.
 
         One message goes to the ledger, whatever the calls are. A call is refused alone. Unknown accounts and a
-        stale price degrade the answers, as ``reason`` says: the first of budget_exhausted, stale_price,
+        stale price degrade the answers, as ``reason`` says: the first of budget_exhausted, holdout, stale_price,
         cold_start, explored, tie, optimal. A request id that was answered before, also within the call, gets that
         answer. Otherwise an account that no level is allowed for (ineligible), or a request outside the window
         (outside_window), is given nothing that costs money, and the ledger has nothing to record.
@@ -118,11 +119,12 @@ class Predictor:
         price, requests, firsts, now = active.price, calls.requests, calls.rows, self.clock()
         outside = self.window and not self.campaign.starts_at <= now < self.campaign.ends_at
         stale = not outside and price.stale(now)
+        treated = treatment(self.campaign.experiment, requests.account_id, self.campaign.exploration)
         proposed: list[tuple[list[int], Proposals]] = []
         failed = False
         for side in () if outside else dict.fromkeys(requests.side):
             rows = [row for row in firsts if requests.side[row] == side]
-            mine, proposals, unread = await self._propose(side, rows, requests, active, stale, now)
+            mine, proposals, unread = await self._propose(side, rows, requests, treated, active, stale, now)
             failed |= unread
             if mine:
                 proposed.append((mine, proposals))
@@ -144,6 +146,7 @@ class Predictor:
             Unrecorded(
                 reason=reason,
                 level=[nothing[side] for side in requests.side],
+                arm=treated.arm.tolist(),
                 price_version=price.version,
                 model_version=active.model.version,
             ),
@@ -164,7 +167,14 @@ class Predictor:
             self.metrics.unrecorded(side, reason, count)
 
     async def _propose(
-        self, side: Side, rows: list[int], requests: Requests, active: Active, stale: bool, now: datetime
+        self,
+        side: Side,
+        rows: list[int],
+        requests: Requests,
+        treated: Treatment,
+        active: Active,
+        stale: bool,
+        now: datetime,
     ) -> tuple[list[int], Proposals, bool]:
         """The rows of one side that may be given something, what it would be, and whether the store failed."""
         terms, price, model = self.campaign.terms(side), active.price, active.model
@@ -178,6 +188,7 @@ class Predictor:
             rows = [rows[column] for column in able]
             embeddings, allowed = embeddings.take(able), allowed[:, able]
         request_ids = [requests.request_id[row] for row in rows]
+        mine = treated.take(rows)
         with self.metrics.stage("curve"):
             response = model.heads[side].response(embeddings.matrix)
         with self.metrics.stage("decide"):
@@ -187,15 +198,16 @@ class Predictor:
                 [price.prices[name] for name in self.campaign.priced],
                 price.tie_share,
                 request_ids,
-                allowed,
-                exploration=self.campaign.exploration,
+                mine.allowed(len(response), allowed),
+                exploration=mine.exploration,
             )
         level, columns = decision.level, np.arange(len(rows))
         unpaid = response[0] if terms.incentives[0] == 0 else np.zeros(len(rows), dtype=np.float32)
-        reasons = np.where(decision.explored, "explored", np.where(decision.tied, "tie", "optimal")).astype(object)
-        reasons[~embeddings.known] = "cold_start"
+        reasons = mine.reasons(decision).astype(object)
+        # The answer of a holdout depends neither on the curve nor on the price.
+        reasons[~embeddings.known & ~mine.held] = "cold_start"
         if stale:
-            reasons[:] = "stale_price"
+            reasons[~mine.held] = "stale_price"
         times = embeddings.computed_at.tolist()
         proposals = Proposals(
             request_id=request_ids,
@@ -210,6 +222,7 @@ class Predictor:
             response_unpaid=unpaid.tolist(),
             propensities=decision.policy.propensities().T.tolist(),
             features_at=[None if math.isnan(at) else at for at in times],
+            arm=mine.arm.tolist(),
         )
         return rows, proposals, embeddings.failed
 
@@ -263,6 +276,7 @@ def _unauthorised(proposals: Proposals, calls: int, active: Active) -> Authorisa
         expected_cost=proposals.expected_cost,
         propensity=proposals.propensity,
         reason=proposals.reason,
+        arm=proposals.arm,
         price_version=[active.price.version] * n,
         model_version=[active.model.version] * n,
         repeat=[False] * n,

@@ -174,6 +174,8 @@ def expected_cost_of_holds(
     per response, paid on response) is left out: its open authorizations will earn about their cost.
     """
     expected: dict[Side, float] = {}
+    # Requests of a holdout have the lowest level, which holds the least.
+    by_rule = campaign.answer_shares
     for side, reserved in spend.outstanding.items():
         if reserved <= 0 or side not in campaign.sides:
             continue
@@ -191,7 +193,7 @@ def expected_cost_of_holds(
                 list(newest.prices.values()),
                 newest.tie_share,
                 range(curves.accounts),
-                exploration=campaign.exploration,
+                exploration=by_rule.drawn / (by_rule.drawn + by_rule.chosen),
             ).level
             most = float(shares @ np.asarray(terms.reserved)[given])
             cost = float(shares @ terms.cost(response)[given, np.arange(given.size)])

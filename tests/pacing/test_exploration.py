@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from shadowprice.arms import Arm, Experiment
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
 from shadowprice.pacing.exploration import effective_rows_by_level, explored, value_lost
@@ -29,17 +30,31 @@ def run(setting: Setting) -> Replay:
     return run_pacer(setting, make_pacer("hourly"))
 
 
+ARMS = Experiment(
+    arms=(
+        Arm(name="holdout", kind="holdout", share=2000),
+        Arm(name="new", kind="policy", share=1000),
+        Arm(name="explore", kind="explore", share=500),
+    ),
+    salt="spring",
+)
+
+
 @pytest.mark.parametrize("form", ["total", "per_account", "per_response"])
-def test_what_exploration_takes_is_set_aside_exactly(make_setting: Callable[..., Setting], form: str) -> None:
+@pytest.mark.parametrize("experiment", [None, ARMS])
+def test_what_exploration_and_arms_take_is_set_aside_exactly(
+    make_setting: Callable[..., Setting], form: str, experiment: Experiment | None
+) -> None:
     setting = exploring(make_setting(form=form), SHARE)
-    campaign = setting.campaign
+    campaign = replace(setting.campaign, experiment=experiment)
+    held, drawn = (0.2, 0.05 + 0.75 * SHARE) if experiment else (0.0, SHARE)
     limit = 32.0 * 400 if form == "total" else campaign.budget.limit
     campaign = replace(campaign, budget=replace(campaign.budget, limit=limit))
     curves = {side: mine.curves.take(np.arange(40)) for side, mine in setting.model.items()}
     ahead = {"customer": 250.0, "merchant": 150.0}
     found = solve_window(campaign, curves, ahead, limit if form == "total" else 0.0)  # type: ignore[arg-type]
 
-    # The same linear programme written out, on HiGHS: x is the choice of those that do not explore.
+    # The same linear programme written out, on HiGHS: x is the choice of those that have one.
     value, net, levels = [], [], []
     for side, mine in curves.items():
         times = ahead[side] / mine.accounts
@@ -53,17 +68,17 @@ def test_what_exploration_takes_is_set_aside_exactly(make_setting: Callable[...,
             value.append(times * terms.value(mine.response)[:, column])
             net.append(times * charge[:, column])
             levels.append(len(value[-1]))
-    drawn_value, drawn_net = (SHARE * sum(part.mean() for part in parts) for parts in (value, net))
+    other_value, other_net = (sum(drawn * part.mean() + held * part[0] for part in parts) for parts in (value, net))
     belongs = np.repeat(np.arange(len(levels)), levels)
     solved = linprog(
-        -(1 - SHARE) * np.concatenate(value),
-        A_ub=(1 - SHARE) * np.concatenate(net)[None],
-        b_ub=[(limit if form == "total" else 0.0) - drawn_net],
+        -(1 - held - drawn) * np.concatenate(value),
+        A_ub=(1 - held - drawn) * np.concatenate(net)[None],
+        b_ub=[(limit if form == "total" else 0.0) - other_net],
         A_eq=(belongs == np.arange(len(levels))[:, None]).astype(float),
         b_eq=np.ones(len(levels)),
         method="highs",
     )
-    assert found.primal == pytest.approx(-solved.fun + drawn_value, rel=1e-6)
+    assert found.primal == pytest.approx(-solved.fun + other_value, rel=1e-6)
     assert found.dual == pytest.approx(found.primal, rel=1e-6)
 
 
@@ -85,6 +100,29 @@ def test_a_day_with_exploration_ends_on_budget_and_its_propensities_are_true(
             rows = given == level
             spread = np.sqrt(((1 - chance[rows]) / chance[rows] ** 2).sum())
             assert abs((1 / chance[rows]).sum() - mine.sum()) < 4 * spread
+
+
+def test_a_day_with_arms_ends_on_budget_and_each_arm_is_answered_by_its_rule(
+    make_setting: Callable[..., Setting],
+) -> None:
+    setting = make_setting()
+    campaign = replace(setting.campaign, experiment=ARMS)
+    setting = replace(setting, campaign=campaign, outcomes=replace(setting.outcomes, campaign=campaign))
+    played = run(setting)
+    answers, outcomes = played.answers, played.outcomes
+    assert answers.arm.tolist() == ARMS.arm_of(outcomes.account_id.tolist()).tolist()
+    held = answers.arm == "holdout"
+    assert set(answers.reason[held].tolist()) == {"holdout"}
+    assert np.all(answers.level[held] == 0)
+    assert np.all(answers.propensity[held] == 1)
+    drawn = answers.arm == "explore"
+    assert set(answers.reason[drawn].tolist()) == {"explored"}
+    for side, terms in campaign.sides.items():
+        mine = drawn & (outcomes.side == side)
+        assert np.allclose(answers.propensity[mine], 1 / len(terms.levels))
+        assert set(outcomes.level[mine].tolist()) == set(range(len(terms.levels)))
+    assert not np.isin(answers.reason[~held & ~drawn], ["holdout", "explored"]).any()
+    assert outcomes.cost.sum() == pytest.approx(campaign.budget.limit, rel=0.03)
 
 
 def test_the_effective_rows_are_those_of_the_closed_form(make_setting: Callable[..., Setting]) -> None:

@@ -21,9 +21,14 @@ from serving.predictor.ledger_client import Authorisation, Authorised
 from serving.predictor.metrics import PredictorMetrics
 from serving.predictor.predictor import Predictor
 from serving.protocol import OUTPUTS, Requests
+from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import SIDES, Budget, Segment, Terms
+from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import Conflict, InvalidInput, Unavailable
+from shadowprice.pacing.replay.day import Day
+from shadowprice.pacing.replay.outcomes import Population
+from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
 
 
 class TableReader:
@@ -152,6 +157,61 @@ def test_what_is_answered_is_what_decide_says_of_the_heads_curve(build, campaign
     np.testing.assert_array_equal(answers.level, expected.level)
     np.testing.assert_array_equal(answers.expected_cost, paid[expected.level, np.arange(40)])
     assert len(set(answers.level.tolist())) > 1
+
+
+ARMS = Experiment(
+    arms=(
+        Arm(name="holdout", kind="holdout", share=2500),
+        Arm(name="new", kind="policy", share=2500),
+        Arm(name="explore", kind="explore", share=2500),
+    ),
+    salt="spring",
+)
+
+
+def test_each_arm_is_answered_as_the_replay_answers_it(build, kit, heads):
+    """Service and simulation: levels, propensities, arms and reasons of the same requests."""
+    terms = kit.campaign(experiment=ARMS, exploration=0.2)
+    accounts, ids = [f"c{i}" for i in range(60)], [f"r{i}" for i in range(60)]
+    frame = kit.embeddings().set_index(["side", "account_id"])["embedding"]
+    curve = heads["customer"].response(np.stack([frame["customer", name] for name in accounts]))
+    price = kit.price(price=0.006)
+    answers = build(terms=terms, price=price)[0].answer(Requests(ids, accounts, ["customer"] * 60))
+    model = {"customer": Population(np.array(accounts), Curves(terms.terms("customer").levels, curve))}
+    policy = PricedPolicy(terms, model, SimulatedLedger(terms, {}), price=price)
+    replayed = policy(Day(np.array(ids), np.array(accounts), np.full(60, "customer"), np.zeros(60), 1))
+    for name in ("level", "propensity", "arm", "reason"):
+        assert list(getattr(answers, name)) == list(getattr(replayed, name))
+    assert set(answers.arm) == {"holdout", "new", "explore", "unassigned"}
+    assert {why for why, arm in zip(answers.reason, answers.arm, strict=True) if arm == "holdout"} == {"holdout"}
+
+
+def test_a_holdout_is_held_whatever_is_known_of_it_and_its_arm_is_recorded(build, kit):
+    terms = kit.campaign(experiment=ARMS)
+    names = [f"stranger-{i}" for i in range(40)]
+    ledger = LocalLedger(terms)
+    answers = build(terms=terms, ledger=ledger)[0].answer(customers(*names))
+    arms = ARMS.arm_of(names).tolist()
+    assert list(answers.arm) == arms
+    assert list(answers.reason) == ["holdout" if arm == "holdout" else "cold_start" for arm in arms]
+    assert not answers.incentive[np.array(arms) == "holdout"].any()
+    rows = ledger.database.execute("SELECT arm, propensity, propensities FROM decision ORDER BY sequence").fetchall()
+    assert [arm for arm, *_ in rows] == arms
+    assert {(given, shares) for arm, given, shares in rows if arm == "holdout"} == {(1.0, "[1.0,0.0,0.0,0.0]")}
+    assert {given for arm, given, _ in rows if arm == "explore"} == {0.25}
+
+
+def test_outside_the_window_the_arm_is_named_and_a_repeat_keeps_the_arm_of_its_decision(build, kit):
+    terms = kit.campaign(experiment=ARMS)
+    names = [f"c{i}" for i in range(40)]
+    ledger = LocalLedger(terms)
+    first = build(terms=terms, ledger=ledger)[0].answer(customers(*names))
+    raised = replace(terms, experiment=ARMS.raised("new", 5000))
+    again = build(terms=raised, ledger=ledger)[0].answer(customers(*names))
+    assert list(again.arm) == list(first.arm)
+    other = build(terms=raised, window=True)[0].answer(customers(*names))
+    assert list(other.arm) == raised.experiment.arm_of(names).tolist() != list(first.arm)
+    assert set(other.reason) == {"outside_window"}
 
 
 def test_a_budget_per_response_charges_what_exceeds_the_allowance(build, kit, heads):

@@ -118,6 +118,7 @@ def test_both_protocols_encode_the_same_answers():
         repeat=np.array([False, True]),
         price_version=np.array([3, 2]),
         model_version=["m", "earlier"],
+        arm=["policy", "holdout"],
         active_price_version=3,
         active_model_version="m",
         price_age_seconds=1.5,

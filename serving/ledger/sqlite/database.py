@@ -15,7 +15,7 @@ from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.pacing.decision_log.records import REQUIRED, Column, Decision, columns
 
-SCHEMA_VERSION = "4"
+SCHEMA_VERSION = "5"
 _TYPES = {str: "TEXT", int: "INTEGER", float: "REAL", bool: "INTEGER", tuple: "TEXT"}
 
 
@@ -155,6 +155,10 @@ ALTER TABLE outcome ADD COLUMN misdated INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE settlement ADD COLUMN misdated INTEGER NOT NULL DEFAULT 0;
 INSERT INTO about SELECT 'ledger_time', decided_at FROM decision ORDER BY decided_at DESC LIMIT 1;
 {CORRECTIONS}{TRAFFIC}UPDATE about SET value = '4' WHERE key = 'schema';
+""",
+    "4": """
+ALTER TABLE decision ADD COLUMN arm TEXT NOT NULL DEFAULT 'unassigned';
+UPDATE about SET value = '5' WHERE key = 'schema';
 """,
 }
 """Schema → what makes it the next, in one transaction.

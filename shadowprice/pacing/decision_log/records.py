@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType, NoneType
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
+from shadowprice.arms import UNASSIGNED
 from shadowprice.campaign import Side
 
 CorrectionKind = Literal["reversal", "refund", "clawback"]
@@ -84,10 +85,11 @@ class Decision(NamedTuple):
     messages between predictor and ledger are made from it. A new field is the last one and has a default: its value
     in records of earlier releases.
 
-    propensity    probability of this answer when it was given
-    propensities  (J,), probability of each level; the rest up to 1 is the probability of no incentive
+    propensity    probability of this answer when it was given, conditional on the arm
+    propensities  (J,), probability of each level, likewise; the rest up to 1 is the probability of no incentive
     features_at   when the features were computed, microseconds since 1970 (UTC); None where there were none
     most_units    most incentives that may be paid for the decision
+    arm           arm of the account; ``unassigned`` without an experiment
     """
 
     request_id: Annotated[str, Field(sql="UNIQUE", returned=True)]
@@ -105,6 +107,7 @@ class Decision(NamedTuple):
     features_at: Annotated[int | None, Field(time=True)]
     decided_at: Annotated[int, Field(sent=False, time=True)]
     most_units: Annotated[int, Field(sent=False)] = 1
+    arm: Annotated[str, Field(returned=True)] = UNASSIGNED
 
     @property
     def reserved(self) -> int:

@@ -100,10 +100,10 @@ def hindsight(setting: Setting) -> Pacer:
 def optimum(setting: Setting) -> float:
     """Expected value of the linear programme over the day's own requests, on true curves: no policy's mean is higher.
 
-    Exploration is not in it: what it costs shows as a loss. Where a merchant has more units than are paid for
+    Exploration and arms are not in it: their cost shows as a loss. Where a merchant has more units than are paid for
     (``most_units``), a mean may be higher: the programme charges all of them.
     """
-    day, campaign = setting.day, replace(setting.campaign, exploration=0.0)
+    day, campaign = setting.day, replace(setting.campaign, exploration=0.0, experiment=None)
     budget = campaign.budget
     curves: dict[Side, Curves] = {}
     for side in campaign.sides:
@@ -120,7 +120,7 @@ def attainable(setting: Setting) -> Attainable:
     The flat mixture is the linear programme's solution for one account per side with the mean true curve of the day's
     requests. O(requests · levels).
     """
-    day, campaign = setting.day, replace(setting.campaign, exploration=0.0)
+    day, campaign = setting.day, replace(setting.campaign, exploration=0.0, experiment=None)
     means: dict[Side, Curves] = {}
     ahead: dict[Side, float] = {}
     lowest = 0.0
@@ -146,7 +146,7 @@ def best_fixed_price(setting: Setting, *, rounds: int = 14) -> Outcomes:
     Raises:
         NotCertified: no price keeps the day within its budget.
     """
-    day, campaign = setting.day, replace(setting.campaign, exploration=0.0)
+    day, campaign = setting.day, replace(setting.campaign, exploration=0.0, experiment=None)
     solved = run_pacer(replace(setting, campaign=campaign, day=day.take(slice(0, 1))), hindsight(setting)).prices[0][1]
     ledger = SimulatedLedger(campaign, {})
     policy = PricedPolicy(campaign, setting.model, ledger)

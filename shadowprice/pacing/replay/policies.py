@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from shadowprice.arms import treatment
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.decision import NOTHING, Decision, decide, fit_budget
@@ -97,28 +98,31 @@ class PricedPolicy:
         level = np.full(len(batch), NOTHING, dtype=np.int32)
         reason = np.full(len(batch), "optimal", dtype="U16")
         propensity = np.ones(len(batch))
+        treated = treatment(self.campaign.experiment, batch.account_id.tolist(), self.campaign.exploration)
         decided: dict[Side, Decision] = {}
         for side in self.campaign.sides:
             rows = np.flatnonzero(batch.side == side)
             if not rows.size:
                 continue
             response = self.model[side].of(batch.account_id[rows]).response
+            mine = treated.take(rows)
             decision = decide(
                 self.campaign.terms(side).value(response),
                 self.campaign.net_cost(side, response),
                 list(self.price.prices.values()),
                 self.price.tie_share,
                 batch.request_id[rows].tolist(),
-                exploration=self.campaign.exploration,
+                mine.allowed(len(response), None),
+                exploration=mine.exploration,
             )
             decided[side] = decision
             level[rows] = decision.level
             propensity[rows] = decision.propensity
-            reason[rows] = np.where(decision.explored, "explored", np.where(decision.tied, "tie", "optimal"))
+            reason[rows] = mine.reasons(decision)
         if self.hard_stop and self.campaign.budget.form == "total":
             self._stop(batch, decided, level, reason, propensity)
         self.ledger.authorise(batch, level)
-        return Answers(level, reason, propensity)
+        return Answers(level, reason, propensity, treated.arm)
 
     def _stop(
         self,

@@ -26,12 +26,14 @@ class Answers(Columns):
 
     level   int32 (n,), index into the levels of the request's side, or ``NOTHING``
     reason  str (n,), as in the inference contract
-    propensity  float64 (n,), probability of that answer, given the remaining budget
+    propensity  float64 (n,), probability of that answer, given the arm and the remaining budget
+    arm    str (n,), arm of the request's account
     """
 
     level: NDArray[np.int32]
     reason: NDArray[np.str_]
     propensity: NDArray[np.float64]
+    arm: NDArray[np.str_]
 
 
 DecideBatch = Callable[[Day], Answers]
@@ -200,7 +202,7 @@ def weighted(campaign: Campaign, outcomes: Outcomes, response: NDArray[np.float6
 
 
 def _check(answers: Answers, batch: Day) -> None:
-    for name in ("level", "reason", "propensity"):
+    for name in ("level", "reason", "propensity", "arm"):
         if np.shape(getattr(answers, name)) != (len(batch),):
             raise InvalidInput(f"needs one entry for each of {len(batch)} requests", field=f"answers.{name}")
     if np.any(answers.level < NOTHING):

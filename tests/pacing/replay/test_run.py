@@ -161,10 +161,24 @@ def test_an_error_of_the_service_is_not_swallowed(make_setting: MakeSetting) -> 
 @pytest.mark.parametrize(
     ("answers", "field"),
     [
-        (Answers(np.zeros(1, dtype=np.int32), np.array(["optimal"] * 2), np.ones(2)), "answers.level"),
-        (Answers(np.zeros(2, dtype=np.int32), np.array(["optimal"]), np.ones(2)), "answers.reason"),
-        (Answers(np.full(2, -2, dtype=np.int32), np.array(["optimal"] * 2), np.ones(2)), "answers.level"),
-        (Answers(np.full(2, 9, dtype=np.int32), np.array(["optimal"] * 2), np.ones(2)), "level"),
+        (
+            Answers(np.zeros(1, dtype=np.int32), np.array(["optimal"] * 2), np.ones(2), np.array(["unassigned"] * 2)),
+            "answers.level",
+        ),
+        (
+            Answers(np.zeros(2, dtype=np.int32), np.array(["optimal"]), np.ones(2), np.array(["unassigned"] * 2)),
+            "answers.reason",
+        ),
+        (
+            Answers(
+                np.full(2, -2, dtype=np.int32), np.array(["optimal"] * 2), np.ones(2), np.array(["unassigned"] * 2)
+            ),
+            "answers.level",
+        ),
+        (
+            Answers(np.full(2, 9, dtype=np.int32), np.array(["optimal"] * 2), np.ones(2), np.array(["unassigned"] * 2)),
+            "level",
+        ),
     ],
 )
 def test_answers_that_do_not_fit_their_batch_are_refused(

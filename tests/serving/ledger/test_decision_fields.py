@@ -9,11 +9,11 @@ import importlib.util, sys
 name = "shadowprice.pacing.decision_log.records"
 spec = importlib.util.find_spec(name)
 text = open(spec.origin).read()
-line = "    most_units: Annotated[int, Field(sent=False)] = 1\\n"
+line = "    arm: Annotated[str, Field(returned=True)] = UNASSIGNED\\n"
 assert text.count(line) == 1
 module = importlib.util.module_from_spec(spec)
 sys.modules[name] = module
-added = line + "    arm: Annotated[str, Field(returned=True)] = 'all'\\n"
+added = line + "    channel: Annotated[str, Field(returned=True)] = 'all'\\n"
 exec(compile(text.replace(line, added), spec.origin, "exec"), module.__dict__)
 """
 
@@ -34,44 +34,44 @@ from operations.workspace import read_campaign
 folder, redis = Path(sys.argv[1]), sys.argv[2]
 campaign = read_campaign(folder / "campaign.json")
 incentives = campaign.terms("customer").incentives
-database.SCHEMA_VERSION = "5"
-database.UPGRADES["4"] = (
-    "ALTER TABLE decision ADD COLUMN arm TEXT NOT NULL DEFAULT 'all';"
-    "UPDATE about SET value = '5' WHERE key = 'schema';"
+database.SCHEMA_VERSION = "6"
+database.UPGRADES["5"] = (
+    "ALTER TABLE decision ADD COLUMN channel TEXT NOT NULL DEFAULT 'all';"
+    "UPDATE about SET value = '6' WHERE key = 'schema';"
 )
 shares = [1.0] + [0.0] * (len(incentives) - 1)
 
 
-def sent(request_id, **arm):
+def sent(request_id, **channel):
     proposals = Proposals(
         request_id=[request_id], account_id=["a"], side=["customer"], level=[0], incentive=[incentives[0]],
         response=[0.5], expected_cost=[0.0], propensity=[1.0], reason=["optimal"], response_unpaid=[0.5],
-        propensities=[shares], features_at=[None], **arm,
+        propensities=[shares], features_at=[None], **channel,
     )
     body = {"campaign": campaign.name, "model_version": "m", "price_version": 1, "items": proposals}
     return messages.parse(TypeAdapter(messages.Authorizations), orjson.dumps(body))
 
 
 def check(store, before):
-    for batch in (sent("new", arm=["treated"]), sent("without")):
+    for batch in (sent("new", channel=["treated"]), sent("without")):
         calls = authorise.calls(batch, authorise.entries(campaign, batch, datetime.now(UTC)))
         found = store.authorise(calls, None, 1).result(20)
         recorded, places = answers.recorded_rows(batch, found)
         told = Authorised(**answers.content(recorded, places, found)["decisions"])
-        assert list(told.arm) == [batch.items.arm[0] if batch.items.arm else "all"], told
-    kept = {each: decision.arm for each, decision in store.find(["old", "new", "without"]).items()}
+        assert list(told.channel) == [batch.items.channel[0] if batch.items.channel else "all"], told
+    kept = {each: decision.channel for each, decision in store.find(["old", "new", "without"]).items()}
     assert kept == before | {"new": "treated", "without": "all"}, kept
-    assert [each.arm for each in store.decisions_after(0, 9)] == [*before.values(), "treated", "all"]
+    assert [each.channel for each in store.decisions_after(0, 9)] == [*before.values(), "treated", "all"]
 
 
 store = open_store(campaign, folder / "ledger.db")
 check(store, {"old": "all"})
 LogWriter(store, folder / "log").write()
 (segment,) = (folder / "log").glob("decisions-*.parquet")
-assert pq.read_table(segment).column("arm").to_pylist() == ["all", "treated", "all"]
+assert pq.read_table(segment).column("channel").to_pylist() == ["all", "treated", "all"]
 store.close()
 columns = [row[1] for row in sqlite3.connect(folder / "ledger.db").execute("PRAGMA table_info(decision)")]
-assert columns[-1] == "arm", columns
+assert columns[-1] == "channel", columns
 store = open_store(campaign, folder / "new.db")
 check(store, {})
 store.close()
