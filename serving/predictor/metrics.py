@@ -8,13 +8,15 @@ sides and budget, stages and reasons.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections import Counter as Counted
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 from serving.protocol import UNRECORDED_REASONS, UnrecordedReason
+from shadowprice.arms import UNASSIGNED
 from shadowprice.campaign import Campaign, Side
 from shadowprice.price import PriceRecord
 
@@ -70,6 +72,14 @@ class PredictorMetrics:
             for side in campaign.sides
             for reason in UNRECORDED_REASONS
         }
+        by_arm = Counter(
+            "shadowprice_arm_decisions_total",
+            "New decisions by the arm of the account",
+            ["campaign", "side", "arm"],
+            registry=registry,
+        )
+        arms = [UNASSIGNED] if campaign.experiment is None else list(campaign.experiment.shares)
+        self._arms = {(side, arm): by_arm.labels(name, side, arm) for side in campaign.sides for arm in arms}
         age = Gauge(
             "shadowprice_feature_age_seconds",
             "Age of the oldest embedding used in the latest call",
@@ -167,6 +177,11 @@ class PredictorMetrics:
         self._cold[side].inc(cold)
         if oldest_seconds is not None:
             self._feature_age[side].set(oldest_seconds)
+
+    def decided(self, side: Side, arms: Iterable[str]) -> None:
+        """Count new decisions, given by the arm of each."""
+        for arm, count in Counted(arms).items():
+            self._arms[side, arm].inc(count)
 
     def unrecorded(self, side: Side, reason: UnrecordedReason, answers: int) -> None:
         """Count answers without an authorization, by one of :data:`UNRECORDED_REASONS`."""

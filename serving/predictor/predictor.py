@@ -136,6 +136,7 @@ class Predictor:
             if happened:
                 self.metrics.degraded(why, calls.count)
         standing = recorded_rows(calls, rows, known, found)
+        self._count_arms(requests, standing, found)
         reason: UnrecordedReason = "outside_window" if outside else "ineligible"
         nothing = {side: self._level_of_nothing(side, outside) for side in self.campaign.sides}
         self._count_unrecorded(calls, set(known).difference(standing), found, reason)
@@ -158,6 +159,14 @@ class Predictor:
         """Level that costs nothing, where the side has one: a segment of a delivery is an offer, and not nothing."""
         terms = self.campaign.terms(side)
         return 0 if outside and terms.levels[0] == 0 and not terms.segments else NOTHING
+
+    def _count_arms(self, requests: Requests, standing: Sequence[int], found: Authorisation) -> None:
+        given: dict[Side, list[str]] = {side: [] for side in self.campaign.sides}
+        for row, arm, repeat in zip(standing, found.decisions.arm, found.decisions.repeat, strict=True):
+            if not repeat:
+                given[requests.side[row]].append(arm)
+        for side, arms in given.items():
+            self.metrics.decided(side, arms)
 
     def _count_unrecorded(
         self, calls: Calls, rows: Iterable[int], found: Authorisation, reason: UnrecordedReason

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -205,7 +206,12 @@ def test_outside_the_window_the_arm_is_named_and_a_repeat_keeps_the_arm_of_its_d
     terms = kit.campaign(experiment=ARMS)
     names = [f"c{i}" for i in range(40)]
     ledger = LocalLedger(terms)
-    first = build(terms=terms, ledger=ledger)[0].answer(customers(*names))
+    asked, registry = build(terms=terms, ledger=ledger)
+    first = asked.answer(customers(*names))
+    asked.answer(customers(*names))
+    for arm, count in Counter(first.arm).items():
+        labels = {"campaign": "spring", "side": "customer", "arm": arm}
+        assert registry.get_sample_value("shadowprice_arm_decisions_total", labels) == count
     raised = replace(terms, experiment=ARMS.raised("new", 5000))
     again = build(terms=raised, ledger=ledger)[0].answer(customers(*names))
     assert list(again.arm) == list(first.arm)

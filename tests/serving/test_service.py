@@ -67,6 +67,7 @@ def test_the_metadata_names_the_inputs_and_outputs_of_the_contract(world):
         "repeat": "BOOL",
         "price_version": "INT64",
         "model_version": "BYTES",
+        "arm": "BYTES",
     }
 
 
@@ -153,7 +154,7 @@ def test_v1_and_v2_give_the_same_answers(world, client):
     for row, prediction in enumerate(one["predictions"]):
         assert prediction.pop("repeat") is True
         assert prediction == {
-            name: getattr(two, name)[row] for name in (*FIELDS, "reason", "price_version", "model_version")
+            name: getattr(two, name)[row] for name in (*FIELDS, "reason", "price_version", "model_version", "arm")
         }
 
 

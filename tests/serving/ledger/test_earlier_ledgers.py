@@ -79,6 +79,7 @@ def settle_what_is_there(ledger, kit):
     assert (totals.released["merchant", "expired"], totals.released["customer", "returned"]) == (60, 50)
     decisions = ledger.store.decisions_after(0, 100)
     assert [(row.request_id, row.most_units) for row in decisions] == [(name, 1) for name in REQUESTS]
+    assert {row.arm for row in decisions} == {"unassigned"}
     # The newest decision was made two hours after the campaign's start: ledger time begins there.
     ledger.wrong = timedelta(hours=2)
     assert ledger.sweep() == 0
@@ -167,7 +168,7 @@ def test_a_file_of_another_campaign_is_not_brought_up(kept, old_file):
 
 
 def test_a_file_of_an_earlier_schema_is_copied_by_its_own_release(old_file, schema, tmp_path):
-    with pytest.raises(InvalidInput, match=f"its schema is '{schema}', not '4'"):
+    with pytest.raises(InvalidInput, match=f"its schema is '{schema}', not '5'"):
         backup(old_file, tmp_path / "copy.db")
     assert not (tmp_path / "copy.db").exists()
 

@@ -1,0 +1,25 @@
+"""Estimate what the arms of a campaign brought, from its decision log."""
+
+from kfp import dsl
+from kfp.dsl import Artifact, Dataset, Input, Markdown, Output
+
+from components.image import BASE_IMAGE
+
+
+@dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
+def lift(
+    log: Input[Dataset],
+    campaign: Input[Artifact],
+    features: Input[Dataset],
+    result: Output[Artifact],
+    page: Output[Markdown],
+    segment: str = "",
+    baseline: str = "",
+    side: str = "",
+    mature_hours: int = -1,
+) -> None:
+    """Run a :class:`operations.lift.LiftJob`."""
+    arguments = dict(locals())
+    from components.run import run_component
+
+    run_component("lift", arguments)

@@ -1,0 +1,24 @@
+"""Plan a trial before the campaign starts."""
+
+from kfp import dsl
+from kfp.dsl import Artifact, Input, Markdown, Output
+
+from components.image import BASE_IMAGE
+
+
+@dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
+def plan(
+    campaign: Input[Artifact],
+    result: Output[Artifact],
+    page: Output[Markdown],
+    accounts: int,
+    prior: dict,
+    precision: dict,
+    side: str = "customer",
+    salt: str = "",
+) -> None:
+    """Run a :class:`operations.plan.PlanJob`."""
+    arguments = dict(locals())
+    from components.run import run_component
+
+    run_component("plan", arguments)

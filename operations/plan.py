@@ -1,0 +1,75 @@
+"""Plan a trial before the campaign starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from operations.job import Job, option, reads, required, writes
+from operations.workspace import read_campaign
+from shadowprice.errors import InvalidInput
+from shadowprice.experiments import plan
+from shadowprice.experiments.planning import ExperimentPlan, Precision, Prior
+from shadowprice.files import write_whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanJob(Job):
+    """Write levels, shares, accounts, money and power of a trial."""
+
+    campaign: Path = reads("file of the campaign whose terms are tried, or the workspace that has it")
+    result: Path = writes("file that gets the plan as JSON")
+    page: Path = writes("file that gets the plan as Markdown")
+    side: str = option("customer", "side that is tried")
+    accounts: int = required("accounts that will ask in the time of the trial, in all arms together")
+    prior: Mapping[str, Any] = required(
+        "JSON object: response by level, money per request; requests_per_account, correlation, variance if known"
+    )
+    precision: Mapping[str, Any] = required("JSON object of wanted half-widths: lift, curve, price")
+    salt: str = option("", "salt of the experiment that the result then holds; empty: none")
+
+
+def run(job: PlanJob) -> ExperimentPlan:
+    """Write the plan.
+
+    Raises:
+        InvalidInput: beliefs or precisions that cannot be, or that so many accounts cannot give.
+    """
+    campaign = read_campaign(job.campaign)
+    try:
+        prior, precision = Prior(**job.prior), Precision(**job.precision)
+    except TypeError as error:
+        raise InvalidInput(f"does not have the fields of a plan: {error}", field="prior, precision") from error
+    found = plan(campaign.terms(job.side), job.accounts, prior, precision)  # type: ignore[arg-type]
+    experiment = {"experiment": found.experiment(job.salt).to_dict()} if job.salt else {}
+    write_whole(job.result, json.dumps({"campaign": campaign.name} | found.to_dict() | experiment, indent=1))
+    write_whole(job.page, "\n".join(_page(campaign.name, found)) + "\n")
+    return found
+
+
+def _page(campaign: str, found: ExperimentPlan) -> Iterator[str]:
+    yield f"# Trial of campaign {campaign}"
+    yield ""
+    yield f"Levels to try: {', '.join(map(str, found.levels))} minor units. Money in minor units."
+    yield ""
+    yield "| arm | share | accounts | expected money | value given up |"
+    yield "|---|---|---|---|---|"
+    lost = {"explore": found.exploration_cost, "holdout": found.holdout_cost}
+    for arm, share in found.shares.items():
+        if share:
+            row = f"{found.accounts[arm]:,} | {found.money[arm]:,.0f} | {lost.get(arm, 0.0):,.4g}"
+            yield f"| {arm} | {share / 100:.2f} % | {row} |"
+    yield ""
+    yield "| estimate | half-width of its interval |"
+    yield "|---|---|"
+    for name, width in found.half_widths.items():
+        yield f"| {name} | {f'{width:.2%} of {found.price:.4g}' if name == 'price' else f'{width:.4g}'} |"
+    if found.power:
+        yield ""
+        yield "| incremental response per request | probability of finding it |"
+        yield "|---|---|"
+        for effect, power in zip(found.effects, found.power, strict=True):
+            yield f"| {effect:.4g} | {power:.0%} |"

@@ -1,0 +1,192 @@
+"""Jobs ``lift`` and ``plan`` on a log that the replay wrote: the command line gives the library's estimate."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from operations import __main__ as command
+from operations.lift import LiftJob, run
+from shadowprice.arms import Arm, Experiment, treatment
+from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.decision import decide
+from shadowprice.errors import InvalidInput, NotCertified
+from shadowprice.experiments import lift, plan
+from shadowprice.experiments.lifts import Columns
+from shadowprice.experiments.planning import Precision, Prior
+from shadowprice.pacing.decision_log.records import Decision, OutcomeRow
+from shadowprice.pacing.decision_log.segments import SCHEMAS, Segment
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+ARMS = (
+    Arm(name="holdout", kind="holdout", share=2500),
+    Arm(name="policy", kind="policy", share=5000),
+    Arm(name="explore", kind="explore", share=1000),
+)
+CAMPAIGN = Campaign(
+    name="spring",
+    sides={"customer": Terms(levels=(0, 50, 100))},
+    budget=Budget(limit=10**6),
+    starts_at=START,
+    hours=240,
+    exploration=0.05,
+    experiment=Experiment(arms=ARMS, salt="spring"),
+)
+TRUTH = np.array([0.2, 0.3, 0.36])
+
+
+def write_log(folder: Path) -> pd.DataFrame:
+    """Decide 6,000 requests of ten days by arm, draw outcomes, and write the segments; return the rows by hand."""
+    rng = np.random.default_rng(9)
+    accounts = np.array([f"a{each}" for each in rng.integers(0, 1500, 6000)])
+    ids = [f"r{row}" for row in range(accounts.size)]
+    at = np.sort(rng.uniform(0, 240, accounts.size))
+    response = np.repeat(TRUTH[:, None], accounts.size, axis=1)
+    treated = treatment(CAMPAIGN.experiment, accounts.tolist(), CAMPAIGN.exploration)
+    made = decide(
+        response,
+        CAMPAIGN.net_cost("customer", response),
+        [0.003],
+        0.5,
+        ids,
+        treated.allowed(3, None),
+        exploration=treated.exploration,
+    )
+    reasons, shares = treated.reasons(made), made.policy.propensities().T.tolist()
+    redeemed = rng.random(accounts.size) < TRUTH[made.level]
+    decisions, outcomes, rows = [], [], []
+    for row, (name, level) in enumerate(zip(accounts.tolist(), made.level.tolist(), strict=True)):
+        decided = START + timedelta(hours=float(at[row]))
+        decisions.append(
+            Decision(
+                request_id=ids[row],
+                account_id=name,
+                side="customer",
+                level=level,
+                incentive=(0, 50, 100)[level],
+                response=float(TRUTH[level]),
+                expected_cost=0.0,
+                propensity=float(made.propensity[row]),
+                propensities=tuple(shares[row]),
+                reason=str(reasons[row]),
+                model_version="m",
+                price_version=1,
+                features_at=None,
+                decided_at=round(decided.timestamp() * 1e6),
+                arm=str(treated.arm[row]),
+            )._asdict()
+        )
+        if redeemed[row]:
+            when = round(decided.timestamp() * 1e6) + 1
+            paid = (0, 50, 100)[level]
+            outcomes.append(vars(OutcomeRow(ids[row], "customer", 1.0, paid, False, when, when)))
+        rows.append((name, str(treated.arm[row]), float(redeemed[row]), (0, 50, 100)[level] * redeemed[row], at[row]))
+    folder.mkdir()
+    for kind, records in (("decisions", decisions), ("outcomes", outcomes)):
+        table = pa.Table.from_pylist(records, schema=SCHEMAS[kind])  # type: ignore[index]
+        pq.write_table(table, Segment.named(folder, kind, 1, len(records)).path)  # type: ignore[arg-type]
+    return pd.DataFrame(rows, columns=["account_id", "arm", "value", "cost", "hour"])
+
+
+@pytest.fixture
+def campaign_file(tmp_path: Path) -> Path:
+    path = tmp_path / "campaign.json"
+    path.write_text(json.dumps(CAMPAIGN.to_dict()))
+    return path
+
+
+def test_the_command_reads_the_log_and_gives_the_estimate_of_its_rows(tmp_path: Path, campaign_file: Path) -> None:
+    rows = write_log(tmp_path / "log")
+    past = pd.DataFrame({"account_id": sorted(set(rows["account_id"]))[:-50]})
+    past["earlier"] = np.random.default_rng(1).normal(size=len(past))
+    past["region"] = np.where(past["account_id"].str[-1] < "5", "north", "south")
+    past.to_parquet(tmp_path / "features.parquet")
+    flags = {"log": tmp_path / "log", "campaign": campaign_file, "mature-hours": 24, "segment": "region"}
+    flags |= {"features": tmp_path / "features.parquet", "result": tmp_path / "lift.json", "page": tmp_path / "lift.md"}
+    assert command.main(["lift", *(text for name, value in flags.items() for text in (f"--{name}", str(value)))]) == 0
+    found = json.loads((tmp_path / "lift.json").read_text())
+
+    mature = rows[rows["hour"] <= rows["hour"].max() - 24 + 1e-6]
+    assert (found["requests"], found["mature"]) == (len(rows), pytest.approx(len(mature), abs=1))
+    mature = mature.merge(past, on="account_id", how="left")
+    mature = mature[mature["arm"] != "unassigned"]
+    expected = lift(mature, "holdout", columns=Columns(covariates=("earlier",)))
+    for one, other in zip(sorted(found["lifts"], key=lambda each: each["arm"]), expected, strict=True):
+        assert one["arm"] == other.arm
+        for name in ("value", "cost", "relative", "per_money"):
+            for part in ("value", "error", "low", "high"):
+                assert one[name][part] == pytest.approx(getattr(getattr(other, name), part), rel=1e-6)
+    policy = next(each for each in found["lifts"] if each["arm"] == "policy")
+    # At the price 0.003 the policy gives level 1, but for its draws.
+    truth = 0.95 * TRUTH[1] + 0.05 * TRUTH.mean() - TRUTH[0]
+    assert policy["value"]["low"] < truth < policy["value"]["high"]
+    assert found["sample_ratio"]["mismatch"] is False
+    days = next(each for each in found["daily"] if each["arm"] == "policy")
+    assert days["days"] == list(range(9))
+    assert {each["segment"] for each in found["segments"]["policy"]["segments"]} == {"north", "south", "unknown"}
+    page = (tmp_path / "lift.md").read_text()
+    assert "Value that would not have come anyway" in page
+    assert "nan" not in page
+
+
+def test_a_holdout_without_its_rows_raises_the_alarm_and_is_written_all_the_same(
+    tmp_path: Path, campaign_file: Path
+) -> None:
+    rows = write_log(tmp_path / "log")
+    kept = set(rows.loc[rows["arm"] != "holdout", "account_id"])
+    for path in (tmp_path / "log").glob("decisions-*"):
+        table = pq.read_table(path)
+        keep = [name in kept or name[-1] < "6" for name in table.column("account_id").to_pylist()]
+        table = table.filter(pa.array(keep))
+        path.unlink()
+        pq.write_table(table, Segment.named(tmp_path / "log", "decisions", 1, table.num_rows).path)
+    job = LiftJob(
+        log=tmp_path / "log", campaign=campaign_file, result=tmp_path / "a.json", page=tmp_path / "a.md", mature_hours=0
+    )
+    with pytest.raises(NotCertified, match="sample-ratio mismatch"):
+        run(job)
+    assert json.loads((tmp_path / "a.json").read_text())["sample_ratio"]["mismatch"] is True
+    assert "Do not read the lift" in (tmp_path / "a.md").read_text()
+
+
+def test_what_the_job_cannot_do_is_refused_by_name(tmp_path: Path, campaign_file: Path) -> None:
+    write_log(tmp_path / "log")
+    values = {"log": tmp_path / "log", "campaign": campaign_file, "result": tmp_path / "a", "page": tmp_path / "b"}
+    with pytest.raises(InvalidInput, match="mature_hours: no decision is"):
+        run(LiftJob(**values, mature_hours=1000))
+    with pytest.raises(InvalidInput, match="segment: needs the file"):
+        run(LiftJob(**values, segment="region", mature_hours=0))
+    pd.DataFrame({"account_id": ["a1", "a1"]}).to_parquet(tmp_path / "twice.parquet")
+    with pytest.raises(InvalidInput, match="one row for each account"):
+        run(LiftJob(**values, features=tmp_path / "twice.parquet", mature_hours=0))
+    without = CAMPAIGN.to_dict()
+    del without["experiment"]
+    campaign_file.write_text(json.dumps(without))
+    with pytest.raises(InvalidInput, match="no experiment"):
+        run(LiftJob(**values))
+    assert not (tmp_path / "a").exists()
+
+
+def test_the_plan_of_the_command_is_that_of_the_library_and_goes_into_the_campaign_file(
+    tmp_path: Path, campaign_file: Path
+) -> None:
+    prior, precision = {"response": [0.1, 0.14, 0.16], "money": 6.0}, {"lift": 0.01, "curve": 0.02}
+    flags = {"campaign": campaign_file, "accounts": 100_000, "salt": "trial", "result": tmp_path / "plan.json"}
+    flags |= {"page": tmp_path / "plan.md", "prior": json.dumps(prior), "precision": json.dumps(precision)}
+    assert command.main(["plan", *(text for name, value in flags.items() for text in (f"--{name}", str(value)))]) == 0
+    found = json.loads((tmp_path / "plan.json").read_text())
+    expected = plan(CAMPAIGN.terms("customer"), 100_000, Prior(**prior), Precision(**precision))  # type: ignore[arg-type]
+    assert found["shares"] == expected.shares
+    assert found["half_widths"] == expected.half_widths
+    campaign = CAMPAIGN.to_dict() | {"experiment": found["experiment"]}
+    assert Campaign.from_dict(campaign).experiment == expected.experiment("trial")
+    assert "| holdout |" in (tmp_path / "plan.md").read_text()
+    flags["precision"] = json.dumps({"width": 1})
+    assert command.main(["plan", *(text for name, value in flags.items() for text in (f"--{name}", str(value)))]) == 1
