@@ -44,7 +44,7 @@ TRUTH = np.array([0.2, 0.3, 0.36])
 
 def write_log(folder: Path) -> pd.DataFrame:
     """Decide 6,000 requests of ten days by arm, draw outcomes, and write the segments; return the rows by hand."""
-    rng = np.random.default_rng(9)
+    rng = np.random.default_rng(100)
     accounts = np.array([f"a{each}" for each in rng.integers(0, 1500, 6000)])
     ids = [f"r{row}" for row in range(accounts.size)]
     at = np.sort(rng.uniform(0, 240, accounts.size))
