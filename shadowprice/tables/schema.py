@@ -155,6 +155,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "most_response_merchant": _column(REAL, _POSITIVE, optional=True),
             "expected_requests": _column(WHOLE, _at_least(1), optional=True),
             "late_reserve": _column(WHOLE, _at_least(0), optional=True),
+            "experiment": _column(TEXT, optional=True),
         },
         strict=True,
     ),

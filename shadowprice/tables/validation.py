@@ -192,7 +192,9 @@ def _canonical(table: str, frame: pd.DataFrame) -> pd.DataFrame:
 
 def _absent(index: pd.Index[Any], kind: str) -> pd.Series[Any]:
     unknown: dict[str, Any] = {TEXT: None, REAL: np.nan}
-    column: pd.Series[Any] = pd.Series(unknown.get(kind, pd.NA), index=index, dtype=cast(Any, kind))
+    # A list, because a lone None would become NaN.
+    values = [unknown.get(kind, pd.NA)] * len(index)
+    column: pd.Series[Any] = pd.Series(values, index=index, dtype=cast(Any, kind))
     return column
 
 

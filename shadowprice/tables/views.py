@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from shadowprice.arms import Experiment
 from shadowprice.campaign import MOST_RESPONSE, SIDES, Budget, Campaign, Segment, Side, Terms
 from shadowprice.errors import InvalidInput
 from shadowprice.tables.rules import FUND
@@ -82,7 +84,15 @@ def campaign_from_tables(tables: Tables) -> Campaign:
         hours=int(row["hours"]),
         expected_requests=int(row["expected_requests"]) if pd.notna(row["expected_requests"]) else None,
         late_reserve=int(row["late_reserve"]) if pd.notna(row["late_reserve"]) else 0,
+        experiment=_experiment(row["experiment"]) if pd.notna(row["experiment"]) else None,
     )
+
+
+def _experiment(text: str) -> Experiment:
+    try:
+        return Experiment.from_dict(json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidInput(f"is not an experiment as JSON: {error!r}", field="campaign.experiment") from error
 
 
 def behaviours(tables: Tables, side: Side) -> pd.DataFrame:

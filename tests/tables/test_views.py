@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import pandas as pd
 import pytest
 
+from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.errors import InvalidInput
 from shadowprice.tables import campaign_from_tables, labelled, response_of, validate_tables
@@ -74,6 +76,17 @@ def test_the_expected_requests_of_a_campaign_are_those_of_the_table(frames: Fram
     assert campaign_from_tables(validate_tables(frames)).expected_requests is None
     frames["campaign"] = frames["campaign"].assign(expected_requests=30_000)
     assert campaign_from_tables(validate_tables(frames)).expected_requests == 30_000
+
+
+def test_the_experiment_of_a_campaign_is_that_of_the_table(frames: Frames) -> None:
+    assert campaign_from_tables(validate_tables(frames)).experiment is None
+    test = Experiment(arms=(Arm(name="holdout", kind="holdout", share=500),), salt="spring")
+    frames["campaign"] = frames["campaign"].assign(experiment=json.dumps(test.to_dict()))
+    assert campaign_from_tables(validate_tables(frames)).experiment == test
+    for wrong in ("{", '{"arms": []}', '{"arms": [{"name": "a"}], "salt": "s"}'):
+        frames["campaign"] = frames["campaign"].assign(experiment=wrong)
+        with pytest.raises(InvalidInput, match="experiment"):
+            campaign_from_tables(validate_tables(frames))
 
 
 def test_the_late_reserve_of_a_campaign_is_that_of_the_table(frames: Frames) -> None:
