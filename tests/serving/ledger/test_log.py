@@ -16,6 +16,7 @@ from shadowprice.decision import decide
 from shadowprice.errors import InvalidTable, NotFound, Unavailable
 from shadowprice.evaluation.metrics import effective_rows, ips_value
 from shadowprice.evaluation.statistics.intervals import Interval
+from shadowprice.experiments.served import mature, served_requests
 from shadowprice.pacing.decision_log.compaction import compact
 from shadowprice.pacing.decision_log.segments import segments
 from shadowprice.pacing.decision_log.served import exposure_and_outcome, read_log, read_parts
@@ -29,6 +30,25 @@ def writer(ledger, tmp_path):
 
 def fill(ledger, kit, names):
     ledger.authorise(*(kit.item(name, propensities=[0.25, 0.5, 0.25], features_at=1e9 + 0.25) for name in names))
+
+
+def test_the_arm_of_a_decision_and_its_outcome_are_the_row_that_a_lift_reads(ledger, kit, writer):
+    for name, arm in (("r1", "holdout"), ("r2", "policy"), ("r3", "policy")):
+        ledger.authorise(kit.item(name, arm=arm))
+    ledger.settle(kit.event("r2", 50))
+    ledger.at += timedelta(hours=30)
+    ledger.authorise(kit.item("r4", arm="policy"))
+    writer.write()
+    log = read_log(writer.folder)
+    rows = served_requests(log, ledger.campaign)
+    columns = ["request_id", "arm", "value", "cost", "day"]
+    assert rows[columns].to_numpy().tolist() == [
+        ["r1", "holdout", 0.0, 0, 0],
+        ["r2", "policy", 1.0, 50, 0],
+        ["r3", "policy", 0.0, 0, 0],
+        ["r4", "policy", 0.0, 0, 1],
+    ]
+    assert mature(rows, log, 24)["request_id"].tolist() == ["r1", "r2", "r3"]
 
 
 def test_every_decision_and_outcome_is_logged_once_as_the_ledger_have_it(ledger, kit, writer):
