@@ -55,7 +55,7 @@ def _page(campaign: str, found: ExperimentPlan) -> Iterator[str]:
     yield ""
     yield f"Levels to try: {', '.join(map(str, found.levels))} minor units. Money in minor units."
     yield ""
-    yield "| arm | share | accounts | expected money | value given up |"
+    yield "| arm | share | accounts | expected money | value given up, net of saved money |"
     yield "|---|---|---|---|---|"
     lost = {"explore": found.exploration_cost, "holdout": found.holdout_cost}
     for arm, share in found.shares.items():
