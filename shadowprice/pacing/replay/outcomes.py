@@ -128,6 +128,13 @@ class OutcomeModel:
             found[row] = known[name]
         return found
 
+    def expected_units(self, side: Side, mean: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Mean incentives that are paid for one answer with the given mean responses, of their shape."""
+        if side == "customer":
+            return mean
+        most = self.shares_before * self.campaign.terms(side).most_units
+        return poisson_capped_mean(self.shares_before * mean, most) / self.shares_before
+
     def draw(self, batch: Day, level: NDArray[np.integer]) -> Outcomes:
         """Outcomes of a batch given ``level`` (n,), indices into each side's levels or ``NOTHING``.
 
@@ -154,13 +161,11 @@ class OutcomeModel:
             mean[rows] = curves.response[at]
             incentive[rows] = np.asarray(terms.incentives, dtype=np.int64)[picked]
             luck = self._luck_of(batch.request_id[rows].tolist())
-            expected_units = mean[rows]
             if side == "customer":
                 response[rows] = luck < mean[rows]
             else:
-                shares = self.shares_before * mean[rows]
-                response[rows] = poisson_quantile(luck, shares) / self.shares_before
-                expected_units = poisson_capped_mean(shares, self.shares_before * terms.most_units) / self.shares_before
+                response[rows] = poisson_quantile(luck, self.shares_before * mean[rows]) / self.shares_before
+            expected_units = self.expected_units(side, mean[rows])
             units[rows] = terms.paid_units(response[rows])
             expected_cost[rows] = incentive[rows] * (expected_units if terms.cost_basis == "on_response" else 1.0)
         return Outcomes(

@@ -1,0 +1,145 @@
+"""Responses and money that a replayed day added over the lowest level, and over the best flat incentive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.campaign import Budget, Campaign, Side
+from shadowprice.curves import Curves
+from shadowprice.decision import decide
+from shadowprice.evaluation.policy.incremental import Added, added, cost_of_one, total
+from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.pacing.replay.compare import Setting
+from shadowprice.pacing.replay.outcomes import Outcomes
+from shadowprice.pacing.window import solve_window
+
+Over = Literal["lowest", "flat"]
+Mixtures = Mapping[Side, NDArray[np.float64]]
+"""side → (J,), share of its requests that is given each level, whoever asks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gain:
+    """Amounts that a day added over a counterfactual.
+
+    value      responses, weighted by side
+    cost       minor units
+    cost_each  minor units per weighted response
+    sides      side → responses in the side's own unit: redemptions, or share ratios
+    """
+
+    value: Estimate
+    cost: Estimate
+    cost_each: Estimate
+    sides: Mapping[Side, Estimate]
+
+    def summary(self) -> dict[str, Any]:
+        """The same in JSON types; what is not finite is None."""
+        own = {name: _plain(getattr(self, name)) for name in ("value", "cost", "cost_each")}
+        return own | {"sides": {side: _plain(found) for side, found in self.sides.items()}}
+
+
+def gains(setting: Setting, outcomes: Outcomes) -> dict[Over, Gain]:
+    """Compare the outcomes of a day with every request at its lowest level, and with the best flat mixture.
+
+    The curves that the outcomes were drawn from are known here, so the intervals cover the luck of the day alone.
+    The flat mixture spends in the mean what the day has spent; where the lowest levels cost more, it is left out.
+    O(requests · levels).
+    """
+    model = setting.outcomes
+
+    def curves(side: Side, mine: NDArray[np.bool_]) -> Curves:
+        return model.curves(side, outcomes.account_id[mine], outcomes.at[mine])
+
+    return compare(setting.campaign, outcomes, curves, model.expected_units)
+
+
+def compare(
+    campaign: Campaign,
+    outcomes: Outcomes,
+    curves: Callable[[Side, NDArray[np.bool_]], Curves],
+    units: Callable[[Side, NDArray[np.float64]], NDArray[np.float64]],
+    propensity: NDArray[np.float64] | None = None,
+) -> dict[Over, Gain]:
+    """Compare outcomes with the two counterfactuals.
+
+    Args:
+        campaign: whose they are.
+        outcomes: of N requests.
+        curves: given side and mask (N,), the curves of those requests.
+        units: given side and mean responses, the mean incentives that are paid for one answer.
+        propensity: (N,) logged probability of each answer, which corrects curves of a model; None where they are known.
+    """
+    rows = {side: outcomes.side == side for side in campaign.sides if np.any(outcomes.side == side)}
+    found = {side: curves(side, mine) for side, mine in rows.items()}
+    mixtures: dict[Over, Mixtures] = {"lowest": {side: np.eye(mine.levels.size)[0] for side, mine in found.items()}}
+    flat = flat_mixtures(campaign, found, int(outcomes.cost.sum()))
+    if flat is not None:
+        mixtures["flat"] = flat
+    return {
+        over: _gain(campaign, outcomes, rows, found, mixture, units, propensity) for over, mixture in mixtures.items()
+    }
+
+
+def flat_mixtures(campaign: Campaign, curves: Mapping[Side, Curves], spend: int) -> Mixtures | None:
+    """Best mixture of levels of each side that is the same for every request and costs ``spend`` minor units in all.
+
+    None where the lowest levels cost more. The linear programme has one account per side, with the mean curve.
+    """
+    budget = Budget(name=campaign.budget.name, limit=spend)
+    plain = replace(campaign, budget=budget, exploration=0.0, late_reserve=0)
+    means = {
+        side: Curves(mine.levels, mine.response.mean(axis=1, keepdims=True, dtype=np.float64))
+        for side, mine in curves.items()
+    }
+    ahead = {side: float(mine.accounts) for side, mine in curves.items()}
+    solved = solve_window(plain, means, ahead, spend).allocation
+    if solved.status != "optimal":
+        return None
+    chosen: dict[Side, NDArray[np.float64]] = {}
+    for side, mine in means.items():
+        value, cost = plain.terms(side).value(mine.response), plain.net_cost(side, mine.response)
+        policy = decide(value, cost, solved.prices, solved.tie_share, [side]).policy
+        chosen[side] = policy.propensities()[:, 0]
+    return chosen
+
+
+def _gain(
+    campaign: Campaign,
+    outcomes: Outcomes,
+    rows: Mapping[Side, NDArray[np.bool_]],
+    curves: Mapping[Side, Curves],
+    mixtures: Mixtures,
+    units: Callable[[Side, NDArray[np.float64]], NDArray[np.float64]],
+    propensity: NDArray[np.float64] | None,
+) -> Gain:
+    responses: dict[Side, Added] = {}
+    value = Added(np.zeros(len(outcomes)), np.zeros(len(outcomes)))
+    cost = Added(np.zeros(len(outcomes)), np.zeros(len(outcomes)))
+    for side, mine in rows.items():
+        terms, response = campaign.terms(side), curves[side].response.astype(np.float64)
+        given, chance = outcomes.level[mine], None if propensity is None else propensity[mine]
+        paid = np.asarray(terms.incentives, dtype=np.float64)[:, None]
+        expense = paid * (units(side, response) if terms.cost_basis == "on_response" else np.ones_like(response))
+        responses[side] = added(outcomes.response[mine], given, response, mixtures[side], chance)
+        money = added(outcomes.cost[mine].astype(np.float64), given, expense, mixtures[side], chance)
+        worth = responses[side].times(terms.weight)
+        value.amount[mine], value.residual[mine] = worth.amount, worth.residual
+        cost.amount[mine], cost.residual[mine] = money.amount, money.residual
+    return Gain(
+        value=total(value, outcomes.account_id),
+        cost=total(cost, outcomes.account_id),
+        cost_each=cost_of_one(cost, value, outcomes.account_id),
+        sides={side: total(each, outcomes.account_id[rows[side]]) for side, each in responses.items()},
+    )
+
+
+def _plain(found: Estimate) -> dict[str, float | None]:
+    return {
+        name: float(bound) if np.isfinite(bound := getattr(found, name)) else None for name in ("value", "low", "high")
+    }
