@@ -22,6 +22,7 @@ from shadowprice.pacing.exploration import explored
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.replay.compare import Setting, attainable, run_policies
 from shadowprice.pacing.replay.day import Day, draw_day
+from shadowprice.pacing.replay.gains import gains
 from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
 from shadowprice.pacing.replay.policies import past_traffic
 from shadowprice.pacing.replay.run import replay
@@ -104,6 +105,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
         shocked=shocked,
         attainable=attainable(setting),
         attainable_shocked=attainable(noon_doubles),
+        gains=gains(setting, played.outcomes),
         exploration=explored(campaign, setting.model, played),
         prices=prices,
         damaged=damaged,

@@ -18,6 +18,7 @@ from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.learning.outcome_model import truth_note
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.exploration import ExplorationReport
+from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.pacing.replay.run import Replay
 from shadowprice.price import PriceRecord
 from shadowprice.reports import run as shown
@@ -37,6 +38,7 @@ class CampaignDay:
     runs           policy → the day; needs ``service``, ``hourly``, ``static``, ``hindsight``, ``hindsight_model``
     shocked        the same in process, with twice the requests at noon
     attainable, attainable_shocked  values between which the policies of either day are judged
+    gains          what the served day added over the lowest level, and over the best flat mixture
     exploration    what uniform draws cost and bought
     prices         every price of the day that can be read, oldest first
     damaged        what is wrong with the files of those that cannot
@@ -55,6 +57,7 @@ class CampaignDay:
     shocked: Mapping[str, Replay]
     attainable: Attainable
     attainable_shocked: Attainable
+    gains: Mapping[Over, Gain]
     exploration: ExplorationReport
     prices: Sequence[PriceRecord]
     damaged: Sequence[str]
@@ -118,6 +121,7 @@ class CampaignDay:
                     {name: run for name, run in self.runs.items() if name != "hourly"},
                     self.attainable,
                     self.runs["service"].slots["planned"].to_numpy(dtype=np.float64),
+                    self.gains,
                 ),
                 shown.scenario(
                     "Twice as many requests at noon",
@@ -161,7 +165,7 @@ class CampaignDay:
             },
             "solve": shown.solve_summary(newest, self.solve_seconds.get(newest.version, float("nan"))),
             "serve": self.serving,
-            "pacing": shown.pacing_summary(self.campaign, self.runs, self.attainable),
+            "pacing": shown.pacing_summary(self.campaign, self.runs, self.attainable, self.gains),
             "exploration": shown.exploration_summary(self.exploration),
             "shock": {name: shock[name] for name in SHOCK},
             "simulated": True,

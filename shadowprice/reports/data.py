@@ -19,34 +19,14 @@ from shadowprice.evaluation.prediction.change_points import ChangePoints
 from shadowprice.evaluation.prediction.per_level import ResponseByLevel
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.slope import Slope
+from shadowprice.pacing.replay.gains import Gain, Over
+from shadowprice.reports.currency import Currency
 
 Section = Literal["spending", "response", "quality", "solves", "data", "run"]
 Role = Literal["resolved", "static", "hindsight"]
 
 OVERSPENT = 0.005
 """Relative excess over the budget from which a policy's value is not comparable with others'."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Currency:
-    """Format of money; 100 minor units are one major unit."""
-
-    symbol: str = "$"
-    major: str = "dollars"
-    minor: str = "cents"
-
-    @classmethod
-    def of(cls, code: str) -> Currency:
-        """The currency of an ISO 4217 code; an unknown one is written by its code."""
-        return _CURRENCIES.get(code, cls(symbol=f"{code} ", major=code, minor=f"1/100 {code}"))
-
-
-_CURRENCIES = {
-    "USD": Currency(),
-    "CNY": Currency(symbol="¥", major="yuan", minor="fen"),
-    "EUR": Currency(symbol="€", major="euros", minor="cents"),
-    "GBP": Currency(symbol="£", major="pounds", minor="pence"),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +74,7 @@ class Policy:
     price  float64 (H,), λ in use in each hour, response per minor unit; NaN where there was none
     used   what the budget limits, in minor units: by default the sum of ``spend``; for an average
            budget the cost per account or per response that came out
+    mean_cost  mean cost of its decisions in minor units, where it is known; ``spend`` is the cost as drawn
     """
 
     role: Role
@@ -102,6 +83,7 @@ class Policy:
     spend: NDArray[np.float64]
     price: NDArray[np.float64] | None = None
     used: float | None = None
+    mean_cost: float | None = None
 
     @property
     def total(self) -> float:
@@ -120,6 +102,8 @@ class Scenario:
     policies           the one the campaign ran comes first
     simulated          whether outcomes were drawn from a model or a generator
     attainable         values between which the policies are judged, where the mean response of every level is known
+    gains              ``lowest`` or ``flat`` → what the first policy added over it
+    weights            side → worth of one response of it
     """
 
     name: str
@@ -130,6 +114,8 @@ class Scenario:
     planned_spend: NDArray[np.float64] | None = None
     simulated: bool = True
     attainable: Attainable | None = None
+    gains: Mapping[Over, Gain] = field(default_factory=dict)
+    weights: Mapping[Side, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         hours = np.shape(self.arrivals)
@@ -162,11 +148,27 @@ class Scenario:
         return self.excess(policy) > OVERSPENT
 
     def of_best(self, policy: Policy) -> float:
-        """The policy's value as a share of hindsight's; NaN without hindsight, or when it overspent."""
-        best = self.policy("hindsight")
-        if best is None or best.value <= 0 or self.overspent(policy):
+        """The policy's share of the incremental value that is possible in hindsight.
+
+        Incremental is what lies above the lowest incentive for every request. NaN where the optimum is not known, where
+        it adds nothing, or when the policy overspent.
+        """
+        if self.attainable is None or self.overspent(policy):
             return np.nan
-        return policy.value / best.value
+        best = self.attainable.incremental(self.attainable.best)
+        return self.attainable.incremental(policy.value) / best if best > 0 else np.nan
+
+    def why_above(self, policy: Policy) -> str:
+        """Reason why a policy's share of the optimum is above 100 %; empty where it is not."""
+        if not self.of_best(policy) > 1:
+            return ""
+        limit = self.budget.limit if self.budget.form == "total" else np.nan
+        if policy.mean_cost is not None and policy.mean_cost > limit:
+            return (
+                f"above 100 %: its outcomes cost less than their mean, which is {policy.mean_cost / limit:.1%} of the "
+                "budget; the money that was left bought more than the optimum may plan for"
+            )
+        return "above 100 %: some responses cost nothing, which the optimum cannot plan for"
 
     def of_gain(self, policy: Policy) -> float:
         """The policy's share of the attainable gain; NaN where that is not known, or when the policy overspent."""

@@ -14,7 +14,8 @@ from shadowprice.learning.evaluate import Evaluation, SideEvaluation, evaluate
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.progress import Stages
-from shadowprice.reports.data import Currency, ReportData, SideReport
+from shadowprice.reports.currency import Currency
+from shadowprice.reports.data import ReportData, SideReport
 from shadowprice.reports.report import write_report
 from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics
 from shadowprice.responses.sided import load_sided

@@ -1,4 +1,4 @@
-"""The sentences of the report, worked out from its numbers."""
+"""Sentences of the report, made from its numbers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shadowprice.campaign import Side
+from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.slope import NOT_IDENTIFIED
-from shadowprice.reports.data import Currency, Policy, ReportData, Scenario, SideReport, Solve
-from shadowprice.reports.wording import MISSING, incentives, listed, money, number, percent
+from shadowprice.pacing.replay.gains import Gain, Over
+from shadowprice.reports.currency import Currency
+from shadowprice.reports.data import Policy, ReportData, Scenario, SideReport, Solve
+from shadowprice.reports.wording import MISSING, incentives, interval, listed, money, number, percent, signed
 
-FLAT = "the best flat mixture of levels"
+LOWEST = "the lowest incentive for every request"
+FLAT = "the best flat incentive at equal spend"
+UNITS: dict[Side, str] = {"customer": "redemptions", "merchant": "share ratios"}
+"""Unit of the responses of a side; a share ratio of 1 is as many shares as in the period before."""
+ONE: dict[Side, str] = {"customer": "redemption", "merchant": "unit of share ratio"}
 LIMITS = {"total": "Budget used", "per_account": "Paid per request", "per_response": "Paid per response"}
 
 
@@ -49,17 +57,26 @@ def headline(data: ReportData) -> Headline | None:
             f"{percent(used / limit if limit > 0 else np.nan)} of {money(limit, data.currency)}",
             used / limit if limit > 0 else None,
         ),
-        Tile("Contributed", number(ours.value), _cost_of_one(ours, data)),
+        *_extra(run, data.currency),
     ]
-    sentence = f"{_spent(run, ours, data.currency)} and contributed {number(ours.value)} {data.value_unit}"
-    if run.attainable is not None:
-        sentence += f", {_above(run.attainable.incremental(ours.value))} the lowest incentive for every request"
+    sentence = f"{_spent(run, ours, data.currency)}"
+    if run.gains:
+        sentence += f" and added {'; '.join(_added(gain, over) for over, gain in run.gains.items())}"
+    elif run.attainable is not None:
+        sentence += f" and added {_above(run.attainable.incremental(ours.value))} {data.value_unit} than {LOWEST}"
     sentence += "."
-    if run.attainable is not None and np.isfinite(run.of_gain(ours)):
-        share = run.of_gain(ours)
-        between = f"best flat mixture: {number(run.attainable.flat)}, optimum: {number(run.attainable.best)}"
-        tiles.append(Tile("Of the attainable gain", percent(share), between, share))
-        sentence += f" It earned {percent(share)} of the gain that personal incentives can add to {FLAT}."
+    if not run.gains and run.attainable is None:
+        sentence += f" It brought {number(ours.value)} {data.value_unit}; the number due to incentives is not known."
+    best = run.of_best(ours)
+    if np.isfinite(best):
+        sentence += f" It reached {percent(best)} of the extra value possible in hindsight"
+        aside = run.why_above(ours) or "of the extra value possible in hindsight"
+        if np.isfinite(run.of_gain(ours)):
+            sentence += f", and {percent(run.of_gain(ours))} of the gain over the best flat incentive"
+            aside += f"; {percent(run.of_gain(ours))} of the gain over the best flat incentive"
+        sentence += f" ({run.why_above(ours)})." if run.why_above(ours) else "."
+        tiles.append(Tile("Of the possible", percent(best), aside, best))
+    tiles += _marginal(run, ours, data.currency)
     if static is not None and static is not ours:
         told, tile = _static(run, ours, static)
         sentence += f" {told}"
@@ -131,13 +148,66 @@ def _spent(run: Scenario, ours: Policy, currency: Currency) -> str:
 
 
 def _above(value: float) -> str:
-    return f"{number(abs(value))} {'fewer' if value < 0 else 'more'} than"
+    return f"{number(abs(value))} {'fewer' if value < 0 else 'more'}"
 
 
-def _cost_of_one(ours: Policy, data: ReportData) -> str:
-    if ours.value <= 0:
-        return data.value_unit
-    return f"{data.value_unit}, {money(ours.total / ours.value, data.currency)} each"
+def _added(gain: Gain, over: Over) -> str:
+    """Added responses of each side with their interval, in words."""
+    sides = [
+        f"{_above(found.responses.value)} {UNITS[side]} {interval(found.responses)}"
+        for side, found in gain.sides.items()
+    ]
+    return f"{listed(sides)} than {LOWEST if over == 'lowest' else FLAT}"
+
+
+def _extra(run: Scenario, currency: Currency) -> list[Tile]:
+    """Tiles of what was added: responses of each side and their cost."""
+    tiles: list[Tile] = []
+    if "lowest" in run.gains:
+        flat = run.gains.get("flat")
+        for side, found in run.gains["lowest"].sides.items():
+            aside = f"over the lowest incentive, 95 % interval {interval(found.responses)}"
+            if flat is not None:
+                over = flat.sides[side].responses
+                aside += f"; over the best flat incentive at equal spend {signed(over.value)} {interval(over)}"
+            tiles.append(Tile(f"Extra {UNITS[side]}", signed(found.responses.value), aside))
+        for side, found in run.gains["lowest"].sides.items():
+            each = found.cost_each
+            aside = (
+                f"{_bounds(each, currency)}; {money(found.cost.value, currency)} more than the lowest incentive costs"
+            )
+            tiles.append(Tile(f"Cost per extra {ONE[side]}", money(each.value, currency), aside))
+    return tiles
+
+
+def _bounds(each: Estimate, currency: Currency) -> str:
+    if not np.isfinite(each.low):
+        return "no interval: nothing may have been added"
+    return f"95 % interval [{money(each.low, currency)}, {money(each.high, currency)}]"
+
+
+def _marginal(run: Scenario, ours: Policy, currency: Currency) -> list[Tile]:
+    """The price of money in words: value of one major unit more, and cost of one response more."""
+    price = mean_price(run, ours)
+    if not price > 0:
+        return []
+    weights = run.weights or {}
+    costs = [f"one extra {ONE[side]} costs {money(weight / price, currency)}" for side, weight in weights.items()]
+    brings = [f"{number(currency.unit * price / weight, 3)} {UNITS[side]}" for side, weight in weights.items()]
+    if not costs:
+        return []
+    return [
+        Tile(f"One more {currency.symbol}1 brings", " or ".join(brings), f"{'; '.join(costs)} (λ, mean of the day)")
+    ]
+
+
+def mean_price(run: Scenario, policy: Policy) -> float:
+    """Mean price of money over the requests of the window, in weighted responses per minor unit; NaN without one."""
+    if policy.price is None:
+        return float("nan")
+    known = np.isfinite(policy.price)
+    requests = float(run.arrivals[known].sum())
+    return float(policy.price[known] @ run.arrivals[known]) / requests if requests > 0 else float("nan")
 
 
 def _static(run: Scenario, ours: Policy, static: Policy) -> tuple[str, Tile]:

@@ -113,7 +113,7 @@ def _environment(data: ReportData) -> Environment:
         "effect_sentence": headline.effect_sentence,
         "solve_sentence": headline.solve_sentence(data.solves),
         "metric_names": metric_names,
-        "per_major": per_major,
+        "per_major": lambda slope: per_major(slope, data.currency.unit),
     }
     return pages
 
@@ -129,8 +129,8 @@ def under(told: str) -> Markup:
     return Markup("{}<br><small>[{}</small>").format(value, interval) if interval else escape(value)
 
 
-def per_major(slope: Slope | Estimate | float) -> Any:
-    """A slope per minor unit as one per major unit, with its interval where there is one."""
+def per_major(slope: Slope | Estimate | float, unit: int) -> Any:
+    """A slope per minor unit as one per major unit of ``unit`` minor ones, with its interval where there is one."""
     if isinstance(slope, (Slope, Estimate)):
-        return Estimate(100 * slope.value, 100 * slope.low, 100 * slope.high, slope.level)
-    return 100 * slope
+        return Estimate(unit * slope.value, unit * slope.low, unit * slope.high, slope.level)
+    return unit * slope

@@ -12,7 +12,7 @@ from shadowprice.evaluation.prediction.calibration import CalibrationTable
 from shadowprice.evaluation.prediction.change_points import ChangePoints
 from shadowprice.evaluation.prediction.per_level import ResponseByLevel
 from shadowprice.reports import svg
-from shadowprice.reports.data import Currency
+from shadowprice.reports.currency import Currency
 from shadowprice.reports.wording import incentives, number
 
 Array = NDArray[np.float64]
@@ -65,7 +65,7 @@ def hazard_by_level(
         if truth is not None:
             svg.steps(
                 axes,
-                100 * truth[levels > 0],
+                currency.unit * truth[levels > 0],
                 shown,
                 color=svg.TRUTH,
                 linestyle=svg.DASHED,
@@ -73,14 +73,21 @@ def hazard_by_level(
                 label="truth",
             )
         if model is not None:
-            svg.steps(axes, 100 * model[levels > 0], shown, color=svg.HINDSIGHT, linewidth=1.5, label="model")
+            svg.steps(axes, currency.unit * model[levels > 0], shown, color=svg.HINDSIGHT, linewidth=1.5, label="model")
         svg.steps(
-            axes, 100 * chosen.hazard, chosen.edges / divisor, color=svg.MODEL, linewidth=2.4, label="segments found"
+            axes,
+            currency.unit * chosen.hazard,
+            chosen.edges / divisor,
+            color=svg.MODEL,
+            linewidth=2.4,
+            label="segments found",
         )
-        _bars(axes, middle, 100 * free.hazard, 100 * low, 100 * high, "one rate per level")
+        _bars(
+            axes, middle, currency.unit * free.hazard, currency.unit * low, currency.unit * high, "one rate per level"
+        )
         # The rate of a level where nearly all respond is near infinity and would flatten the rest.
         top = np.minimum(free.hazard, 3 * chosen.hazard.max(initial=0.0)).max(initial=0.0)
-        axes.set_ylim(0, 145 * top or 1.0)
+        axes.set_ylim(0, 1.45 * currency.unit * top or 1.0)
         axes.set(xlabel=f"Incentive, {unit}", ylabel=f"Hazard rate, per {currency.symbol}1")
         _amounts(axes, shown)
         _mark(axes, found, shown, amounts)

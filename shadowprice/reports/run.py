@@ -13,6 +13,7 @@ from shadowprice.campaign import Campaign
 from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.pacing.exploration import ExplorationReport
 from shadowprice.pacing.replay.compare import score
+from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.pacing.replay.run import Replay
 from shadowprice.price import PriceRecord
 from shadowprice.reports.data import Policy, Role, Scenario, Solve
@@ -21,7 +22,7 @@ SHOWN: dict[str, tuple[Role, str]] = {
     "service": ("resolved", "Solved again every hour (the running service)"),
     "hourly": ("resolved", "Solved again every hour"),
     "static": ("static", "One price for the whole day"),
-    "hindsight": ("hindsight", "Best in hindsight, with the true curves"),
+    "hindsight": ("hindsight", "Best in hindsight"),
 }
 """Policies of the report in order, by their name in a comparison."""
 
@@ -37,8 +38,12 @@ def scenario(
     runs: Mapping[str, Replay],
     attainable: Attainable,
     planned: NDArray[np.float64] | None = None,
+    gains: Mapping[Over, Gain] | None = None,
 ) -> Scenario:
-    """One day under several policies. ``runs`` needs ``hindsight``; values are true means within the budget."""
+    """One day under several policies. ``runs`` needs ``hindsight``; values are true means within the budget.
+
+    The value in hindsight is the optimum of ``attainable``, here as in the summary.
+    """
     scores = score(campaign, runs)
     first = next(iter(runs.values()))
     policies = []
@@ -50,10 +55,11 @@ def scenario(
             Policy(
                 role=role,
                 name=label,
-                value=float(scores["expected_value_within_budget"][key]),
+                value=attainable.best if role == "hindsight" else float(scores["expected_value_within_budget"][key]),
                 used=campaign.budget.limit * float(scores["spend"][key]) / max(float(scores["allowance"][key]), 1e-12),
                 spend=slots["spend"].to_numpy(dtype=np.float64),
                 price=slots["price"].to_numpy(dtype=np.float64),
+                mean_cost=float(scores["expected_spend"][key]),
             )
         )
     return Scenario(
@@ -65,20 +71,28 @@ def scenario(
         policies=tuple(policies),
         simulated=True,
         attainable=attainable,
+        gains=dict(gains or {}),
+        weights={side: terms.weight for side, terms in campaign.sides.items()},
     )
 
 
-def pacing_summary(campaign: Campaign, runs: Mapping[str, Replay], attainable: Attainable) -> dict[str, Any]:
+def pacing_summary(
+    campaign: Campaign,
+    runs: Mapping[str, Replay],
+    attainable: Attainable,
+    gains: Mapping[Over, Gain] | None = None,
+) -> dict[str, Any]:
     """The ``pacing`` part of summary.json, from a comparison that holds ``service``, ``static`` and ``hindsight``.
 
     Values are true means of the decisions, counted while the budget lasts. Incremental values are those above the
-    lowest level for every request; a share that is not defined is None.
+    lowest level for every request; a share that is not defined is None. ``measured`` holds what the outcomes as drawn
+    added over the lowest level and over the best flat mixture at equal spend, with intervals.
     """
     slots = runs["service"].slots
     scores = {str(name): row for name, row in score(campaign, runs).to_dict("index").items()}
     service, static = scores["service"], scores["static"]
     value = float(service["expected_value_within_budget"])
-    share = attainable.share(value)
+    share, possible = attainable.share(value), attainable.incremental(attainable.best)
     return {
         "budget": campaign.budget.limit,
         "allowance": float(service["allowance"]),
@@ -94,6 +108,8 @@ def pacing_summary(campaign: Campaign, runs: Mapping[str, Replay], attainable: A
         "incremental_value": attainable.incremental(value),
         "incremental_value_hindsight": attainable.incremental(attainable.best),
         "incremental_value_flat": attainable.incremental(attainable.flat) if np.isfinite(attainable.flat) else None,
+        "incremental_share": attainable.incremental(value) / possible if possible > 0 else None,
+        "measured": {over: gain.summary() for over, gain in (gains or {}).items()},
         "attainable_share": share if np.isfinite(share) else None,
         "value_hindsight_model": float(scores["hindsight_model"]["expected_value_within_budget"]),
         "value_static": float(static["expected_value_within_budget"]),
@@ -105,6 +121,8 @@ def pacing_summary(campaign: Campaign, runs: Mapping[str, Replay], attainable: A
 def gain_sentence(pacing: Mapping[str, Any]) -> str:
     """Value of a run in words, from the ``pacing`` part of its summary."""
     sentence = f"{pacing['incremental_value']:.0f} responses above the lowest incentive for every request"
+    if pacing["incremental_share"] is not None:
+        sentence += f", {pacing['incremental_share']:.1%} of what was possible in hindsight"
     if pacing["attainable_share"] is not None:
         sentence += f", {pacing['attainable_share']:.1%} of the gain attainable over the best flat mixture of levels"
     return sentence

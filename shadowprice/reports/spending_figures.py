@@ -10,7 +10,8 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from shadowprice.reports import svg
-from shadowprice.reports.data import Currency, Role, Scenario
+from shadowprice.reports.currency import Currency
+from shadowprice.reports.data import Role, Scenario
 from shadowprice.reports.wording import clipped, money, number, percent
 
 Hours = NDArray[np.float64]
@@ -27,14 +28,14 @@ def hours(scenario: Scenario, currency: Currency, unit: str, key: str) -> str:
     with svg.figure(10.6, 6.4, nrows=3, sharex=True, height_ratios=[1, 1.6, 2.6]) as (drawn, (arrivals, price, spend)):
         arrivals.bar(edges[:-1] + 0.5, scenario.arrivals, width=0.82, color=svg.MUTED, alpha=0.55)
         arrivals.set_ylim(bottom=0)
-        _price(price, scenario, edges)
+        _price(price, scenario, currency, edges)
         _spend(spend, scenario, currency, edges)
         arrivals.set_title("Requests in the hour")
         price.set_title(f"Price of money λ: {clipped(unit)} that {currency.symbol}1 must bring")
         spend.set_title("Paid so far")
         svg.ticks(arrivals, "y", number, most=3)
         svg.ticks(price, "y", number, most=4)
-        svg.ticks(spend, "y", lambda minor: money(minor, currency).removesuffix(".00"))
+        svg.ticks(spend, "y", lambda minor: money(minor, currency).removesuffix("." + "0" * currency.digits))
         spend.set(xlim=(0, count), xlabel="Hour of the campaign")
         spend.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True))
         return svg.to_svg(drawn, f"hours-{key}", f"Requests, price and spend by hour: {scenario.name}")
@@ -65,9 +66,9 @@ def values(scenarios: tuple[Scenario, ...], unit: str) -> str:
         return svg.to_svg(drawn, "values", "Value of each policy in each scenario")
 
 
-def _price(axes: Axes, scenario: Scenario, edges: Hours) -> None:
+def _price(axes: Axes, scenario: Scenario, currency: Currency, edges: Hours) -> None:
     prices = [(each.price, _line(each.role)) for each in scenario.policies[::-1]]
-    seen = [(100 * price, line) for price, line in prices if price is not None and np.isfinite(price).any()]
+    seen = [(currency.unit * price, line) for price, line in prices if price is not None and np.isfinite(price).any()]
     for price, line in seen:
         svg.steps(axes, price, edges, **line)
     if seen:

@@ -9,24 +9,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.evaluation.statistics.intervals import Estimate
-from shadowprice.reports.data import Currency
+from shadowprice.reports.currency import Currency
 
 MISSING = "–"
 
 
 def money(minor: float, currency: Currency) -> str:
-    """Minor units as an amount of major units, two decimals."""
+    """Minor units as an amount of major units, with the decimals of the currency."""
     if not math.isfinite(minor):
         return MISSING
     sign = "−" if minor < 0 else ""
-    return f"{sign}{currency.symbol}{abs(minor) / 100:,.2f}"
+    return f"{sign}{currency.symbol}{abs(minor) / currency.unit:,.{currency.digits}f}"
 
 
 def incentives(levels: ArrayLike, currency: Currency) -> tuple[NDArray[np.float64], str]:
     """Incentive levels (J,) in the unit that writes them shortest, and that unit's name."""
     amounts = np.asarray(levels, dtype=np.float64)
-    if amounts.size and amounts.max() >= 100 and not np.any(amounts % 100):
-        return amounts / 100, currency.major
+    if amounts.size and amounts.max() >= currency.unit and not np.any(amounts % currency.unit):
+        return amounts / currency.unit, currency.major
     return amounts, currency.minor
 
 
@@ -61,6 +61,21 @@ def estimate(found: float | Estimate, digits: int = 4) -> str:
         value, low, high = (_padded(bound, digits) for bound in (found.value, found.low, found.high))
         return f"{value} [{low}, {high}]"
     return number(found, digits)
+
+
+def interval(found: Estimate, digits: int = 3) -> str:
+    """Limits of an estimate in brackets."""
+    return f"[{number(_round(found.low), digits)}, {number(_round(found.high), digits)}]"
+
+
+def signed(value: float, digits: int = 4) -> str:
+    """A quantity with its sign."""
+    return f"{'+' if value > 0 else ''}{number(_round(value), digits)}"
+
+
+def _round(value: float) -> float:
+    """Whole numbers from 100 on: the decimals of a sum of many responses mean nothing."""
+    return float(round(value)) if np.isfinite(value) and abs(value) >= 100 else value
 
 
 def _padded(value: float, digits: int) -> str:

@@ -13,6 +13,7 @@ from shadowprice.evaluation.prediction.calibration import calibration_table, equ
 from shadowprice.evaluation.prediction.change_points import find_change_points
 from shadowprice.evaluation.prediction.per_level import response_by_level
 from shadowprice.evaluation.uplift.slope import within_slope
+from shadowprice.pacing.replay.gains import Amounts, Gain
 from shadowprice.reports.data import Policy, ReportData, Scenario, SideReport, Solve
 
 LEVELS = np.arange(20, 201, 20)
@@ -71,6 +72,26 @@ def merchants() -> SideReport:
     )
 
 
+def amounts(responses: float, wide: float, cost: float) -> Amounts:
+    each = cost / responses
+    return Amounts(
+        responses=Estimate(responses, responses - wide, responses + wide),
+        cost=Estimate(cost, 0.98 * cost, 1.02 * cost),
+        cost_each=Estimate(each, each / (1 + wide / responses), each / (1 - wide / responses)),
+    )
+
+
+GAINS = {
+    "lowest": Gain(
+        whole=amounts(4292.4, 180, 350_000),
+        sides={"customer": amounts(3140.0, 160, 250_000), "merchant": amounts(1152.4, 80, 100_000)},
+    ),
+    "flat": Gain(
+        whole=amounts(112.4, 180, 10), sides={"customer": amounts(140.0, 160, 5), "merchant": amounts(-27.6, 80, 5)}
+    ),
+}
+
+
 def scenario(name: str, description: str, arrivals: np.ndarray, static_over: float) -> Scenario:
     rng = np.random.default_rng(len(name))
     budget = 500_000
@@ -86,6 +107,8 @@ def scenario(name: str, description: str, arrivals: np.ndarray, static_over: flo
         arrivals=arrivals,
         planned_spend=plan,
         attainable=Attainable(lowest=6120.0, flat=10_300.0, best=10_495.0),
+        gains=GAINS,
+        weights={"customer": 1.0, "merchant": 0.5},
         policies=(
             Policy(role="resolved", name="solved again every hour", value=10_412.4, spend=spend, price=price),
             Policy(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from shadowprice.evaluation.policy.attainable import Attainable
-from shadowprice.reports.data import Currency
+from shadowprice.reports.currency import Currency
 from shadowprice.reports.headline import against, change_sentence, headline, solve_sentence
 
 
@@ -22,32 +22,66 @@ def test_a_worse_day_than_a_static_price_is_said_as_plainly_as_a_better_one(exam
     assert "1.2 % lower than with a price kept" in headline(changed(example, 1, value=10_412.4 / 0.988)).sentence
 
 
-def test_a_run_without_comparison_makes_none(example):
+def test_a_run_without_comparison_claims_no_response_as_its_own(example):
     run = dataclasses.replace(example.scenarios[0], policies=example.scenarios[0].policies[:1], attainable=None)
-    told = headline(dataclasses.replace(example, scenarios=(run,)))
-    assert told.sentence == "The campaign paid $4,991.00 of its budget of $5,000.00 and contributed 10,412 responses."
-    assert [tile.name for tile in told.tiles] == ["Budget used", "Contributed"]
+    told = headline(dataclasses.replace(example, scenarios=(dataclasses.replace(run, gains={}, weights={}),)))
+    assert told.sentence == (
+        "The campaign paid $4,991.00 of its budget of $5,000.00. It brought 10,412 responses; the number due to "
+        "incentives is not known."
+    )
+    assert [tile.name for tile in told.tiles] == ["Budget used"]
     assert headline(dataclasses.replace(example, scenarios=())) is None
 
 
-def test_the_headline_judges_by_the_gain_over_the_best_flat_mixture_not_by_the_whole_value(example):
+def test_each_side_is_told_in_its_own_unit_with_its_interval_over_both_comparisons(example):
     shown = headline(example)
-    # 10,412.4 between flat 10,300 and the optimum 10,495; 99.2 % of the optimum itself.
-    assert "contributed 10,412 responses, 4,292 more than the lowest incentive" in shown.sentence
-    assert "57.6 % of the gain" in shown.sentence
+    assert (
+        "added 3,140 more redemptions [2,980, 3,300] and 1,152 more share ratios [1,072, 1,232] than" in shown.sentence
+    )
+    assert (
+        "140 more redemptions [−20, 300] and 27.6 fewer share ratios [−108, 52.4] than the best flat incentive at "
+        "equal spend" in shown.sentence
+    )
+    tiles = {tile.name: tile for tile in shown.tiles}
+    assert tiles["Extra redemptions"].figure == "+3,140"
+    # $2,500 for 3,140 extra redemptions, $1,000 for 1,152.4 share ratios.
+    assert tiles["Cost per extra redemption"].figure == "$0.80"
+    assert tiles["Cost per extra unit of share ratio"].figure == "$0.87"
+    assert tiles["Cost per extra redemption"].aside.startswith("95 % interval [$0.76, $0.84]; $2,500.00 more")
+
+
+def test_the_price_of_money_is_told_as_what_one_dollar_brings_and_one_response_costs(example):
+    run = example.scenarios[0]
+    level = dataclasses.replace(run.policies[0], price=np.full(24, 0.004))
+    flat = dataclasses.replace(example, scenarios=(dataclasses.replace(run, policies=(level, *run.policies[1:])),))
+    tile = next(tile for tile in headline(flat).tiles if tile.name == "One more $1 brings")
+    assert tile.figure == "0.4 redemptions or 0.8 share ratios"
+    assert "one extra redemption costs $2.50; one extra unit of share ratio costs $1.25" in tile.aside
+
+
+def test_one_hindsight_number_is_told_as_a_share_of_the_extra_value_and_of_the_gain_over_flat(example):
+    shown = headline(example)
+    # (10,412.4 − 6,120) / (10,495 − 6,120), and 10,412.4 between flat 10,300 and the optimum 10,495.
+    assert "It reached 98.1 % of the extra value possible in hindsight, and 57.6 % of the gain" in shown.sentence
     assert "99.2 %" not in shown.sentence
-    tile = next(tile for tile in shown.tiles if tile.name == "Of the attainable gain")
-    assert tile.share == pytest.approx(112.4 / 195.0)
-    assert tile.aside == "best flat mixture: 10,300, optimum: 10,495"
+    tile = next(tile for tile in shown.tiles if tile.name == "Of the possible")
+    assert tile.share == pytest.approx(4292.4 / 4375)
+
+
+def test_a_share_above_all_that_is_possible_gives_its_reason(example):
+    more = changed(example, 0, value=10_600.0, mean_cost=510_000.0)
+    told = headline(more).sentence
+    assert "102.4 % of the extra value possible in hindsight" in told
+    assert "(above 100 %: its outcomes cost less than their mean, which is 102.0% of the budget" in told
+    assert more.scenarios[0].why_above(example.scenarios[0].policies[0]) == ""
 
 
 def test_a_value_below_the_lowest_level_and_a_gain_that_is_not_defined_are_reported_as_such(example):
     run = example.scenarios[0]
-    poor = dataclasses.replace(run, attainable=Attainable(lowest=10_500.4, flat=np.nan, best=10_600.0))
+    poor = dataclasses.replace(run, attainable=Attainable(lowest=10_500.4, flat=np.nan, best=10_600.0), gains={})
     shown = headline(dataclasses.replace(example, scenarios=(poor,)))
-    assert "88 fewer than the lowest incentive" in shown.sentence
-    assert "gain" not in shown.sentence
-    assert "Of the attainable gain" not in [tile.name for tile in shown.tiles]
+    assert "added 88 fewer responses than the lowest incentive" in shown.sentence
+    assert "gain over" not in shown.sentence
 
 
 def test_a_run_that_overspent_is_not_compared_with_the_optimum(example):

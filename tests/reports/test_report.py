@@ -76,9 +76,9 @@ def test_the_page_holds_the_numbers_it_was_given(page, example):
     text = Page(page).text
     for expected in (
         "$4,991.00 of its budget of $5,000.00",
-        "10,412 responses",
-        "4,292 more than the lowest incentive for every request",
-        "57.6 % of the gain that personal incentives can add to the best flat mixture of levels",
+        "3,140 more redemptions [2,980, 3,300] and 1,152 more share ratios",
+        "98.1 % of the extra value possible in hindsight, and 57.6 % of the gain over the best flat incentive",
+        "$0.80",
         "2.9 % higher than with a price kept from the start",
         "overspent by 11.2 %",
         "80 cents (rate ×2.7) and 100 cents (rate ×1.9)",
@@ -167,7 +167,7 @@ def test_nothing_spent_and_nothing_brought_is_reported_as_it_is(example):
     )
     empty = dataclasses.replace(scenario, budget=Budget(limit=0), policies=nothing, arrivals=np.zeros(24))
     text = Page(render(dataclasses.replace(example, scenarios=(empty, empty)))).text
-    assert "paid $0.00 of its budget of $0.00 and contributed 0 responses" in text
+    assert "paid $0.00 of its budget of $0.00 and added" in text
     assert "nan" not in text.lower()
 
 

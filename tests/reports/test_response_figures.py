@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 
 from shadowprice.evaluation.prediction.change_points import find_change_points
-from shadowprice.reports.data import Currency
+from shadowprice.reports.currency import Currency
 from shadowprice.reports.response_figures import calibration, hazard_by_level, response_by_level
 
 

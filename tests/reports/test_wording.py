@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from shadowprice.evaluation import Estimate
-from shadowprice.reports.data import Currency
+from shadowprice.reports.currency import Currency
 from shadowprice.reports.wording import clipped, duration, estimate, incentives, listed, money, number, percent
 
 

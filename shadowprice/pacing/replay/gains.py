@@ -24,24 +24,37 @@ Mixtures = Mapping[Side, NDArray[np.float64]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gain:
-    """Amounts that a day added over a counterfactual.
+class Amounts:
+    """Amounts that some requests added over a counterfactual.
 
-    value      responses, weighted by side
+    responses  in the unit of the side, or weighted by side where there are two
     cost       minor units
-    cost_each  minor units per weighted response
-    sides      side → responses in the side's own unit: redemptions, or share ratios
+    cost_each  minor units per added response
     """
 
-    value: Estimate
+    responses: Estimate
     cost: Estimate
     cost_each: Estimate
-    sides: Mapping[Side, Estimate]
 
     def summary(self) -> dict[str, Any]:
         """The same in JSON types; what is not finite is None."""
-        own = {name: _plain(getattr(self, name)) for name in ("value", "cost", "cost_each")}
-        return own | {"sides": {side: _plain(found) for side, found in self.sides.items()}}
+        return {name: _plain(found) for name, found in vars(self).items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gain:
+    """Amounts that a day added over a counterfactual.
+
+    whole  of all requests, responses weighted by side
+    sides  side → of its requests, responses in its own unit: redemptions, or share ratios
+    """
+
+    whole: Amounts
+    sides: Mapping[Side, Amounts]
+
+    def summary(self) -> dict[str, Any]:
+        """The same in JSON types."""
+        return self.whole.summary() | {"sides": {side: found.summary() for side, found in self.sides.items()}}
 
 
 def gains(setting: Setting, outcomes: Outcomes) -> dict[Over, Gain]:
@@ -118,7 +131,7 @@ def _gain(
     units: Callable[[Side, NDArray[np.float64]], NDArray[np.float64]],
     propensity: NDArray[np.float64] | None,
 ) -> Gain:
-    responses: dict[Side, Added] = {}
+    sides: dict[Side, Amounts] = {}
     value = Added(np.zeros(len(outcomes)), np.zeros(len(outcomes)))
     cost = Added(np.zeros(len(outcomes)), np.zeros(len(outcomes)))
     for side, mine in rows.items():
@@ -126,16 +139,18 @@ def _gain(
         given, chance = outcomes.level[mine], None if propensity is None else propensity[mine]
         paid = np.asarray(terms.incentives, dtype=np.float64)[:, None]
         expense = paid * (units(side, response) if terms.cost_basis == "on_response" else np.ones_like(response))
-        responses[side] = added(outcomes.response[mine], given, response, mixtures[side], chance)
+        more = added(outcomes.response[mine], given, response, mixtures[side], chance)
         money = added(outcomes.cost[mine].astype(np.float64), given, expense, mixtures[side], chance)
-        worth = responses[side].times(terms.weight)
+        sides[side] = _amounts(more, money, outcomes.account_id[mine])
+        worth = more.times(terms.weight)
         value.amount[mine], value.residual[mine] = worth.amount, worth.residual
         cost.amount[mine], cost.residual[mine] = money.amount, money.residual
-    return Gain(
-        value=total(value, outcomes.account_id),
-        cost=total(cost, outcomes.account_id),
-        cost_each=cost_of_one(cost, value, outcomes.account_id),
-        sides={side: total(each, outcomes.account_id[rows[side]]) for side, each in responses.items()},
+    return Gain(whole=_amounts(value, cost, outcomes.account_id), sides=sides)
+
+
+def _amounts(responses: Added, cost: Added, account: NDArray[np.str_]) -> Amounts:
+    return Amounts(
+        responses=total(responses, account), cost=total(cost, account), cost_each=cost_of_one(cost, responses, account)
     )
 
 

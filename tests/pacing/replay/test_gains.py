@@ -68,11 +68,11 @@ def test_the_headline_covers_the_known_incremental_truth_in_95_percent_of_200_se
         weight = np.where(run.side == "merchant", setting.campaign.terms("merchant").weight, 1.0)
         value = float(weight @ run.expected_response)
         judged = attainable(setting)
-        lowest = found["lowest"]
-        covered["lowest"].append(lowest.value.low <= judged.incremental(value) <= lowest.value.high)
+        lowest, flat_gain = found["lowest"], found["flat"].whole.responses
+        covered["lowest"].append(lowest.whole.responses.low <= judged.incremental(value) <= lowest.whole.responses.high)
         equal = replace(setting.campaign.budget, limit=int(run.cost.sum()))
         flat = attainable(replace(setting, campaign=replace(setting.campaign, budget=equal))).flat
-        covered["flat"].append(found["flat"].value.low <= value - flat <= found["flat"].value.high)
+        covered["flat"].append(flat_gain.low <= value - flat <= flat_gain.high)
         cheapest = 0.0
         for side in SIDES:
             mine = run.side == side
@@ -80,9 +80,9 @@ def test_the_headline_covers_the_known_incremental_truth_in_95_percent_of_200_se
             terms = setting.campaign.terms(side)
             cheapest += terms.levels[0] * float(response.sum() if terms.cost_basis == "on_response" else mine.sum())
             right = run.expected_response[mine].sum() - response.sum()
-            covered[side].append(lowest.sides[side].low <= right <= lowest.sides[side].high)
+            covered[side].append(lowest.sides[side].responses.low <= right <= lowest.sides[side].responses.high)
         each = (run.expected_cost.sum() - cheapest) / judged.incremental(value)
-        covered["cost"].append(lowest.cost_each.low <= each <= lowest.cost_each.high)
+        covered["cost"].append(lowest.whole.cost_each.low <= each <= lowest.whole.cost_each.high)
     shares = {name: float(np.mean(each)) for name, each in covered.items()}
     # Within three standard errors of 95 % in 200 seeds.
     assert min(shares.values()) >= 0.904, shares
