@@ -1,0 +1,186 @@
+"""What-if answers against fresh solves of all accounts, and against an independent solver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from scipy import optimize, sparse
+
+from shadowprice.campaign import Budget, Campaign, Side, Terms
+from shadowprice.curves import Curves
+from shadowprice.errors import InvalidInput
+from shadowprice.pacing.what_if import Answer, Change, GroupLimit, WhatIf
+from shadowprice.pacing.window import solve_window
+
+LEVELS: dict[Side, tuple[int, ...]] = {"customer": (0, 50, 80, 100, 200), "merchant": (0, 20, 100)}
+FIVE = (0.5, 0.75, 1.0, 1.4, 2.0)
+
+
+def market(accounts: int, seed: int = 0) -> tuple[Campaign, dict[Side, Curves], dict[Side, float]]:
+    rng = np.random.default_rng(seed)
+    curves: dict[Side, Curves] = {}
+    for side, levels in LEVELS.items():
+        money = np.array(levels)[:, None] / 100
+        base, slope = np.exp(rng.normal(-1.8, 0.6, accounts)), np.exp(rng.normal(-1, 0.8, accounts))
+        response = base + slope * money**0.7
+        response = -np.expm1(-response) if side == "customer" else response
+        curves[side] = Curves(np.array(levels), response, np.exp(rng.normal(0, 0.8, accounts)))
+    campaign = Campaign(
+        name="spring",
+        sides={
+            "customer": Terms(levels=LEVELS["customer"]),
+            "merchant": Terms(levels=LEVELS["merchant"], cost_basis="on_grant", weight=0.5),
+        },
+        budget=Budget(name="day", limit=round(24.0 * 2 * accounts)),
+        starts_at=datetime(2026, 3, 1, tzinfo=UTC),
+    )
+    return campaign, curves, {"customer": 1.3 * accounts, "merchant": 0.7 * accounts}
+
+
+def fresh(campaign: Campaign, curves: Mapping[Side, Curves], ahead: Mapping[Side, float], limit: float):
+    """Value and price of all accounts, by the solve of the hourly price."""
+    asked = replace(campaign, budget=replace(campaign.budget, limit=round(limit)))
+    found = solve_window(asked, curves, ahead, round(limit))
+    return found.primal, float(found.allocation.prices[0]), sum(found.spend[s] * ahead[s] for s in curves)
+
+
+@pytest.mark.parametrize("exploration", [0.0, 0.05])
+def test_all_accounts_give_the_fresh_solve_itself_at_five_budgets(exploration: float) -> None:
+    campaign, curves, ahead = market(3000)
+    campaign = replace(campaign, exploration=exploration)
+    for share, answer in zip(FIVE, WhatIf(campaign, curves, ahead, rows=0).budgets(FIVE), strict=True):
+        value, price, spend = fresh(campaign, curves, ahead, share * campaign.budget.limit)
+        assert answer.value.value == pytest.approx(value, rel=1e-9)
+        assert answer.price.value == pytest.approx(price, rel=1e-9)
+        assert answer.spend.value == pytest.approx(spend, rel=2e-3)
+        assert answer.value.low == answer.value.high
+        assert answer.gap < 1e-9
+        assert answer.violation < 1e-9
+
+
+def test_a_sample_covers_the_fresh_solve_at_five_budgets_as_often_as_it_states_and_within_a_second() -> None:
+    campaign, curves, ahead = market(20_000)
+    right = [fresh(campaign, curves, ahead, share * campaign.budget.limit) for share in FIVE]
+    lowest = sum(
+        ahead[side] * float(curves[side].shares() @ campaign.terms(side).value(curves[side].response)[0])
+        for side in curves
+    )
+    value, added, price = [], [], []
+    slowest = 0.0
+    for seed in range(100):
+        for answer, (best, rate, _) in zip(
+            WhatIf(campaign, curves, ahead, rows=2000, seed=seed).budgets(FIVE), right, strict=True
+        ):
+            value.append(answer.value.low <= best <= answer.value.high)
+            added.append(answer.added.low <= best - lowest <= answer.added.high)
+            price.append(answer.price.low <= rate <= answer.price.high)
+            slowest = max(slowest, answer.seconds)
+            assert answer.value.high - answer.value.low < 0.15 * best
+    assert np.mean(value) >= 0.90
+    assert np.mean(added) >= 0.90
+    assert np.mean(price) >= 0.90
+    assert slowest < 1.0
+
+
+def test_levels_groups_and_caps_are_solved_as_an_independent_solver_does() -> None:
+    campaign, curves, ahead = market(60)
+    rng = np.random.default_rng(5)
+    members = {side: rng.random(60) < 0.4 for side in curves}
+    change = Change(
+        budget=2000,
+        levels={"customer": (0, 50, 200)},
+        groups=(GroupLimit("region", 300.0, members), GroupLimit("shops", 600.0, {"merchant": np.ones(60, bool)})),
+        caps={"customer": 60.0},
+    )
+    answer = WhatIf(campaign, curves, ahead, rows=0).ask(change)
+    value, cost, allowed = [], [], []
+    for side, mine in curves.items():
+        requests = ahead[side] * mine.shares()
+        terms = campaign.terms(side)
+        worth, money = requests * terms.value(mine.response), requests * terms.cost(mine.response)
+        offered = np.isin(LEVELS[side], (0, 50, 200) if side == "customer" else LEVELS[side])[:, None]
+        kept = offered & ((money <= 60.0) if side == "customer" else True)
+        missing = 5 - worth.shape[0]
+        value.append(np.pad(worth, ((0, missing), (0, 0))))
+        cost.append(np.pad(money, ((0, missing), (0, 0))))
+        allowed.append(np.pad(np.broadcast_to(kept, worth.shape), ((0, missing), (0, 0))))
+    v, c, a = (np.concatenate(parts, axis=1) for parts in (value, cost, allowed))
+    inside = np.concatenate([members["customer"], members["merchant"]])
+    shops = np.r_[np.zeros(60), np.ones(60)]
+    found = optimize.linprog(
+        -v.ravel(),
+        A_ub=np.stack([c.ravel(), (c * inside).ravel(), (c * shops).ravel()]),
+        b_ub=[2000, 300, 600],
+        A_eq=sparse.hstack([sparse.eye(120)] * 5),
+        b_eq=np.ones(120),
+        bounds=[(0, 1 if each else 0) for each in a.ravel()],
+        method="highs",
+    )
+    assert answer.status == "optimal"
+    assert answer.value.value == pytest.approx(-found.fun, rel=1e-9)
+    assert list(answer.prices) == ["day", "region", "shops"]
+    assert list(answer.prices.values()) == pytest.approx(-found.ineqlin.marginals, rel=1e-6, abs=1e-9)
+    assert (np.array(list(answer.prices.values())) > 0).any()
+
+
+def test_a_group_of_a_sample_is_the_same_group() -> None:
+    campaign, curves, ahead = market(20_000)
+    members = {side: np.arange(20_000) < 6000 for side in curves}
+    change = Change(groups=(GroupLimit("first", 60_000.0, members),))
+    whole = WhatIf(campaign, curves, ahead, rows=0).ask(change)
+    part = WhatIf(campaign, curves, ahead, rows=4000, seed=3).ask(change)
+    assert whole.prices["first"] > 0
+    assert part.value.low <= whole.value.value <= part.value.high
+    assert part.prices["first"] == pytest.approx(whole.prices["first"], rel=0.15)
+
+
+def test_an_account_whose_lowest_level_is_above_its_cap_gets_nothing() -> None:
+    campaign, curves, ahead = market(200)
+    answer = WhatIf(campaign, curves, ahead, rows=0).ask(
+        Change(levels={"merchant": (20, 100)}, caps={"merchant": 0.0, "customer": 0.0})
+    )
+    without = ahead["customer"] * float(curves["customer"].shares() @ curves["customer"].response[0])
+    assert answer.spend.value == pytest.approx(0.0)
+    # Customers keep the level of 0; merchants have none that costs nothing.
+    assert answer.value.value == pytest.approx(without, rel=1e-6)
+
+
+def test_a_budget_below_the_cheapest_levels_is_infeasible_and_has_no_figures() -> None:
+    campaign, curves, ahead = market(200)
+    answer: Answer = WhatIf(campaign, curves, ahead, rows=0).ask(
+        Change(budget=10, levels={"customer": (50, 80), "merchant": (20, 100)})
+    )
+    assert answer.status == "infeasible"
+    assert np.isnan(answer.value.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (Change(levels={"customer": (50, 60)}), "levels"),
+        (Change(levels={"partner": (50,)}), "levels"),  # type: ignore[dict-item]
+        (Change(caps={"customer": -1.0}), "caps"),
+        (Change(groups=(GroupLimit("few", -1.0, {}),)), "groups.few"),
+        (Change(budget=-5), "budget.limit"),
+    ],
+)
+def test_terms_that_make_no_sense_are_refused(change: Change, field: str) -> None:
+    campaign, curves, ahead = market(50)
+    with pytest.raises(InvalidInput, match=field):
+        WhatIf(campaign, curves, ahead).ask(change)
+
+
+@pytest.mark.parametrize("form", ["per_account", "per_response"])
+def test_a_mean_budget_is_asked_in_its_own_form(form: str) -> None:
+    campaign, curves, ahead = market(3000)
+    limit = {"per_account": 24.0, "per_response": 60.0}[form]
+    campaign = replace(campaign, budget=Budget(name="day", form=form, limit=limit))  # type: ignore[arg-type]
+    for share, answer in zip((0.6, 1.0), WhatIf(campaign, curves, ahead, rows=0).budgets((0.6, 1.0)), strict=True):
+        asked = replace(campaign, budget=replace(campaign.budget, limit=share * limit))
+        found = solve_window(asked, curves, ahead, 0.0)
+        assert answer.value.value == pytest.approx(found.primal, rel=1e-9)
+        assert answer.price.value == pytest.approx(float(found.allocation.prices[0]), rel=1e-9)
