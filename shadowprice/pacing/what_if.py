@@ -114,7 +114,7 @@ class WhatIf:
         campaign: its terms today.
         curves: side → curves of all accounts, weighted by their requests.
         ahead: side → requests expected in the window, positive.
-        spent: minor units of a total that are spent or held already.
+        spent: minor units of a total that are spent or held already; of a mean, those above what was earned so far.
         rows: accounts to solve on; 0 for all. They are drawn in proportion to their requests.
         seed: of the draw.
         level: of the intervals.
@@ -232,7 +232,8 @@ class WhatIf:
         """The campaign asked for, its matrices (J, n) and the columns of each side."""
         campaign = self.campaign
         if change.budget is not None:
-            campaign = replace(campaign, budget=replace(campaign.budget, limit=change.budget), late_reserve=0)
+            late = min(campaign.late_reserve, int(max(change.budget, 0)))
+            campaign = replace(campaign, budget=replace(campaign.budget, limit=change.budget), late_reserve=late)
         for name, given in (("levels", change.levels), ("caps", change.caps)):
             if unknown := set(given) - set(self._drawn):
                 raise InvalidInput(f"has no side {sorted(unknown)}; choose of {sorted(self._drawn)}", field=name)
@@ -277,7 +278,7 @@ class WhatIf:
         share, budget = campaign.exploration, campaign.budget
         total = budget.form == "total"
         net = arrays["cost"] - (0.0 if total else budget.limit * arrays["measure"])
-        left = (budget.limit - self._spent - campaign.late_reserve if total else 0.0) + more
+        left = (budget.limit if total else 0.0) - self._spent - campaign.late_reserve + more
         in_hand = (left - share * float(_mean(net, arrays["allowed"]).sum())) / (1 - share)
         resources = [_total(budget.name, arrays["cost"], in_hand)] if total else Money(campaign, in_hand)(arrays)
         for group in change.groups:

@@ -1,0 +1,165 @@
+"""Answer what a campaign would bring under other terms, over the stored population of its model."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from operations.job import Job, option, reads, required, writes
+from operations.measure import before_start
+from operations.workspace import MODEL, POPULATION, read_campaign
+from shadowprice.campaign import Campaign, Side
+from shadowprice.curves import Curves
+from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.files import write_whole
+from shadowprice.learning.bundle import read_meta
+from shadowprice.pacing.history import Traffic
+from shadowprice.pacing.population import Population, read_population
+from shadowprice.pacing.resolve import expected_cost_of_holds, remaining_budget
+from shadowprice.pacing.state import PricingState
+from shadowprice.pacing.what_if import SAMPLE_ROWS, SHARES, Answer, Change, GroupLimit, WhatIf
+from shadowprice.responses.layers.heads import load_heads
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WhatifJob(Job):
+    """Solve a campaign under other terms and write the answer as JSON.
+
+    The file holds ``current`` (the campaign's own terms), ``asked`` (the terms of this job) and ``curve`` (50 to 200 %
+    of the budget), each with intervals for the sample of accounts.
+    """
+
+    answer: Path = writes("JSON file of the answers")
+    workspace: Path = required("folder with campaign, model, population and traffic")
+    state: Path | None = reads("file of the measure job; without it the whole window is asked about", optional=True)
+    groups: Path | None = reads("parquet table of account_id and group, for limits on groups", optional=True)
+    budget: int = option(0, "minor units; 0 keeps the campaign's own")
+    levels: Mapping[str, Any] = option({}, "side to list of levels offered, as JSON; some of the campaign's")
+    limits: Mapping[str, Any] = option({}, "group or side to minor units that it may cost, as JSON")
+    caps: Mapping[str, Any] = option({}, "side to most minor units that one account may cost, as JSON")
+    rows: int = option(SAMPLE_ROWS, "accounts to solve on; 0 for all")
+
+
+def run(job: WhatifJob) -> dict[str, Any]:
+    """Solve and write the answers.
+
+    Returns:
+        The content of the file, in JSON types; what is not finite is None.
+
+    Raises:
+        InvalidInput: terms that the campaign cannot have, or a limit on a group that nobody is in.
+        NotFound: no population of the model.
+    """
+    asked = open_what_if(job.workspace, job.state, job.rows)
+    groups = tuple(
+        GroupLimit(name, _amount(name, limit), asked.members(name, job.groups)) for name, limit in job.limits.items()
+    )
+    change = Change(
+        budget=job.budget or None,
+        levels={_side(side, asked.campaign): tuple(levels) for side, levels in job.levels.items()},
+        groups=groups,
+        caps={_side(side, asked.campaign): _amount(side, cap) for side, cap in job.caps.items()},
+    )
+    found = {
+        "campaign": asked.campaign.name,
+        "current": plain(asked.solver.ask()),
+        "asked": plain(asked.solver.ask(change)),
+        "curve": [{"share": share} | plain(each) for share, each in zip(SHARES, asked.solver.budgets(), strict=True)],
+    }
+    write_whole(job.answer, json.dumps(found, indent=1))
+    return found
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Question:
+    """A campaign that can be asked about.
+
+    population  side → accounts, in the order of the solver's curves
+    """
+
+    campaign: Campaign
+    population: Mapping[Side, Population]
+    solver: WhatIf
+
+    def members(self, name: str, table: Path | None) -> dict[Side, NDArray[np.bool_]]:
+        """side → bool (N,), the accounts of a side or of a group in the table."""
+        if name in self.population:
+            return {side: np.full(len(each.account_id), side == name) for side, each in self.population.items()}
+        if table is None:
+            raise InvalidInput(f"{name!r} is not a side; give the table of groups", field="groups")
+        try:
+            inside = pq.read_table(table, columns=["account_id"], filters=[("group", "=", name)])["account_id"]
+        except (OSError, pa.ArrowInvalid) as error:
+            raise InvalidInput(f"is not a table of account_id and group: {error}", field=str(table)) from error
+        found = {
+            side: np.asarray(pc.is_in(each.account_id, value_set=inside.combine_chunks()))
+            for side, each in self.population.items()
+        }
+        if not any(each.any() for each in found.values()):
+            raise InvalidInput(f"no account of the model is in group {name!r}", field="limits")
+        return found
+
+
+def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_ROWS) -> Question:
+    """Open the population of a workspace for questions about the whole window, or about the rest of it.
+
+    Raises:
+        NotFound: the model has no stored population.
+    """
+    campaign = read_campaign(workspace)
+    model = (workspace / MODEL).resolve()
+    version = str(read_meta(model)["model_version"])
+    population = read_population(workspace / POPULATION / version, load_heads(model))
+    now = before_start(campaign, Traffic.load(workspace)) if state is None else PricingState.load(state)
+    ahead = {side: float(np.sum(now.remaining.get(side, 0.0))) for side in campaign.sides}
+    known = {side: population[side] for side in campaign.sides if side in population and ahead[side] > 0}
+    if not known:
+        raise NotFound(
+            f"{POPULATION}/{version} holds no account of which a request is expected; register the model again"
+        )
+    curves: dict[Side, Curves] = {}
+    for side, each in known.items():
+        recent = now.accounts.get(side, np.zeros(0, dtype=str))
+        times = max(now.spend.requests.get(side, 0) / recent.size, 1.0) if recent.size else 0.0
+        curves[side], _ = each.count(recent, times)
+    held = sum(expected_cost_of_holds(campaign, curves, now.spend, None).values())
+    limit = campaign.budget.limit if campaign.budget.form == "total" else 0.0
+    spent = limit - remaining_budget(campaign, now.spend) + held
+    asked = {side: ahead[side] for side in known}
+    return Question(campaign, known, WhatIf(campaign, curves, asked, spent=spent, rows=rows))
+
+
+def plain(answer: Answer) -> dict[str, Any]:
+    """An answer in JSON types; what is not finite is None."""
+    return {name: _finite(each) for name, each in dataclasses.asdict(answer).items()}
+
+
+def _finite(each: Any) -> Any:
+    if isinstance(each, Mapping):
+        return {name: _finite(value) for name, value in each.items()}
+    return None if isinstance(each, float) and not math.isfinite(each) else each
+
+
+def _side(name: str, campaign: Campaign) -> Side:
+    for side in campaign.sides:
+        if side == name:
+            return side
+    raise InvalidInput(
+        f"campaign {campaign.name!r} has no side {name!r}; it has {sorted(campaign.sides)}", field="side"
+    )
+
+
+def _amount(name: str, given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise InvalidInput(f"must be a number of minor units, got {given!r}", field=name)
+    return float(given)
