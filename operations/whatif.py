@@ -115,8 +115,11 @@ def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_
 
     Raises:
         NotFound: the model has no stored population.
+        InvalidInput: the campaign is a delivery.
     """
     campaign = read_campaign(workspace)
+    if any(terms.segments for terms in campaign.sides.values()):
+        raise InvalidInput("is a delivery: it has segments of exact sizes and no budget to ask about", field="campaign")
     model = (workspace / MODEL).resolve()
     version = str(read_meta(model)["model_version"])
     population = read_population(workspace / POPULATION / version, load_heads(model))

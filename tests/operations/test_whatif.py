@@ -1,0 +1,151 @@
+"""What-if questions about a workspace: the stored population is what the price is solved on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from operations.__main__ import main
+from operations.measure import before_start
+from operations.whatif import WhatifJob, run
+from operations.workspace import CAMPAIGN, MODEL, POPULATION
+from shadowprice.campaign import Budget, Campaign, Segment, Side, Terms
+from shadowprice.errors import InvalidInput
+from shadowprice.pacing.forecast import Profile
+from shadowprice.pacing.history import Traffic
+from shadowprice.pacing.population import read_population, write_population
+from shadowprice.pacing.replay.day import Accounts
+from shadowprice.pacing.resolve import resolve
+from shadowprice.responses.layers.heads import HazardHead, Head, save_heads
+
+LEVELS: dict[Side, tuple[int, ...]] = {"customer": (0, 50, 100, 200), "merchant": (0, 100, 200)}
+ROWS = 4000
+
+
+def head(levels: tuple[int, ...], seed: int) -> HazardHead:
+    rng = np.random.default_rng(seed)
+    return HazardHead(
+        levels=np.array(levels),
+        weight=rng.normal(0, 0.3, (len(levels), 8)).astype(np.float32),
+        bias=rng.normal(-3, 0.3, len(levels)).astype(np.float32),
+        default_embedding=np.zeros(8, dtype=np.float32),
+        base_weight=rng.normal(0, 0.3, 8).astype(np.float32),
+        base_bias=-2.0,
+    )
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Model, population, traffic and campaign, and a table of groups."""
+    folder = tmp_path_factory.mktemp("workspace")
+    rng = np.random.default_rng(3)
+    heads: dict[Side, Head] = {side: head(levels, at) for at, (side, levels) in enumerate(LEVELS.items())}
+    (folder / MODEL).mkdir()
+    save_heads(heads, folder / MODEL)
+    (folder / MODEL / "model.json").write_text(json.dumps({"model_version": "m1"}))
+    frames = [
+        pd.DataFrame({"account_id": [f"{side[0]}{i}" for i in range(ROWS)], "side": side, "embedding": list(z)})
+        for side in LEVELS
+        for z in [rng.normal(size=(ROWS, 8)).astype(np.float32)]
+    ]
+    pd.concat(frames).to_parquet(folder / "embeddings.parquet", index=False)
+    accounts = {
+        side: Accounts(np.array([f"{side[0]}{i}" for i in range(ROWS)]), rng.poisson(2, ROWS) + 1.0) for side in LEVELS
+    }
+    traffic = Traffic({side: Profile(np.ones(24), 3000.0) for side in LEVELS}, accounts)
+    traffic.save(folder)
+    write_population(folder / POPULATION / "m1", heads, folder / "embeddings.parquet", traffic)
+    campaign = Campaign(
+        name="all",
+        sides={
+            "customer": Terms(levels=LEVELS["customer"]),
+            "merchant": Terms(levels=LEVELS["merchant"], cost_basis="on_grant", weight=0.4),
+        },
+        budget=Budget(name="day", limit=150_000),
+        starts_at=datetime.now(UTC) + timedelta(hours=1),
+    )
+    (folder / CAMPAIGN).write_text(json.dumps(campaign.to_dict()))
+    regions = pd.DataFrame({"account_id": [f"c{i}" for i in range(900)], "group": "north"})
+    regions.to_parquet(folder / "regions.parquet", index=False)
+    return folder
+
+
+def test_the_current_terms_get_the_price_that_the_solve_job_would_publish(workspace: Path, tmp_path: Path) -> None:
+    found = run(WhatifJob(workspace=workspace, answer=tmp_path / "answer.json", rows=0))
+    campaign = Campaign.from_dict(json.loads((workspace / CAMPAIGN).read_text()))
+    heads: dict[Side, Head] = {side: head(levels, at) for at, (side, levels) in enumerate(LEVELS.items())}
+    stored = read_population(workspace / POPULATION / "m1", heads)
+    state = before_start(campaign, Traffic.load(workspace))
+    record = resolve(
+        campaign,
+        {side: each.curves for side, each in stored.items()},
+        state.remaining,
+        state.spend,
+        slot=-1,
+        version=1,
+        model_version="m1",
+        now=datetime.now(UTC),
+    ).record
+    assert found["current"]["price"]["value"] == pytest.approx(record.prices["day"], rel=1e-9)
+    assert found["current"]["value"]["value"] == pytest.approx(record.primal, rel=1e-9)
+    assert found == json.loads((tmp_path / "answer.json").read_text())
+    curve = pd.DataFrame(found["curve"])
+    assert (curve["share"].min(), curve["share"].max()) == (0.5, 2.0)
+    value = np.array([each["value"] for each in curve["value"]])
+    assert (np.diff(value) > 0).all()
+    now = curve[curve["share"] == 1.0].iloc[0]
+    assert now["value"] == found["current"]["value"]
+    # Of a concave curve, the slope between two budgets lies between their prices.
+    price = np.array([each["value"] for each in curve["price"]])
+    slope = np.diff(value) / np.diff(curve["budget"])
+    assert (slope <= price[:-1] * (1 + 1e-9)).all()
+    assert (slope >= price[1:] * (1 - 1e-9)).all()
+
+
+def test_what_is_spent_and_held_already_is_not_spent_again(workspace: Path, tmp_path: Path) -> None:
+    campaign = Campaign.from_dict(json.loads((workspace / CAMPAIGN).read_text()))
+    state = before_start(campaign, Traffic.load(workspace))
+    spend = replace(state.spend, spent=60_000, outstanding={"customer": 10_000})
+    replace(state, at=5.0, spend=spend).save(tmp_path / "state.json")
+    rest = run(WhatifJob(workspace=workspace, answer=tmp_path / "a", state=tmp_path / "state.json", rows=0))
+    less = run(WhatifJob(workspace=workspace, answer=tmp_path / "b", budget=80_000, rows=0))
+    assert rest["current"]["spend"]["value"] == pytest.approx(80_000)
+    assert rest["current"]["price"]["value"] == pytest.approx(less["asked"]["price"]["value"], rel=1e-9)
+
+
+def test_a_question_on_the_command_line_has_limits_on_sides_and_groups_and_caps(
+    workspace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["--workspace", str(workspace), "--answer", str(tmp_path / "answer.json"), "--rows", "2000"]
+    asked += ["--groups", str(workspace / "regions.parquet"), "--limits", '{"north": 4000, "merchant": 30000}']
+    asked += ["--levels", '{"customer": [0, 100, 200]}', "--caps", '{"merchant": 500}']
+    assert main(["whatif", *asked]) == 0, capsys.readouterr().err
+    answer = json.loads((tmp_path / "answer.json").read_text())["asked"]
+    assert list(answer["prices"]) == ["day", "north", "merchant"]
+    assert answer["prices"]["north"] > 0
+    assert answer["rows"] == 2000
+    assert answer["seconds"] < 1
+    assert answer["value"]["low"] < answer["value"]["value"] < answer["value"]["high"]
+    assert main(["whatif", *asked[:6], "--limits", '{"nowhere": 5}']) == 1
+    assert "give the table of groups" in capsys.readouterr().err
+    assert main(["whatif", *asked[:8], "--limits", '{"nowhere": 5}']) == 1
+    assert "no account of the model is in group" in capsys.readouterr().err
+
+
+def test_a_delivery_has_no_budget_to_ask_about(workspace: Path, tmp_path: Path) -> None:
+    segments = tuple(Segment(name=f"fund{k}", demand=10) for k in range(2))
+    campaign = Campaign(
+        name="funds",
+        sides={"customer": Terms(levels=(0, 1), cost_basis="on_grant", segments=segments)},
+        budget=Budget(limit=0),
+        starts_at=datetime.now(UTC),
+    )
+    (tmp_path / CAMPAIGN).write_text(json.dumps(campaign.to_dict()))
+    with pytest.raises(InvalidInput, match="delivery"):
+        run(WhatifJob(workspace=tmp_path, answer=tmp_path / "answer.json"))
