@@ -11,6 +11,7 @@ from pathlib import Path
 
 from operations.measure import SAMPLE_ROWS
 from operations.solve import Solver
+from operations.whatif import open_what_if
 from operations.workspace import CAMPAIGN
 from serving.local.launch import Deployment, launch
 from serving.local.replay import ServiceDay
@@ -29,6 +30,7 @@ from shadowprice.pacing.replay.run import replay
 from shadowprice.pacing.spend import MetricsSpend
 from shadowprice.reports.campaign_day import CampaignDay
 from shadowprice.reports.data import ReportData
+from shadowprice.reports.mix import mix_of, segments_of
 from shadowprice.reports.report import write_report
 from shadowprice.storage import from_json
 
@@ -36,7 +38,7 @@ NOON = 12
 
 
 def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) -> None:
-    """Replay the campaign day of the run in ``folder`` and write summary.json, price.json and report.html.
+    """Replay the campaign day of the run in ``folder`` and write summary.json, price.json and report.html with its CSV.
 
     Args:
         folder: a run whose train and resolve pipelines went through.
@@ -106,6 +108,8 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
         attainable=attainable(setting),
         attainable_shocked=attainable(noon_doubles),
         gains=gains(setting, played.outcomes),
+        mix=mix_of(campaign, played.outcomes, segments_of(dataset.tables.account, traffic.accounts)),
+        curve=open_what_if(folder).solver.budgets(),
         exploration=explored(campaign, setting.model, played),
         prices=prices,
         damaged=damaged,

@@ -20,9 +20,11 @@ from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.exploration import ExplorationReport
 from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.pacing.replay.run import Replay
+from shadowprice.pacing.what_if import Answer
 from shadowprice.price import PriceRecord
 from shadowprice.reports import run as shown
 from shadowprice.reports.data import ReportData
+from shadowprice.reports.mix import Mix
 
 ARRIVALS = "drawn at random from the hourly profile of past requests, which the forecast also starts from"
 SHOCK = ("spend", "overspend", "value", "value_static", "value_hindsight", "attainable_share", "overspend_static")
@@ -39,6 +41,8 @@ class CampaignDay:
     shocked        the same in process, with twice the requests at noon
     attainable, attainable_shocked  values between which the policies of either day are judged
     gains          what the served day added over the lowest level, and over the best flat mixture
+    mix            who got what in the served day
+    curve          answers at other budgets
     exploration    what uniform draws cost and bought
     prices         every price of the day that can be read, oldest first
     damaged        what is wrong with the files of those that cannot
@@ -58,6 +62,8 @@ class CampaignDay:
     attainable: Attainable
     attainable_shocked: Attainable
     gains: Mapping[Over, Gain]
+    mix: Mix
+    curve: Sequence[Answer]
     exploration: ExplorationReport
     prices: Sequence[PriceRecord]
     damaged: Sequence[str]
@@ -131,7 +137,10 @@ class CampaignDay:
                     self.attainable_shocked,
                 ),
             ),
-            solves=shown.solves(self.prices, self.solve_seconds),
+            campaign=self.campaign,
+            mix=self.mix,
+            curve=tuple(self.curve),
+            solves=shown.solves(self.campaign, self.prices, self.solve_seconds, self.runs["service"].slots),
             serving={
                 "requests answered": serving["requests"],
                 "one request per call, median ms": round(serving["p50_ms"], 2),

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.campaign import SIDES, Budget, Side
+from shadowprice.campaign import SIDES, Budget, Campaign, Side
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.evaluation.policy.gate import GateResult
@@ -20,9 +20,11 @@ from shadowprice.evaluation.prediction.per_level import ResponseByLevel
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.slope import Slope
 from shadowprice.pacing.replay.gains import Gain, Over
+from shadowprice.pacing.what_if import Answer
 from shadowprice.reports.currency import Currency
+from shadowprice.reports.mix import Mix
 
-Section = Literal["spending", "response", "quality", "solves", "data", "run"]
+Section = Literal["campaign", "spending", "mix", "budget", "response", "quality", "solves", "data", "run", "stress"]
 Role = Literal["resolved", "static", "hindsight"]
 
 OVERSPENT = 0.005
@@ -179,7 +181,11 @@ class Scenario:
 
 @dataclass(frozen=True, kw_only=True)
 class Solve:
-    """One solve of the price and its certificate; see :class:`shadowprice.price.PriceRecord`."""
+    """One solve of the price and its certificate; see :class:`shadowprice.price.PriceRecord`.
+
+    certificate  verdict on gap and violation by the campaign's limits, in words
+    published    whether the price became active; one that is not keeps the last price, and its figures are NaN
+    """
 
     version: int
     slot: int
@@ -191,6 +197,7 @@ class Solve:
     violation: float
     rows: int
     seconds: float
+    certificate: str = "certified"
     published: bool = True
 
 
@@ -206,7 +213,10 @@ class ReportData:
     facts            group → label → number or text: tables, graph
     sides            response and model quality, one entry per side
     gate             verdict on the model
-    scenarios        the campaign as it ran first, then what-ifs
+    campaign         dates, levels and terms
+    scenarios        the campaign as it ran first, then stress tests
+    mix              who got what in the campaign as it ran
+    curve            answers at other budgets, the campaign's own among them
     solves           every solve of the run
     serving          label → number or text of the decision service
     steps            pipeline step → seconds
@@ -224,7 +234,10 @@ class ReportData:
     facts: Mapping[str, Mapping[str, str | int | float]] = field(default_factory=dict)
     sides: tuple[SideReport, ...] = ()
     gate: GateResult | None = None
+    campaign: Campaign | None = None
     scenarios: tuple[Scenario, ...] = ()
+    mix: Mix | None = None
+    curve: tuple[Answer, ...] = ()
     solves: tuple[Solve, ...] = ()
     serving: Mapping[str, str | int | float] = field(default_factory=dict)
     steps: Mapping[str, float] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shadowprice.campaign import Side
+from shadowprice.campaign import Campaign, Side
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.slope import NOT_IDENTIFIED
 from shadowprice.pacing.replay.gains import Gain, Over
@@ -82,6 +82,31 @@ def headline(data: ReportData) -> Headline | None:
         sentence += f" {told}"
         tiles.append(tile)
     return Headline(sentence, tuple(tiles), run.simulated)
+
+
+def campaign_facts(campaign: Campaign, currency: Currency) -> dict[str, str]:
+    """Dates, budget, levels and terms of a campaign, label → text."""
+    budget, limit = campaign.budget, money(campaign.budget.limit, currency)
+    forms = {"total": "in all", "per_account": "per request at most", "per_response": "per response at most"}
+    facts = {
+        "Name": campaign.name,
+        "Starts": f"{campaign.starts_at:%Y-%m-%d %H:%M} UTC",
+        "Ends": f"{campaign.ends_at:%Y-%m-%d %H:%M} UTC, {campaign.hours} hours",
+        f"Budget {budget.name}": f"{limit} {forms[budget.form]}",
+    }
+    if campaign.late_reserve:
+        facts["Set aside for late redemptions"] = money(campaign.late_reserve, currency)
+    for side, terms in campaign.sides.items():
+        paid = "when the account responds" if terms.cost_basis == "on_response" else "for certain"
+        facts[f"Incentives of {side}s"] = listed(money(level, currency) for level in terms.incentives)
+        facts[f"Paid to {side}s"] = paid + (f", for {terms.most_units} units at most" if terms.most_units > 1 else "")
+        if terms.weight != 1:
+            facts[f"Worth of one {ONE[side]}"] = number(terms.weight)
+    return facts | {
+        "Requests that explore": percent(campaign.exploration),
+        "Price is set by": f"pacer {campaign.pacer}",
+        "A price is published with": f"gap ≤ {campaign.gap_limit:g}, violation ≤ {campaign.violation_limit:g}",
+    }
 
 
 def against(scenario: Scenario, policy: Policy) -> str:

@@ -6,22 +6,29 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.slope import Slope
 from shadowprice.files import write_whole
-from shadowprice.reports import headline, response_figures, spending_figures, wording
+from shadowprice.pacing.what_if import Answer
+from shadowprice.reports import headline, money_figures, response_figures, spending_figures, wording
 from shadowprice.reports.data import ReportData, Section, SideReport
+from shadowprice.reports.mix import FILE, write_mix
 
 SECTIONS: dict[Section, str] = {
+    "campaign": "The campaign",
     "spending": "The money, hour by hour",
+    "mix": "Who got what",
+    "budget": "Another budget",
     "response": "What incentives do",
     "quality": "How good the model is",
     "solves": "The price and its proof",
     "data": "Data and graph",
     "run": "How it ran",
+    "stress": "Appendix: stress test",
 }
 METRICS = {
     "auc": "AUC",
@@ -51,18 +58,24 @@ def render(data: ReportData) -> str:
 
 
 def write_report(data: ReportData, path: str | os.PathLike[str]) -> Path:
-    """Write the page to ``path``, whole or not at all."""
+    """Write the page to ``path``, whole or not at all, and beside it the table of who got what, where there is one."""
+    if data.mix is not None:
+        write_mix(data.mix, Path(path).with_name(FILE))
     return write_whole(path, render(data))
 
 
 def _contents(data: ReportData) -> dict[str, str]:
     present = {
+        "campaign": data.campaign is not None,
         "spending": bool(data.scenarios),
+        "mix": data.mix is not None,
+        "budget": bool(data.curve),
         "response": any(side.levels or side.slope or side.model_slope is not None for side in data.sides),
         "quality": data.gate is not None or any(side.metrics or side.calibration for side in data.sides),
         "solves": bool(data.solves),
         "data": bool(data.facts),
         "run": bool(data.steps or data.serving or data.versions),
+        "stress": len(data.scenarios) > 1,
     }
     contents: dict[str, str] = {key: name for key, name in SECTIONS.items() if present[key] or key in data.absent}
     return contents | ({"notes": "Notes"} if data.notes else {})
@@ -74,6 +87,12 @@ def _figures(data: ReportData) -> dict[str, str]:
         figures[f"hours-{at}"] = spending_figures.hours(scenario, data.currency, data.value_unit, str(at))
     if len(data.scenarios) > 1:
         figures["values"] = spending_figures.values(data.scenarios, data.value_unit)
+    if data.mix is not None:
+        figures |= {f"mix-{side}": money_figures.mix(data.mix, side, data.currency) for side in data.mix.sides()}
+    if data.curve:
+        now = current(data)
+        limit = now.budget if now is not None else np.nan
+        figures["budget-curve"] = money_figures.budget_curve(data.curve, limit, value_unit(data), data.currency)
     for side in data.sides:
         name, levels = side.side, side.levels
         if levels is not None:
@@ -113,9 +132,28 @@ def _environment(data: ReportData) -> Environment:
         "effect_sentence": headline.effect_sentence,
         "solve_sentence": headline.solve_sentence(data.solves),
         "metric_names": metric_names,
+        "campaign_facts": lambda: headline.campaign_facts(data.campaign, data.currency) if data.campaign else {},
+        "current": current(data),
+        "value_unit": value_unit(data),
+        "units": headline.UNITS,
+        "mix_file": FILE,
         "per_major": lambda slope: per_major(slope, data.currency.unit),
     }
     return pages
+
+
+def current(data: ReportData) -> Answer | None:
+    """Answer at the campaign's own budget, where the curve has one."""
+    if data.campaign is None:
+        return None
+    limit = data.campaign.budget.limit
+    return next((each for each in data.curve if each.budget == limit), None)
+
+
+def value_unit(data: ReportData) -> str:
+    """Unit of the value: that of the side where there is one, else the sum of the sides by their weights."""
+    sides = list(data.campaign.sides) if data.campaign is not None else []
+    return headline.UNITS[sides[0]] if len(sides) == 1 else f"weighted {data.value_unit}"
 
 
 def metric_names(side: SideReport) -> list[str]:

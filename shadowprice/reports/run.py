@@ -17,6 +17,7 @@ from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.pacing.replay.run import Replay
 from shadowprice.price import PriceRecord
 from shadowprice.reports.data import Policy, Role, Scenario, Solve
+from shadowprice.reports.wording import number
 
 SHOWN: dict[str, tuple[Role, str]] = {
     "service": ("resolved", "Solved again every hour (the running service)"),
@@ -145,17 +146,46 @@ def exploration_notes(found: ExplorationReport) -> tuple[str, ...]:
     )
 
 
-def solves(records: Sequence[PriceRecord], seconds: Mapping[int, float]) -> tuple[Solve, ...]:
-    """Published prices with the time that solving took, by version; NaN where it was not measured."""
-    return tuple(
+def solves(
+    campaign: Campaign, records: Sequence[PriceRecord], seconds: Mapping[int, float], slots: pd.DataFrame
+) -> tuple[Solve, ...]:
+    """Published prices with the time that solving took, by version, and the solves that were refused.
+
+    Times are NaN where they were not measured. ``slots`` are those of the replay; their notes hold the refusals.
+    """
+    nothing = dict.fromkeys(("price", "primal", "dual", "gap", "violation", "seconds"), float("nan"))
+    refused = [
+        Solve(version=0, slot=int(slot), status="refused", rows=0, certificate=str(note), published=False, **nothing)
+        for slot, note in zip(slots["slot"], slots["note"], strict=True)
+        if note
+    ]
+    published = [
         Solve(
             price=next(iter(record.prices.values())),
             rows=record.sample_rows,
             seconds=seconds.get(record.version, np.nan),
+            certificate=certificate(campaign, record),
             **{name: getattr(record, name) for name in ("version", "slot", *CERTIFICATE)},
         )
         for record in records
-    )
+    ]
+    return tuple(sorted([*published, *refused], key=lambda solve: solve.slot))
+
+
+def certificate(campaign: Campaign, record: PriceRecord) -> str:
+    """Verdict on a price record by the limits of its campaign, in words."""
+    broken = [
+        f"{name} {number(shown, 3)} above the limit of {number(limit, 3)}"
+        for name, shown, limit in (
+            ("gap", record.gap, campaign.gap_limit),
+            ("violation", record.violation, campaign.violation_limit),
+        )
+        if not shown <= limit
+    ]
+    if broken:
+        return f"not certified: {' and '.join(broken)}"
+    held = "; the price was kept within a step of the last one" if record.status == "bounded" else ""
+    return f"certified{held}"
 
 
 def solve_summary(record: PriceRecord, seconds: float) -> dict[str, Any]:

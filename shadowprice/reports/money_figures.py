@@ -1,0 +1,102 @@
+"""Pictures of where the money went, and of what another budget would bring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from shadowprice.pacing.what_if import Answer
+from shadowprice.reports import svg
+from shadowprice.reports.currency import Currency
+from shadowprice.reports.mix import Mix
+from shadowprice.reports.wording import clipped, money, number
+
+
+def mix(found: Mix, side: str, currency: Currency) -> str:
+    """Mix of a side by level, by segment and by hour, as SVG with one panel each."""
+    levels = found.by(side, "level", "incentive")
+    names = [
+        "none" if level < 0 else money(paid, currency)
+        for level, paid in zip(levels["level"], levels["incentive"], strict=True)
+    ]
+    shades = dict(zip(levels["level"], np.linspace(0.15, 1.0, len(levels)), strict=True))
+    with svg.figure(10.6, 3.6, ncols=3, width_ratios=[1.4, 1.3, 2.1]) as (drawn, (by_level, by_segment, by_hour)):
+        place = np.arange(len(levels))
+        requests, paid = (levels[name] / max(levels[name].sum(), 1) for name in ("requests", "cost"))
+        by_level.bar(place - 0.2, requests, width=0.38, color=svg.MUTED, label="requests")
+        by_level.bar(place + 0.2, paid, width=0.38, color=svg.MODEL, label="money")
+        by_level.set_xticks(place, names, rotation=45, ha="right")
+        by_level.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        by_level.set_title("Share by incentive")
+        svg.legend_above(by_level, 2)
+        _segments(by_segment, found, side, shades)
+        _hours(by_hour, found, side, shades, dict(zip(levels["level"], names, strict=True)))
+        return svg.to_svg(drawn, f"mix-{side}", f"Incentives of {side}s by level, segment and hour")
+
+
+def budget_curve(answers: Sequence[Answer], current: float, unit: str, currency: Currency) -> str:
+    """Extra responses and price of money against the budget, with intervals and the current point, as SVG."""
+    shown = [each for each in answers if np.isfinite(each.added.value)]
+    x = np.array([each.budget for each in shown])
+    with svg.figure(10.6, 3.4, ncols=2) as (drawn, (value, price)):
+        for axes, found, factor in (
+            (value, [each.added for each in shown], 1.0),
+            (price, [each.price for each in shown], float(currency.unit)),
+        ):
+            y, low, high = (
+                factor * np.array([getattr(each, name) for each in found]) for name in ("value", "low", "high")
+            )
+            axes.fill_between(x, low, np.where(np.isfinite(high), high, y), color=svg.MODEL, alpha=0.2, linewidth=0)
+            axes.plot(x, y, color=svg.MODEL, linewidth=2.2)
+            axes.axvline(current, color=svg.BUDGET, linewidth=1.2, linestyle=svg.DASHED)
+            here = np.flatnonzero(np.isclose(x, current))
+            axes.plot(x[here], y[here], "o", color=svg.BUDGET, markersize=6)
+            axes.set_ylim(0, 1.12 * float(np.nanmax(y, initial=0.0)) or 1.0)
+            axes.set_xlabel("Budget")
+            svg.ticks(axes, "x", lambda minor: money(minor, currency).removesuffix("." + "0" * currency.digits), most=5)
+            svg.ticks(axes, "y", number)
+        value.annotate(
+            "now", (current, 0), xytext=(4, 5), textcoords="offset points", color=svg.BUDGET, fontweight="bold"
+        )
+        value.set_title(f"Extra {clipped(unit, 30)} over the lowest incentive")
+        price.set_title(f"λ: {clipped(unit, 30)} that one more {currency.symbol}1 brings")
+        return svg.to_svg(drawn, "budget-curve", "Extra responses and price of money against the budget")
+
+
+def _segments(axes: Axes, found: Mix, side: str, shades: dict[Any, float]) -> None:
+    cells = found.by(side, "segment", "level").pivot_table(
+        index="segment", columns="level", values="requests", fill_value=0
+    )
+    shares = cells.div(cells.sum(axis=1), axis=0)
+    left = np.zeros(len(shares))
+    for level in shares.columns:
+        axes.barh(np.arange(len(shares)), shares[level], left=left, height=0.7, **_shade(level, shades))
+        left += shares[level].to_numpy()
+    axes.set_yticks(np.arange(len(shares)), [clipped(name, 18) for name in shares.index])
+    axes.tick_params(axis="y", labelcolor=svg.INK)
+    axes.grid(visible=False)
+    axes.set_xlim(0, 1)
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.xaxis.set_major_locator(MaxNLocator(3))
+    axes.set_title("Requests by segment")
+
+
+def _hours(axes: Axes, found: Mix, side: str, shades: dict[Any, float], names: dict[Any, str]) -> None:
+    cells = found.by(side, "hour", "level").pivot_table(index="hour", columns="level", values="requests", fill_value=0)
+    below = np.zeros(len(cells))
+    for level in cells.columns:
+        axes.bar(cells.index + 0.5, cells[level], bottom=below, width=0.86, label=names[level], **_shade(level, shades))
+        below += cells[level].to_numpy()
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+    axes.set_xlabel("Hour of the campaign")
+    axes.set_title("Requests by hour")
+    svg.ticks(axes, "y", number)
+    svg.legend_above(axes, min(len(names), 5))
+
+
+def _shade(level: Any, shades: dict[Any, float]) -> dict[str, Any]:
+    return {"color": svg.GRID if level < 0 else svg.MODEL, "alpha": 1.0 if level < 0 else shades[level]}
