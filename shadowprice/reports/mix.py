@@ -62,7 +62,7 @@ class Mix:
     def by(self, side: str, *names: str) -> pd.DataFrame:
         """Sums of a side over the cells that agree in ``names``: columns of :data:`KEYS`, or ``incentive``."""
         own = self.frame()[self.side == side]
-        return own.groupby([*names], as_index=False)[["requests", "responses", "cost"]].sum()
+        return pd.DataFrame(own.groupby([*names], as_index=False)[["requests", "responses", "cost"]].sum())
 
 
 def mix_of(campaign: Campaign, outcomes: Outcomes, segments: Segments | None = None) -> Mix:

@@ -56,8 +56,10 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def estimate(found: float | Estimate, digits: int = 4) -> str:
-    """A value, with its interval in brackets where there is one."""
+    """A value, with its interval in brackets where there is one; a dash where it is not known."""
     if isinstance(found, Estimate):
+        if not math.isfinite(found.value):
+            return MISSING
         value, low, high = (_padded(bound, digits) for bound in (found.value, found.low, found.high))
         return f"{value} [{low}, {high}]"
     return number(found, digits)

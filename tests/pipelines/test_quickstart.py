@@ -2,8 +2,10 @@
 
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -85,6 +87,45 @@ def test_the_value_is_reported_above_the_lowest_level_and_above_the_best_flat_mi
     assert 0 < lowest < pacing["value_flat"] < pacing["value_hindsight"]
     gain = (pacing["value"] - pacing["value_flat"]) / (pacing["value_hindsight"] - pacing["value_flat"])
     assert pacing["attainable_share"] == pytest.approx(gain)
+
+
+def test_the_measured_gain_covers_the_known_truth_and_one_hindsight_number_stands_everywhere(world) -> None:
+    folder, summary = world
+    pacing = summary["pacing"]
+    lowest, flat = pacing["measured"]["lowest"], pacing["measured"]["flat"]
+    # One day, so three times the half width of a 95 % interval.
+    for found, truth in (
+        (lowest, pacing["incremental_value"]),
+        (flat, pacing["incremental_value"] - pacing["incremental_value_flat"]),
+    ):
+        half = found["responses"]["high"] - found["responses"]["value"]
+        assert abs(found["responses"]["value"] - truth) < 3 * half
+    assert set(lowest["sides"]) == set(SIDES)
+    assert sum(side["cost"]["value"] for side in lowest["sides"].values()) == pytest.approx(lowest["cost"]["value"])
+    assert abs(flat["cost"]["value"]) < 1e-3 * pacing["spend"] + 3 * (flat["cost"]["high"] - flat["cost"]["value"])
+    share = pacing["incremental_value"] / pacing["incremental_value_hindsight"]
+    assert pacing["incremental_share"] == pytest.approx(share)
+    page = (folder / "report.html").read_text()
+    assert f"{100 * share:.1f} % of the extra value possible in hindsight" in page
+    assert f"{pacing['value_hindsight']:,.0f}" in page
+
+
+def test_the_sums_of_who_got_what_are_those_of_the_ledger_to_the_cent(world) -> None:
+    folder, summary = world
+    table = pd.read_csv(folder / "who_got_what.csv")
+    with closing(sqlite3.connect(folder / "replay-ledger.db")) as ledger:
+        level = "SELECT d.side, d.level, COUNT(*), SUM(o.cost) FROM decision d JOIN outcome o USING (request_id) "
+        by_level = ledger.execute(level + "GROUP BY d.side, d.level").fetchall()
+        totals = ledger.execute("SELECT side, outcomes, spent FROM settlement").fetchall()
+    kept = table.fillna({"level": -1}).groupby(["side", "level"])[["requests", "paid_minor_units"]].sum()
+    assert {(side, at): (count, paid) for side, at, count, paid in by_level} == {
+        key: tuple(row) for key, row in zip(kept.index, kept.to_numpy().tolist(), strict=True)
+    }
+    sides = table.groupby("side")[["requests", "paid_minor_units"]].sum()
+    assert {side: [count, paid] for side, count, paid in totals} == {
+        side: sides.loc[side].tolist() for side, *_ in totals
+    }
+    assert table["paid_minor_units"].sum() == summary["pacing"]["spend"]
 
 
 def test_a_static_price_does_visibly_worse_when_noon_doubles(world) -> None:

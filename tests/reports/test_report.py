@@ -214,3 +214,35 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path, example):
         write_report(dataclasses.replace(bare, steps={"train": "long"}), path)
     assert path.read_text(encoding="utf-8") == before
     assert [entry.name for entry in path.parent.iterdir()] == ["report.html"]
+
+
+def test_a_solve_that_was_refused_says_why_and_one_outside_its_limits_is_not_certified(example):
+    good, bad, refused = (
+        dataclasses.replace(example.solves[0], **changes)
+        for changes in (
+            {},
+            {"version": 2, "certificate": "not certified: gap 0.02 above the limit of 1.000e-6"},
+            {"version": 0, "status": "refused", "certificate": "NotCertified: the spend is stale", "published": False},
+        )
+    )
+    page = render(dataclasses.replace(example, solves=(good, bad, refused)))
+    cells = [
+        " ".join(re.sub(r"<[^>]+>", "", cell).split()) for cell in re.findall(r"<td class=\"text\">.*?</td>", page)
+    ]
+    assert "✓ certified" in cells
+    assert "✗ not certified: gap 0.02 above the limit of 1.000e-6" in cells
+    assert "✗ not published: NotCertified: the spend is stale" in cells
+
+
+def test_the_page_has_one_calibration_error_per_side_and_it_is_that_of_the_metrics(page, example):
+    text = Page(page).text
+    assert text.count("Calibration error of the model in use 0.00810") == 1
+    # 0.0081 over the incentive levels; the error over equally filled bins is another number and is not told.
+    for table in (example.sides[0].calibration, example.sides[0].repaired):
+        assert f"{table.ece:.3g}" not in text
+
+
+def test_the_stress_test_is_an_appendix(page):
+    sections = re.findall(r'<section id="([a-z]+)">', page)
+    assert sections.index("stress") == len(sections) - 2
+    assert page.index("Doubled noon") > page.index('<section id="stress">')
