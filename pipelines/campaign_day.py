@@ -108,7 +108,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
         attainable=attainable(setting),
         attainable_shocked=attainable(noon_doubles),
         gains=gains(setting, played.outcomes),
-        mix=mix_of(campaign, played.outcomes, segments_of(dataset.tables.account, traffic.accounts)),
+        mix=mix_of(campaign, played.outcomes, segments_of(dataset.tables.account, setting.model)),
         curve=open_what_if(folder).solver.budgets(),
         exploration=explored(campaign, setting.model, played),
         prices=prices,

@@ -13,7 +13,7 @@ from shadowprice.evaluation.uplift.slope import NOT_IDENTIFIED
 from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.reports.currency import Currency
 from shadowprice.reports.data import Policy, ReportData, Scenario, SideReport, Solve
-from shadowprice.reports.wording import MISSING, incentives, interval, listed, money, number, percent, signed
+from shadowprice.reports.wording import MISSING, incentives, interval, listed, money, number, percent, rounded, signed
 
 LOWEST = "the lowest incentive for every request"
 FLAT = "the best flat incentive at equal spend"
@@ -173,7 +173,7 @@ def _spent(run: Scenario, ours: Policy, currency: Currency) -> str:
 
 
 def _above(value: float) -> str:
-    return f"{number(abs(value))} {'fewer' if value < 0 else 'more'}"
+    return f"{rounded(abs(value))} {'fewer' if value < 0 else 'more'}"
 
 
 def _added(gain: Gain, over: Over) -> str:
@@ -182,7 +182,14 @@ def _added(gain: Gain, over: Over) -> str:
         f"{_above(found.responses.value)} {UNITS[side]} {interval(found.responses)}"
         for side, found in gain.sides.items()
     ]
-    return f"{listed(sides)} than {LOWEST if over == 'lowest' else FLAT}"
+    if over == "lowest":
+        return f"{listed(sides)} than {LOWEST}"
+    if len(sides) == 1:
+        return f"{sides[0]} than {FLAT}"
+    # At equal spend one side may get more of the money than in the flat mixture, and the other one less.
+    parts = [f"{signed(found.responses.value)} {UNITS[side]}" for side, found in gain.sides.items()]
+    whole = gain.whole.responses
+    return f"{_above(whole.value)} responses by weight {interval(whole)} than {FLAT} ({listed(parts)})"
 
 
 def _extra(run: Scenario, currency: Currency) -> list[Tile]:
@@ -192,10 +199,11 @@ def _extra(run: Scenario, currency: Currency) -> list[Tile]:
         flat = run.gains.get("flat")
         for side, found in run.gains["lowest"].sides.items():
             aside = f"over the lowest incentive, 95 % interval {interval(found.responses)}"
-            if flat is not None:
-                over = flat.sides[side].responses
-                aside += f"; over the best flat incentive at equal spend {signed(over.value)} {interval(over)}"
             tiles.append(Tile(f"Extra {UNITS[side]}", signed(found.responses.value), aside))
+        if flat is not None:
+            over = flat.whole.responses
+            aside = f"responses by weight at equal spend, 95 % interval {interval(over)}"
+            tiles.append(Tile("Over the best flat incentive", signed(over.value), aside))
         for side, found in run.gains["lowest"].sides.items():
             each = found.cost_each
             aside = (

@@ -15,12 +15,11 @@ from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
 from shadowprice.errors import InvalidInput
 from shadowprice.files import write_whole
-from shadowprice.pacing.replay.day import Accounts
-from shadowprice.pacing.replay.outcomes import Outcomes
+from shadowprice.pacing.replay.outcomes import Outcomes, Population
 
 FILE = "who_got_what.csv"
 """Name of the table beside the report."""
-OTHERS = "not in the past"
+OTHERS = "not known"
 """Segment of an account that is not in the table of segments."""
 KEYS = ["side", "segment", "hour", "level"]
 MOST_SEGMENTS = 12
@@ -100,36 +99,37 @@ def write_mix(mix: Mix, path: str | os.PathLike[str]) -> Path:
     return write_whole(path, named.to_csv(index=False))
 
 
-def segments_of(accounts: pd.DataFrame, asking: Mapping[Side, Accounts]) -> Segments:
-    """Segments of the accounts that ask.
+def segments_of(accounts: pd.DataFrame, model: Mapping[Side, Population]) -> Segments:
+    """Segments of the accounts of a model.
 
     They are the values of the first ``c_*`` column of a side with 2 to :data:`MOST_SEGMENTS` values, as its newest
-    snapshot has them; without such a column, thirds of the accounts by their requests in the past.
+    snapshot has them; without such a column, thirds of the accounts by the model's response at the lowest level.
 
     Args:
         accounts: the account table.
-        asking: side → accounts and how often each asked.
+        model: side → curves of its accounts.
     """
     found: dict[Side, Mapping[str, str]] = {}
-    for side, who in asking.items():
+    for side, who in model.items():
         own = accounts[accounts["side"] == side].sort_values("snapshot_ts").drop_duplicates("account_id", keep="last")
         column = next((c for c in own.columns if c.startswith("c_") and 2 <= own[c].nunique() <= MOST_SEGMENTS), None)
         if column is None:
-            found[side] = dict(zip(who.account_id.tolist(), thirds(who.activity).tolist(), strict=True))
+            names = thirds(who.curves.response[0])
+            found[side] = dict(zip(who.account_id.tolist(), names.tolist(), strict=True))
         else:
             known = own[own[column].notna()]
-            names = column.removeprefix("c_") + " " + known[column].astype(str)
-            found[side] = dict(zip(known["account_id"].astype(str), names, strict=True))
+            values = column.removeprefix("c_") + " " + known[column].astype(str)
+            found[side] = dict(zip(known["account_id"].astype(str), values, strict=True))
     return found
 
 
-def thirds(activity: NDArray[np.float64]) -> NDArray[np.str_]:
-    """(N,): which third an account is in by its past requests; equal ones stay together.
+def thirds(response: NDArray[np.float32]) -> NDArray[np.str_]:
+    """(N,): third that an account is in by a response of its curve; equal ones stay together.
 
     Raises:
         InvalidInput: no accounts.
     """
-    if not activity.size:
-        raise InvalidInput("has no accounts", field="activity")
-    edges = np.quantile(activity, [1 / 3, 2 / 3])
-    return np.array(["asks least", "asks sometimes", "asks most"])[np.searchsorted(edges, activity, side="left")]
+    if not response.size:
+        raise InvalidInput("has no accounts", field="response")
+    edges = np.quantile(response, [1 / 3, 2 / 3])
+    return np.array(["1 responds least", "2 in between", "3 responds most"])[np.searchsorted(edges, response)]

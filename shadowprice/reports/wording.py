@@ -67,17 +67,17 @@ def estimate(found: float | Estimate, digits: int = 4) -> str:
 
 def interval(found: Estimate, digits: int = 3) -> str:
     """Limits of an estimate in brackets."""
-    return f"[{number(_round(found.low), digits)}, {number(_round(found.high), digits)}]"
+    return f"[{rounded(found.low, digits)}, {rounded(found.high, digits)}]"
 
 
 def signed(value: float, digits: int = 4) -> str:
     """A quantity with its sign."""
-    return f"{'+' if value > 0 else ''}{number(_round(value), digits)}"
+    return f"{'+' if value > 0 else ''}{rounded(value, digits)}"
 
 
-def _round(value: float) -> float:
-    """Whole numbers from 100 on: the decimals of a sum of many responses mean nothing."""
-    return float(round(value)) if np.isfinite(value) and abs(value) >= 100 else value
+def rounded(value: float, digits: int = 4) -> str:
+    """A sum of many responses: without decimals from 100 on, where they mean nothing."""
+    return number(float(round(value)) if math.isfinite(value) and abs(value) >= 100 else value, digits)
 
 
 def _padded(value: float, digits: int) -> str:

@@ -39,8 +39,8 @@ def test_each_side_is_told_in_its_own_unit_with_its_interval_over_both_compariso
         "added 3,140 more redemptions [2,980, 3,300] and 1,152 more share ratios [1,072, 1,232] than" in shown.sentence
     )
     assert (
-        "140 more redemptions [−20, 300] and 27.6 fewer share ratios [−108, 52.4] than the best flat incentive at "
-        "equal spend" in shown.sentence
+        "112 more responses by weight [−67.6, 292] than the best flat incentive at equal spend (+140 redemptions and "
+        "−27.6 share ratios)" in shown.sentence
     )
     tiles = {tile.name: tile for tile in shown.tiles}
     assert tiles["Extra redemptions"].figure == "+3,140"

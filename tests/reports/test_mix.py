@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from shadowprice.campaign import Budget, Campaign, Terms
-from shadowprice.pacing.replay.day import Accounts
-from shadowprice.pacing.replay.outcomes import Outcomes
+from shadowprice.curves import Curves
+from shadowprice.pacing.replay.outcomes import Outcomes, Population
 from shadowprice.reports.mix import FILE, Mix, mix_of, segments_of, thirds, write_mix
 from shadowprice.reports.report import render, write_report
 from shadowprice.storage import from_json, to_json
@@ -72,7 +72,7 @@ def test_every_cell_is_the_sum_of_its_requests(found: Mix, outcomes: Outcomes) -
             & (outcomes.level == found.level[cell])
         )
         if found.side[cell] == "customer":
-            segment = [SEGMENTS["customer"].get(account, "not in the past") for account in outcomes.account_id]
+            segment = [SEGMENTS["customer"].get(account, "not known") for account in outcomes.account_id]
             mine &= np.array(segment) == found.segment[cell]
         else:
             assert found.segment[cell] == "all"
@@ -113,7 +113,7 @@ def test_the_page_shows_the_totals_of_each_side_and_the_terms(found: Mix, campai
     assert "Incentives of customers $0.20, $0.60 and $2.00" in text
     assert "Paid to merchants for certain" in text
     assert "Worth of one unit of share ratio 0.5" in text
-    assert text.count("not in the past") == 2  # in the picture and in the table
+    assert text.count("not known") == 2  # in the picture and in the table
 
 
 def test_a_hostile_segment_is_shown_and_never_run(campaign: Campaign, outcomes: Outcomes, example) -> None:
@@ -122,7 +122,7 @@ def test_a_hostile_segment_is_shown_and_never_run(campaign: Campaign, outcomes: 
     assert "<script" not in page
 
 
-def test_segments_are_a_column_of_the_account_or_thirds_by_past_requests() -> None:
+def test_segments_are_a_column_of_the_account_or_thirds_by_response() -> None:
     accounts = pd.DataFrame(
         {
             "account_id": ["a", "b", "a", "s", "t", "u"],
@@ -131,17 +131,17 @@ def test_segments_are_a_column_of_the_account_or_thirds_by_past_requests() -> No
             "c_region": ["north", "south", "west", None, None, None],
         }
     )
-    asking = {
-        "customer": Accounts(np.array(["a", "b"]), np.array([1.0, 2.0])),
-        "merchant": Accounts(np.array(["s", "t", "u"]), np.array([1.0, 5.0, 30.0])),
+    model = {
+        "customer": Population(np.array(["a", "b"]), Curves(np.array([10]), np.array([[0.1, 0.2]]))),
+        "merchant": Population(np.array(["s", "t", "u"]), Curves(np.array([10]), np.array([[0.1, 0.5, 0.9]]))),
     }
-    found = segments_of(accounts, asking)
+    found = segments_of(accounts, model)
     assert found["customer"] == {"a": "region west", "b": "region south"}
-    assert found["merchant"] == {"s": "asks least", "t": "asks sometimes", "u": "asks most"}
+    assert found["merchant"] == {"s": "1 responds least", "t": "2 in between", "u": "3 responds most"}
 
 
-def test_accounts_that_ask_equally_often_are_in_one_third() -> None:
-    assert set(thirds(np.ones(9))) == {"asks least"}
+def test_accounts_that_respond_alike_are_in_one_third() -> None:
+    assert set(thirds(np.ones(9))) == {"1 responds least"}
     assert np.unique(thirds(np.arange(9.0)), return_counts=True)[1].tolist() == [3, 3, 3]
 
 

@@ -29,7 +29,7 @@ class Amounts:
 
     responses  in the unit of the side, or weighted by side where there are two
     cost       minor units
-    cost_each  minor units per added response
+    cost_each  minor units per added response; NaN at equal spend
     """
 
     responses: Estimate
@@ -95,7 +95,8 @@ def compare(
     if flat is not None:
         mixtures["flat"] = flat
     return {
-        over: _gain(campaign, outcomes, rows, found, mixture, units, propensity) for over, mixture in mixtures.items()
+        over: _gain(campaign, outcomes, rows, found, mixture, units, propensity, over == "lowest")
+        for over, mixture in mixtures.items()
     }
 
 
@@ -130,6 +131,7 @@ def _gain(
     mixtures: Mixtures,
     units: Callable[[Side, NDArray[np.float64]], NDArray[np.float64]],
     propensity: NDArray[np.float64] | None,
+    costs: bool,
 ) -> Gain:
     sides: dict[Side, Amounts] = {}
     value = Added(np.zeros(len(outcomes)), np.zeros(len(outcomes)))
@@ -141,17 +143,16 @@ def _gain(
         expense = paid * (units(side, response) if terms.cost_basis == "on_response" else np.ones_like(response))
         more = added(outcomes.response[mine], given, response, mixtures[side], chance)
         money = added(outcomes.cost[mine].astype(np.float64), given, expense, mixtures[side], chance)
-        sides[side] = _amounts(more, money, outcomes.account_id[mine])
+        sides[side] = _amounts(more, money, outcomes.account_id[mine], costs)
         worth = more.times(terms.weight)
         value.amount[mine], value.residual[mine] = worth.amount, worth.residual
         cost.amount[mine], cost.residual[mine] = money.amount, money.residual
-    return Gain(whole=_amounts(value, cost, outcomes.account_id), sides=sides)
+    return Gain(whole=_amounts(value, cost, outcomes.account_id, costs), sides=sides)
 
 
-def _amounts(responses: Added, cost: Added, account: NDArray[np.str_]) -> Amounts:
-    return Amounts(
-        responses=total(responses, account), cost=total(cost, account), cost_each=cost_of_one(cost, responses, account)
-    )
+def _amounts(responses: Added, cost: Added, account: NDArray[np.str_], costs: bool) -> Amounts:
+    each = cost_of_one(cost, responses, account) if costs else Estimate(np.nan, np.nan, np.nan)
+    return Amounts(responses=total(responses, account), cost=total(cost, account), cost_each=each)
 
 
 def _plain(found: Estimate) -> dict[str, float | None]:
