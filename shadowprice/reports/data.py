@@ -23,6 +23,7 @@ from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.pacing.what_if import Answer
 from shadowprice.reports.currency import Currency
 from shadowprice.reports.mix import Mix
+from shadowprice.reports.wording import percent
 
 Section = Literal["campaign", "spending", "mix", "budget", "response", "quality", "solves", "data", "run", "stress"]
 Role = Literal["resolved", "static", "hindsight"]
@@ -167,8 +168,8 @@ class Scenario:
         limit = self.budget.limit if self.budget.form == "total" else np.nan
         if policy.mean_cost is not None and policy.mean_cost > limit:
             return (
-                f"above 100 %: its outcomes cost less than their mean, which is {policy.mean_cost / limit:.1%} of the "
-                "budget; the money that was left bought more than the optimum may plan for"
+                f"above 100 %: its outcomes cost less than their mean, which is {percent(policy.mean_cost / limit)} of "
+                "the budget; the money that was left bought more than the optimum may plan for"
             )
         return "above 100 %: some responses cost nothing, which the optimum cannot plan for"
 

@@ -132,4 +132,4 @@ def thirds(response: NDArray[np.float32]) -> NDArray[np.str_]:
     if not response.size:
         raise InvalidInput("has no accounts", field="response")
     edges = np.quantile(response, [1 / 3, 2 / 3])
-    return np.array(["1 responds least", "2 in between", "3 responds most"])[np.searchsorted(edges, response)]
+    return np.array(["least responsive", "middle", "most responsive"])[np.searchsorted(edges, response)]

@@ -82,6 +82,7 @@ def _segments(axes: Axes, found: Mix, side: str, shades: dict[Any, float]) -> No
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.xaxis.set_major_locator(MaxNLocator(3))
+    axes.invert_yaxis()
     axes.set_title("Requests by segment")
 
 

@@ -72,7 +72,7 @@ def test_a_share_above_all_that_is_possible_gives_its_reason(example):
     more = changed(example, 0, value=10_600.0, mean_cost=510_000.0)
     told = headline(more).sentence
     assert "102.4 % of the extra value possible in hindsight" in told
-    assert "(above 100 %: its outcomes cost less than their mean, which is 102.0% of the budget" in told
+    assert "(above 100 %: its outcomes cost less than their mean, which is 102.0 % of the budget" in told
     assert more.scenarios[0].why_above(example.scenarios[0].policies[0]) == ""
 
 

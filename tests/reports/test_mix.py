@@ -137,11 +137,11 @@ def test_segments_are_a_column_of_the_account_or_thirds_by_response() -> None:
     }
     found = segments_of(accounts, model)
     assert found["customer"] == {"a": "region west", "b": "region south"}
-    assert found["merchant"] == {"s": "1 responds least", "t": "2 in between", "u": "3 responds most"}
+    assert found["merchant"] == {"s": "least responsive", "t": "middle", "u": "most responsive"}
 
 
 def test_accounts_that_respond_alike_are_in_one_third() -> None:
-    assert set(thirds(np.ones(9))) == {"1 responds least"}
+    assert set(thirds(np.ones(9))) == {"least responsive"}
     assert np.unique(thirds(np.arange(9.0)), return_counts=True)[1].tolist() == [3, 3, 3]
 
 

@@ -246,3 +246,36 @@ def test_the_stress_test_is_an_appendix(page):
     sections = re.findall(r'<section id="([a-z]+)">', page)
     assert sections.index("stress") == len(sections) - 2
     assert page.index("Doubled noon") > page.index('<section id="stress">')
+
+
+class Boxes(Page):
+    """Reads the classes around every table and picture."""
+
+    def __init__(self, text: str) -> None:
+        self.around: list[str] = []
+        self.found: dict[str, list[str]] = {"table": [], "svg": []}
+        super().__init__(text)
+
+    def handle_starttag(self, tag, attrs):
+        super().handle_starttag(tag, attrs)
+        own = dict(attrs).get("class") or ""
+        if tag not in VOID:
+            self.around.append(own)
+        if tag in self.found:
+            self.found[tag].append(" ".join(self.around))
+
+    def handle_endtag(self, tag):
+        super().handle_endtag(tag)
+        self.around.pop()
+
+
+def test_no_table_and_no_picture_can_push_a_narrow_page_sideways(page):
+    boxes = Boxes(page)
+    assert len(boxes.found["table"]) > 8
+    # A table scrolls in a box of its own or breaks its lines; a picture scrolls in its box or shrinks with its column.
+    assert all({"scroll", "terms"} & set(classes.split()) for classes in boxes.found["table"])
+    assert all({"wide", "pair"} & set(classes.split()) for classes in boxes.found["svg"])
+    style = page[page.index("<style>") : page.index("</style>")]
+    assert ".scroll { overflow-x: auto" in style
+    assert "figure .wide { overflow-x: auto" in style
+    assert not re.search(r'style="[^"]*width:\s*[\d.]+(px|rem|em)', page)
