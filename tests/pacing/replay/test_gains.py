@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from shadowprice.campaign import SIDES, Campaign
+from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.datasets import load
 from shadowprice.datasets.registry import Dataset
@@ -17,8 +18,8 @@ from shadowprice.pacing.forecast import Forecast, Profile
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.compare import Setting, attainable, run_pacer
 from shadowprice.pacing.replay.day import Accounts, draw_day
-from shadowprice.pacing.replay.gains import flat_mixtures, gains
-from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
+from shadowprice.pacing.replay.gains import compare, flat_mixtures, gains
+from shadowprice.pacing.replay.outcomes import OutcomeModel, Outcomes, Population
 from shadowprice.pacing.replay.policies import past_traffic
 from shadowprice.tables import campaign_from_tables
 
@@ -87,6 +88,32 @@ def test_the_headline_covers_the_known_incremental_truth_in_95_percent_of_200_se
     # Within three standard errors of 95 % in 200 seeds.
     assert min(shares.values()) >= 0.904, shares
     assert max(shares.values()) <= 0.996, shares
+
+
+def test_explored_requests_correct_the_curves_of_a_wrong_model(world: tuple[Campaign, dict[str, Population]]) -> None:
+    """As for a campaign whose truth nobody knows: logged outcomes and propensities, and curves that are wrong."""
+    campaign, truth = world
+    factors = {side: np.linspace(2.5, 0.7, len(campaign.terms(side).levels))[:, None] for side in SIDES}
+    model = {
+        side: Population(each.account_id, Curves(each.curves.levels, each.curves.response * factors[side]))
+        for side, each in truth.items()
+    }
+    corrected, alone = [], []
+    for seed in range(100):
+        setting = a_day((replace(campaign, exploration=0.5), truth), seed)
+        played = run_pacer(setting, make_pacer("static"))
+        run = played.outcomes
+        right = attainable(setting).incremental(float(run.expected_response.sum()))
+
+        def curves(side: Side, mine: NDArray[np.bool_], run: Outcomes = run) -> Curves:
+            return model[side].of(run.account_id[mine])
+
+        for covered, propensity in ((corrected, played.answers.propensity), (alone, None)):
+            found = compare(setting.campaign, run, curves, setting.outcomes.expected_units, propensity)
+            interval = found["lowest"].whole.responses
+            covered.append(interval.low <= right <= interval.high)
+    assert np.mean(corrected) >= 0.88
+    assert np.mean(alone) < 0.5
 
 
 def test_the_flat_mixture_spends_what_the_day_has_spent_and_is_the_best_that_does(
