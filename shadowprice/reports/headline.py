@@ -202,7 +202,8 @@ def _extra(run: Scenario, currency: Currency) -> list[Tile]:
             tiles.append(Tile(f"Extra {UNITS[side]}", signed(found.responses.value), aside))
         if flat is not None:
             over = flat.whole.responses
-            aside = f"responses by weight at equal spend, 95 % interval {interval(over)}"
+            unit = UNITS[next(iter(flat.sides))] if len(flat.sides) == 1 else "responses by weight"
+            aside = f"{unit} at equal spend, 95 % interval {interval(over)}"
             tiles.append(Tile("Over the best flat incentive", signed(over.value), aside))
         for side, found in run.gains["lowest"].sides.items():
             each = found.cost_each

@@ -70,12 +70,12 @@ def interval(found: Estimate, digits: int = 3) -> str:
     return f"[{rounded(found.low, digits)}, {rounded(found.high, digits)}]"
 
 
-def signed(value: float, digits: int = 4) -> str:
+def signed(value: float, digits: int = 3) -> str:
     """A quantity with its sign."""
     return f"{'+' if value > 0 else ''}{rounded(value, digits)}"
 
 
-def rounded(value: float, digits: int = 4) -> str:
+def rounded(value: float, digits: int = 3) -> str:
     """A sum of many responses: without decimals from 100 on, where they mean nothing."""
     return number(float(round(value)) if math.isfinite(value) and abs(value) >= 100 else value, digits)
 

@@ -107,3 +107,15 @@ def test_the_solves_sentence_counts_only_what_was_published(example):
     assert told.startswith("3 solves, 2 published.")
     assert "0.5" not in told
     assert solve_sentence(()) == ""
+
+
+def test_one_side_is_told_in_its_own_unit_over_the_best_flat_incentive_too(example):
+    run = example.scenarios[0]
+    gains = {
+        over: dataclasses.replace(gain, whole=gain.sides["customer"], sides={"customer": gain.sides["customer"]})
+        for over, gain in run.gains.items()
+    }
+    shown = headline(dataclasses.replace(example, scenarios=(dataclasses.replace(run, gains=gains),)))
+    assert "; 140 more redemptions [−20, 300] than the best flat incentive at equal spend" in shown.sentence
+    tile = next(tile for tile in shown.tiles if tile.name == "Over the best flat incentive")
+    assert (tile.figure, tile.aside) == ("+140", "redemptions at equal spend, 95 % interval [−20, 300]")
