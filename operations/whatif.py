@@ -137,7 +137,9 @@ def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_
         curves[side], _ = each.count(recent, times)
     held = sum(expected_cost_of_holds(campaign, curves, now.spend, None).values())
     limit = campaign.budget.limit if campaign.budget.form == "total" else 0.0
-    spent = limit - remaining_budget(campaign, now.spend) + held
+    # Late redemptions are paid out of the reserve, which the question sets aside as a whole.
+    late = campaign.late_reserve - campaign.set_aside(now.spend.late)
+    spent = limit - remaining_budget(campaign, now.spend) + held - late
     asked = {side: ahead[side] for side in known}
     return Question(campaign, known, WhatIf(campaign, curves, asked, spent=spent, rows=rows))
 

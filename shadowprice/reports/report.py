@@ -119,6 +119,8 @@ def _environment(data: ReportData) -> Environment:
         "percent": wording.percent,
         "estimate": wording.estimate,
         "duration": wording.duration,
+        "interval": wording.interval,
+        "rounded": wording.rounded,
         "money": lambda minor: wording.money(minor, data.currency),
         "incentives": lambda levels: wording.incentives(levels, data.currency),
         "under": under,
