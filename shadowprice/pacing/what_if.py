@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from shadowprice.allocation import Allocation, Problem, Resource, solve
 from shadowprice.allocation.problem.solution import pick
 from shadowprice.allocation.sources.campaign import CampaignProblem, Money
-from shadowprice.campaign import Campaign, Side
+from shadowprice.campaign import AnswerShares, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.intervals import Estimate
@@ -163,22 +163,19 @@ class WhatIf:
         if found.status != "optimal":
             none = Estimate(np.nan, np.nan, np.nan, self._level)
             return self._answer(found, campaign, started, none, none, none, none, {})
-        share, price = campaign.exploration, found.prices
+        shares, price = campaign.answer_shares, found.prices
         taken = self._charges(campaign, arrays, asked, columns)
         best = arrays["value"] - sum(
             (rate * cost for rate, cost in zip(price, taken, strict=True)), np.zeros_like(arrays["value"])
         )
-        score = (1 - share) * np.where(arrays["allowed"], best, -np.inf).max(axis=0)
-        score += share * _mean(best, arrays["allowed"])
+        allowed, chosen = arrays["allowed"], shares.chosen
+        score = chosen * np.where(allowed, best, -np.inf).max(axis=0) + _unchosen(best, allowed, shares)
         lowest = arrays["lowest"][0]
-        cost = (1 - share) * pick(arrays["cost"], found.level.astype(np.intp)) + share * _mean(
-            arrays["cost"], arrays["allowed"]
-        )
-        value = (1 - share) * found.primal + share * float(_mean(arrays["value"], arrays["allowed"]).sum())
-        spend = (1 - share) * self._paid(found, arrays, campaign) + share * float(
-            _mean(arrays["cost"], arrays["allowed"]).sum()
-        )
-        net = cost - (campaign.budget.limit * self._measured(found, arrays, share) if "measure" in arrays else 0.0)
+        unchosen = _unchosen(arrays["cost"], allowed, shares)
+        cost = chosen * pick(arrays["cost"], found.level.astype(np.intp)) + unchosen
+        value = chosen * found.primal + float(_unchosen(arrays["value"], allowed, shares).sum())
+        spend = chosen * self._paid(found, arrays, campaign) + float(unchosen.sum())
+        net = cost - (campaign.budget.limit * self._measured(found, arrays, shares) if "measure" in arrays else 0.0)
         error = self._error(net, columns)
         ends = [found.prices[0]]
         if error:
@@ -274,19 +271,19 @@ class WhatIf:
     def _solve(
         self, campaign: Campaign, arrays: Matrices, change: Change, more: float, columns: Mapping[Side, slice]
     ) -> Allocation:
-        """The optimum with ``more`` minor units besides the budget, of the requests that do not explore."""
-        share, budget = campaign.exploration, campaign.budget
+        """The optimum with ``more`` minor units besides the budget, of the requests that price and model answer."""
+        shares, budget = campaign.answer_shares, campaign.budget
         total = budget.form == "total"
         net = arrays["cost"] - (0.0 if total else budget.limit * arrays["measure"])
         left = (budget.limit if total else 0.0) - self._spent - campaign.late_reserve + more
-        in_hand = (left - share * float(_mean(net, arrays["allowed"]).sum())) / (1 - share)
+        in_hand = (left - float(_unchosen(net, arrays["allowed"], shares).sum())) / shares.chosen
         resources = [_total(budget.name, arrays["cost"], in_hand)] if total else Money(campaign, in_hand)(arrays)
         for group in change.groups:
             members = self._members(group, columns)
-            drawn = share * float(_mean(arrays["cost"], arrays["allowed"])[members].sum())
+            drawn = float(_unchosen(arrays["cost"], arrays["allowed"], shares)[members].sum())
             if not group.limit >= 0:
                 raise InvalidInput(f"must not be negative, got {group.limit}", field=f"groups.{group.name}")
-            resources.append(_total(group.name, arrays["cost"], (group.limit - drawn) / (1 - share), members))
+            resources.append(_total(group.name, arrays["cost"], (group.limit - drawn) / shares.chosen, members))
         return solve(Problem(arrays["value"], resources, np.asarray(arrays["allowed"], dtype=bool)))
 
     def _members(self, group: GroupLimit, columns: Mapping[Side, slice]) -> NDArray[np.bool_]:
@@ -311,9 +308,9 @@ class WhatIf:
         return float(pick(arrays["cost"], found.level.astype(np.intp)).sum())
 
     @staticmethod
-    def _measured(found: Allocation, arrays: Matrices, share: float) -> Real:
+    def _measured(found: Allocation, arrays: Matrices, shares: AnswerShares) -> Real:
         chosen = pick(arrays["measure"], found.level.astype(np.intp))
-        return np.asarray((1 - share) * chosen + share * _mean(arrays["measure"], arrays["allowed"]))
+        return np.asarray(shares.chosen * chosen + _unchosen(arrays["measure"], arrays["allowed"], shares))
 
     def _error(self, values: Real, columns: Mapping[Side, slice]) -> float:
         """Half width of the interval of the sum of (n,) values; 0 where all accounts are there."""
@@ -333,7 +330,8 @@ def _total(name: str, cost: Real, limit: float, members: NDArray[np.bool_] | Non
     return Resource.total(name, cost, max(limit, 0.0), members, carry=min(limit, 0.0))
 
 
-def _mean(matrix: Real, allowed: ArrayLike) -> Real:
-    """(n,): mean over the allowed levels."""
+def _unchosen(matrix: Real, allowed: ArrayLike, shares: AnswerShares) -> Real:
+    """(n,): what requests bring whose level is drawn uniformly, or is the lowest allowed one of a holdout."""
     kept = np.asarray(allowed, dtype=bool)
-    return np.asarray(np.where(kept, matrix, 0.0).sum(axis=0) / kept.sum(axis=0))
+    drawn = np.where(kept, matrix, 0.0).sum(axis=0) / kept.sum(axis=0)
+    return np.asarray(shares.drawn * drawn + shares.held * pick(matrix, kept.argmax(axis=0)))

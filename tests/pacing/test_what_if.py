@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse
 
+from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
@@ -48,10 +49,17 @@ def fresh(campaign: Campaign, curves: Mapping[Side, Curves], ahead: Mapping[Side
     return found.primal, float(found.allocation.prices[0]), sum(found.spend[s] * ahead[s] for s in curves)
 
 
-@pytest.mark.parametrize("exploration", [0.0, 0.05])
-def test_all_accounts_give_the_fresh_solve_itself_at_five_budgets(exploration: float) -> None:
+ARMS = Experiment(
+    arms=(Arm(name="none", kind="holdout", share=1500), Arm(name="try", kind="explore", share=800)), salt="spring"
+)
+
+
+@pytest.mark.parametrize(("exploration", "experiment"), [(0.0, None), (0.05, None), (0.05, ARMS)])
+def test_all_accounts_give_the_fresh_solve_itself_at_five_budgets(
+    exploration: float, experiment: Experiment | None
+) -> None:
     campaign, curves, ahead = market(3000)
-    campaign = replace(campaign, exploration=exploration)
+    campaign = replace(campaign, exploration=exploration, experiment=experiment)
     for share, answer in zip(FIVE, WhatIf(campaign, curves, ahead, rows=0).budgets(FIVE), strict=True):
         value, price, spend = fresh(campaign, curves, ahead, share * campaign.budget.limit)
         assert answer.value.value == pytest.approx(value, rel=1e-9)

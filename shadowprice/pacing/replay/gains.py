@@ -106,7 +106,7 @@ def flat_mixtures(campaign: Campaign, curves: Mapping[Side, Curves], spend: int)
     None where the lowest levels cost more. The linear programme has one account per side, with the mean curve.
     """
     budget = Budget(name=campaign.budget.name, limit=spend)
-    plain = replace(campaign, budget=budget, exploration=0.0, late_reserve=0)
+    plain = replace(campaign, budget=budget, exploration=0.0, late_reserve=0, experiment=None)
     means = {
         side: Curves(mine.levels, mine.response.mean(axis=1, keepdims=True, dtype=np.float64))
         for side, mine in curves.items()
