@@ -1,0 +1,25 @@
+"""Answer what a campaign would bring under other terms."""
+
+from kfp import dsl
+from kfp.dsl import Artifact, Dataset, Input, Output
+
+from components.image import BASE_IMAGE
+
+
+@dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
+def whatif(
+    answer: Output[Artifact],
+    workspace: str,
+    state: Input[Artifact] = None,
+    groups: Input[Dataset] = None,
+    budget: int = 0,
+    levels: dict = {},  # noqa: B006 - read from the compiled component, never changed
+    limits: dict = {},  # noqa: B006
+    caps: dict = {},  # noqa: B006
+    rows: int = 20_000,
+) -> None:
+    """Run a :class:`operations.whatif.WhatifJob`."""
+    arguments = dict(locals())
+    from components.run import run_component
+
+    run_component("whatif", arguments)
