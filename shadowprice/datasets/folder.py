@@ -19,15 +19,7 @@ from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
 from shadowprice.errors import Conflict, InvalidInput, InvalidTable, NotFound, TableProblem
 from shadowprice.tables import SESSION_TABLES, SessionTables, Tables, validate_sessions, validate_tables
-from shadowprice.tables.schema import CAMPAIGN_TABLES, EVENTS, FLAG, KEYS, OPTIONAL, REAL, TEXT, TIME, WHOLE, kind_of
-
-_ARROW = {
-    TEXT: pa.string(),
-    TIME: pa.timestamp("ns", tz="UTC"),
-    WHOLE: pa.int64(),
-    REAL: pa.float64(),
-    FLAG: pa.bool_(),
-}
+from shadowprice.tables.schema import CAMPAIGN_TABLES, EVENTS, KEYS, OPTIONAL, arrow_schema
 
 
 def load(
@@ -142,8 +134,7 @@ def _arrow(name: str, frame: pd.DataFrame) -> pa.Table:
     if name in EVENTS:
         key += [column for column in frame.columns if column not in key]
     ordered = frame.sort_values(key)
-    schema = pa.schema([(column, _ARROW[kind_of(name, column) or TEXT]) for column in frame.columns])
-    return pa.Table.from_pandas(ordered, schema=schema, preserve_index=False)
+    return pa.Table.from_pandas(ordered, schema=arrow_schema(name, frame.columns), preserve_index=False)
 
 
 def _swap(fresh: Path, folder: Path, aside: Path) -> None:

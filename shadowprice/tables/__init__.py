@@ -3,9 +3,10 @@
 Identifiers are text, times are UTC, money is whole minor units. ``docs/reference/tables.md`` describes every column.
 """
 
+from shadowprice.tables.database import Tables
 from shadowprice.tables.schema import SESSION_TABLES, TABLES
-from shadowprice.tables.validation import SessionTables, Tables, validate_sessions, validate_some, validate_tables
-from shadowprice.tables.views import behaviours, campaign_from_tables, labelled, offer_features, response_of
+from shadowprice.tables.validation import SessionTables, validate_sessions, validate_some, validate_tables
+from shadowprice.tables.views import behaviours, campaign_from_tables, labelled, labels_query, offer_features
 
 __all__ = [
     "SESSION_TABLES",
@@ -15,8 +16,8 @@ __all__ = [
     "behaviours",
     "campaign_from_tables",
     "labelled",
+    "labels_query",
     "offer_features",
-    "response_of",
     "validate_sessions",
     "validate_some",
     "validate_tables",

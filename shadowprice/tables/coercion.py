@@ -7,13 +7,13 @@ cell did not fit, and those cells with the reason. Vectorised, O(rows).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from shadowprice.tables.schema import FLAG, REAL, TEXT, TIME, WHOLE
+from shadowprice.tables.schema import FLAG, REAL, TEXT, TIME, WHOLE, named_columns
 
 Misfits = list[tuple[NDArray[np.bool_], str]]
 Coerced = tuple["pd.Series[Any]", Misfits]
@@ -36,6 +36,29 @@ def coerce(column: pd.Series[Any], kind: str) -> Coerced:
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(column.cat.categories.dtype)
     return _COERCERS[kind](column)
+
+
+def canonical(table: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a coerced frame with all named columns of its table, then its feature columns by name."""
+    columns: dict[str, pd.Series[Any]] = {}
+    for name, column in named_columns(table).items():
+        kind = str(column.dtype)
+        values = frame[name] if name in frame else _absent(frame.index, kind)
+        if name == "exploration":
+            values = values.fillna(False)
+        if kind in (WHOLE, FLAG) and (not column.nullable or name == "exploration"):
+            values = values.astype("int64" if kind == WHOLE else "bool")
+        columns[name] = values
+    columns |= {name: frame[name] for name in sorted(set(frame.columns) - set(columns))}
+    return pd.DataFrame(columns, index=frame.index)
+
+
+def _absent(index: pd.Index[Any], kind: str) -> pd.Series[Any]:
+    unknown: dict[str, Any] = {TEXT: None, REAL: np.nan}
+    # A list, because a lone None would become NaN.
+    values = [unknown.get(kind, pd.NA)] * len(index)
+    column: pd.Series[Any] = pd.Series(values, index=index, dtype=cast(Any, kind))
+    return column
 
 
 def _text(column: pd.Series[Any]) -> Coerced:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pandera.pandas as pa
+import pyarrow
 
 from shadowprice.campaign import SIDES
 
@@ -15,6 +16,14 @@ TIME: Final = "datetime64[ns, UTC]"
 WHOLE: Final = "Int64"
 REAL: Final = "float64"
 FLAG: Final = "boolean"
+
+_ARROW = {
+    TEXT: pyarrow.string(),
+    TIME: pyarrow.timestamp("ns", tz="UTC"),
+    WHOLE: pyarrow.int64(),
+    REAL: pyarrow.float64(),
+    FLAG: pyarrow.bool_(),
+}
 
 OFFER_KINDS = ("coupon", "commission", "voucher", "fund", "bonus")
 RELATIONS = ("paid_at", "consumed_at", "in_session", "next_item", "on_voucher", "related_to")
@@ -235,3 +244,8 @@ def kind_of(table: str, column: str) -> str | None:
     if column.startswith("c_") and r"^c_\w+$" in SCHEMAS[table].columns:
         return TEXT
     return None
+
+
+def arrow_schema(table: str, columns: Iterable[str]) -> pyarrow.Schema:
+    """Return the types of some columns of a table in files."""
+    return pyarrow.schema([(column, _ARROW[kind_of(table, column) or TEXT]) for column in columns])

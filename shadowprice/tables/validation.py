@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,41 +13,20 @@ import pandera.pandas as pa
 from pandera.errors import SchemaError, SchemaErrorReason, SchemaErrors
 
 from shadowprice.errors import InvalidTable, TableProblem
-from shadowprice.tables.coercion import coerce
+from shadowprice.tables.coercion import canonical, coerce
+from shadowprice.tables.database import Tables
 from shadowprice.tables.rules import broken_rules, problem
 from shadowprice.tables.schema import (
     CAMPAIGN_TABLES,
     EVENTS,
-    FLAG,
     OPTIONAL,
-    REAL,
     SCHEMAS,
     SESSION_TABLES,
-    TEXT,
-    WHOLE,
     kind_of,
     named_columns,
 )
 
 SHOWN_PROBLEMS = 25
-
-
-@dataclass(frozen=True, eq=False)
-class Tables:
-    """The canonical tables of one data set, checked; ``docs/reference/tables.md`` describes their columns."""
-
-    account: pd.DataFrame
-    edge: pd.DataFrame
-    offer: pd.DataFrame
-    exposure: pd.DataFrame
-    outcome: pd.DataFrame
-    campaign: pd.DataFrame
-    action: pd.DataFrame | None = None
-
-    def as_dict(self) -> dict[str, pd.DataFrame]:
-        """Table name → table, in canonical order; without the optional ones that are not there."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: frame for name, frame in found.items() if frame is not None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +57,7 @@ def validate_tables(frames: Mapping[str, pd.DataFrame]) -> Tables:
 
     O(rows); 300,000 exposures with outcomes take a few seconds.
     """
-    return Tables(**_whole(frames, CAMPAIGN_TABLES))
+    return Tables(_whole(frames, CAMPAIGN_TABLES))
 
 
 def validate_sessions(frames: Mapping[str, pd.DataFrame]) -> SessionTables:
@@ -122,7 +101,7 @@ def _check(
     problems += broken_rules(coerced)
     if problems:
         return {}, problems
-    return {name: _canonical(name, frame) for name, frame in coerced.items()}, []
+    return {name: canonical(name, frame) for name, frame in coerced.items()}, []
 
 
 def _coerce(table: str, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[TableProblem]]:
@@ -174,28 +153,6 @@ def _problem(table: str, frame: pd.DataFrame, error: SchemaError, reported: set[
     if code is SchemaErrorReason.SERIES_CONTAINS_DUPLICATES:
         return problem(table, column, "must be unique, and stands earlier already", rows, frame)
     return problem(table, column, str(error.check.error), rows, frame)
-
-
-def _canonical(table: str, frame: pd.DataFrame) -> pd.DataFrame:
-    columns: dict[str, pd.Series[Any]] = {}
-    for name, column in named_columns(table).items():
-        kind = str(column.dtype)
-        values = frame[name] if name in frame else _absent(frame.index, kind)
-        if name == "exploration":
-            values = values.fillna(False)
-        if kind in (WHOLE, FLAG) and (not column.nullable or name == "exploration"):
-            values = values.astype("int64" if kind == WHOLE else "bool")
-        columns[name] = values
-    columns |= {name: frame[name] for name in sorted(set(frame.columns) - set(columns))}
-    return pd.DataFrame(columns, index=frame.index)
-
-
-def _absent(index: pd.Index[Any], kind: str) -> pd.Series[Any]:
-    unknown: dict[str, Any] = {TEXT: None, REAL: np.nan}
-    # A list, because a lone None would become NaN.
-    values = [unknown.get(kind, pd.NA)] * len(index)
-    column: pd.Series[Any] = pd.Series(values, index=index, dtype=cast(Any, kind))
-    return column
 
 
 def _refuse(problems: list[TableProblem]) -> None:

@@ -11,24 +11,34 @@ import pandas as pd
 from shadowprice.arms import Experiment
 from shadowprice.campaign import MOST_RESPONSE, SIDES, Budget, Campaign, Segment, Side, Terms
 from shadowprice.errors import InvalidInput
+from shadowprice.tables.database import ROW, Tables
 from shadowprice.tables.rules import FUND
-from shadowprice.tables.validation import Tables
-
-_LABELLED = ("request_id", "account_id", "partner_id", "level", "face_value", "decided_at", "propensity", "response")
+from shadowprice.tables.schema import TIME
 
 
-def response_of(exposure: pd.DataFrame, outcome: pd.DataFrame) -> pd.Series[float]:
-    """The response of every mature outcome, float64, indexed by request_id in the order of ``outcome``.
+def labels_query(tables: Tables, side: Side) -> str:
+    """Return the SQL of :func:`labelled` over :meth:`Tables.connect`, with the column ``row`` of the exposure.
 
-    A customer's is y = redeemed ∈ {0, 1}; a merchant's y = share_count / max(share_count_before, 1) (S0).
+    A customer's response is y = redeemed ∈ {0, 1}; a merchant's y = share_count / max(share_count_before, 1) (S0).
     """
-    mature = outcome[outcome["mature"]]
-    side = mature["request_id"].map(exposure.set_index("request_id")["side"])
-    redeemed = mature["redeemed"].to_numpy(dtype=np.float64, na_value=np.nan)
-    after = mature["share_count"].to_numpy(dtype=np.float64, na_value=np.nan)
-    before = mature["share_count_before"].to_numpy(dtype=np.float64, na_value=np.nan)
-    response = np.where(side == "customer", redeemed, after / np.maximum(before, 1.0))
-    return pd.Series(response, index=pd.Index(mature["request_id"], name="request_id"), name="response")
+    levels = _levels(tables, side)
+    if side == "customer":
+        response = "CAST(u.redeemed AS DOUBLE)"
+    else:
+        response = "CAST(u.share_count AS DOUBLE) / greatest(u.share_count_before, 1)"
+    funds = has_funds(tables, side)
+    level = "o.order_index" if funds else f"list_position({[int(each) for each in levels]}, o.face_value) - 1"
+    own = [f'e."{name}"' for name in tables.columns("exposure") if name.startswith(("x_", "c_"))]
+    more = [f"CAST(u.{name} AS DOUBLE) AS {name}" for name in ("clicked", "amount") if funds and _known(tables, name)]
+    columns = ", ".join([f"{response} AS response", *more, *own])
+    return f"""
+        SELECT e.row, e.request_id, e.account_id, e.partner_id, CAST({level} AS BIGINT) AS level, o.face_value,
+            e.decided_at, e.propensity, {columns}
+        FROM exposure AS e
+        JOIN outcome AS u ON u.request_id = e.request_id
+        JOIN offer AS o ON o.offer_id = e.offer_id
+        WHERE e.side = '{side}' AND u.mature
+        ORDER BY e.row"""
 
 
 def labelled(tables: Tables, side: Side) -> pd.DataFrame:
@@ -39,22 +49,15 @@ def labelled(tables: Tables, side: Side) -> pd.DataFrame:
     amount (minor units, 0 where nothing was bought; NaN where not known), then the x_* and c_* of the
     request. Features of the account are not in here: they are joined point in time.
     """
-    exposure = tables.exposure[tables.exposure["side"] == side]
-    response = response_of(exposure, tables.outcome[tables.outcome["request_id"].isin(exposure["request_id"])])
-    rows = exposure.join(response, on="request_id", how="inner").reset_index(drop=True)
-    offer = tables.offer.set_index("offer_id")
-    face_value = rows["offer_id"].map(offer["face_value"]).to_numpy(dtype=np.int64)
-    rows["face_value"] = face_value
-    more: list[str] = []
-    if has_funds(tables, side):
-        rows["level"] = rows["offer_id"].map(offer["order_index"]).to_numpy(dtype=np.int64)
-        outcome = tables.outcome.set_index("request_id")
-        more = [name for name in ("clicked", "amount") if outcome[name].notna().any()]
-        for name in more:
-            rows[name] = rows["request_id"].map(outcome[name]).to_numpy(dtype=np.float64, na_value=np.nan)
-    else:
-        rows["level"] = np.searchsorted(_levels(tables, side), face_value).astype(np.int64)
-    return rows[[*_LABELLED, *more, *(name for name in rows.columns if name.startswith(("x_", "c_")))]]
+    with tables.connect() as db:
+        rows: pd.DataFrame = db.sql(labels_query(tables, side)).to_arrow_table().to_pandas()
+    return rows.drop(columns=ROW).astype({"decided_at": TIME})
+
+
+def _known(tables: Tables, column: str) -> bool:
+    """Whether an outcome has a value in a column."""
+    with tables.connect() as db:
+        return bool(db.execute(f"SELECT count({column}) FROM outcome").fetchall()[0][0])
 
 
 def campaign_from_tables(tables: Tables) -> Campaign:

@@ -11,7 +11,7 @@ import pytest
 from shadowprice.datasets import load
 from shadowprice.datasets.folder import read_tables, write_tables
 from shadowprice.errors import Conflict, InvalidInput, InvalidTable, NotFound
-from shadowprice.tables import TABLES, Tables, validate_tables
+from shadowprice.tables import TABLES, validate_tables
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_a_failed_write_leaves_what_was_there(examples: Path, tmp_path: Path, mo
     tables = read_tables(examples)
     out = write_tables(tables, tmp_path / "out")
     before = content(out)
-    smaller = Tables(**{**tables.as_dict(), "edge": tables.edge.iloc[:3]})
+    smaller = tables.replaced(edge=tables.edge.iloc[:3])
     written = pyarrow.parquet.write_table
 
     def disk_full(table: Any, where: Any) -> None:

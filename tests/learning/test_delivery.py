@@ -154,4 +154,4 @@ def test_a_fund_without_a_demand_is_named(dataset) -> None:
     offer = dataset.tables.offer.copy()
     offer.loc[2, "demand"] = pd.NA
     with pytest.raises(InvalidInput, match=r"offer.demand: is missing.*rows: 2"):
-        campaign_from_tables(replace(dataset.tables, offer=offer))
+        campaign_from_tables(dataset.tables.replaced(offer=offer))

@@ -72,7 +72,7 @@ def test_a_new_fund_gets_its_accounts_by_scores_near_the_known_truth(dataset: Da
 @pytest.mark.timeout(600)
 def test_a_new_fund_without_features_stops_the_training(dataset: Dataset, workspace: Path, tmp_path: Path) -> None:
     tables = launched(dataset)
-    plain = replace(tables, offer=tables.offer.drop(columns=["x_return", "x_lot"]))
+    plain = tables.replaced(offer=tables.offer.drop(columns=["x_return", "x_lot"]))
     save_dataset(replace(dataset, tables=plain), tmp_path / "data")
     places = {"tables": tmp_path / "data", "workspace": workspace / "run"}
     learn = TrainJob(training=workspace / "training", model=tmp_path / "model", recipe="esmm", epochs=1, **places)

@@ -46,7 +46,7 @@ def test_accounts_profiled_late_and_ties_older_than_profiles_are_left_out_and_co
     account = tables.account.copy()
     later = pd.to_timedelta(np.arange(len(account)) % 10 * 4, unit="h")
     account["snapshot_ts"] = account["snapshot_ts"] + later
-    data, facts = run(replace(world, tables=replace(tables, account=account)), tmp_path)
+    data, facts = run(replace(world, tables=tables.replaced(account=account)), tmp_path)
     asked_before = facts["customer rows without a profile at the time"]
     assert 0 < asked_before < 400
     assert len(data.rows["customer"]) == 400 - asked_before
@@ -63,7 +63,7 @@ def test_a_side_with_offers_and_no_outcome_is_refused_with_what_to_do(world: Dat
     merchants = tables.exposure.loc[tables.exposure["side"] == "merchant", "request_id"]
     outcome = tables.outcome[~tables.outcome["request_id"].isin(merchants)]
     with pytest.raises(InvalidInput, match=r"outcome.*'merchant'.*leave its offers out"):
-        run(replace(world, tables=replace(tables, outcome=outcome)), tmp_path)
+        run(replace(world, tables=tables.replaced(outcome=outcome)), tmp_path)
 
 
 @pytest.mark.parametrize("weighting", ["known", "fitted"])

@@ -1,6 +1,5 @@
 """The command that judges a recipe by rolling origin on a user's own tables."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     at = exposure.set_index("request_id")["decided_at"]
     known = tables.outcome["request_id"].map(at) + pd.Timedelta(hours=1)
     path = tmp_path_factory.mktemp("own") / "tables"
-    write_tables(replace(tables, exposure=exposure, outcome=tables.outcome.assign(observed_at=known)), path)
+    write_tables(tables.replaced(exposure=exposure, outcome=tables.outcome.assign(observed_at=known)), path)
     return path
 
 

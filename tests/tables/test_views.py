@@ -9,7 +9,7 @@ import pytest
 from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.errors import InvalidInput
-from shadowprice.tables import campaign_from_tables, labelled, response_of, validate_tables
+from shadowprice.tables import campaign_from_tables, labelled, validate_tables
 
 Frames = dict[str, pd.DataFrame]
 
@@ -46,9 +46,9 @@ def test_immature_outcomes_are_not_labels(frames: Frames) -> None:
 def test_a_merchant_that_shared_nothing_before_counts_as_one(frames: Frames) -> None:
     tables = validate_tables(frames)
     outcome = tables.outcome.assign(share_count_before=0)
-    response = response_of(tables.exposure, outcome)
-    merchants = outcome[outcome["share_count"].notna()]
-    assert response[merchants["request_id"]].tolist() == merchants["share_count"].tolist()
+    rows = labelled(tables.replaced(outcome=outcome), "merchant")
+    shared = outcome.set_index("request_id")["share_count"]
+    assert rows["response"].tolist() == shared[rows["request_id"]].tolist()
 
 
 def test_the_campaign_is_what_the_tables_say(frames: Frames) -> None:

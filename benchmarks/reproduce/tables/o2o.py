@@ -67,8 +67,7 @@ def sampled(dataset: Dataset) -> Dataset:
     exposure = tables.exposure[~tables.exposure["account_id"].isin(left_out)]
     return replace(
         dataset,
-        tables=replace(
-            tables,
+        tables=tables.replaced(
             account=tables.account[~tables.account["account_id"].isin(left_out)].reset_index(drop=True),
             edge=tables.edge[~tables.edge["src"].isin(left_out)].reset_index(drop=True),
             exposure=exposure.reset_index(drop=True),

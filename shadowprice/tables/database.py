@@ -1,0 +1,132 @@
+"""The canonical tables of a data set: in memory or on disk, and as a database."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+
+from shadowprice.tables.coercion import canonical, coerce
+from shadowprice.tables.schema import CAMPAIGN_TABLES, TEXT, arrow_schema, kind_of
+
+ROW = "row"
+"""Column of every relation: the place of the row in its table, counted from 0."""
+MEMORY = "2GiB"
+"""What a query holds in memory; beyond, it writes to a temporary folder."""
+
+Source = pd.DataFrame | Path
+
+
+class Tables:
+    """Checked tables by name; ``docs/reference/tables.md`` describes their columns.
+
+    A table is a frame or a Parquet file. Reading an attribute of this class brings a whole table into memory: large
+    ones are read through :meth:`connect`.
+
+    Args:
+        sources: table name → frame, or Parquet file with canonical types.
+
+    >>> with tables.connect() as db:
+    ...     db.sql("SELECT side, count(*) FROM exposure GROUP BY side").fetchall()
+    """
+
+    def __init__(self, sources: Mapping[str, Source]) -> None:
+        self.sources = {name: sources[name] for name in CAMPAIGN_TABLES if name in sources}
+
+    @property
+    def account(self) -> pd.DataFrame:
+        """Profiles of accounts."""
+        return self._frame("account")
+
+    @property
+    def edge(self) -> pd.DataFrame:
+        """Events between customers and merchants."""
+        return self._frame("edge")
+
+    @property
+    def offer(self) -> pd.DataFrame:
+        """Incentives of each side."""
+        return self._frame("offer")
+
+    @property
+    def exposure(self) -> pd.DataFrame:
+        """Requests and what they were answered."""
+        return self._frame("exposure")
+
+    @property
+    def outcome(self) -> pd.DataFrame:
+        """Outcomes of the requests."""
+        return self._frame("outcome")
+
+    @property
+    def campaign(self) -> pd.DataFrame:
+        """The campaign, in one row."""
+        return self._frame("campaign")
+
+    @property
+    def action(self) -> pd.DataFrame | None:
+        """Actions of accounts with funds, None where there is no such table."""
+        return self._frame("action") if "action" in self.sources else None
+
+    def as_dict(self) -> dict[str, pd.DataFrame]:
+        """Table name → frame, in canonical order; without the optional ones that are not there."""
+        return {name: self._frame(name) for name in self.sources}
+
+    def rows(self) -> dict[str, int]:
+        """Table name → number of rows."""
+        return {
+            name: pa.parquet.read_metadata(source).num_rows if isinstance(source, Path) else len(source)
+            for name, source in self.sources.items()
+        }
+
+    def replaced(self, **frames: Source) -> Tables:
+        """Return the tables with others in the place of some."""
+        return Tables(self.sources | frames)
+
+    def columns(self, table: str) -> tuple[str, ...]:
+        """Columns of a table."""
+        source = self.sources[table]
+        return tuple(pa.parquet.read_schema(source).names if isinstance(source, Path) else source.columns)
+
+    @contextmanager
+    def connect(self, *, threads: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Open a database with a relation per table, whose column ``row`` is the place of the row; times are UTC.
+
+        Args:
+            threads: 1 where sums must not depend on how the work was divided; None for all processors.
+        """
+        with tempfile.TemporaryDirectory(prefix="shadowprice-") as scratch, duckdb.connect(":memory:") as db:
+            db.execute(f"SET memory_limit = '{MEMORY}'; SET temp_directory = '{scratch}'; SET TimeZone = 'UTC'")
+            if threads is not None:
+                db.execute(f"SET threads = {threads}")
+            for name, source in self.sources.items():
+                if isinstance(source, Path):
+                    path = str(source).replace("'", "''")
+                    read = f"read_parquet('{path}', file_row_number = true)"
+                    db.execute(f'CREATE VIEW "{name}" AS SELECT * RENAME (file_row_number AS "{ROW}") FROM {read}')
+                else:
+                    db.register(name, _with_rows(name, source))
+            yield db
+
+    def _frame(self, name: str) -> pd.DataFrame:
+        source = self.sources[name]
+        return read_parquet(name, source) if isinstance(source, Path) else source
+
+
+def read_parquet(table: str, path: Path) -> pd.DataFrame:
+    """Read a table that was written with canonical types."""
+    frame = pa.parquet.read_table(path).to_pandas(ignore_metadata=True)
+    coerced = {name: coerce(frame[name], kind_of(table, name) or TEXT)[0] for name in frame.columns}
+    return canonical(table, pd.DataFrame(coerced, index=frame.index))
+
+
+def _with_rows(table: str, frame: pd.DataFrame) -> pa.Table:
+    arrow = pa.Table.from_pandas(frame, schema=arrow_schema(table, frame.columns), preserve_index=False)
+    return arrow.append_column(ROW, pa.array(np.arange(len(frame), dtype=np.int64)))
