@@ -21,7 +21,7 @@ def training_set(name: str, seed: int = 0, shuffle: bool = False, **options: Any
     tables = dataset.tables
     taken = tables.account["snapshot_ts"].iloc[0].to_pydatetime()
     nodes = tables.account.drop(columns="snapshot_ts").merge(
-        interactions(tables.edge, tables.account, taken).drop(columns="snapshot_ts"), on=["account_id", "side"]
+        interactions(tables, taken).drop(columns="snapshot_ts"), on=["account_id", "side"]
     )
     snapshot = build_snapshot(nodes, tables.edge, taken)
     if shuffle:

@@ -8,14 +8,15 @@ import pandas as pd
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import InvalidInput
+from shadowprice.tables.database import Tables, instant
 
-SECONDS_PER_DAY = 86_400.0
+MICROSECONDS_PER_DAY = 86_400e6
 
 _ENDS: dict[Side, tuple[str, str]] = {"customer": ("src", "dst"), "merchant": ("dst", "src")}
 """Columns of an edge: its account's end and its partner's end."""
 
 
-def interactions(edges: pd.DataFrame, accounts: pd.DataFrame, at: datetime) -> pd.DataFrame:
+def interactions(tables: Tables, at: datetime) -> pd.DataFrame:
     """Aggregates of the events of every account until an instant; later events are not read.
 
     | column | of the account's events with ts <= at |
@@ -28,8 +29,7 @@ def interactions(edges: pd.DataFrame, accounts: pd.DataFrame, at: datetime) -> p
     | h_partner_mean_<name> | mean of the partners' x_<name>: each once, as of its newest snapshot by ``at`` |
 
     Args:
-        edges: src (customer), dst (merchant), weight, ts, x_*; see the canonical tables.
-        accounts: account_id, side, snapshot_ts, x_*.
+        tables: of which ``edge`` and ``account`` are read.
         at: the instant, with its time zone.
 
     Returns:
@@ -41,52 +41,63 @@ def interactions(edges: pd.DataFrame, accounts: pd.DataFrame, at: datetime) -> p
     Raises:
         InvalidInput: ``at`` has no time zone.
     """
-    now = pd.Timestamp(at)
-    if now.tzinfo is None:
-        raise InvalidInput("must have a time zone", field="at")
-    now = now.tz_convert("UTC").as_unit("ns")
-    past = edges[edges["ts"] <= now]
-    known = accounts[accounts["snapshot_ts"] <= now].sort_values("snapshot_ts", kind="stable")
-    newest = known.drop_duplicates(["account_id", "side"], keep="last")
-    frames = []
-    for side in SIDES:
-        own, other = _ENDS[side]
-        partner_side = accounts[accounts["side"] != side]
-        shown = [name for name in accounts.columns if name.startswith("x_") and partner_side[name].notna().any()]
-        partners = newest.loc[newest["side"] != side].set_index("account_id")[shown]
-        frame = _aggregate(past.rename(columns={own: "account_id", other: "partner_id"}), partners, now)
-        everyone = pd.Index(newest.loc[newest["side"] == side, "account_id"]).union(frame.index).rename("account_id")
-        frame = frame.reindex(everyone)
-        nothing_yet = ["h_events", "h_partners", "h_amount_sum"]
-        frame[nothing_yet] = frame[nothing_yet].fillna(0.0)
-        frame = frame.reset_index()
-        frame.insert(1, "side", side)
-        frame.insert(2, "snapshot_ts", pd.Series(now, index=frame.index, dtype="datetime64[ns, UTC]"))
-        frames.append(frame)
+    with tables.connect(threads=1) as db:
+        frames = [db.sql(query).to_arrow_table().to_pandas() for query in interactions_queries(tables, at)]
+    together = pd.concat([frame for frame in frames if len(frame)] or frames, ignore_index=True)
     columns = list(dict.fromkeys(name for frame in frames for name in frame.columns))
-    filled = [frame for frame in frames if len(frame)] or frames[:1]
-    together = pd.concat(filled, ignore_index=True).reindex(columns=columns)
-    return together.astype({name: float for name in columns if name.startswith("h_")})
+    numbers = {name: float for name in columns if name.startswith("h_")}
+    return together.reindex(columns=columns).astype({"snapshot_ts": "datetime64[ns, UTC]", **numbers})
 
 
-def _aggregate(events: pd.DataFrame, partners: pd.DataFrame, now: pd.Timestamp) -> pd.DataFrame:
-    """Aggregates by account_id; ``partners`` holds the features of the other side by account_id."""
-    edge_features = [name for name in events.columns if name.startswith("x_")]
-    grouped = events.groupby("account_id", sort=True)
-    weight = grouped["weight"]
-    frame = pd.DataFrame(
-        {
-            "h_events": grouped.size().astype(float),
-            "h_partners": grouped["partner_id"].nunique().astype(float),
-            "h_amount_sum": weight.sum(),
-            "h_amount_mean": weight.mean(),
-            "h_days_since_last": (now - grouped["ts"].max()).dt.total_seconds() / SECONDS_PER_DAY,
-        }
-    )
-    for name in edge_features:
-        frame[f"h_edge_mean_{name.removeprefix('x_')}"] = grouped[name].mean()
-    if not partners.columns.empty:
-        pairs = events[["account_id", "partner_id"]].drop_duplicates()
-        means = pairs.join(partners, on="partner_id").groupby("account_id")[list(partners.columns)].mean()
-        frame = frame.join(means.rename(columns=lambda name: f"h_partner_mean_{name.removeprefix('x_')}"))
-    return frame
+def interactions_queries(tables: Tables, at: datetime) -> list[str]:
+    """Return the SQL of :func:`interactions`, of each side, over :meth:`Tables.connect` with one thread."""
+    if pd.Timestamp(at).tzinfo is None:
+        raise InvalidInput("must have a time zone", field="at")
+    return [_query(tables, side, at) for side in SIDES]
+
+
+def _query(tables: Tables, side: Side, at: datetime) -> str:
+    own, other = _ENDS[side]
+    now = instant(at)
+    edge = [name for name in tables.columns("edge") if name.startswith("x_")]
+    partner = _features(tables, side)
+    edge_means = "".join(f', favg("{name}") AS "h_edge_mean_{name[2:]}"' for name in edge)
+    partner_means = "".join(f', favg("{name}") AS "h_partner_mean_{name[2:]}"' for name in partner)
+    means = ["h_amount_mean", "h_days_since_last", *(f"h_edge_mean_{name[2:]}" for name in edge)]
+    means += [f"h_partner_mean_{name[2:]}" for name in partner]
+    found = ", ".join(f'"{name}"' for name in means)
+    return f"""
+        WITH past AS (
+            SELECT {own} AS account_id, {other} AS partner_id, * EXCLUDE (src, dst) FROM edge WHERE ts <= {now}
+        ), newest AS (
+            SELECT * FROM account WHERE snapshot_ts <= {now}
+            QUALIFY row_number() OVER (PARTITION BY account_id, side ORDER BY snapshot_ts DESC) = 1
+        ), sums AS (
+            SELECT account_id, count(*) AS events, count(DISTINCT partner_id) AS partners, fsum(weight) AS amount,
+                favg(weight) AS h_amount_mean,
+                (epoch_us({now}) - epoch_us(max(ts))) / {MICROSECONDS_PER_DAY} AS h_days_since_last{edge_means}
+            FROM past GROUP BY account_id
+        ), partners AS (
+            SELECT account_id{partner_means}
+            FROM (SELECT DISTINCT account_id, partner_id FROM past) AS pair
+            JOIN (SELECT * RENAME (account_id AS partner_id) FROM newest WHERE side <> '{side}') USING (partner_id)
+            GROUP BY account_id
+        ), everyone AS (
+            SELECT account_id FROM newest WHERE side = '{side}' UNION SELECT account_id FROM sums
+        )
+        SELECT account_id, '{side}' AS side, {now} AS snapshot_ts,
+            CAST(coalesce(events, 0) AS DOUBLE) AS h_events, CAST(coalesce(partners, 0) AS DOUBLE) AS h_partners,
+            CAST(coalesce(amount, 0) AS DOUBLE) AS h_amount_sum, {found}
+        FROM everyone LEFT JOIN sums USING (account_id) LEFT JOIN partners USING (account_id)
+        ORDER BY account_id"""
+
+
+def _features(tables: Tables, side: Side) -> list[str]:
+    """Features that accounts of the other side have a value of."""
+    names = [name for name in tables.columns("account") if name.startswith("x_")]
+    if not names:
+        return []
+    counts = ", ".join(f'count("{name}")' for name in names)
+    with tables.connect() as db:
+        (known,) = db.sql(f"SELECT {counts} FROM account WHERE side <> '{side}'").fetchall()
+    return [name for name, count in zip(names, known, strict=True) if count]

@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
 from numpy.typing import NDArray
 
 from shadowprice.errors import InvalidInput
+from shadowprice.tables.database import BATCH, Tables, instant
 
 MICROSECONDS_PER_DAY = 86_400e6
 AccountIds = Sequence[str] | NDArray[Any] | pd.Series
@@ -47,58 +50,73 @@ class Pairs:
     features: NDArray[np.float32]
 
 
-def pairs_until(edges: pd.DataFrame, accounts: AccountIndex, at: datetime) -> Pairs:
+def pairs_until(
+    tables: Tables, account_id: NDArray[np.str_], at: datetime, is_side: NDArray[np.bool_] | None = None
+) -> Pairs:
     """One tie per pair that has an event until ``at``: how often, how much, mean edge features, how recently.
 
     log_count and log_weight are log(1 + number) and log(1 + sum of the weights); log_days_ago is log(1 + days) since
     the last event. x_* are means over the events with known values, NaN where there are none.
 
-    Accounts become numbers once and a pair one number, so that nothing but one key is sorted. O(n log n) for n events.
+    Args:
+        tables: whose table ``edge`` is read; the database sums, and writes to disk what does not fit into memory.
+        account_id: str (N,), the accounts.
+        at: events after it are not read.
+        is_side: bool (2, N), in the order of ``SIDES``. With it an event counts where its ends are of these sides, and
+            others are left out; without it an unknown end is refused.
 
     Raises:
-        InvalidInput: an event of an account that is not among ``accounts``.
+        InvalidInput: an event of an account that is not among ``account_id``.
+
+    Complexity: O(n) for n events, and O(E log E) to sort the pairs.
     """
-    seen = (edges["ts"] <= pd.Timestamp(at)).to_numpy(dtype=bool)
-    if not seen.all():
-        edges = edges[seen]
-    source, target = (_known(edges, column, accounts, at) for column in ("src", "dst"))
-    key = source * len(accounts) + target
-    order = np.argsort(key, kind="stable")
-    key = key[order]
-    first = np.flatnonzero(np.diff(key, prepend=-1))
-
-    def numbers(column: str) -> NDArray[np.float64]:
-        return edges[column].to_numpy(dtype=np.float64, na_value=np.nan)[order]
-
-    def total(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.add.reduceat(np.where(np.isnan(values), 0.0, values), first)
-
-    def mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-        with np.errstate(invalid="ignore"):
-            return total(values) / np.add.reduceat(~np.isnan(values), first, dtype=np.int64)
-
-    last = np.maximum.reduceat(edges["ts"].dt.as_unit("us").astype(np.int64).to_numpy()[order], first)
-    found = {
-        "log_count": np.log1p(np.diff(first, append=key.size)),
-        "log_weight": np.log1p(total(numbers("weight"))),
-        **{column: mean(numbers(column)) for column in edges.columns if column.startswith("x_")},
-        "log_days_ago": np.log1p((pd.Timestamp(at).value // 1000 - last) / MICROSECONDS_PER_DAY),
-    }
+    names = tuple(name for name in tables.columns("edge") if name.startswith("x_"))
+    known = np.ones((2, account_id.size), dtype=bool) if is_side is None else is_side
+    nodes = pa.table(
+        {
+            "account_id": pa.array(account_id, pa.string()),
+            "node": np.arange(account_id.size, dtype=np.int32),
+            "customer": known[0],
+            "merchant": known[1],
+        }
+    )
+    means = "".join(f', favg("{name}")' for name in names)
+    # One thread, because a sum must not depend on how the work was divided.
+    with tables.connect(threads=1) as db:
+        db.register("node", nodes)
+        seen = f"(SELECT * FROM edge WHERE ts <= {instant(at)})"
+        if is_side is None:
+            _refuse_strangers(db, seen, at)
+        found = db.sql(f"""
+            SELECT s.node, t.node, count(*), fsum(weight), epoch_us(max(ts)){means}
+            FROM {seen} AS e
+            JOIN node AS s ON s.account_id = e.src AND s.customer
+            JOIN node AS t ON t.account_id = e.dst AND t.merchant
+            GROUP BY ALL ORDER BY 1, 2""").to_arrow_reader(BATCH)
+        parts = [_pairs(batch, at) for batch in found]
+    ends = [ends for ends, _ in parts] or [np.zeros((2, 0), dtype=np.int64)]
+    features = [values for _, values in parts] or [np.zeros((0, len(names) + 3), dtype=np.float32)]
     return Pairs(
-        ends=np.stack([source[order[first]], target[order[first]]]),
-        names=tuple(found),
-        features=np.stack(list(found.values()), axis=1).astype(np.float32),
+        ends=np.concatenate(ends, axis=1),
+        names=("log_count", "log_weight", *names, "log_days_ago"),
+        features=np.concatenate(features),
     )
 
 
-def _known(edges: pd.DataFrame, column: str, accounts: AccountIndex, at: datetime) -> NDArray[np.int64]:
-    """Return the positions of a column's accounts, all of which must be known."""
-    place = accounts.find(edges[column])
-    if place.min(initial=0) < 0:
-        stray = edges.loc[place < 0, ["src", "dst"]].astype(str).drop_duplicates().sort_values(["src", "dst"])
-        raise InvalidInput(
-            f"{len(stray)} ties name accounts without a profile at {at.isoformat()}, such as "
-            f"{stray[column].iloc[0]!r}; add their rows to the account table",
-            field=f"edge.{column}",
-        )
-    return place
+def _pairs(batch: pa.RecordBatch, at: datetime) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    source, target, count, weight, last, *means = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
+    days = np.log1p((pd.Timestamp(at).value // 1000 - last) / MICROSECONDS_PER_DAY)
+    features = [np.log1p(count), np.log1p(weight), *means, days]
+    return np.stack([source, target]).astype(np.int64), np.stack(features, axis=1).astype(np.float32)
+
+
+def _refuse_strangers(db: DuckDBPyConnection, seen: str, at: datetime) -> None:
+    for column in ("src", "dst"):
+        unknown = f"SELECT DISTINCT src, dst FROM {seen} WHERE {column} NOT IN (SELECT account_id FROM node)"
+        count, first = db.sql(f"SELECT count(*), arg_min({column}, (src, dst)) FROM ({unknown})").fetchall()[0]
+        if count:
+            raise InvalidInput(
+                f"{count} ties name accounts without a profile at {at.isoformat()}, such as {first!r}; add their rows "
+                "to the account table",
+                field=f"edge.{column}",
+            )

@@ -23,6 +23,7 @@ from shadowprice.checks import refuse_rows
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.graphs.adjacency import Adjacency
 from shadowprice.graphs.pairs import AccountIds, AccountIndex, pairs_until
+from shadowprice.tables.database import Tables
 
 META = "snapshot.json"
 ARRAYS = ("account_id", "is_side", "edge_index", "edge_features")
@@ -143,13 +144,14 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def build_snapshot(nodes: pd.DataFrame, edges: pd.DataFrame, at: datetime) -> GraphSnapshot:
+def build_snapshot(nodes: pd.DataFrame, edges: pd.DataFrame | Tables, at: datetime) -> GraphSnapshot:
     """Build the snapshot of one instant.
 
     Args:
         nodes: account_id, side and the feature columns (x_*, h_*, c_*) as known at ``at``: one row
             per account and side. Columns that are empty for a side are left out for it.
-        edges: the canonical edge table; events after ``at`` are ignored.
+        edges: the canonical edge table; events after ``at`` are ignored. Of :class:`Tables`, which are read where they
+            lie, events are left out whose ends are not nodes of their side.
         at: the instant, UTC.
 
     Raises:
@@ -173,7 +175,10 @@ def build_snapshot(nodes: pd.DataFrame, edges: pd.DataFrame, at: datetime) -> Gr
         matrix = np.full((account_id.size, table.shape[1]), np.nan, dtype=np.float32)
         matrix[place] = table.to_numpy(dtype=np.float32)
         features[side] = matrix
-    pairs = pairs_until(edges, AccountIndex(account_id), at)
+    if isinstance(edges, Tables):
+        pairs = pairs_until(edges, account_id, at, is_side)
+    else:
+        pairs = pairs_until(Tables({"edge": edges}), account_id, at)
     return GraphSnapshot(
         account_id=account_id,
         is_side=is_side,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import duckdb
@@ -14,12 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from shadowprice.tables.coercion import canonical, coerce
-from shadowprice.tables.schema import CAMPAIGN_TABLES, TEXT, arrow_schema, kind_of
+from shadowprice.tables.schema import CAMPAIGN_TABLES, TEXT, TIME, arrow_schema, kind_of
 
 ROW = "row"
 """Column of every relation: the place of the row in its table, counted from 0."""
 MEMORY = "2GiB"
 """What a query holds in memory; beyond, it writes to a temporary folder."""
+
+BATCH = 1 << 19
+"""Rows that are taken from a result at once."""
 
 Source = pd.DataFrame | Path
 
@@ -97,7 +101,8 @@ class Tables:
 
     @contextmanager
     def connect(self, *, threads: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Open a database with a relation per table, whose column ``row`` is the place of the row; times are UTC.
+        """Open a database with a relation per table, whose column ``row`` is the place of the row; times are in UTC, of
+        microseconds.
 
         Args:
             threads: 1 where sums must not depend on how the work was divided; None for all processors.
@@ -107,17 +112,29 @@ class Tables:
             if threads is not None:
                 db.execute(f"SET threads = {threads}")
             for name, source in self.sources.items():
-                if isinstance(source, Path):
-                    path = str(source).replace("'", "''")
-                    read = f"read_parquet('{path}', file_row_number = true)"
-                    db.execute(f'CREATE VIEW "{name}" AS SELECT * RENAME (file_row_number AS "{ROW}") FROM {read}')
-                else:
-                    db.register(name, _with_rows(name, source))
+                self._view(db, name, source)
             yield db
+
+    def _view(self, db: duckdb.DuckDBPyConnection, name: str, source: Source) -> None:
+        if isinstance(source, Path):
+            file = str(source).replace("'", "''")
+            read = f"read_parquet('{file}', file_row_number = true)"
+            read = f"(SELECT * RENAME (file_row_number AS {ROW}) FROM {read})"
+        else:
+            read = f"{name}_frame"
+            db.register(read, _with_rows(name, source))
+        times = [column for column in self.columns(name) if kind_of(name, column) == TIME]
+        casts = ", ".join(f"CAST({column} AS TIMESTAMPTZ) AS {column}" for column in times)
+        db.execute(f"CREATE VIEW {name} AS SELECT *{f' REPLACE ({casts})' if casts else ''} FROM {read}")
 
     def _frame(self, name: str) -> pd.DataFrame:
         source = self.sources[name]
         return read_parquet(name, source) if isinstance(source, Path) else source
+
+
+def instant(at: datetime) -> str:
+    """Return an instant as SQL."""
+    return f"TIMESTAMPTZ '{pd.Timestamp(at).tz_convert('UTC').isoformat()}'"
 
 
 def read_parquet(table: str, path: Path) -> pd.DataFrame:

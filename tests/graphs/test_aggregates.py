@@ -11,6 +11,7 @@ import pytest
 
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.aggregates import interactions
+from shadowprice.tables import Tables
 
 AT = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
@@ -79,10 +80,14 @@ def one_account(edges: pd.DataFrame, accounts: pd.DataFrame, name: str, side: st
     return out
 
 
+def found(edges: pd.DataFrame, accounts: pd.DataFrame, at: datetime) -> pd.DataFrame:
+    return interactions(Tables({"edge": edges, "account": accounts}), at)
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_aggregates_equal_a_loop_over_accounts_and_events(seed: int) -> None:
     edges, accounts = tables(seed)
-    frame = interactions(edges, accounts, AT)
+    frame = found(edges, accounts, AT)
     known = accounts[accounts["snapshot_ts"] <= AT]
     past = edges[edges["ts"] <= AT]
     expected_rows = set(zip(known["account_id"], known["side"], strict=True))
@@ -106,10 +111,13 @@ def test_later_events_and_snapshots_change_nothing() -> None:
     assert later_accounts.any()
     changed_edges = edges.assign(weight=edges["weight"].mask(later_edges, 1e9))
     changed_accounts = accounts.assign(x_both=accounts["x_both"].mask(later_accounts, 1e9))
-    pd.testing.assert_frame_equal(interactions(edges, accounts, AT), interactions(changed_edges, changed_accounts, AT))
+    pd.testing.assert_frame_equal(
+        found(edges, accounts, AT),
+        found(changed_edges, changed_accounts, AT),
+    )
     # The same change before the instant is seen, so the comparison above can fail.
     early = edges.assign(weight=edges["weight"].mask(~later_edges, 1e9))
-    assert not interactions(early, accounts, AT).equals(interactions(edges, accounts, AT))
+    assert not found(early, accounts, AT).equals(found(edges, accounts, AT))
 
 
 def test_an_account_without_events_has_zero_counts_and_unknown_means() -> None:
@@ -117,7 +125,7 @@ def test_an_account_without_events_has_zero_counts_and_unknown_means() -> None:
     quiet = pd.DataFrame(
         [{"account_id": "quiet", "side": "customer", "snapshot_ts": pd.Timestamp(AT) - timedelta(days=1), "x_c": 1.0}]
     )
-    frame = interactions(edges, pd.concat([accounts, quiet], ignore_index=True), AT)
+    frame = found(edges, pd.concat([accounts, quiet], ignore_index=True), AT)
     (row,) = frame[frame["account_id"] == "quiet"].to_dict("records")
     assert (row["h_events"], row["h_partners"], row["h_amount_sum"]) == (0, 0, 0)
     assert np.isnan(row["h_amount_mean"])
@@ -126,8 +134,8 @@ def test_an_account_without_events_has_zero_counts_and_unknown_means() -> None:
 
 def test_the_columns_are_the_same_at_every_instant() -> None:
     edges, accounts = tables()
-    now = interactions(edges, accounts, AT)
-    before_anything = interactions(edges, accounts, AT - timedelta(days=400))
+    now = found(edges, accounts, AT)
+    before_anything = found(edges, accounts, AT - timedelta(days=400))
     assert len(before_anything) == 0
     assert before_anything.dtypes.to_dict() == now.dtypes.to_dict()
 
@@ -135,4 +143,4 @@ def test_the_columns_are_the_same_at_every_instant() -> None:
 def test_an_instant_without_a_time_zone_is_refused() -> None:
     edges, accounts = tables(events=5)
     with pytest.raises(InvalidInput, match="at: must have a time zone"):
-        interactions(edges, accounts, datetime(2026, 3, 10))
+        found(edges, accounts, datetime(2026, 3, 10))

@@ -9,6 +9,7 @@ import pytest
 
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.pairs import AccountIndex, pairs_until
+from shadowprice.tables import Tables
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 ACCOUNTS = np.array(["a", "aa", "b", "c10", "c9", "é"])
@@ -38,7 +39,7 @@ def test_a_pair_is_how_often_how_much_the_means_and_how_recently(events: int) ->
     for row in table.itertuples():
         if row.ts <= AT:
             by_hand[row.src, row.dst].append(row)
-    found = pairs_until(table, AccountIndex(ACCOUNTS), AT)
+    found = pairs_until(Tables({"edge": table}), ACCOUNTS, AT)
     assert found.names == ("log_count", "log_weight", "x_amount", "x_never", "x_items", "log_days_ago")
     assert [tuple(ACCOUNTS[each]) for each in found.ends.T] == sorted(by_hand)
     for ends, values in zip(sorted(by_hand), found.features, strict=True):
@@ -58,7 +59,7 @@ def test_a_pair_is_how_often_how_much_the_means_and_how_recently(events: int) ->
 
 def test_without_events_until_the_instant_there_are_no_pairs() -> None:
     late = payments(20).assign(ts=pd.Timestamp(AT) + pd.Timedelta(seconds=1))
-    found = pairs_until(late, AccountIndex(ACCOUNTS), AT)
+    found = pairs_until(Tables({"edge": late}), ACCOUNTS, AT)
     assert found.ends.shape == (2, 0)
     assert found.features.shape == (0, 6)
 
@@ -68,9 +69,9 @@ def test_strangers_are_named_and_counted_by_pair_unless_they_come_later() -> Non
     table.loc[[3, 4, 9], "src"] = ["zoe", "zoe", "yan"]
     table.loc[[3, 4, 9], "dst"] = ["b", "b", "c9"]
     with pytest.raises(InvalidInput, match=r"edge\.src: 2 ties name accounts.*such as 'yan'.*add their rows"):
-        pairs_until(table, AccountIndex(ACCOUNTS), AT)
+        pairs_until(Tables({"edge": table}), ACCOUNTS, AT)
     table.loc[[3, 4, 9], "ts"] = pd.Timestamp("2026-04-01", tz="UTC")
-    assert pairs_until(table, AccountIndex(ACCOUNTS), AT).ends.shape[1]
+    assert pairs_until(Tables({"edge": table}), ACCOUNTS, AT).ends.shape[1]
 
 
 @pytest.mark.parametrize("asked", [["é", "c1", "a", "aa"], np.array(["é", "c1", "a", "aa"])])
@@ -84,3 +85,13 @@ def test_accounts_are_found_in_any_order_and_strangers_are_not(asked) -> None:
 
 def test_accounts_that_are_numbers_are_read_as_they_print() -> None:
     assert AccountIndex(np.array(["10", "9"])).find([9, 10, 1]).tolist() == [1, 0, -1]
+
+
+def test_of_known_sides_an_event_counts_where_its_ends_have_them() -> None:
+    table = payments(200).assign(ts=pd.Timestamp("2026-02-01", tz="UTC"))
+    is_side = np.array([[True, True, False, True, True, True], [True, True, True, True, False, True]])
+    found = pairs_until(Tables({"edge": table}), ACCOUNTS, AT, is_side)
+    kept = table[(table["src"] != "b") & (table["dst"] != "c9")]
+    assert [tuple(ACCOUNTS[each]) for each in found.ends.T] == sorted(set(zip(kept["src"], kept["dst"], strict=True)))
+    counts = kept.groupby(["src", "dst"]).size().to_numpy()
+    np.testing.assert_allclose(found.features[:, 0], np.log1p(counts), rtol=1e-6)
