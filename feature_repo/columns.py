@@ -95,9 +95,18 @@ class FeatureColumns:
             raise InvalidInput(f"not a description of features: {error}", field=FEATURES_FILE) from error
 
 
+Frames = pd.DataFrame | Iterable[pd.DataFrame]
+"""A table, or its parts in order."""
+
+
+def parts_of(frames: Frames) -> Iterable[pd.DataFrame]:
+    """Return the parts of a table; a frame is one part."""
+    return [frames] if isinstance(frames, pd.DataFrame) else frames
+
+
 def describe(
-    account: pd.DataFrame,
-    interactions: pd.DataFrame | None = None,
+    account: Frames,
+    interactions: Frames | None = None,
     *,
     embedding_width: int = 64,
     model_versions: Sequence[str] = (),
@@ -137,14 +146,17 @@ def feast_name(side: Side, column: str) -> str:
     return f"{name}_" if re.search(r"_y_*$", name) else name
 
 
-def _columns_by_side(frame: pd.DataFrame, prefixes: tuple[str, ...]) -> dict[Side, tuple[str, ...]]:
-    candidates = [column for column in frame.columns if column.startswith(prefixes)]
-    by_side: dict[Side, tuple[str, ...]] = {}
-    for side in SIDES:
-        rows = frame.loc[frame["side"] == side, candidates]
-        if len(rows):
-            by_side[side] = tuple(column for column in candidates if rows[column].notna().any())
-    return by_side
+def _columns_by_side(frames: Frames, prefixes: tuple[str, ...]) -> dict[Side, tuple[str, ...]]:
+    candidates: list[str] = []
+    filled: dict[Side, set[str]] = {}
+    for part in parts_of(frames):
+        candidates = [column for column in part.columns if column.startswith(prefixes)]
+        for side in SIDES:
+            rows = part.loc[part["side"] == side, candidates]
+            if len(rows):
+                found = filled.setdefault(side, set())
+                found |= {column for column in candidates if column not in found and rows[column].notna().any()}
+    return {side: tuple(column for column in candidates if column in filled[side]) for side in SIDES if side in filled}
 
 
 def _check_names(columns: tuple[str, ...], pattern: re.Pattern[str], field: str) -> None:

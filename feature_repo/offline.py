@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 
-from feature_repo.columns import FeatureColumns, feast_name
+from feature_repo.columns import FeatureColumns, Frames, feast_name, parts_of
 from feature_repo.definitions import EVENT_TIME, snapshot_field, source_file, training_service
 from feature_repo.names import entity_key
 from feature_repo.store import store_columns
@@ -25,44 +27,41 @@ _ROW = "row"
 _TIME = pa.timestamp("us", tz="UTC")
 
 
-def write_profiles(store: Any, account: pd.DataFrame) -> None:
+def write_profiles(store: Any, account: Frames) -> None:
     """Write the account table, every snapshot of it, as the source of the profile views.
 
-    The files of the sides are replaced, each at once. O(rows).
+    The files of the sides are replaced, each at once. O(rows); of a table in parts one part is in memory.
 
     Args:
         store: an open store whose columns describe this table.
-        account: account_id, side, snapshot_ts, x_*, c_*; see the canonical tables.
+        account: account_id, side, snapshot_ts, x_*, c_*; see the canonical tables. One frame, or its parts in order.
 
     Raises:
-        InvalidInput: the feature columns are not those the store was created with.
+        InvalidInput: the feature columns are not those the store was created with; nothing was written.
         Unavailable: a file cannot be written.
     """
+
+    def taken(side: Side, rows: pd.DataFrame) -> dict[str, pa.Array]:
+        return {snapshot_field(side): pa.array(_nanoseconds(rows["snapshot_ts"]) // NANOSECONDS, pa.int64())}
+
     columns = store_columns(store)
-    _check_columns(account, columns, "profile", ("x_", "c_"))
-    for side in columns.sides:
-        rows = account[account["side"] == side]
-        taken = {snapshot_field(side): pa.array(_nanoseconds(rows["snapshot_ts"]) // NANOSECONDS, pa.int64())}
-        _write(store, f"{side}_profile", side, rows, columns.profile[side], taken)
+    _write(store, account, "profile", columns.profile, ("x_", "c_"), taken)
 
 
-def write_interactions(store: Any, interactions: pd.DataFrame) -> None:
+def write_interactions(store: Any, interactions: Frames) -> None:
     """Write interaction aggregates, of one instant or several, as the source of the interaction views.
 
     Args:
         store: an open store whose columns describe these aggregates.
-        interactions: account_id, side, snapshot_ts, h_*; see :func:`shadowprice.graphs.aggregates.interactions`.
+        interactions: account_id, side, snapshot_ts, h_*; see :func:`shadowprice.graphs.aggregates.interactions`. One
+            frame, or its parts in order.
 
     Raises:
-        InvalidInput: the aggregates are not those the store was created with.
+        InvalidInput: the aggregates are not those the store was created with; nothing was written.
         Unavailable: a file cannot be written.
     """
-    columns = store_columns(store)
-    _check_columns(interactions, columns, "interactions", ("h_",))
-    for side, names in columns.interactions.items():
-        if names:
-            rows = interactions[interactions["side"] == side]
-            _write(store, f"{side}_interactions", side, rows, names, {})
+    columns = {side: names for side, names in store_columns(store).interactions.items() if names}
+    _write(store, interactions, "interactions", columns, ("h_",), lambda _side, _rows: {})
 
 
 def training_frame(store: Any, exposures: pd.DataFrame, side: Side) -> pd.DataFrame:
@@ -114,8 +113,10 @@ def training_frame(store: Any, exposures: pd.DataFrame, side: Side) -> pd.DataFr
     return frame[["snapshot_at", *(name for name in frame.columns if name != "snapshot_at")]]
 
 
-def _check_columns(frame: pd.DataFrame, columns: FeatureColumns, kind: str, prefixes: tuple[str, ...]) -> None:
-    for side, expected in getattr(columns, kind).items():
+def _check_columns(
+    frame: pd.DataFrame, columns: Mapping[Side, tuple[str, ...]], kind: str, prefixes: tuple[str, ...]
+) -> None:
+    for side, expected in columns.items():
         present = [column for column in frame.columns if column.startswith(prefixes)]
         filled = frame.loc[frame["side"] == side, present].notna().any()
         missing = sorted(set(expected) - set(present))
@@ -159,8 +160,27 @@ def _nanoseconds(times: pd.Series[Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def _write(
-    store: Any, view: str, side: Side, rows: pd.DataFrame, names: tuple[str, ...], extra: dict[str, pa.Array]
+    store: Any,
+    frames: Frames,
+    kind: str,
+    columns: Mapping[Side, tuple[str, ...]],
+    prefixes: tuple[str, ...],
+    more: Callable[[Side, pd.DataFrame], dict[str, pa.Array]],
 ) -> None:
+    """Write the rows of each side to the source of its view, once all of them are found to fit."""
+    folder = Path(store.repo_path)
+    with ExitStack() as drafts:
+        writers: dict[Side, ParquetDraft] = {
+            side: drafts.enter_context(ParquetDraft(source_file(folder, f"{side}_{kind}"))) for side in columns
+        }
+        for part in parts_of(frames):
+            _check_columns(part, columns, kind, prefixes)
+            for side, names in columns.items():
+                rows = part[part["side"] == side]
+                writers[side].write(pa.table({**_arrays(side, rows, names), **more(side, rows)}))
+
+
+def _arrays(side: Side, rows: pd.DataFrame, names: tuple[str, ...]) -> dict[str, pa.Array]:
     arrays = {
         entity_key(side): pa.array(rows["account_id"], pa.string()),
         # DuckDB reads microseconds: rounded up, so that a snapshot never looks older than it is.
@@ -169,16 +189,51 @@ def _write(
     for name in names:
         kind = pa.string() if name.startswith("c_") else pa.float64()
         arrays[feast_name(side, name)] = pa.array(rows[name], kind, from_pandas=True)
-    replace_parquet(source_file(Path(store.repo_path), view), pa.table({**arrays, **extra}))
+    return arrays
+
+
+class ParquetDraft:
+    """Parquet file written in parts: readers see the old one or the new one, never a part.
+
+    It takes its place at the end of a ``with`` block that raises nothing.
+
+    Raises:
+        Unavailable: the file cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+        self._writer: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows; the first call sets the columns."""
+        try:
+            if self._writer is None:
+                self._writer = pa.parquet.ParquetWriter(self._draft, table.schema)
+            self._writer.write_table(table)
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if self._writer is not None:
+                self._writer.close()
+                if kind is None:
+                    os.replace(self._draft, self._path)
+        except OSError as error:
+            raise self._refused(error) from error
+        finally:
+            self._draft.unlink(missing_ok=True)
+
+    def _refused(self, error: OSError) -> Unavailable:
+        return Unavailable(f"{self._path}: cannot be written: {error}")
 
 
 def replace_parquet(path: Path, table: pa.Table) -> None:
     """Write a parquet file so that readers see the old one or the new one, never a part."""
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        pa.parquet.write_table(table, draft)
-        os.replace(draft, path)
-    except OSError as error:
-        raise Unavailable(f"{path}: cannot be written: {error}") from error
-    finally:
-        draft.unlink(missing_ok=True)
+    with ParquetDraft(path) as draft:
+        draft.write(table)

@@ -99,6 +99,14 @@ class Tables:
         source = self.sources[table]
         return tuple(pa.parquet.read_schema(source).names if isinstance(source, Path) else source.columns)
 
+    def parts(self, table: str) -> Iterator[pd.DataFrame]:
+        """Read a table in parts, in order."""
+        source = self.sources[table]
+        if isinstance(source, Path):
+            yield from parquet_parts(source)
+        else:
+            yield source
+
     @contextmanager
     def connect(self, *, threads: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
         """Open a database with a relation per table, whose column ``row`` is the place of the row; times are in UTC, of
@@ -135,6 +143,15 @@ class Tables:
 def instant(at: datetime) -> str:
     """Return an instant as SQL."""
     return f"TIMESTAMPTZ '{pd.Timestamp(at).tz_convert('UTC').isoformat()}'"
+
+
+def parquet_parts(path: Path) -> Iterator[pd.DataFrame]:
+    """Read a Parquet file in parts of at most ``BATCH`` rows; one without rows is one part."""
+    with pa.parquet.ParquetFile(path) as file:
+        if not file.metadata.num_rows:
+            yield file.read().to_pandas(ignore_metadata=True)
+        for batch in file.iter_batches(BATCH):
+            yield batch.to_pandas(ignore_metadata=True)
 
 
 def read_parquet(table: str, path: Path) -> pd.DataFrame:
