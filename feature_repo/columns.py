@@ -147,16 +147,17 @@ def feast_name(side: Side, column: str) -> str:
 
 
 def _columns_by_side(frames: Frames, prefixes: tuple[str, ...]) -> dict[Side, tuple[str, ...]]:
-    candidates: list[str] = []
+    every: dict[str, None] = {}
     filled: dict[Side, set[str]] = {}
     for part in parts_of(frames):
         candidates = [column for column in part.columns if column.startswith(prefixes)]
+        every |= dict.fromkeys(candidates)
         for side in SIDES:
             rows = part.loc[part["side"] == side, candidates]
             if len(rows):
                 found = filled.setdefault(side, set())
                 found |= {column for column in candidates if column not in found and rows[column].notna().any()}
-    return {side: tuple(column for column in candidates if column in filled[side]) for side in SIDES if side in filled}
+    return {side: tuple(column for column in every if column in filled[side]) for side in SIDES if side in filled}
 
 
 def _check_names(columns: tuple[str, ...], pattern: re.Pattern[str], field: str) -> None:

@@ -24,6 +24,7 @@ from shadowprice.errors import InvalidInput, Unavailable
 NANOSECONDS = 1_000_000_000
 
 _ROW = "row"
+_KEYS = ("account_id", "side", "snapshot_ts")
 _TIME = pa.timestamp("us", tz="UTC")
 
 
@@ -118,7 +119,10 @@ def _check_columns(
 ) -> None:
     for side, expected in columns.items():
         present = [column for column in frame.columns if column.startswith(prefixes)]
-        filled = frame.loc[frame["side"] == side, present].notna().any()
+        rows = frame.loc[frame["side"] == side, present]
+        if not len(rows):
+            continue
+        filled = rows.notna().any()
         missing = sorted(set(expected) - set(present))
         unknown = sorted(column for column in present if filled[column] and column not in expected)
         if missing or unknown:
@@ -176,7 +180,7 @@ def _write(
         for part in parts_of(frames):
             _check_columns(part, columns, kind, prefixes)
             for side, names in columns.items():
-                rows = part[part["side"] == side]
+                rows = part[part["side"] == side].reindex(columns=[*_KEYS, *names])
                 writers[side].write(pa.table({**_arrays(side, rows, names), **more(side, rows)}))
 
 

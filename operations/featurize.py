@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from feature_repo.columns import describe
 from feature_repo.names import project_of
@@ -24,17 +25,19 @@ from operations.workspace import CAMPAIGN, FEATURES
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.datasets.package import kind_of, load_dataset
 from shadowprice.datasets.registry import Dataset
-from shadowprice.errors import InvalidInput
 from shadowprice.files import write_whole
-from shadowprice.graphs.aggregates import interactions
+from shadowprice.graphs.aggregates import interactions_queries
+from shadowprice.graphs.members import members
 from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
-from shadowprice.learning.propensity import check_weighting, weigh
-from shadowprice.learning.training_set import TrainingSet, snapshot_times
+from shadowprice.learning.labelling import context_of, write_labelled, write_serving
+from shadowprice.learning.propensity import Weighting, check_weighting, weigh
+from shadowprice.learning.training_set import file_of, snapshot_folder, snapshot_times, write_meta
 from shadowprice.learning.vouchers import build
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.progress import Stages
 from shadowprice.responses.joint.inputs import with_features
-from shadowprice.tables import Tables, campaign_from_tables, labelled
+from shadowprice.tables import Tables, campaign_from_tables
+from shadowprice.tables.database import BATCH, parquet_parts, write_batches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +71,8 @@ def run(job: FeaturizeJob, *, online: Online | None = None) -> Mapping[str, Any]
         return build(job.tables, job.training)
     dataset = load_dataset(job.tables)
     campaign = campaign_from_tables(dataset.tables)
-    times = snapshot_times(dataset.tables.account["snapshot_ts"])
-    with Stages("featurize", 4 + len(times)) as stage:
+    times = snapshot_times(dataset.tables)
+    with Stages("featurize", 5 + len(times)) as stage:
         return _featurize(job, dataset, campaign, times, online or configured_online(), stage)
 
 
@@ -77,138 +80,95 @@ def _featurize(
     job: FeaturizeJob, dataset: Dataset, campaign: Campaign, times: Sequence[datetime], online: Online, stage: Stages
 ) -> Mapping[str, Any]:
     workspace, how, tables = job.workspace, check_weighting(job.weighting), dataset.tables
-    stage("sum up interactions")
-    aggregates = pd.concat([interactions(tables.edge, tables.account, at) for at in times], ignore_index=True)
-    stage("write features")
+    sides: list[Side] = list(campaign.sides)
+    job.training.mkdir(parents=True, exist_ok=True)
     workspace.mkdir(parents=True, exist_ok=True)
-    store = create(workspace / FEATURES, describe(tables.account, aggregates), online, project_of(campaign))
-    write_profiles(store, tables.account)
-    write_interactions(store, aggregates)
+    with TemporaryDirectory(dir=job.training) as scratch:
+        stage("sum up interactions")
+        files = [_sum_interactions(tables, at, Path(scratch) / f"{number}") for number, at in enumerate(times)]
+
+        def aggregates() -> Iterator[pd.DataFrame]:
+            return (part for path in chain(*files) for part in parquet_parts(path))
+
+        stage("write features")
+        columns = describe(tables.parts("account"), aggregates())
+        store = create(workspace / FEATURES, columns, online, project_of(campaign))
+        write_profiles(store, tables.parts("account"))
+        write_interactions(store, aggregates())
     stage("label requests")
-    rows, context, facts = _labelled(dataset, campaign, times)
-    requests = _requests(tables, campaign)
+    facts: dict[str, Any] = {}
+    context = {side: context_of(tables, side) for side in sides}
+    for side in sides:
+        facts |= write_labelled(dataset, side, context[side], times, file_of(job.training, "rows", side))
     snapshots = []
-    for at, until in zip(times, [*times[1:], None], strict=True):
+    for number, (at, until) in enumerate(zip(times, [*times[1:], None], strict=True)):
         stage(f"snapshot of {at:%Y-%m-%d}")
-        snapshots.append(_snapshot(store, tables, at, until, requests))
-    stage("weigh and write rows")
-    for side, found in rows.items():
-        levels = len(campaign.terms(side).levels)
-        weights = weigh(with_features(found, snapshots, side) if how == "fitted" else found, levels, how)
-        rows[side] = found.assign(weight=1.0)
-        if weights is not None:
-            rows[side] = rows[side].assign(balancing_weight=weights.values)
-        facts |= {} if weights is None else {f"{side} weights": f"{how} propensities: {weights}"}
-    serving = {side: _serving(requests[side], snapshots[-1], side) for side in rows}
-    training = TrainingSet(
-        rows=rows,
-        serving=serving,
-        snapshots=snapshots,
-        levels={side: campaign.terms(side).levels for side in rows},
+        folder = snapshot_folder(job.training, number)
+        _snapshot(store, tables, at, until).save(folder)
+        snapshots.append(GraphSnapshot.load(folder))
+    stage("weigh rows")
+    for side in sides:
+        facts |= _weigh(job.training, side, len(campaign.terms(side).levels), how, snapshots)
+    stage("write accounts to serve")
+    served = {side: snapshots[-1].accounts_of(side) for side in sides}
+    for side, accounts in served.items():
+        write_serving(tables, side, accounts, snapshots[-1].at, file_of(job.training, "serving", side))
+    write_meta(
+        job.training,
+        snapshots=len(snapshots),
+        levels={side: campaign.terms(side).levels for side in sides},
         context=context,
-        confounders={side: tuple(columns) for side, columns in dataset.confounders.items() if side in rows},
+        confounders={side: tuple(columns) for side, columns in dataset.confounders.items() if side in sides},
         dataset=dataset.name,
         kind=DELIVERY if any(terms.segments for terms in campaign.sides.values()) else CAMPAIGN_KIND,
     )
-    training.save(job.training)
-    served = {side: frame["account_id"] for side, frame in serving.items()}
-    fit_traffic(campaign, tables.exposure, served).save(workspace)
+    fit_traffic(campaign, tables, served).save(workspace)
     write_whole(workspace / CAMPAIGN, json.dumps(campaign.to_dict(), indent=1))
+    with tables.connect() as db:
+        ((known,),) = db.sql("SELECT count(DISTINCT account_id) FROM account").fetchall()
     return facts | {
-        "accounts": int(tables.account["account_id"].nunique()),
+        "accounts": known,
         "ties": snapshots[-1].edges,
         "snapshots": len(snapshots),
-        **{f"{side} accounts served": len(frame) for side, frame in serving.items()},
+        **{f"{side} accounts served": len(accounts) for side, accounts in served.items()},
     }
 
 
-def _labelled(
-    dataset: Dataset, campaign: Campaign, times: Sequence[datetime]
-) -> tuple[dict[Side, pd.DataFrame], dict[Side, tuple[str, ...]], dict[str, Any]]:
-    """Rows with their split, columns of context that have values, and counts, by side."""
-    tables = dataset.tables
-    rows: dict[Side, pd.DataFrame] = {}
-    context: dict[Side, tuple[str, ...]] = {}
-    facts: dict[str, Any] = {}
-    for side in campaign.sides:
-        found = labelled(tables, side)
-        if found.empty:
-            raise InvalidInput(
-                f"side {side!r} has offers but no mature outcome to learn from; add outcomes or leave its offers out",
-                field="outcome",
-            )
-        context[side] = tuple(c for c in found.columns if c.startswith(("x_", "c_")) and found[c].notna().any())
-        found["split"] = dataset.split.assign(found)
-        found = found.drop(columns=[c for c in found.columns if c.startswith(("x_", "c_")) and c not in context[side]])
-        found["snapshot_at"] = seconds(found["decided_at"])
-        known = _profiled(tables, side, found, times)
-        facts[f"{side} rows without a profile at the time"] = int((~known).sum())
-        found = found[known].reset_index(drop=True)
-        if found.empty:
-            raise InvalidInput(
-                f"no request of side {side!r} has a profile of its account from before; account.snapshot_ts must not "
-                "be later than exposure.decided_at",
-                field="account.snapshot_ts",
-            )
-        rows[side] = found
-        facts |= {f"{side} {split} rows": int((found["split"] == split).sum()) for split in found["split"].unique()}
-    return rows, context, facts
+def _sum_interactions(tables: Tables, at: datetime, folder: Path) -> list[Path]:
+    """Write the aggregates of one instant, a file per side."""
+    folder.mkdir()
+    files = []
+    with tables.connect(threads=1) as db:
+        for number, query in enumerate(interactions_queries(tables, at)):
+            files.append(folder / f"{number}.parquet")
+            write_batches(files[-1], db.sql(query).to_arrow_reader(BATCH))
+    return files
 
 
-def seconds(times: pd.Series[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Unix seconds of UTC times."""
-    return np.asarray(times.dt.as_unit("us").astype(np.int64).to_numpy() / 1e6, dtype=np.float64)
-
-
-def _profiled(tables: Tables, side: Side, rows: pd.DataFrame, times: Sequence[datetime]) -> NDArray[np.bool_]:
-    """bool (n,): rows whose account had a profile by the snapshot that they see."""
-    own = tables.account[tables.account["side"] == side]
-    first = pd.Series(seconds(own["snapshot_ts"]), index=own["account_id"]).groupby(level=0).min()
-    instants = np.array([at.timestamp() for at in times])
-    seen = np.searchsorted(instants, rows["snapshot_at"], side="right") - 1
-    taken = np.where(seen >= 0, instants[np.maximum(seen, 0)], -np.inf)
-    return np.asarray(rows["account_id"].map(first).to_numpy(dtype=np.float64) <= taken)
-
-
-def _requests(tables: Tables, campaign: Campaign) -> dict[Side, pd.DataFrame]:
-    """side → every request ever made, in order of time."""
-    ordered = tables.exposure.sort_values("decided_at", kind="stable")
-    return {side: ordered[ordered["side"] == side] for side in campaign.sides}
-
-
-def _snapshot(
-    store: Any, tables: Tables, at: datetime, until: datetime | None, requests: dict[Side, pd.DataFrame]
-) -> GraphSnapshot:
+def _snapshot(store: Any, tables: Tables, at: datetime, until: datetime | None) -> GraphSnapshot:
     """The graph at ``at``: accounts profiled then, tied by then, or asking before the next snapshot.
 
     A tie to an account that has no profile yet is left out: there is nothing to read at its end.
     """
-    profiles = tables.account[tables.account["snapshot_ts"] <= at]
-    ties = tables.edge[tables.edge["ts"] <= at]
-    for column, side in (("src", "customer"), ("dst", "merchant")):
-        ties = ties[ties[column].isin(profiles.loc[profiles["side"] == side, "account_id"])]
     parts = []
     for side in SIDES:
-        own = profiles[profiles["side"] == side]
-        wanted = [own.loc[own["snapshot_ts"] == own["snapshot_ts"].max(), "account_id"]]
-        wanted.append(ties["src" if side == "customer" else "dst"])
-        for other, frame in requests.items():
-            asked = frame[(frame["decided_at"] >= at) & ((frame["decided_at"] < until) if until else True)]
-            wanted.append(asked["account_id"] if other == side else asked["partner_id"].dropna())
-        accounts = np.intersect1d(pd.concat(wanted).astype(str).unique(), own["account_id"].astype(str).unique())
-        if accounts.size == 0:
-            continue
-        moment = pd.DataFrame({"account_id": accounts, "decided_at": pd.Timestamp(at)})
-        features = training_frame(store, moment, side).drop(columns="snapshot_at")
-        parts.append(pd.concat([moment[["account_id"]].assign(side=side), features], axis=1))
-    return build_snapshot(pd.concat(parts, ignore_index=True), ties, at)
+        accounts = members(tables, side, at, until)
+        for start in range(0, accounts.size, BATCH):
+            moment = pd.DataFrame({"account_id": accounts[start : start + BATCH], "decided_at": pd.Timestamp(at)})
+            features = training_frame(store, moment, side).drop(columns="snapshot_at")
+            numbers = dict.fromkeys((name for name in features.columns if not name.startswith("c_")), np.float32)
+            parts.append(pd.concat([moment[["account_id"]].assign(side=side), features.astype(numbers)], axis=1))
+    return build_snapshot(pd.concat(parts, ignore_index=True), tables, at)
 
 
-def _serving(requests: pd.DataFrame, snapshot: GraphSnapshot, side: Side) -> pd.DataFrame:
-    """The current request of every account of the last snapshot: its latest, or one without context."""
-    accounts = snapshot.account_id[snapshot.is_side[SIDES.index(side)]]
-    latest = requests.drop_duplicates("account_id", keep="last").set_index("account_id").reindex(accounts)
-    latest.index.name = "account_id"
-    served = latest.reset_index()
-    columns = [c for c in served.columns if c.startswith(("x_", "c_"))]
-    return served[["account_id", "partner_id", *columns]].assign(snapshot_at=snapshot.at.timestamp())
+def _weigh(folder: Path, side: Side, levels: int, how: Weighting, snapshots: Sequence[GraphSnapshot]) -> dict[str, str]:
+    """Add balancing weights to the rows of a side; all of them are read where they are weighted."""
+    if how == "none":
+        return {}
+    path = file_of(folder, "rows", side)
+    rows = pd.read_parquet(path)
+    weights = weigh(with_features(rows, snapshots, side) if how == "fitted" else rows, levels, how)
+    if weights is None:
+        return {}
+    rows.assign(balancing_weight=weights.values).to_parquet(path, index=False)
+    return {f"{side} weights": f"{how} propensities: {weights}"}

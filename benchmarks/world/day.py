@@ -30,7 +30,7 @@ def world_day(dataset: Dataset, data: TrainingSet, seed: int) -> Setting:
     """The day that the quickstart replays; its model is the truth until :func:`decided_by` gives another."""
     campaign = campaign_from_tables(dataset.tables)
     served = {side: frame["account_id"] for side, frame in data.serving.items()}
-    traffic = fit_traffic(campaign, dataset.tables.exposure, served)
+    traffic = fit_traffic(campaign, dataset.tables, served)
     forecast = traffic.forecast(campaign)
     truth = truth_of(dataset, data, seed)
     return Setting(

@@ -63,6 +63,19 @@ def read_tables(path: str | os.PathLike[str]) -> Tables:
     return validate_tables(_frames(Path(path), CAMPAIGN_TABLES))
 
 
+def open_tables(path: Path) -> Tables:
+    """Open the tables that :func:`write_tables` wrote, which were checked before; they are read when they are needed.
+
+    Raises:
+        NotFound: a table is missing.
+    """
+    files = {name: path / f"{name}.parquet" for name in CAMPAIGN_TABLES}
+    for name, file in files.items():
+        if name not in OPTIONAL and not file.is_file():
+            raise NotFound(f"{file}: there is no such table; run the prepare step again")
+    return Tables({name: file for name, file in files.items() if file.is_file()})
+
+
 def read_sessions(path: str | os.PathLike[str]) -> SessionTables:
     """Read and check ``session`` and ``behaviour``; files and errors as for :func:`read_tables`."""
     return validate_sessions(_frames(Path(path), SESSION_TABLES))

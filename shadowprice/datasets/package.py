@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from shadowprice.datasets.folder import read_tables, write_tables
+from shadowprice.datasets.folder import open_tables, write_tables
 from shadowprice.datasets.registry import Dataset, load
 from shadowprice.datasets.split import Split
 from shadowprice.errors import NotFound
@@ -71,7 +71,7 @@ def load_dataset(folder: Path) -> Dataset:
     truth = folder / TRUTH
     return Dataset(
         name=meta["name"],
-        tables=read_tables(folder / "tables"),
+        tables=open_tables(folder / "tables"),
         split=Split.from_dict(meta["split"]),
         truth=pd.read_parquet(truth) if truth.exists() else None,
         confounders=meta["confounders"],

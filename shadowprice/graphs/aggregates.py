@@ -46,7 +46,8 @@ def interactions(tables: Tables, at: datetime) -> pd.DataFrame:
     together = pd.concat([frame for frame in frames if len(frame)] or frames, ignore_index=True)
     columns = list(dict.fromkeys(name for frame in frames for name in frame.columns))
     numbers = {name: float for name in columns if name.startswith("h_")}
-    return together.reindex(columns=columns).astype({"snapshot_ts": "datetime64[ns, UTC]", **numbers})
+    found: pd.DataFrame = together.reindex(columns=columns).astype({"snapshot_ts": "datetime64[ns, UTC]", **numbers})
+    return found
 
 
 def interactions_queries(tables: Tables, at: datetime) -> list[str]:

@@ -70,6 +70,10 @@ class GraphSnapshot:
         """Return the node of each account."""
         return AccountIndex(self.account_id)
 
+    def accounts_of(self, side: Side) -> NDArray[np.str_]:
+        """Return the accounts of a side, sorted."""
+        return np.asarray(self.account_id[self.is_side[SIDES.index(side)]])
+
     def find(self, account_id: AccountIds) -> NDArray[np.int64]:
         """Node of each account, −1 where the snapshot does not know it."""
         return self.accounts.find(account_id)

@@ -18,6 +18,7 @@ from shadowprice.checks import require_one_of
 from shadowprice.errors import NotFound
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.tables import Tables
 
 FILE = "training_set.json"
 SPLITS = ("train", "validation", "test")
@@ -83,11 +84,11 @@ class TrainingSet:
         folder.mkdir(parents=True, exist_ok=True)
         for kind, frames in (("rows", self.rows), ("serving", self.serving)):
             for side, rows in frames.items():
-                rows.to_parquet(folder / f"{kind}-{side}.parquet", index=False)
+                rows.to_parquet(file_of(folder, kind, side), index=False)
         for number, snapshot in enumerate(self.snapshots):
-            snapshot.save(folder / f"snapshot-{number:03d}")
+            snapshot.save(snapshot_folder(folder, number))
         kept = {name: getattr(self, name) for name in (*BY_SIDE, "dataset", "kind")}
-        write_whole(folder / FILE, json.dumps({"snapshots": len(self.snapshots), **kept}, indent=1))
+        write_meta(folder, snapshots=len(self.snapshots), **kept)
 
     @classmethod
     def load(cls, folder: Path) -> TrainingSet:
@@ -95,17 +96,42 @@ class TrainingSet:
         meta = _meta(folder)
 
         def frames(kind: str) -> dict[Side, pd.DataFrame]:
-            present: list[Side] = [side for side in SIDES if (folder / f"{kind}-{side}.parquet").exists()]
-            return {side: pd.read_parquet(folder / f"{kind}-{side}.parquet") for side in present}
+            present: list[Side] = [side for side in SIDES if file_of(folder, kind, side).exists()]
+            return {side: pd.read_parquet(file_of(folder, kind, side)) for side in present}
 
         return cls(
             rows=frames("rows"),
             serving=frames("serving"),
-            snapshots=[GraphSnapshot.load(folder / f"snapshot-{n:03d}") for n in range(meta["snapshots"])],
+            snapshots=[GraphSnapshot.load(snapshot_folder(folder, n)) for n in range(meta["snapshots"])],
             **{name: {side: tuple(values) for side, values in meta[name].items()} for name in BY_SIDE},
             dataset=meta.get("dataset", ""),
             kind=meta.get("kind", "campaign"),
         )
+
+
+def file_of(folder: Path, kind: str, side: Side) -> Path:
+    """Return the file of the ``rows`` of a side, or of those ``serving``."""
+    return folder / f"{kind}-{side}.parquet"
+
+
+def snapshot_folder(folder: Path, number: int) -> Path:
+    """Return the folder of a snapshot."""
+    return folder / f"snapshot-{number:03d}"
+
+
+def write_meta(
+    folder: Path,
+    *,
+    snapshots: int,
+    levels: Mapping[Side, tuple[int, ...]],
+    context: Mapping[Side, tuple[str, ...]],
+    confounders: Mapping[Side, tuple[str, ...]],
+    dataset: str,
+    kind: str,
+) -> None:
+    """Write what a training set is besides its rows and snapshots, which must be there: without it there is none."""
+    given = {"snapshots": snapshots, "levels": levels, "context": context, "confounders": confounders}
+    write_whole(folder / FILE, json.dumps({**given, "dataset": dataset, "kind": kind}, indent=1))
 
 
 def kind_of(folder: Path) -> str:
@@ -121,9 +147,11 @@ def _meta(folder: Path) -> dict[str, Any]:
     return found
 
 
-def snapshot_times(snapshot_ts: pd.Series, most: int = 4) -> list[datetime]:
+def snapshot_times(tables: Tables, most: int = 4) -> list[datetime]:
     """Instants to take graph snapshots at: the distinct profile times, thinned to ``most``, first and last kept."""
-    times = np.sort(snapshot_ts.unique())
+    with tables.connect() as db:
+        found = db.sql("SELECT DISTINCT epoch_us(snapshot_ts) FROM account ORDER BY 1").fetchall()
+    times = np.array([at for (at,) in found], dtype=np.int64)
     if times.size > most:
         times = times[np.unique(np.linspace(0, times.size - 1, most).round().astype(int))]
-    return [pd.Timestamp(time).to_pydatetime() for time in times]
+    return [pd.Timestamp(at, unit="us", tz="UTC").to_pydatetime() for at in times.tolist()]

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+from numpy.typing import ArrayLike
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.errors import NotFound
 from shadowprice.files import write_whole
 from shadowprice.pacing.forecast import Forecast, Profile
 from shadowprice.pacing.replay.day import Accounts
+from shadowprice.tables import Tables
 
 FILE = "traffic.json"
 
@@ -64,12 +67,12 @@ class Traffic:
         return cls(profiles, accounts)
 
 
-def fit_traffic(campaign: Campaign, exposure: pd.DataFrame, served: Mapping[Side, pd.Series]) -> Traffic:
+def fit_traffic(campaign: Campaign, tables: Tables, served: Mapping[Side, ArrayLike]) -> Traffic:
     """Fit on past requests.
 
     Args:
         campaign: whose sides count.
-        exposure: the exposure table.
+        tables: of which ``exposure`` is read.
         served: side → accounts that can be served; requests of others are not forecast.
 
     Requests that still await their outcome count too: where the table holds the requests to be
@@ -85,19 +88,31 @@ def fit_traffic(campaign: Campaign, exposure: pd.DataFrame, served: Mapping[Side
     for side in campaign.sides:
         if side not in served:
             continue
-        own = exposure[(exposure["side"] == side) & exposure["account_id"].isin(set(served[side]))]
-        if own.empty:
+        with tables.connect() as db:
+            db.register("served", pa.table({"account_id": pa.array(np.asarray(served[side], dtype=str), pa.string())}))
+            db.execute(f"""
+                CREATE VIEW own AS SELECT * FROM exposure
+                WHERE side = '{side}' AND account_id IN (SELECT account_id FROM served)""")
+            db.execute(f"""
+                CREATE VIEW recent AS SELECT * FROM own
+                WHERE decided_at > (SELECT max(decided_at) FROM own) - INTERVAL {TRAFFIC_DAYS} DAY""")
+            at = db.sql("SELECT decided_at FROM recent ORDER BY row").to_arrow_table()["decided_at"].to_numpy()
+            # Accounts that ask as often stand in the order in which they first asked.
+            activity = db.sql("""
+                SELECT account_id, count(*) AS activity FROM recent
+                GROUP BY account_id ORDER BY activity DESC, min(row)""").to_arrow_table()
+        if not at.size:
             continue
-        own = own[own["decided_at"] > own["decided_at"].max() - pd.Timedelta(days=TRAFFIC_DAYS)]
-        at = own["decided_at"].dt.tz_convert("UTC").dt.tz_localize(None)
+        hours = at.astype("datetime64[h]").astype(np.int64)
         # A day without a request has no information on the level, inside or outside the data.
-        days = float(at.dt.normalize().nunique())
-        if at.dt.hour.nunique() == 1:
-            profiles[side] = Profile(np.ones(24), len(own) / days)
+        days = float(np.unique(hours // 24).size)
+        if np.unique(hours % 24).size == 1:
+            profiles[side] = Profile(np.ones(24), at.size / days)
         else:
-            profiles[side] = Profile.fit(at.to_numpy(dtype="datetime64[ns]"), days)
-        activity = own["account_id"].value_counts()
-        accounts[side] = Accounts(activity.index.to_numpy(dtype=str), np.asarray(activity, dtype=np.float64))
+            profiles[side] = Profile.fit(at, days)
+        accounts[side] = Accounts(
+            activity["account_id"].to_numpy().astype(str), activity["activity"].to_numpy().astype(np.float64)
+        )
     if campaign.expected_requests is not None and profiles:
         past = sum(float(profile.expected(campaign).sum()) for profile in profiles.values())
         growth = campaign.expected_requests / past

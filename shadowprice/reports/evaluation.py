@@ -55,7 +55,7 @@ def evaluate_bundle(
         campaign = campaign_from_tables(dataset.tables)
         rows = TrainingSet.load(training)
         served = {side: frame["account_id"] for side, frame in rows.serving.items()}
-        expected = fit_traffic(campaign, dataset.tables.exposure, served).forecast(campaign).expected
+        expected = fit_traffic(campaign, dataset.tables, served).forecast(campaign).expected
         stage("compute metrics and compare")
         found = evaluate(
             load_sided(model),

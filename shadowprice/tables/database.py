@@ -154,6 +154,13 @@ def parquet_parts(path: Path) -> Iterator[pd.DataFrame]:
             yield batch.to_pandas(ignore_metadata=True)
 
 
+def write_batches(path: Path, batches: pa.RecordBatchReader) -> None:
+    """Write what a query returns to a Parquet file, part by part."""
+    with pa.parquet.ParquetWriter(path, batches.schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
 def read_parquet(table: str, path: Path) -> pd.DataFrame:
     """Read a table that was written with canonical types."""
     frame = pa.parquet.read_table(path).to_pandas(ignore_metadata=True)

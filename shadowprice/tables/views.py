@@ -17,7 +17,7 @@ from shadowprice.tables.schema import TIME
 
 
 def labels_query(tables: Tables, side: Side) -> str:
-    """Return the SQL of :func:`labelled` over :meth:`Tables.connect`, with the column ``row`` of the exposure.
+    """Return the SQL of :func:`labelled` over :meth:`Tables.connect`: in any order, with the ``row`` of the exposure.
 
     A customer's response is y = redeemed ∈ {0, 1}; a merchant's y = share_count / max(share_count_before, 1) (S0).
     """
@@ -37,8 +37,7 @@ def labels_query(tables: Tables, side: Side) -> str:
         FROM exposure AS e
         JOIN outcome AS u ON u.request_id = e.request_id
         JOIN offer AS o ON o.offer_id = e.offer_id
-        WHERE e.side = '{side}' AND u.mature
-        ORDER BY e.row"""
+        WHERE e.side = '{side}' AND u.mature"""
 
 
 def labelled(tables: Tables, side: Side) -> pd.DataFrame:
@@ -50,7 +49,7 @@ def labelled(tables: Tables, side: Side) -> pd.DataFrame:
     request. Features of the account are not in here: they are joined point in time.
     """
     with tables.connect() as db:
-        rows: pd.DataFrame = db.sql(labels_query(tables, side)).to_arrow_table().to_pandas()
+        rows: pd.DataFrame = db.sql(f"{labels_query(tables, side)} ORDER BY row").to_arrow_table().to_pandas()
     return rows.drop(columns=ROW).astype({"decided_at": TIME})
 
 

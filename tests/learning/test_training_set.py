@@ -15,6 +15,7 @@ from shadowprice.learning.training_set import TrainingSet, snapshot_times
 from shadowprice.responses.joint.model import JointModel
 from shadowprice.responses.layers.heads import load_heads
 from shadowprice.responses.training import TrainingConfig
+from shadowprice.tables import Tables
 
 TINY = {"customers": 300, "merchants": 80, "both": 10, "trials": 3}
 QUICK = TrainingConfig(epochs=12, save_seconds=0)
@@ -67,7 +68,8 @@ def test_an_unknown_recipe_or_split_is_refused_with_the_names_there_are(data: Tr
 
 def test_snapshot_times_are_thinned_with_both_ends_kept() -> None:
     times = pd.Series(pd.date_range("2026-01-01", periods=30, tz="UTC"))
-    thinned = snapshot_times(times, most=4)
+    accounts = pd.DataFrame({"account_id": [f"a{k}" for k in range(30)], "side": "customer", "snapshot_ts": times})
+    thinned = snapshot_times(Tables({"account": accounts}), most=4)
     assert len(thinned) == 4
     assert (thinned[0], thinned[-1]) == (times.iloc[0].to_pydatetime(), times.iloc[-1].to_pydatetime())
 

@@ -26,7 +26,7 @@ def replayed(**options: object) -> tuple[Campaign, Traffic, Day]:
     """The campaign day of a generated world, as the replay draws it."""
     tables = load("world", seed=0, **{**SMALL, **options}).tables
     campaign = campaign_from_tables(tables)
-    traffic = fit_traffic(campaign, tables.exposure, served(tables, campaign))
+    traffic = fit_traffic(campaign, tables, served(tables, campaign))
     return campaign, traffic, draw_day(traffic.forecast(campaign).expected, traffic.accounts, seed=0)
 
 
@@ -42,7 +42,7 @@ def test_a_stated_number_of_requests_leaves_the_shares_of_sides_hours_and_accoun
     tables = load("world", seed=0, **SMALL).tables
     campaign = campaign_from_tables(tables)
     past = Campaign.from_dict({**campaign.to_dict(), "expected_requests": None})
-    stated, plain = (fit_traffic(each, tables.exposure, served(tables, each)) for each in (campaign, past))
+    stated, plain = (fit_traffic(each, tables, served(tables, each)) for each in (campaign, past))
     assert sum(map(np.sum, plain.forecast(past).expected.values())) == pytest.approx(750 * 8 / 2)
     for side in campaign.sides:
         np.testing.assert_array_equal(stated.profiles[side].shares, plain.profiles[side].shares)
@@ -55,7 +55,7 @@ def test_the_stated_number_is_that_of_the_window_however_long_it_is() -> None:
     day = campaign_from_tables(tables)
     for hours in (5, 60):
         campaign = Campaign.from_dict({**day.to_dict(), "hours": hours, "expected_requests": 900})
-        expected = fit_traffic(campaign, tables.exposure, served(tables, campaign)).forecast(campaign).expected
+        expected = fit_traffic(campaign, tables, served(tables, campaign)).forecast(campaign).expected
         assert sum(map(np.sum, expected.values())) == pytest.approx(900)
 
 
@@ -67,7 +67,7 @@ def test_the_day_of_the_default_world_is_that_of_its_trial() -> None:
     stated, plain = (
         draw_day(traffic.forecast(each).expected, traffic.accounts, seed=0)
         for each in (campaign, past)
-        for traffic in [fit_traffic(each, tables.exposure, served(tables, each))]
+        for traffic in [fit_traffic(each, tables, served(tables, each))]
     )
     np.testing.assert_array_equal(stated.request_id, plain.request_id)
     np.testing.assert_array_equal(stated.account_id, plain.account_id)
