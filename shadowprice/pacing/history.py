@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,10 @@ from shadowprice.errors import NotFound
 from shadowprice.files import write_whole
 from shadowprice.pacing.forecast import Forecast, Profile
 from shadowprice.pacing.replay.day import Accounts
-from shadowprice.tables import Tables
+
+if TYPE_CHECKING:
+    # Services read traffic too, and have no tables.
+    from shadowprice.tables import Tables
 
 FILE = "traffic.json"
 
