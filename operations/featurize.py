@@ -27,11 +27,12 @@ from shadowprice.datasets.package import kind_of, load_dataset
 from shadowprice.datasets.registry import Dataset
 from shadowprice.files import write_whole
 from shadowprice.graphs.aggregates import interactions_queries
+from shadowprice.graphs.build import build_snapshot, snapshot_times
 from shadowprice.graphs.members import members
-from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
+from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.learning.labelling import context_of, write_labelled, write_serving
 from shadowprice.learning.propensity import Weighting, check_weighting, weigh
-from shadowprice.learning.training_set import file_of, snapshot_folder, snapshot_times, write_meta
+from shadowprice.learning.training_set import file_of, snapshot_folder, write_meta
 from shadowprice.learning.vouchers import build
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.progress import Stages

@@ -18,7 +18,7 @@ import torch
 from benchmarks.cells import Cells
 from shadowprice.campaign import Budget, Campaign, Segment, Terms
 from shadowprice.datasets.funds import STARTS, FundOptions, Funds, draw
-from shadowprice.graphs.snapshot import build_snapshot
+from shadowprice.graphs.build import build_snapshot
 from shadowprice.learning.delivery import SIDE, DeliveryModel
 from shadowprice.learning.delivery_plan import PLAN, plan_delivery
 from shadowprice.responses import make

@@ -10,7 +10,7 @@ from shadowprice.campaign import SIDES
 from shadowprice.datasets import load
 from shadowprice.datasets.registry import Dataset
 from shadowprice.graphs.aggregates import interactions
-from shadowprice.graphs.snapshot import build_snapshot
+from shadowprice.graphs.build import build_snapshot
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.tables import labelled
 

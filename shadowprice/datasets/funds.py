@@ -40,7 +40,8 @@ from scipy.special import expit, logit, ndtr, ndtri
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
 from shadowprice.errors import InvalidInput
-from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
+from shadowprice.graphs.build import build_snapshot
+from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.tables import validate_tables
 from shadowprice.tables.schema import ACTIONS
 

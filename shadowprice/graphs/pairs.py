@@ -1,11 +1,9 @@
-"""Positions of accounts, and ties from payments: one per pair of accounts, with its features."""
+"""Ties from payments: one per pair of accounts, with its features."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,23 +15,6 @@ from shadowprice.errors import InvalidInput
 from shadowprice.tables.database import BATCH, Tables, instant
 
 MICROSECONDS_PER_DAY = 86_400e6
-AccountIds = Sequence[str] | NDArray[Any] | pd.Series
-"""Texts; numbers are read as they print."""
-
-
-class AccountIndex:
-    """A hash table of N distinct accounts: building it is O(N), finding n accounts O(n), whatever their order."""
-
-    def __init__(self, account_id: NDArray[np.str_]) -> None:
-        self._table = pd.Index(account_id.astype(object), dtype=object)
-
-    def __len__(self) -> int:
-        return len(self._table)
-
-    def find(self, account_id: AccountIds) -> NDArray[np.int64]:
-        """Position (n,) of each account, −1 where it is not in the list."""
-        wanted = pd.Index(np.asarray(account_id, dtype=object), dtype=object).astype(str)
-        return np.asarray(self._table.get_indexer(wanted), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Side
-from shadowprice.graphs.pairs import AccountIds
+from shadowprice.graphs.accounts import AccountIds
 from shadowprice.graphs.snapshot import GraphSnapshot
 
 

@@ -15,15 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Side
-from shadowprice.checks import refuse_rows
 from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.graphs.accounts import AccountIds, AccountIndex
 from shadowprice.graphs.adjacency import Adjacency
-from shadowprice.graphs.pairs import AccountIds, AccountIndex, pairs_until
-from shadowprice.tables.database import Tables
 
 META = "snapshot.json"
 ARRAYS = ("account_id", "is_side", "edge_index", "edge_features")
@@ -146,64 +143,3 @@ class GraphSnapshot:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def build_snapshot(nodes: pd.DataFrame, edges: pd.DataFrame | Tables, at: datetime) -> GraphSnapshot:
-    """Build the snapshot of one instant.
-
-    Args:
-        nodes: account_id, side and the feature columns (x_*, h_*, c_*) as known at ``at``: one row
-            per account and side. Columns that are empty for a side are left out for it.
-        edges: the canonical edge table; events after ``at`` are ignored. Of :class:`Tables`, which are read where they
-            lie, events are left out whose ends are not nodes of their side.
-        at: the instant, UTC.
-
-    Raises:
-        InvalidInput: an account twice on one side, or a tie to an account that ``nodes`` lacks.
-    """
-    # Asked for the first places too, numpy sorts by merging: one pass where the table is in order, as it often is.
-    account_id, _, node = np.unique(nodes["account_id"].to_numpy(dtype=str), return_index=True, return_inverse=True)
-    is_side = np.zeros((len(SIDES), account_id.size), dtype=bool)
-    names: dict[Side, tuple[str, ...]] = {}
-    features: dict[Side, NDArray[np.float32]] = {}
-    for position, side in enumerate(SIDES):
-        ours = (nodes["side"] == side).to_numpy(dtype=bool)
-        place, own = node[ours], nodes[ours]
-        is_side[position, place] = True
-        if np.count_nonzero(is_side[position]) < place.size:
-            twice = np.zeros(len(nodes), dtype=bool)
-            twice[ours] = pd.Series(place).duplicated()
-            refuse_rows("nodes.account_id", twice, "an account may stand once per side")
-        table = numeric_features(own)
-        names[side] = tuple(table.columns)
-        matrix = np.full((account_id.size, table.shape[1]), np.nan, dtype=np.float32)
-        matrix[place] = table.to_numpy(dtype=np.float32)
-        features[side] = matrix
-    if isinstance(edges, Tables):
-        pairs = pairs_until(edges, account_id, at, is_side)
-    else:
-        pairs = pairs_until(Tables({"edge": edges}), account_id, at)
-    return GraphSnapshot(
-        account_id=account_id,
-        is_side=is_side,
-        names=names,
-        features=features,
-        edge_index=pairs.ends,
-        edge_names=pairs.names,
-        edge_features=pairs.features,
-        at=at,
-    )
-
-
-def numeric_features(frame: pd.DataFrame, categories: int = 16) -> pd.DataFrame:
-    """The feature columns (x_*, h_*, c_*) as float32; a categorical one becomes indicators of its commonest values."""
-    parts: dict[str, pd.Series] = {}
-    for column in frame.columns:
-        if column.startswith(("x_", "h_")):
-            if frame[column].notna().any():
-                parts[column] = frame[column].astype(np.float32)
-        elif column.startswith("c_"):
-            common = frame[column].value_counts().index[:categories]
-            for value in common:
-                parts[f"{column}={value}"] = (frame[column] == value).astype(np.float32)
-    return pd.DataFrame(parts, index=frame.index)

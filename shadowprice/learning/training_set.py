@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from shadowprice.checks import require_one_of
 from shadowprice.errors import NotFound
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
-from shadowprice.tables import Tables
 
 FILE = "training_set.json"
 SPLITS = ("train", "validation", "test")
@@ -145,13 +143,3 @@ def _meta(folder: Path) -> dict[str, Any]:
         raise NotFound(f"no training set in {folder}; run the featurize step first")
     found: dict[str, Any] = json.loads(path.read_text())
     return found
-
-
-def snapshot_times(tables: Tables, most: int = 4) -> list[datetime]:
-    """Instants to take graph snapshots at: the distinct profile times, thinned to ``most``, first and last kept."""
-    with tables.connect() as db:
-        found = db.sql("SELECT DISTINCT epoch_us(snapshot_ts) FROM account ORDER BY 1").fetchall()
-    times = np.array([at for (at,) in found], dtype=np.int64)
-    if times.size > most:
-        times = times[np.unique(np.linspace(0, times.size - 1, most).round().astype(int))]
-    return [pd.Timestamp(at, unit="us", tz="UTC").to_pydatetime() for at in times.tolist()]

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from shadowprice.errors import InvalidInput
-from shadowprice.graphs.pairs import AccountIndex, pairs_until
+from shadowprice.graphs.accounts import AccountIndex
+from shadowprice.graphs.pairs import pairs_until
 from shadowprice.tables import Tables
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from shadowprice.graphs.build import build_snapshot
 from shadowprice.graphs.partners import main_partner
-from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
+from shadowprice.graphs.snapshot import GraphSnapshot
 
 AT = pd.Timestamp("2026-01-02", tz="UTC")
 

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from shadowprice.errors import InvalidInput, NotFound
-from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot, numeric_features
+from shadowprice.graphs.build import build_snapshot, numeric_features
+from shadowprice.graphs.snapshot import GraphSnapshot
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 

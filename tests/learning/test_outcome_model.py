@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from shadowprice.graphs.snapshot import build_snapshot
+from shadowprice.graphs.build import build_snapshot
 from shadowprice.learning.outcome_model import fit_outcome_model, outcome_rows
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.training import TrainingConfig

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from shadowprice.campaign import Budget, Campaign, Terms
-from shadowprice.graphs.snapshot import build_snapshot
+from shadowprice.graphs.build import build_snapshot
 from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.separate import SeparateModels

@@ -13,7 +13,7 @@ from shadowprice.evaluation import Interval, metrics
 from shadowprice.evaluation.policy.frontier import Trial, at_equal_spend
 from shadowprice.evaluation.policy.joint import AtBudget
 from shadowprice.evaluation.statistics.means import mean
-from shadowprice.graphs.snapshot import build_snapshot
+from shadowprice.graphs.build import build_snapshot
 from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.partners import row_partners
 from shadowprice.learning.training_set import TrainingSet

@@ -12,7 +12,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.evaluation.policy.gate import Limits
 from shadowprice.evaluation.policy.uniform import best_flat
-from shadowprice.graphs.snapshot import build_snapshot
+from shadowprice.graphs.build import build_snapshot
 from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.separate import SeparateModels

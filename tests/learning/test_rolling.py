@@ -10,7 +10,7 @@ import pytest
 
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
-from shadowprice.graphs.snapshot import build_snapshot
+from shadowprice.graphs.build import build_snapshot
 from shadowprice.learning.calibrate import calibrate_by_weeks, past_weeks
 from shadowprice.learning.fit import fit_model
 from shadowprice.learning.recipes import Training

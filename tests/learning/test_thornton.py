@@ -14,7 +14,8 @@ from shadowprice.datasets import load
 from shadowprice.evaluation.prediction.current_status import CurrentStatus
 from shadowprice.evaluation.prediction.segments import fit_segments
 from shadowprice.evaluation.statistics.means import wilson
-from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
+from shadowprice.graphs.build import build_snapshot
+from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses import make, names
 from shadowprice.responses.layers.hazard import HazardLayer
 from shadowprice.responses.registry import model_class, wants

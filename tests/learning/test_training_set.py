@@ -6,12 +6,13 @@ import pandas as pd
 import pytest
 
 from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.graphs.build import snapshot_times
 from shadowprice.learning.bundle import read_meta
 from shadowprice.learning.calibrate import calibrate, uncalibrated
 from shadowprice.learning.fit import fit_bundle
 from shadowprice.learning.recipes import Training, recipe
 from shadowprice.learning.train import train
-from shadowprice.learning.training_set import TrainingSet, snapshot_times
+from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.joint.model import JointModel
 from shadowprice.responses.layers.heads import load_heads
 from shadowprice.responses.training import TrainingConfig

@@ -35,8 +35,9 @@ from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.prediction.monotonicity import rpr
+from shadowprice.graphs.build import build_snapshot
 from shadowprice.graphs.sessions import SessionLog
-from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
+from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses import load, make, names
 from shadowprice.responses.base import ResponseModel
 from shadowprice.responses.layers.base import make_layer

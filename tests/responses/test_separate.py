@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from shadowprice.errors import InvalidInput, NotFound
-from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
+from shadowprice.graphs.build import build_snapshot
+from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.joint.inputs import with_features
 from shadowprice.responses.layers.heads import load_heads, save_heads
 from shadowprice.responses.separate import SeparateModels

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.checks import refuse_rows, require
+from shadowprice.graphs.build import numeric_features
 from shadowprice.graphs.scaling import Scaling, fit_scaling
-from shadowprice.graphs.snapshot import GraphSnapshot, numeric_features
+from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.plain import Plain
 from shadowprice.responses.base import RESERVED
 from shadowprice.responses.joint.network import Rows

@@ -16,7 +16,8 @@ from shadowprice.campaign import Side
 from shadowprice.checks import require
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
-from shadowprice.graphs.snapshot import GraphSnapshot, build_snapshot
+from shadowprice.graphs.build import build_snapshot
+from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.base import HELD_OUT, RESERVED, ResponseModel, held_out
 from shadowprice.responses.joint.model import JointModel, JointSpec
 from shadowprice.responses.layers.heads import LogitHead

@@ -9,7 +9,7 @@ import pytest
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
-from shadowprice.graphs.snapshot import build_snapshot
+from shadowprice.graphs.build import build_snapshot
 from shadowprice.learning.calibrate import calibrate, uncalibrated
 from shadowprice.learning.evaluate import evaluate
 from shadowprice.learning.fit import fit_bundle

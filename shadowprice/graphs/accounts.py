@@ -1,0 +1,28 @@
+"""Positions of accounts in a list, found by a hash table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+AccountIds = Sequence[str] | NDArray[Any] | pd.Series
+"""Texts; numbers are read as they print."""
+
+
+class AccountIndex:
+    """A hash table of N distinct accounts: building it is O(N), finding n accounts O(n), whatever their order."""
+
+    def __init__(self, account_id: NDArray[np.str_]) -> None:
+        self._table = pd.Index(account_id.astype(object), dtype=object)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def find(self, account_id: AccountIds) -> NDArray[np.int64]:
+        """Position (n,) of each account, −1 where it is not in the list."""
+        wanted = pd.Index(np.asarray(account_id, dtype=object), dtype=object).astype(str)
+        return np.asarray(self._table.get_indexer(wanted), dtype=np.int64)
