@@ -6,7 +6,7 @@ import csv
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -17,9 +17,14 @@ import pyarrow.parquet
 
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
-from shadowprice.errors import Conflict, InvalidInput, InvalidTable, NotFound, TableProblem
+from shadowprice.errors import Conflict, InvalidInput, NotFound
 from shadowprice.tables import SESSION_TABLES, SessionTables, Tables, validate_sessions, validate_tables
+from shadowprice.tables.database import Source, columns_of, parquet_parts, sorted_rows, write_batches
+from shadowprice.tables.problems import Problems
 from shadowprice.tables.schema import CAMPAIGN_TABLES, EVENTS, KEYS, OPTIONAL, arrow_schema
+
+CSV_BYTES = 1 << 26
+"""Read from a CSV file at once."""
 
 
 def load(
@@ -60,7 +65,7 @@ def read_tables(path: str | os.PathLike[str]) -> Tables:
         NotFound: the folder does not exist.
         InvalidTable: a table is missing, a file cannot be read, or the content breaks the schema.
     """
-    return validate_tables(_frames(Path(path), CAMPAIGN_TABLES))
+    return validate_tables(_parts(Path(path), CAMPAIGN_TABLES))
 
 
 def open_tables(path: Path) -> Tables:
@@ -78,30 +83,25 @@ def open_tables(path: Path) -> Tables:
 
 def read_sessions(path: str | os.PathLike[str]) -> SessionTables:
     """Read and check ``session`` and ``behaviour``; files and errors as for :func:`read_tables`."""
-    return validate_sessions(_frames(Path(path), SESSION_TABLES))
+    parts = _parts(Path(path), SESSION_TABLES)
+    return validate_sessions({name: pd.concat(table, ignore_index=True) for name, table in parts.items()})
 
 
-def _frames(folder: Path, tables: Sequence[str]) -> dict[str, pd.DataFrame]:
+def _parts(folder: Path, tables: Sequence[str]) -> dict[str, Iterator[pd.DataFrame]]:
+    """Return the parts of each table, which are read when they are asked for."""
     if not folder.is_dir():
         raise NotFound(f"{folder}: there is no such folder; it should hold one parquet or CSV file per table")
-    frames: dict[str, pd.DataFrame] = {}
-    problems = []
+    parts: dict[str, Iterator[pd.DataFrame]] = {}
+    problems = Problems()
     for name in tables:
         sources = [folder / f"{name}.parquet", folder / f"{name}.csv"]
         source = next((file for file in sources if file.is_file()), None)
-        if source is None and name in OPTIONAL:
-            continue
-        if source is None:
-            problems.append(TableProblem(name, None, f"the table is missing: add {name}.parquet or {name}.csv"))
-            continue
-        try:
-            frames[name] = _read(source)
-        except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError, csv.Error, OSError) as error:
-            problems.append(TableProblem(name, None, f"{source.name} cannot be read: {error}"))
-    if problems:
-        listed = "\n".join(f"  {problem}" for problem in problems)
-        raise InvalidTable(f"the tables in {folder} cannot be used:\n{listed}", problems=problems)
-    return frames
+        if source is not None:
+            parts[name] = _read(name, source)
+        elif name not in OPTIONAL:
+            problems.add(name, None, f"the table is missing: add {name}.parquet or {name}.csv")
+    problems.refuse()
+    return parts
 
 
 def write_tables(tables: Tables | SessionTables, path: str | os.PathLike[str]) -> Path:
@@ -120,34 +120,54 @@ def write_tables(tables: Tables | SessionTables, path: str | os.PathLike[str]) -
     try:
         fresh = scratch / "fresh"
         fresh.mkdir()
-        for name, frame in tables.as_dict().items():
-            pyarrow.parquet.write_table(_arrow(name, frame), fresh / f"{name}.parquet")
+        sources = tables.sources if isinstance(tables, Tables) else tables.as_dict()
+        for name, source in sources.items():
+            _write(name, source, fresh / f"{name}.parquet")
         _swap(fresh, folder, scratch / "old")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return folder
 
 
-def _read(source: Path) -> pd.DataFrame:
-    if source.suffix == ".parquet":
-        frame: pd.DataFrame = pyarrow.parquet.read_table(source).to_pandas(ignore_metadata=True)
-        return frame.drop(columns=frame.columns[frame.columns.str.startswith("__index_level_")])
+def _write(table: str, source: Source, path: Path) -> None:
+    columns = columns_of(source)
+    key = list(KEYS[table])
+    if table in EVENTS:
+        key += [column for column in columns if column not in key]
+    with sorted_rows(table, source, key) as rows:
+        write_batches(path, rows.cast(arrow_schema(table, columns)))
+
+
+def _read(table: str, source: Path) -> Iterator[pd.DataFrame]:
+    try:
+        yield from _parquet_parts(source) if source.suffix == ".parquet" else _csv_parts(source)
+    except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError, csv.Error, OSError) as error:
+        problems = Problems()
+        problems.add(table, None, f"{source.name} cannot be read: {error}")
+        problems.refuse()
+
+
+def _parquet_parts(source: Path) -> Iterator[pd.DataFrame]:
+    for frame in parquet_parts(source):
+        yield frame.drop(columns=frame.columns[frame.columns.str.startswith("__index_level_")])
+
+
+def _csv_parts(source: Path) -> Iterator[pd.DataFrame]:
     with source.open(encoding="utf-8-sig", newline="") as lines:
         header = next(csv.reader(lines), [])
     # Everything is read as text: what a cell means is decided by the schema, which can name the row.
     options = pyarrow.csv.ConvertOptions(
         column_types={name: pa.string() for name in header}, null_values=[""], strings_can_be_null=True
     )
-    text: pd.DataFrame = pyarrow.csv.read_csv(source, convert_options=options).to_pandas()
-    return text
-
-
-def _arrow(name: str, frame: pd.DataFrame) -> pa.Table:
-    key = list(KEYS[name])
-    if name in EVENTS:
-        key += [column for column in frame.columns if column not in key]
-    ordered = frame.sort_values(key)
-    return pa.Table.from_pandas(ordered, schema=arrow_schema(name, frame.columns), preserve_index=False)
+    size = pyarrow.csv.ReadOptions(block_size=CSV_BYTES)
+    with pyarrow.csv.open_csv(source, read_options=size, convert_options=options) as reader:
+        rows = 0
+        for batch in reader:
+            rows += batch.num_rows
+            if batch.num_rows:
+                yield batch.to_pandas()
+        if not rows:
+            yield reader.schema.empty_table().to_pandas()
 
 
 def _swap(fresh: Path, folder: Path, aside: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,10 @@ def save_dataset(dataset: Dataset, folder: Path) -> None:
     """Write ``folder``: tables/, dataset.json and, where the truth is known, truth.parquet."""
     folder.mkdir(parents=True, exist_ok=True)
     write_tables(dataset.tables, folder / "tables")
-    if dataset.truth is not None:
+    if isinstance(dataset.truth, pd.DataFrame):
         dataset.truth.to_parquet(folder / TRUTH, index=False)
+    elif dataset.truth is not None:
+        shutil.copyfile(dataset.truth, folder / TRUTH)
     meta = {
         "name": dataset.name,
         "split": dataset.split.to_dict(),
@@ -73,7 +76,7 @@ def load_dataset(folder: Path) -> Dataset:
         name=meta["name"],
         tables=open_tables(folder / "tables"),
         split=Split.from_dict(meta["split"]),
-        truth=pd.read_parquet(truth) if truth.exists() else None,
+        truth=truth if truth.exists() else None,
         confounders=meta["confounders"],
         currency=meta["currency"],
         notes=meta["notes"],

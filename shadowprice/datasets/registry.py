@@ -8,11 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import pandas as pd
-
 from shadowprice.datasets.split import Split
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.tables import Tables
+from shadowprice.tables.database import Source
 
 _LOADERS = {
     "world": "shadowprice.datasets.world:load",
@@ -32,14 +31,15 @@ class Dataset:
     confounders  side → columns of its requests whose crossing holds the reasons for an incentive's
            value fixed, the most general first; none where the value was randomised
     currency  ISO 4217 code of the money
-    truth  account_id, side, level, response: the true expected response at each level, where known
+    truth  account_id, side, level, response: the true expected response at each level, where known; a frame or a
+           Parquet file
     notes  what a reader of the report must know: source, what was dropped, fitted or assumed
     """
 
     name: str
     tables: Tables
     split: Split
-    truth: pd.DataFrame | None = None
+    truth: Source | None = None
     confounders: dict[str, list[str]] = field(default_factory=dict)
     currency: str = "USD"
     notes: dict[str, str] = field(default_factory=dict)

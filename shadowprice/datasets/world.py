@@ -14,8 +14,10 @@ their propensities logged.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
-from shadowprice.datasets.world_graph import GraphOptions, WorldGraph, draw_graph
+from shadowprice.datasets.world_graph import GraphOptions, WorldGraph, draw_graph, of_sides, slices
 from shadowprice.errors import InvalidInput
 from shadowprice.tables import validate_tables
 
@@ -47,6 +49,9 @@ HOURLY_SHAPE = np.array([5, 3, 2, 2, 2, 3, 6, 10, 14, 17, 20, 24, 26, 24, 21, 20
 
 TRIAL_START = datetime(2026, 3, 2, tzinfo=UTC)
 TRIAL_DAYS = 2
+
+PART = 1 << 19
+"""Rows of a table that are made at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,29 +106,15 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
     truth_merchant = merchant_response(strength[merchants])
     profile = HOURLY_SHAPE / HOURLY_SHAPE.sum()
 
-    trial_c = _assign(graph.ids[customers], "customer", CUSTOMER_LEVELS, chosen.trials, profile, random)
-    trial_m = _assign(graph.ids[merchants], "merchant", MERCHANT_LEVELS, chosen.trials, profile, random)
+    trial_c = _assign(customers, CUSTOMER_LEVELS, chosen.trials, profile, random)
+    trial_m = _assign(merchants, MERCHANT_LEVELS, chosen.trials, profile, random)
     mean_c, mean_m = truth_customer[trial_c.level, trial_c.row], truth_merchant[trial_m.level, trial_m.row]
     if chosen.spillover:
-        mean_c = _spill(mean_c, trial_c, trial_m, graph, customers, merchants)
+        mean_c = _spill(mean_c, trial_c, trial_m, graph)
     redeemed = random.random(mean_c.size) < mean_c
     before = random.poisson(6.0 * np.exp(0.3 * random.normal(size=mean_m.size)))
     shares = random.poisson(mean_m * np.maximum(before, 1))
-
-    exposure = pd.concat([trial_c.frame, trial_m.frame], ignore_index=True)
-    paid_c = np.asarray(CUSTOMER_LEVELS)[trial_c.level] * redeemed
-    paid_m = np.asarray(MERCHANT_LEVELS)[trial_m.level]
-    outcome = pd.DataFrame(
-        {
-            "request_id": exposure["request_id"],
-            "observed_at": exposure["decided_at"] + pd.Timedelta(days=3),
-            "mature": True,
-            "cost_paid": np.concatenate([paid_c, paid_m]).astype(np.int64),
-            "redeemed": pd.array([*redeemed.astype(int), *[pd.NA] * shares.size], dtype="Int64"),
-            "share_count": pd.array([*[pd.NA] * redeemed.size, *shares], dtype="Int64"),
-            "share_count_before": pd.array([*[pd.NA] * redeemed.size, *before], dtype="Int64"),
-        }
-    )
+    trial = _Rows(graph.ids, trial_c, trial_m, redeemed, shares, before)
     offer = pd.DataFrame(
         {
             "offer_id": [f"coupon-{r}" for r in CUSTOMER_LEVELS] + [f"commission-{r}" for r in MERCHANT_LEVELS],
@@ -150,11 +141,11 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
     )
     tables = validate_tables(
         {
-            "account": graph.account_table(TRIAL_START),
-            "edge": graph.edge_table(TRIAL_START, random),
+            "account": graph.account_parts(TRIAL_START, PART),
+            "edge": graph.edge_parts(TRIAL_START, PART, random),
             "offer": offer,
-            "exposure": exposure,
-            "outcome": outcome,
+            "exposure": (trial.exposure(part) for part in slices(trial.size, PART)),
+            "outcome": (trial.outcome(part) for part in slices(trial.size, PART)),
             "campaign": campaign,
         }
     )
@@ -162,12 +153,8 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
         name="world",
         tables=tables,
         split=Split(by="account"),
-        truth=pd.concat(
-            [
-                _truth_frame(graph.ids[customers], "customer", CUSTOMER_LEVELS, truth_customer),
-                _truth_frame(graph.ids[merchants], "merchant", MERCHANT_LEVELS, truth_merchant),
-            ],
-            ignore_index=True,
+        truth=_truth_frame(
+            graph.ids, {"customer": (customers, truth_customer), "merchant": (merchants, truth_merchant)}
         ),
         notes={
             "source": "simulated: generated with known truth",
@@ -211,41 +198,106 @@ def merchant_response(strength: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class _Trial:
-    frame: pd.DataFrame
+    """Requests of one side: which account of the side, its node, the level it was offered, and when."""
+
     row: NDArray[np.intp]
-    level: NDArray[np.intp]
+    node: NDArray[np.int32]
+    level: NDArray[np.int8]
+    seconds: NDArray[np.int32]
+    arm: NDArray[np.float64]
 
 
 def _assign(
-    ids: NDArray[np.str_],
-    side: str,
+    nodes: NDArray[np.intp],
     levels: tuple[int, ...],
     trials: int,
     profile: NDArray[np.float64],
     random: np.random.Generator,
 ) -> _Trial:
-    row = np.repeat(np.arange(ids.size), trials)
+    row = np.repeat(np.arange(nodes.size), trials)
     # Dear arms are drawn less often, as a platform that pays for its trial would have it.
     arm = np.linspace(1.3, 0.7, len(levels))
     arm /= arm.sum()
-    level = random.choice(len(levels), size=row.size, p=arm)
-    day = random.integers(0, TRIAL_DAYS, size=row.size)
-    hour = random.choice(24, size=row.size, p=profile)
-    seconds = day * 86_400 + hour * 3600 + random.integers(0, 3600, size=row.size)
-    kind = "coupon" if side == "customer" else "commission"
-    frame = pd.DataFrame(
-        {
-            "request_id": [f"trial-{side}-{number:07d}" for number in range(row.size)],
-            "account_id": ids[row],
-            "side": side,
-            "offer_id": [f"{kind}-{levels[j]}" for j in level],
-            "decided_at": pd.Timestamp(TRIAL_START) + pd.to_timedelta(seconds, unit="s") + timedelta(seconds=1),
-            "propensity": arm[level],
-            "policy_version": "trial",
-            "exploration": True,
-        }
-    )
-    return _Trial(frame, row, level)
+    level = random.choice(len(levels), size=row.size, p=arm).astype(np.int8)
+    seconds = random.integers(0, TRIAL_DAYS, size=row.size).astype(np.int32) * 86_400
+    seconds += random.choice(24, size=row.size, p=profile).astype(np.int32) * 3600
+    seconds += random.integers(0, 3600, size=row.size).astype(np.int32)
+    return _Trial(row, nodes[row].astype(np.int32), level, seconds, arm)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Requests of a trial and their outcomes as rows of tables: those of the customers, then those of the merchants."""
+
+    ids: NDArray[np.str_]
+    customers: _Trial
+    merchants: _Trial
+    redeemed: NDArray[np.bool_]
+    shares: NDArray[np.int64]
+    before: NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        return self.redeemed.size + self.shares.size
+
+    def exposure(self, part: slice) -> pd.DataFrame:
+        """Rows of the exposure table."""
+        return self._of_sides(part, self._exposure)
+
+    def outcome(self, part: slice) -> pd.DataFrame:
+        """Rows of the outcome table."""
+        return self._of_sides(part, self._outcome)
+
+    def _of_sides(self, part: slice, rows: Callable[[str, slice], pd.DataFrame]) -> pd.DataFrame:
+        own = of_sides(part, self.redeemed.size)
+        return pd.concat([rows(side, each) for side, each in own], ignore_index=True)
+
+    def _request_id(self, side: str, part: slice) -> list[str]:
+        return [f"trial-{side}-{number:07d}" for number in range(part.start, part.stop)]
+
+    def _decided_at(self, side: str, part: slice) -> pd.Series[Any]:
+        trial = self.customers if side == "customer" else self.merchants
+        return pd.Series(pd.Timestamp(TRIAL_START) + pd.to_timedelta(trial.seconds[part] + 1, unit="s"))
+
+    def _exposure(self, side: str, part: slice) -> pd.DataFrame:
+        trial, kind, levels = (
+            (self.customers, "coupon", CUSTOMER_LEVELS)
+            if side == "customer"
+            else (self.merchants, "commission", MERCHANT_LEVELS)
+        )
+        return pd.DataFrame(
+            {
+                "request_id": self._request_id(side, part),
+                "account_id": self.ids[trial.node[part]],
+                "side": side,
+                "offer_id": np.array([f"{kind}-{level}" for level in levels], dtype=object)[trial.level[part]],
+                "decided_at": self._decided_at(side, part),
+                "propensity": trial.arm[trial.level[part]],
+                "policy_version": "trial",
+                "exploration": True,
+            }
+        )
+
+    def _outcome(self, side: str, part: slice) -> pd.DataFrame:
+        unknown = pd.array([pd.NA] * (part.stop - part.start), dtype="Int64")
+        if side == "customer":
+            paid = np.asarray(CUSTOMER_LEVELS)[self.customers.level[part]] * self.redeemed[part]
+            redeemed, shares, before = pd.array(self.redeemed[part].astype(int), dtype="Int64"), unknown, unknown
+        else:
+            paid = np.asarray(MERCHANT_LEVELS)[self.merchants.level[part]]
+            redeemed = unknown
+            shares, before = (pd.array(each[part], dtype="Int64") for each in (self.shares, self.before))
+        return pd.DataFrame(
+            {
+                "request_id": self._request_id(side, part),
+                "observed_at": self._decided_at(side, part) + pd.Timedelta(days=3),
+                "mature": True,
+                "cost_paid": paid.astype(np.int64),
+                "redeemed": redeemed,
+                "share_count": shares,
+                "share_count_before": before,
+            }
+        )
 
 
 def _spill(
@@ -253,31 +305,33 @@ def _spill(
     customers: _Trial,
     merchants: _Trial,
     graph: WorldGraph,
-    customer_nodes: NDArray[np.intp],
-    merchant_nodes: NDArray[np.intp],
 ) -> NDArray[np.float64]:
     """Redemption probability moved by the commissions that the customer's merchants were offered."""
     offered = np.zeros(graph.traits.shape[0])
     seen = np.zeros_like(offered)
-    np.add.at(offered, merchant_nodes[merchants.row], np.asarray(MERCHANT_LEVELS, float)[merchants.level])
-    np.add.at(seen, merchant_nodes[merchants.row], 1.0)
+    np.add.at(offered, merchants.node, np.asarray(MERCHANT_LEVELS, float)[merchants.level])
+    np.add.at(seen, merchants.node, 1.0)
     offered /= np.maximum(seen, 1.0)
     pull, ties = np.zeros_like(offered), np.zeros_like(offered)
     np.add.at(pull, graph.tie[0], offered[graph.tie[1]])
     np.add.at(ties, graph.tie[0], 1.0)
     pull = pull / np.maximum(ties, 1.0) - float(np.mean(MERCHANT_LEVELS))
-    hazard = -np.log1p(-mean) * np.exp(0.1 * pull[customer_nodes[customers.row]])
+    hazard = -np.log1p(-mean) * np.exp(0.1 * pull[customers.node])
     return np.asarray(-np.expm1(-hazard))
 
 
 def _truth_frame(
-    ids: NDArray[np.str_], side: str, levels: tuple[int, ...], response: NDArray[np.float64]
+    ids: NDArray[np.str_], truth: Mapping[str, tuple[NDArray[np.intp], NDArray[np.float64]]]
 ) -> pd.DataFrame:
+    """Rows of :attr:`Dataset.truth` from the nodes and responses (J, N) of each side; names are stored once."""
+    nodes = [np.tile(own.astype(np.int32), len(response)) for own, response in truth.values()]
+    levels = [np.repeat(np.arange(len(response), dtype=np.int8), own.size) for own, response in truth.values()]
+    side = np.repeat(np.arange(len(truth), dtype=np.int8), [each.size for each in nodes])
     return pd.DataFrame(
         {
-            "account_id": np.tile(ids, len(levels)),
-            "side": side,
-            "level": np.repeat(np.arange(len(levels)), ids.size),
-            "response": response.ravel(),
+            "account_id": pd.Categorical.from_codes(np.concatenate(nodes), pd.Index(ids, dtype=object)),
+            "side": pd.Categorical.from_codes(side, pd.Index(list(truth), dtype=object)),
+            "level": np.concatenate(levels),
+            "response": np.concatenate([response.ravel() for _, response in truth.values()]),
         }
     )

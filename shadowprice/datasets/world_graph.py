@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -98,9 +99,7 @@ class WorldGraph:
         share = self.shares()
 
         def spread(source: NDArray[np.float64]) -> NDArray[np.float64]:
-            received = np.zeros_like(source)
-            np.add.at(received, self.tie[0], share[:, None] * source[self.tie[1]])
-            np.add.at(received, self.tie[1], share[:, None] * source[self.tie[0]])
+            received = np.stack([self._received(share, each) for each in source.T], axis=1)
             deviation = received.std(axis=0)
             return np.asarray(received / np.where(deviation > 0, deviation, 1.0))
 
@@ -111,37 +110,66 @@ class WorldGraph:
     def shares(self) -> NDArray[np.float64]:
         """(E,): strength of each tie, diluted by the ties of both ends."""
         weight = np.sqrt(self.payments) * np.exp(0.5 * self.log_amount)
-        mass = np.zeros(self.traits.shape[0])
-        np.add.at(mass, self.tie[0], weight)
-        np.add.at(mass, self.tie[1], weight)
+        mass = self._received(weight, np.ones(len(self.traits)))
         return np.asarray(weight / np.sqrt(mass[self.tie[0]] * mass[self.tie[1]]))
 
-    def account_table(self, at: datetime) -> pd.DataFrame:
-        """The account table of a snapshot at an instant."""
-        frames = []
-        for side, nodes in (("customer", self.customers), ("merchant", self.merchants)):
-            frame = pd.DataFrame(self.features[side], columns=[f"x_{side[0]}{k}" for k in range(FEATURES)])
-            frame.insert(0, "account_id", self.ids[nodes])
-            frame.insert(1, "side", side)
-            frame.insert(2, "snapshot_ts", pd.Timestamp(at))
-            frames.append(frame)
-        return pd.concat(frames, ignore_index=True)
+    def _received(self, share: NDArray[np.float64], source: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(N,): what each account gets of the other ends of its ties."""
+        customer, merchant = self.tie
+        sent = np.concatenate([share * source[merchant], share * source[customer]])
+        return np.asarray(
+            np.bincount(np.concatenate([customer, merchant]), sent, minlength=len(source)), dtype=np.float64
+        )
 
-    def edge_table(self, at: datetime, random: np.random.Generator) -> pd.DataFrame:
-        """The edge table: one row per payment before an instant."""
-        index = np.repeat(np.arange(self.payments.size), self.payments)
+    def account_parts(self, at: datetime, rows: int) -> Iterator[pd.DataFrame]:
+        """The account table of a snapshot at an instant, in parts: customers, then merchants."""
+        split, names = self.customers.size, [f"x_{side}{k}" for side in "cm" for k in range(FEATURES)]
+        for part in slices(split + self.merchants.size, rows):
+            frames = []
+            for side, each in of_sides(part, split):
+                nodes = self.customers if side == "customer" else self.merchants
+                frame = pd.DataFrame(self.features[side][each], columns=[f"x_{side[0]}{k}" for k in range(FEATURES)])
+                frame.insert(0, "account_id", self.ids[nodes[each]])
+                frame.insert(1, "side", side)
+                frame.insert(2, "snapshot_ts", pd.Timestamp(at))
+                frames.append(frame.reindex(columns=["account_id", "side", "snapshot_ts", *names]))
+            yield pd.concat(frames, ignore_index=True)
+
+    def edge_parts(self, at: datetime, rows: int, random: np.random.Generator) -> Iterator[pd.DataFrame]:
+        """The edge table in parts: one row per payment before an instant; the payments are drawn at once."""
+        index = np.repeat(np.arange(self.payments.size, dtype=np.int32), self.payments)
         ago = random.random(index.size) * HISTORY_DAYS * 86_400 + 3600
         amount = self.log_amount[index] + 0.2 * random.normal(size=index.size)
-        return pd.DataFrame(
-            {
-                "src": self.ids[self.tie[0, index]],
-                "dst": self.ids[self.tie[1, index]],
-                "relation": "paid_at",
-                "weight": 1.0,
-                "ts": pd.Timestamp(at) - pd.to_timedelta(ago.round(), unit="s"),
-                "x_log_amount": amount,
-            }
-        )
+
+        def frame(part: slice) -> pd.DataFrame:
+            customer, merchant = self.tie[:, index[part]]
+            return pd.DataFrame(
+                {
+                    "src": self.ids[customer],
+                    "dst": self.ids[merchant],
+                    "relation": "paid_at",
+                    "weight": 1.0,
+                    "ts": pd.Timestamp(at) - pd.to_timedelta(ago[part].round(), unit="s"),
+                    "x_log_amount": amount[part],
+                }
+            )
+
+        return map(frame, slices(index.size, rows))
+
+
+def slices(size: int, rows: int) -> Iterator[slice]:
+    """Cut ``size`` rows into parts of at most ``rows``; no rows are one part."""
+    for start in range(0, max(size, 1), rows):
+        yield slice(start, min(start + rows, size))
+
+
+def of_sides(part: slice, customers: int) -> list[tuple[str, slice]]:
+    """Return where a part of the rows lies among those of each side, where the customers come first."""
+    own = {
+        "customer": slice(min(part.start, customers), min(part.stop, customers)),
+        "merchant": slice(max(part.start, customers) - customers, max(part.stop, customers) - customers),
+    }
+    return [(side, each) for side, each in own.items() if each.start < each.stop]
 
 
 def draw_graph(options: GraphOptions, random: np.random.Generator) -> WorldGraph:
@@ -163,7 +191,7 @@ def draw_graph(options: GraphOptions, random: np.random.Generator) -> WorldGraph
     degree = 1 + random.poisson(options.ties - 1, size=options.customers)
     popularity = random.lognormal(0.0, 0.7, size=options.merchants)
     chosen = random.choice(options.merchants, size=int(degree.sum()), p=popularity / popularity.sum())
-    tie = np.unique(np.stack([np.repeat(customers, degree), merchants[chosen]]), axis=1)
+    tie = np.stack(np.divmod(np.unique(np.repeat(customers, degree) * nodes + merchants[chosen]), nodes))
     tie = tie[:, tie[0] != tie[1]]
     return WorldGraph(
         ids=ids,

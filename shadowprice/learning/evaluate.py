@@ -29,10 +29,12 @@ from shadowprice.learning.calibrate import uncalibrated
 from shadowprice.learning.identification import identification, shape_of, slope_within_cells
 from shadowprice.learning.partners import row_partners
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.learning.truth import true_curves
 from shadowprice.learning.value_comparison import Looks, check_looks, compare_value, compare_value_at_every_look
 from shadowprice.responses.base import at_level, labels
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.weights import given_weights
+from shadowprice.tables.database import Source
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def evaluate(
     model: SidedModel,
     data: TrainingSet,
     *,
-    truth: pd.DataFrame | None = None,
+    truth: Source | None = None,
     corrections: Mapping[Side, float] | None = None,
     confounders: Mapping[str, list[str]] | None = None,
     replications: int = 400,
@@ -184,12 +186,6 @@ def _incumbents(
 def _mse(frame: pd.DataFrame, curves: Curves) -> float:
     level, y = labels(frame)
     return float(metrics.mse(y, curves.response[level, np.arange(y.size)], weight=given_weights(frame)))
-
-
-def true_curves(truth: pd.DataFrame, side: Side, accounts: pd.Series, levels: int) -> NDArray[np.float64]:
-    """(J, n): the true curves of the given accounts."""
-    own = truth[truth["side"] == side].pivot(index="account_id", columns="level", values="response")
-    return np.asarray(own.reindex(accounts.to_numpy(dtype=str))[list(range(levels))].to_numpy(dtype=np.float64).T)
 
 
 def _side(

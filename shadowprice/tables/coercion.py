@@ -46,7 +46,9 @@ def canonical(table: str, frame: pd.DataFrame) -> pd.DataFrame:
         values = frame[name] if name in frame else _absent(frame.index, kind)
         if name == "exploration":
             values = values.fillna(False)
-        if kind in (WHOLE, FLAG) and (not column.nullable or name == "exploration"):
+        whole = not column.nullable or name == "exploration"
+        # Rows that were refused have no value.
+        if kind in (WHOLE, FLAG) and whole and not values.hasnans:
             values = values.astype("int64" if kind == WHOLE else "bool")
         columns[name] = values
     columns |= {name: frame[name] for name in sorted(set(frame.columns) - set(columns))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ import pyarrow.parquet
 
 from shadowprice.tables.coercion import canonical, coerce
 from shadowprice.tables.schema import CAMPAIGN_TABLES, TEXT, TIME, arrow_schema, kind_of
+from shadowprice.tables.scratch import Scratch
 
 ROW = "row"
 """Column of every relation: the place of the row in its table, counted from 0."""
@@ -36,12 +37,14 @@ class Tables:
 
     Args:
         sources: table name → frame, or Parquet file with canonical types.
+        scratch: where such files are, if they are to go with this object.
 
     >>> with tables.connect() as db:
     ...     db.sql("SELECT side, count(*) FROM exposure GROUP BY side").fetchall()
     """
 
-    def __init__(self, sources: Mapping[str, Source]) -> None:
+    def __init__(self, sources: Mapping[str, Source], scratch: Scratch | None = None) -> None:
+        self._scratch = scratch
         self.sources = {name: sources[name] for name in CAMPAIGN_TABLES if name in sources}
 
     @property
@@ -92,12 +95,11 @@ class Tables:
 
     def replaced(self, **frames: Source) -> Tables:
         """Return the tables with others in the place of some."""
-        return Tables(self.sources | frames)
+        return Tables(self.sources | frames, self._scratch)
 
     def columns(self, table: str) -> tuple[str, ...]:
         """Columns of a table."""
-        source = self.sources[table]
-        return tuple(pa.parquet.read_schema(source).names if isinstance(source, Path) else source.columns)
+        return columns_of(self.sources[table])
 
     def parts(self, table: str) -> Iterator[pd.DataFrame]:
         """Read a table in parts, in order."""
@@ -109,35 +111,63 @@ class Tables:
 
     @contextmanager
     def connect(self, *, threads: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Open a database with a relation per table, whose column ``row`` is the place of the row; times are in UTC, of
-        microseconds.
-
-        Args:
-            threads: 1 where sums must not depend on how the work was divided; None for all processors.
-        """
-        with tempfile.TemporaryDirectory(prefix="shadowprice-") as scratch, duckdb.connect(":memory:") as db:
-            db.execute(f"SET memory_limit = '{MEMORY}'; SET temp_directory = '{scratch}'; SET TimeZone = 'UTC'")
-            if threads is not None:
-                db.execute(f"SET threads = {threads}")
-            for name, source in self.sources.items():
-                self._view(db, name, source)
+        """Open a database with the tables; see :func:`open_database`."""
+        with open_database(self.sources, threads=threads) as db:
             yield db
-
-    def _view(self, db: duckdb.DuckDBPyConnection, name: str, source: Source) -> None:
-        if isinstance(source, Path):
-            file = str(source).replace("'", "''")
-            read = f"read_parquet('{file}', file_row_number = true)"
-            read = f"(SELECT * RENAME (file_row_number AS {ROW}) FROM {read})"
-        else:
-            read = f"{name}_frame"
-            db.register(read, _with_rows(name, source))
-        times = [column for column in self.columns(name) if kind_of(name, column) == TIME]
-        casts = ", ".join(f"CAST({column} AS TIMESTAMPTZ) AS {column}" for column in times)
-        db.execute(f"CREATE VIEW {name} AS SELECT *{f' REPLACE ({casts})' if casts else ''} FROM {read}")
 
     def _frame(self, name: str) -> pd.DataFrame:
         source = self.sources[name]
         return read_parquet(name, source) if isinstance(source, Path) else source
+
+
+@contextmanager
+def open_database(sources: Mapping[str, Source], *, threads: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a database with a relation per table, whose column ``row`` is the place of the row; times are in UTC, of
+    microseconds.
+
+    Args:
+        threads: 1 where sums must not depend on how the work was divided; None for all processors.
+    """
+    with _empty_database() as db:
+        if threads is not None:
+            db.execute(f"SET threads = {threads}")
+        for name, source in sources.items():
+            kinds = {column: kind_of(name, column) for column in columns_of(source)}
+            times = [column for column, kind in kinds.items() if kind == TIME]
+            casts = ", ".join(f"CAST({column} AS TIMESTAMPTZ) AS {column}" for column in times)
+            replaced = f" REPLACE ({casts})" if casts else ""
+            db.execute(f"CREATE VIEW {name} AS SELECT *{replaced} FROM {_relation(db, name, source)}")
+        yield db
+
+
+@contextmanager
+def sorted_rows(table: str, source: Source, key: Sequence[str]) -> Iterator[pa.RecordBatchReader]:
+    """Read a table in the order of a key, unknown cells last; what does not fit into memory is sorted on disk."""
+    with _empty_database() as db:
+        columns, order = (", ".join(f'"{name}"' for name in names) for names in (columns_of(source), key))
+        query = f"SELECT {columns} FROM {_relation(db, table, source)} ORDER BY {order}"
+        yield db.sql(query).to_arrow_reader(BATCH)
+
+
+@contextmanager
+def _empty_database() -> Iterator[duckdb.DuckDBPyConnection]:
+    with tempfile.TemporaryDirectory(prefix="shadowprice-") as scratch, duckdb.connect(":memory:") as db:
+        db.execute(f"SET memory_limit = '{MEMORY}'; SET temp_directory = '{scratch}'; SET TimeZone = 'UTC'")
+        yield db
+
+
+def columns_of(source: Source) -> tuple[str, ...]:
+    """Columns of a table."""
+    return tuple(pa.parquet.read_schema(source).names if isinstance(source, Path) else source.columns)
+
+
+def _relation(db: duckdb.DuckDBPyConnection, table: str, source: Source) -> str:
+    """Return what stands after FROM to read a table with the places of its rows."""
+    if isinstance(source, Path):
+        file = str(source).replace("'", "''")
+        return f"(SELECT * RENAME (file_row_number AS {ROW}) FROM read_parquet('{file}', file_row_number = true))"
+    db.register(f"{table}_frame", _with_rows(table, source))
+    return f"{table}_frame"
 
 
 def instant(at: datetime) -> str:

@@ -1,30 +1,25 @@
 """Rules that no single column shows: keys, references between tables, sides that must agree.
 
-A rule names the columns it needs and runs when all of them are there. It reads only cells that
-are known, so what a column's own check refused is not reported twice. Each rule is O(rows).
+A rule is a query of the rows that break it. It names the columns it needs and runs when all of them were given. It
+reads only cells that are known, so what a column's own check refused is not reported twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
+from duckdb import DuckDBPyConnection
 
 from shadowprice.campaign import NAME, NAME_RULE, SIDES
-from shadowprice.errors import TableProblem
+from shadowprice.tables.problems import SHOWN_ROWS, Problems
+from shadowprice.tables.schema import UNIQUE
 
-Frames = Mapping[str, pd.DataFrame]
-Fault = tuple[str, str | None, "NDArray[np.bool_] | None", str]
-"""Table, column, the offending rows (None when the fault is not one of rows), reason."""
+Given = Mapping[str, frozenset[str]]
+"""Table → columns that were given; the relation of a table has all named columns, empty where they were not."""
+Fault = tuple[str, str | None, str | None, str]
+"""Table, column, query of the offending rows (None where the fault is not one of rows), reason."""
 
-SHOWN_ROWS = 5
-SHOWN_CHARACTERS = 40
-
-_LABEL_COLUMNS = (("redeemed", "customer"), ("share_count", "merchant"), ("share_count_before", "merchant"))
 FUND = "fund"
 _OTHER = {"customer": "merchant", "merchant": "customer"}
 
@@ -32,284 +27,290 @@ _OTHER = {"customer": "merchant", "merchant": "customer"}
 @dataclass(frozen=True)
 class _Rule:
     needs: tuple[str, ...]
-    faults: Callable[[Frames], Iterator[Fault]]
+    faults: Callable[[DuckDBPyConnection, Given], Iterator[Fault]]
 
 
 _RULES: list[_Rule] = []
+_Faults = Callable[[DuckDBPyConnection, Given], Iterator[Fault]]
 
 
-def _rule(*needs: str) -> Callable[[Callable[[Frames], Iterator[Fault]]], Callable[[Frames], Iterator[Fault]]]:
-    def register(faults: Callable[[Frames], Iterator[Fault]]) -> Callable[[Frames], Iterator[Fault]]:
+def _rule(*needs: str) -> Callable[[_Faults], _Faults]:
+    def register(faults: _Faults) -> _Faults:
         _RULES.append(_Rule(needs, faults))
         return faults
 
     return register
 
 
-def broken_rules(frames: Frames) -> list[TableProblem]:
-    """Every rule that the tables break, with the first rows that break it."""
-    problems = []
+def find_broken(db: DuckDBPyConnection, given: Given, problems: Problems) -> None:
+    """Add every rule that the tables break, with the first rows that break it.
+
+    Args:
+        db: with a relation per table, whose column ``row`` is the place of the row.
+        given: the columns that the tables came with.
+        problems: where they are added.
+
+    A rule reads its tables once; joins that do not fit into memory go to disk.
+    """
     for rule in _RULES:
         places = [need.split(".") for need in rule.needs]
-        if all(table in frames and column in frames[table] for table, column in places):
-            for table, column, wrong, reason in rule.faults(frames):
-                if wrong is None:
-                    problems.append(TableProblem(table, column, reason))
-                elif wrong.any():
-                    problems.append(problem(table, column, reason, np.flatnonzero(wrong), frames[table]))
-    return problems
+        if all(table in given and column in given[table] for table, column in places):
+            for table, column, query, reason in rule.faults(db, given):
+                _report(db, given, problems, (table, column, query, reason))
 
 
-def problem(table: str, column: str | None, reason: str, rows: NDArray[Any], frame: pd.DataFrame) -> TableProblem:
-    """A fault of some rows, with the first offending value where one column is meant."""
-    first = np.sort(rows)[:SHOWN_ROWS]
-    if column is not None:
-        value = frame[column].iloc[int(first[0])]
-        if not (pd.api.types.is_scalar(value) and pd.isna(value)):
-            reason = f"{reason}; got {str(value)[:SHOWN_CHARACTERS]!r}"
-    return TableProblem(table, column, reason, tuple(int(row) for row in first), int(rows.size))
+def _report(db: DuckDBPyConnection, given: Given, problems: Problems, fault: Fault) -> None:
+    table, column, query, reason = fault
+    if query is None:
+        problems.add(table, column, reason)
+        return
+    value = f'CAST("{column}" AS VARCHAR)' if column in given[table] else "NULL"
+    # Most rules find nothing: the rows are counted first, and looked at where there are some.
+    ((count,),) = db.sql(f"SELECT count(DISTINCT row) FROM ({query})").fetchall()
+    if not count:
+        return
+    if column is not None and column not in given[table]:
+        problems.add(table, column, reason)
+        return
+    wrong = f"SELECT DISTINCT row FROM ({query}) ORDER BY row LIMIT {SHOWN_ROWS}"
+    first = db.sql(f"SELECT row, {value} FROM {table} SEMI JOIN ({wrong}) USING (row) ORDER BY row").fetchall()
+    problems.add(table, column, reason, [row for row, _ in first], count, first[0][1])
 
 
-def _mask(values: pd.Series[Any]) -> NDArray[np.bool_]:
-    return values.fillna(False).to_numpy(dtype=bool)
+def _again(table: str, *key: str, where: str = "true") -> str:
+    """Return the rows whose key stands in an earlier one; a key with an empty cell is none."""
+    names = ", ".join(key)
+    known = " AND ".join(f"{name} IS NOT NULL" for name in key)
+    return f"""
+        SELECT row FROM {table} JOIN (
+            SELECT {names}, min(row) AS first FROM {table} WHERE {known} AND ({where})
+            GROUP BY {names} HAVING count(*) > 1
+        ) USING ({names}) WHERE row > first AND ({where})"""
 
 
-def _unknown(values: pd.Series[Any], known: pd.Series[Any]) -> NDArray[np.bool_]:
-    return _mask(values.notna() & ~values.isin(known))
+def _unknown(table: str, column: str, known: str, where: str = "true") -> str:
+    """Return the rows whose cell is not in the first column of the query ``known``."""
+    return f"""
+        SELECT row FROM {table} ANTI JOIN ({known}) AS known(id) ON {column} = known.id
+        WHERE {column} IS NOT NULL AND ({where})"""
 
 
-def _of_side(frame: pd.DataFrame, side: str) -> NDArray[np.bool_]:
-    return _mask(frame["side"] == side)
+def _accounts(side: str) -> str:
+    return f"SELECT account_id FROM account WHERE side = '{side}'"
 
 
-def _accounts(frames: Frames, side: str) -> pd.Series[Any]:
-    account = frames["account"]
-    return account.loc[_of_side(account, side), "account_id"]
+def _joined(table: str, other: str, key: str) -> str:
+    """Return the rows of a table, as ``t``, beside those of the other with the same key, as ``o``."""
+    return f"SELECT t.row FROM {table} AS t JOIN {other} AS o ON t.{key} = o.{key}"
+
+
+def _unique(table: str, column: str) -> _Faults:
+    def faults(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+        yield table, column, _again(table, column), "must be unique, and stands earlier already"
+
+    return faults
+
+
+for _table, _column in UNIQUE.items():
+    _rule(f"{_table}.{_column}")(_unique(_table, _column))
 
 
 @_rule("account.account_id", "account.side", "account.snapshot_ts")
-def _account_key(frames: Frames) -> Iterator[Fault]:
-    key = frames["account"][["account_id", "side", "snapshot_ts"]]
-    again = key.duplicated() & key.notna().all(axis=1)
-    yield "account", "account_id", _mask(again), "stands twice with the same side and snapshot_ts"
+def _account_key(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    rows = _again("account", "account_id", "side", "snapshot_ts")
+    yield "account", "account_id", rows, "stands twice with the same side and snapshot_ts"
 
 
 @_rule("offer.side", "offer.face_value", "offer.kind")
-def _levels_unique(frames: Frames) -> Iterator[Fault]:
-    offer = frames["offer"]
-    key = offer[["side", "face_value"]]
-    again = key.duplicated() & key.notna().all(axis=1) & (offer["kind"] != FUND)
-    yield "offer", "face_value", _mask(again), "stands twice on its side; the levels of a side must differ"
+def _levels_unique(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    rows = _again("offer", "side", "face_value", where=f"kind IS DISTINCT FROM '{FUND}'")
+    yield "offer", "face_value", rows, "stands twice on its side; the levels of a side must differ"
 
 
 @_rule("offer.side", "offer.kind", "offer.face_value")
-def _funds(frames: Frames) -> Iterator[Fault]:
-    offer = frames["offer"]
-    fund = _mask(offer["kind"] == FUND)
-    for side in SIDES:
-        own = _of_side(offer, side)
-        if not (own & fund).any():
-            continue
-        yield (
-            "offer",
-            "kind",
-            own & ~fund,
-            f"must be {FUND!r}: the side has funds, and what has a value is another kind",
-        )
-        if "order_index" not in offer:
+def _funds(db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
+    counted = db.sql(f"SELECT side, count(*) FROM offer GROUP BY side HAVING bool_or(kind = '{FUND}')").fetchall()
+    for side, offers in sorted((side, offers) for side, offers in counted if side in SIDES):
+        own = f"SELECT row FROM offer WHERE side = '{side}'"
+        reason = f"must be {FUND!r}: the side has funds, and what has a value is another kind"
+        yield "offer", "kind", f"{own} AND kind IS DISTINCT FROM '{FUND}'", reason
+        if "order_index" not in given["offer"]:
             yield "offer", "order_index", None, "is missing; it numbers the funds of a side 0, 1, …"
             continue
-        order = offer["order_index"].to_numpy(dtype=np.float64, na_value=np.nan)
-        wrong = own & fund & ~np.isin(order, np.arange(own.sum()))
-        wrong |= own & fund & _mask(offer[["side", "order_index"]].duplicated())
-        yield "offer", "order_index", wrong, "must number the funds of a side 0, 1, … without gap or repetition"
-    yield "offer", "face_value", fund & _mask(offer["face_value"] > 0), "must be 0: nothing is paid for a fund"
+        wrong = f"{own} AND kind = '{FUND}' AND (order_index IS NULL OR order_index NOT BETWEEN 0 AND {offers - 1})"
+        again = _again("offer", "side", "order_index", where=f"side = '{side}' AND kind = '{FUND}'")
+        reason = "must number the funds of a side 0, 1, … without gap or repetition"
+        yield "offer", "order_index", f"{wrong} UNION {again}", reason
+    paid = f"SELECT row FROM offer WHERE kind = '{FUND}' AND face_value > 0"
+    yield "offer", "face_value", paid, "must be 0: nothing is paid for a fund"
 
 
 @_rule("offer.kind")
-def _offer_features(frames: Frames) -> Iterator[Fault]:
-    offer = frames["offer"]
-    for column in [str(name) for name in offer.columns if str(name).startswith("x_")]:
-        wrong = _mask(offer[column].notna() & offer["kind"].notna() & (offer["kind"] != FUND))
-        yield "offer", column, wrong, "must be empty: only the features of funds are read"
+def _offer_features(_db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
+    for column in sorted(name for name in given["offer"] if name.startswith("x_")):
+        rows = f"SELECT row FROM offer WHERE \"{column}\" IS NOT NULL AND kind <> '{FUND}'"
+        yield "offer", column, rows, "must be empty: only the features of funds are read"
 
 
 @_rule("edge.src", "edge.dst", "account.account_id", "account.side")
-def _edge_ends(frames: Frames) -> Iterator[Fault]:
+def _edge_ends(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
     for column, side in (("src", "customer"), ("dst", "merchant")):
-        wrong = _unknown(frames["edge"][column], _accounts(frames, side))
-        yield "edge", column, wrong, f"is not a {side} of the account table"
+        yield "edge", column, _unknown("edge", column, _accounts(side)), f"is not a {side} of the account table"
 
 
 @_rule("exposure.account_id", "exposure.side", "account.account_id", "account.side")
-def _exposed_account(frames: Frames) -> Iterator[Fault]:
-    exposure = frames["exposure"]
+def _exposed_account(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
     for side in SIDES:
-        wrong = _of_side(exposure, side) & _unknown(exposure["account_id"], _accounts(frames, side))
-        yield "exposure", "account_id", wrong, f"is not a {side} of the account table"
+        rows = _unknown("exposure", "account_id", _accounts(side), f"side = '{side}'")
+        yield "exposure", "account_id", rows, f"is not a {side} of the account table"
 
 
 @_rule("exposure.partner_id", "exposure.side", "account.account_id", "account.side")
-def _partner(frames: Frames) -> Iterator[Fault]:
-    exposure = frames["exposure"]
+def _partner(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
     for side in SIDES:
         other = _OTHER[side]
-        wrong = _of_side(exposure, side) & _unknown(exposure["partner_id"], _accounts(frames, other))
-        yield "exposure", "partner_id", wrong, f"is not a {other} of the account table"
+        rows = _unknown("exposure", "partner_id", _accounts(other), f"side = '{side}'")
+        yield "exposure", "partner_id", rows, f"is not a {other} of the account table"
 
 
 @_rule("exposure.offer_id", "offer.offer_id")
-def _offered(frames: Frames) -> Iterator[Fault]:
-    wrong = _unknown(frames["exposure"]["offer_id"], frames["offer"]["offer_id"])
-    yield "exposure", "offer_id", wrong, "is not in the offer table"
+def _offered(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    rows = _unknown("exposure", "offer_id", "SELECT offer_id FROM offer")
+    yield "exposure", "offer_id", rows, "is not in the offer table"
 
 
 @_rule("exposure.offer_id", "exposure.side", "offer.offer_id", "offer.side")
-def _offer_side(frames: Frames) -> Iterator[Fault]:
-    exposure, offer = frames["exposure"], frames["offer"].drop_duplicates("offer_id").dropna(subset=["offer_id"])
-    side = exposure["offer_id"].map(offer.set_index("offer_id")["side"])
-    wrong = _mask(side.isin(SIDES) & exposure["side"].isin(SIDES) & (side != exposure["side"]))
-    yield "exposure", "offer_id", wrong, "is an offer for the other side"
+def _offer_side(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    sides = ", ".join(f"'{side}'" for side in SIDES)
+    rows = f"""{_joined("exposure", "offer", "offer_id")}
+        WHERE t.side <> o.side AND t.side IN ({sides}) AND o.side IN ({sides})"""
+    yield "exposure", "offer_id", rows, "is an offer for the other side"
 
 
 @_rule("action.account_id", "action.offer_id", "account.account_id", "offer.offer_id")
-def _acted(frames: Frames) -> Iterator[Fault]:
-    action = frames["action"]
-    wrong = _unknown(action["account_id"], frames["account"]["account_id"])
-    yield "action", "account_id", wrong, "is not in the account table"
-    yield "action", "offer_id", _unknown(action["offer_id"], frames["offer"]["offer_id"]), "is not in the offer table"
+def _acted(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    rows = _unknown("action", "account_id", "SELECT account_id FROM account")
+    yield "action", "account_id", rows, "is not in the account table"
+    rows = _unknown("action", "offer_id", "SELECT offer_id FROM offer")
+    yield "action", "offer_id", rows, "is not in the offer table"
 
 
 @_rule("outcome.request_id", "exposure.request_id")
-def _exposed(frames: Frames) -> Iterator[Fault]:
-    wrong = _unknown(frames["outcome"]["request_id"], frames["exposure"]["request_id"])
-    yield "outcome", "request_id", wrong, "is not in the exposure table"
+def _exposed(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    rows = _unknown("outcome", "request_id", "SELECT request_id FROM exposure")
+    yield "outcome", "request_id", rows, "is not in the exposure table"
 
 
 @_rule("outcome.request_id", "outcome.observed_at", "exposure.request_id", "exposure.decided_at")
-def _cause_first(frames: Frames) -> Iterator[Fault]:
-    outcome = frames["outcome"]
-    decided = outcome["request_id"].map(_by_request(frames["exposure"], "decided_at"))
-    yield "outcome", "observed_at", _mask(outcome["observed_at"] < decided), "is before the exposure's decided_at"
+def _cause_first(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    rows = f"{_joined('outcome', 'exposure', 'request_id')} WHERE t.observed_at < o.decided_at"
+    yield "outcome", "observed_at", rows, "is before the exposure's decided_at"
 
 
 @_rule("outcome.request_id", "outcome.mature", "exposure.request_id", "exposure.side")
-def _labels(frames: Frames) -> Iterator[Fault]:
-    outcome = frames["outcome"]
-    side = outcome["request_id"].map(_by_request(frames["exposure"], "side"))
-    for column, needed_by in _LABEL_COLUMNS:
-        needed = _mask((side == needed_by) & outcome["mature"])
-        absent = outcome[column].isna().to_numpy() if column in outcome else np.ones(len(outcome), dtype=bool)
-        reason = f"is missing; a mature outcome of a {needed_by} needs it"
-        if column in outcome:
-            yield "outcome", column, needed & absent, reason
-        elif needed.any():
-            yield "outcome", column, None, reason
+def _labels(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    for column, side in (("redeemed", "customer"), ("share_count", "merchant"), ("share_count_before", "merchant")):
+        mature = f"{_joined('outcome', 'exposure', 'request_id')} WHERE o.side = '{side}' AND t.mature"
+        rows = f"{mature} AND t.{column} IS NULL"
+        yield "outcome", column, rows, f"is missing; a mature outcome of a {side} needs it"
 
 
-@_rule("outcome.request_id", "exposure.request_id", "exposure.offer_id", "offer.offer_id", "offer.kind")
-def _bought(frames: Frames) -> Iterator[Fault]:
+@_rule(
+    "outcome.request_id", "outcome.redeemed", "exposure.request_id", "exposure.offer_id", "offer.offer_id", "offer.kind"
+)
+def _bought(_db: DuckDBPyConnection, given: Given) -> Iterator[Fault]:
     """A conversion of a fund has an amount and follows a click."""
-    outcome, offer = frames["outcome"], frames["offer"].drop_duplicates("offer_id").dropna(subset=["offer_id"])
-    kind = offer.set_index("offer_id")["kind"]
-    fund = _mask(outcome["request_id"].map(_by_request(frames["exposure"], "offer_id")).map(kind) == FUND)
-    if "redeemed" not in outcome:
-        return
-    bought = _mask(outcome["redeemed"] == 1)
-    if "amount" in outcome:
-        known = fund & outcome["amount"].notna().to_numpy() & outcome["redeemed"].notna().to_numpy()
-        wrong = known & (_mask(outcome["amount"] > 0) != bought)
-        yield "outcome", "amount", wrong, "must be above 0 exactly where a fund was bought (redeemed is 1)"
-    if "clicked" in outcome:
-        yield "outcome", "clicked", fund & bought & _mask(outcome["clicked"] == 0), "must be 1 where a fund was bought"
+    funds = f"""
+        {_joined("outcome", "exposure", "request_id")} JOIN offer ON o.offer_id = offer.offer_id
+        WHERE offer.kind = '{FUND}' AND t.redeemed IS NOT NULL"""
+    if "amount" in given["outcome"]:
+        rows = f"{funds} AND (t.amount > 0) <> (t.redeemed = 1)"
+        yield "outcome", "amount", rows, "must be above 0 exactly where a fund was bought (redeemed is 1)"
+    if "clicked" in given["outcome"]:
+        rows = f"{funds} AND t.redeemed = 1 AND t.clicked = 0"
+        yield "outcome", "clicked", rows, "must be 1 where a fund was bought"
 
 
 @_rule("campaign.campaign_id", "offer.side")
-def _cost_bases(frames: Frames) -> Iterator[Fault]:
-    campaign, sides = frames["campaign"], set(frames["offer"]["side"])
+def _cost_bases(db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    offered = {side for (side,) in db.sql("SELECT DISTINCT side FROM offer").fetchall()}
     for side in SIDES:
         column = f"cost_basis_{side}"
-        given = column in campaign and bool(campaign[column].notna().any())
-        if side in sides and not given:
+        ((known,),) = db.sql(f"SELECT count({column}) FROM campaign").fetchall()
+        if side in offered and not known:
             yield "campaign", column, None, f"is missing; the offer table has offers for the {side} side"
-        if side not in sides and given:
+        if side not in offered and known:
             yield "campaign", column, None, f"must be empty; the offer table has no offer for the {side} side"
 
 
 @_rule("campaign.most_units_merchant", "campaign.cost_basis_merchant")
-def _most_units(frames: Frames) -> Iterator[Fault]:
-    campaign = frames["campaign"]
-    wrong = _mask(campaign["most_units_merchant"] > 1) & ~_mask(campaign["cost_basis_merchant"] == "on_response")
-    yield "campaign", "most_units_merchant", wrong, "must be 1 or empty unless cost_basis_merchant is on_response"
+def _most_units(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    rows = (
+        "SELECT row FROM campaign WHERE most_units_merchant > 1 AND cost_basis_merchant IS DISTINCT FROM 'on_response'"
+    )
+    yield "campaign", "most_units_merchant", rows, "must be 1 or empty unless cost_basis_merchant is on_response"
 
 
 @_rule("campaign.campaign_id")
-def _one_campaign(frames: Frames) -> Iterator[Fault]:
-    rows = len(frames["campaign"])
+def _one_campaign(db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    ((rows,),) = db.sql("SELECT count(*) FROM campaign").fetchall()
     if rows != 1:
         yield "campaign", None, None, f"must have exactly one row, has {rows}"
 
 
 @_rule("campaign.campaign_id")
-def _campaign_name(frames: Frames) -> Iterator[Fault]:
-    name = frames["campaign"]["campaign_id"]
-    wrong = name.notna() & ~name.astype("string").str.fullmatch(NAME).fillna(True)
-    yield "campaign", "campaign_id", _mask(wrong), NAME_RULE
+def _campaign_name(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    rows = f"SELECT row FROM campaign WHERE NOT regexp_full_match(campaign_id, '{NAME}')"
+    yield "campaign", "campaign_id", rows, NAME_RULE
 
 
 @_rule("campaign.budget_form", "campaign.budget_limit")
-def _whole_total(frames: Frames) -> Iterator[Fault]:
-    campaign = frames["campaign"]
-    limit = campaign["budget_limit"]
-    wrong = (campaign["budget_form"] == "total") & limit.notna() & np.isfinite(limit) & (limit != np.floor(limit))
-    yield "campaign", "budget_limit", _mask(wrong), "a total is a whole number of minor units"
+def _whole_total(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    rows = """SELECT row FROM campaign
+        WHERE budget_form = 'total' AND isfinite(budget_limit) AND budget_limit <> floor(budget_limit)"""
+    yield "campaign", "budget_limit", rows, "a total is a whole number of minor units"
 
 
 @_rule("session.label", "session.redeemed_at")
-def _redeemed(frames: Frames) -> Iterator[Fault]:
-    session = frames["session"]
-    label, at = session["label"], session["redeemed_at"]
-    yield "session", "redeemed_at", _mask((label == 1) & at.isna()), "is missing; a session with label 1 needs it"
-    yield "session", "redeemed_at", _mask((label == 0) & at.notna()), "must be empty where the label is 0"
+def _redeemed(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    rows = "SELECT row FROM session WHERE label = 1 AND redeemed_at IS NULL"
+    yield "session", "redeemed_at", rows, "is missing; a session with label 1 needs it"
+    rows = "SELECT row FROM session WHERE label = 0 AND redeemed_at IS NOT NULL"
+    yield "session", "redeemed_at", rows, "must be empty where the label is 0"
 
 
 @_rule("session.collected_at", "session.redeemed_at")
-def _collected_first(frames: Frames) -> Iterator[Fault]:
-    session = frames["session"]
-    yield "session", "redeemed_at", _mask(session["redeemed_at"] < session["collected_at"]), "is before collected_at"
+def _collected_first(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    rows = "SELECT row FROM session WHERE redeemed_at < collected_at"
+    yield "session", "redeemed_at", rows, "is before collected_at"
 
 
 @_rule("session.collected_at", "session.expires_at")
-def _expires_later(frames: Frames) -> Iterator[Fault]:
-    session = frames["session"]
-    yield "session", "expires_at", _mask(session["expires_at"] < session["collected_at"]), "is before collected_at"
+def _expires_later(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    yield "session", "expires_at", "SELECT row FROM session WHERE expires_at < collected_at", "is before collected_at"
 
 
 @_rule("session.voucher_id", "session.min_spend", "session.discount")
-def _voucher_terms(frames: Frames) -> Iterator[Fault]:
-    session = frames["session"]
-    terms = session[["voucher_id", "min_spend", "discount"]].dropna()
+def _voucher_terms(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    known = "voucher_id IS NOT NULL AND min_spend IS NOT NULL AND discount IS NOT NULL"
+    terms = f"""SELECT voucher_id, arg_min(min_spend, row) AS min_spend, arg_min(discount, row) AS discount
+        FROM session WHERE {known} GROUP BY voucher_id"""
     for column in ("min_spend", "discount"):
-        first = session["voucher_id"].map(terms.drop_duplicates("voucher_id").set_index("voucher_id")[column])
-        yield "session", column, _mask(session[column] != first), "differs from that of the same voucher above"
+        rows = f"""SELECT t.row FROM session AS t JOIN ({terms}) AS o USING (voucher_id)
+            WHERE t.{column} IS NOT NULL AND t.{column} <> o.{column}"""
+        yield "session", column, rows, "differs from that of the same voucher above"
 
 
 @_rule("behaviour.session_id", "session.session_id")
-def _behaved_in(frames: Frames) -> Iterator[Fault]:
-    wrong = _unknown(frames["behaviour"]["session_id"], frames["session"]["session_id"])
-    yield "behaviour", "session_id", wrong, "is not in the session table"
+def _behaved_in(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    rows = _unknown("behaviour", "session_id", "SELECT session_id FROM session")
+    yield "behaviour", "session_id", rows, "is not in the session table"
 
 
 @_rule("behaviour.session_id", "behaviour.ts", "behaviour.phase", "session.session_id", "session.collected_at")
-def _phase(frames: Frames) -> Iterator[Fault]:
-    behaviour, session = frames["behaviour"], frames["session"]
-    known = session.dropna(subset=["session_id"]).drop_duplicates("session_id").set_index("session_id")
-    collected = behaviour["session_id"].map(known["collected_at"])
-    late = (behaviour["phase"] == "before") & (behaviour["ts"] > collected)
-    early = (behaviour["phase"] == "after") & (behaviour["ts"] <= collected)
-    yield "behaviour", "phase", _mask(late), "is not that of its ts, which is after the session's collected_at"
-    yield "behaviour", "phase", _mask(early), "is not that of its ts, which is not after the session's collected_at"
-
-
-def _by_request(exposure: pd.DataFrame, column: str) -> pd.Series[Any]:
-    return exposure.dropna(subset=["request_id"]).drop_duplicates("request_id").set_index("request_id")[column]
+def _phase(_db: DuckDBPyConnection, _given: Given) -> Iterator[Fault]:
+    rows = _joined("behaviour", "session", "session_id")
+    late = f"{rows} WHERE t.phase = 'before' AND t.ts > o.collected_at"
+    yield "behaviour", "phase", late, "is not that of its ts, which is after the session's collected_at"
+    early = f"{rows} WHERE t.phase = 'after' AND t.ts <= o.collected_at"
+    yield "behaviour", "phase", early, "is not that of its ts, which is not after the session's collected_at"

@@ -38,14 +38,12 @@ PRICE_LEVELS = (1, 7)
 HOURS_LIMIT = 24 * 366
 
 
-def _column(kind: str, *checks: pa.Check, optional: bool = False, unique: bool = False) -> pa.Column:
+def _column(kind: str, *checks: pa.Check, optional: bool = False) -> pa.Column:
     return pa.Column(
         kind,
         checks=list(checks),
         nullable=optional,
         required=not optional,
-        unique=unique,
-        report_duplicates="exclude_first",
     )
 
 
@@ -103,7 +101,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
     ),
     "offer": pa.DataFrameSchema(
         {
-            "offer_id": _id(unique=True),
+            "offer_id": _id(),
             "side": _SIDE,
             "kind": _column(TEXT, _one_of(OFFER_KINDS)),
             "face_value": _MONEY,
@@ -117,7 +115,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
     ),
     "exposure": pa.DataFrameSchema(
         {
-            "request_id": _id(unique=True),
+            "request_id": _id(),
             "account_id": _id(),
             "side": _SIDE,
             "offer_id": _id(),
@@ -135,7 +133,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
     ),
     "outcome": pa.DataFrameSchema(
         {
-            "request_id": _id(unique=True),
+            "request_id": _id(),
             "observed_at": _column(TIME),
             "mature": _column(FLAG),
             "cost_paid": _MONEY,
@@ -174,7 +172,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
     ),
     "session": pa.DataFrameSchema(
         {
-            "session_id": _id(unique=True),
+            "session_id": _id(),
             "user_id": _id(),
             "voucher_id": _id(),
             "campaign": _id(optional=True),
@@ -225,6 +223,8 @@ KEYS: dict[str, tuple[str, ...]] = {
     "behaviour": ("session_id", "ts", "action", "item_id"),
 }
 """Sort keys of a table when it is written; unique but for :data:`EVENTS`."""
+UNIQUE: Final = {"offer": "offer_id", "exposure": "request_id", "outcome": "request_id", "session": "session_id"}
+"""Table → column that no two of its rows may share."""
 EVENTS: Final[tuple[str, ...]] = ("edge", "action", "behaviour")
 """Tables whose rows are events: they may repeat, and there may be none."""
 

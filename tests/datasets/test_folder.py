@@ -8,10 +8,12 @@ import pandas as pd
 import pyarrow.parquet
 import pytest
 
+import shadowprice.datasets.folder
 from shadowprice.datasets import load
 from shadowprice.datasets.folder import read_tables, write_tables
 from shadowprice.errors import Conflict, InvalidInput, InvalidTable, NotFound
 from shadowprice.tables import TABLES, validate_tables
+from shadowprice.tables.database import write_batches
 
 
 @pytest.fixture
@@ -151,14 +153,13 @@ def test_a_failed_write_leaves_what_was_there(examples: Path, tmp_path: Path, mo
     out = write_tables(tables, tmp_path / "out")
     before = content(out)
     smaller = tables.replaced(edge=tables.edge.iloc[:3])
-    written = pyarrow.parquet.write_table
 
-    def disk_full(table: Any, where: Any) -> None:
-        if "outcome" in str(where):
+    def disk_full(path: Path, rows: Any) -> None:
+        write_batches(path, rows)
+        if "outcome" in str(path):
             raise OSError("no space left")
-        written(table, where)
 
-    monkeypatch.setattr(pyarrow.parquet, "write_table", disk_full)
+    monkeypatch.setattr(shadowprice.datasets.folder, "write_batches", disk_full)
     with pytest.raises(OSError, match="no space left"):
         write_tables(smaller, out)
     with pytest.raises(OSError, match="no space left"):
