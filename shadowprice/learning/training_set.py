@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.checks import require_one_of
@@ -28,7 +29,7 @@ BY_SIDE = ("levels", "context", "confounders")
 class TrainingSet:
     """What learning reads.
 
-    rows       side → labelled requests: request_id, account_id, partner_id, level, response, weight,
+    rows       side → labelled requests: account_id, partner_id, level, response, weight,
                snapshot_at (unix seconds the request was decided), split, and the context columns
     serving    side → the current request of every account that may be served: account_id and, as
                it has them, partner_id, snapshot_at and the context columns
@@ -90,12 +91,12 @@ class TrainingSet:
 
     @classmethod
     def load(cls, folder: Path) -> TrainingSet:
-        """Read what :meth:`save` wrote, or :class:`NotFound`."""
+        """Read what :meth:`save` wrote, or :class:`NotFound`; learning does not read the names of requests."""
         meta = _meta(folder)
 
         def frames(kind: str) -> dict[Side, pd.DataFrame]:
             present: list[Side] = [side for side in SIDES if file_of(folder, kind, side).exists()]
-            return {side: pd.read_parquet(file_of(folder, kind, side)) for side in present}
+            return {side: _read(file_of(folder, kind, side)) for side in present}
 
         return cls(
             rows=frames("rows"),
@@ -105,6 +106,11 @@ class TrainingSet:
             dataset=meta.get("dataset", ""),
             kind=meta.get("kind", "campaign"),
         )
+
+
+def _read(path: Path) -> pd.DataFrame:
+    columns = [name for name in pyarrow.parquet.read_schema(path).names if name != "request_id"]
+    return pd.read_parquet(path, columns=columns)
 
 
 def file_of(folder: Path, kind: str, side: Side) -> Path:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,6 +23,15 @@ def refusal(frames: Frames) -> InvalidTable:
 
 def problems_of(frames: Frames) -> tuple[TableProblem, ...]:
     return refusal(frames).problems
+
+
+def in_parts(frames: Frames) -> dict[str, list[pd.DataFrame]]:
+    """Every table in three parts."""
+    parts = {}
+    for name, frame in frames.items():
+        rows = max(-(-len(frame) // 3), 1)
+        parts[name] = [frame.iloc[at : at + rows] for at in range(0, len(frame), rows)]
+    return parts
 
 
 def put(table: str, column: str, cells: dict[int, object]) -> Callable[[Frames], None]:
@@ -55,68 +66,68 @@ def test_the_input_is_not_changed(frames: Frames) -> None:
         pd.testing.assert_frame_equal(frames[name], before[name])
 
 
-@pytest.mark.parametrize(
-    ("fault", "field", "rows", "reason"),
-    [
-        (put("account", "account_id", {2: None}), "account.account_id", (2,), "must not be empty"),
-        (put("account", "account_id", {2: "", 4: ""}), "account.account_id", (2, 4), "must not be empty"),
-        (put("account", "account_id", {3: 7}), "account.account_id", (3,), "must be text"),
-        (put("account", "side", {1: "buyer"}), "account.side", (1,), "must be one of customer, merchant"),
-        (put("account", "x_visits_per_week", {0: "many"}), "account.x_visits_per_week", (0,), "is not a number"),
-        (put("account", "x_visits_per_week", {5: np.inf}), "account.x_visits_per_week", (5,), "must be finite"),
-        (put("account", "c_city", {5: 1.5}), "account.c_city", (5,), "must be text"),
-        (put("account", "snapshot_ts", {4: "2026-03-02 00:00:00"}), "account.snapshot_ts", (4,), "has no time zone"),
-        (put("account", "snapshot_ts", {4: "soon"}), "account.snapshot_ts", (4,), "is not a time"),
-        (put("edge", "src", {9: "nobody"}), "edge.src", (9,), "is not a customer of the account table"),
-        (put("edge", "src", {9: "shop-10"}), "edge.src", (9,), "is not a customer of the account table"),
-        (put("edge", "dst", {9: "p01"}), "edge.dst", (9,), "is not a merchant of the account table"),
-        (put("edge", "weight", {3: 0, 1: -1}), "edge.weight", (1, 3), "above 0"),
-        (put("edge", "relation", {3: "likes"}), "edge.relation", (3,), "must be one of paid_at"),
-        (put("offer", "face_value", {1: 50}), "offer.face_value", (1,), "the levels of a side must differ"),
-        (put("offer", "face_value", {1: 0.5}), "offer.face_value", (1,), "minor units"),
-        (put("offer", "face_value", {1: -50}), "offer.face_value", (1,), "at least 0"),
-        (put("offer", "face_value", {1: 2**60 + 0.0}), "offer.face_value", (1,), "must not exceed"),
-        (put("offer", "kind", {1: "gift"}), "offer.kind", (1,), "must be one of coupon"),
-        (put("exposure", "request_id", {7: "r0001"}), "exposure.request_id", (7,), "must be unique"),
-        (put("exposure", "account_id", {0: "p01"}), "exposure.account_id", (0,), "is not a merchant"),
-        (put("exposure", "partner_id", {1: "p01"}), "exposure.partner_id", (1,), "is not a merchant"),
-        (put("exposure", "offer_id", {1: "coupon-7"}), "exposure.offer_id", (1,), "is not in the offer table"),
-        (
-            put("exposure", "offer_id", {1: "commission-20"}),
-            "exposure.offer_id",
-            (1,),
-            "is an offer for the other side",
-        ),
-        (put("exposure", "propensity", {1: 0.0, 2: 1.01}), "exposure.propensity", (1, 2), "probability"),
-        (put("exposure", "propensity", {1: None}), "exposure.propensity", (1,), "must not be empty"),
-        (put("exposure", "exploration", {1: "perhaps"}), "exposure.exploration", (1,), "must be true or false"),
-        (put("exposure", "price_version", {1: "two"}), "exposure.price_version", (1,), "is not a whole number"),
-        (put("outcome", "request_id", {3: "r9999"}), "outcome.request_id", (3,), "is not in the exposure table"),
-        (put("outcome", "request_id", {3: "r0001"}), "outcome.request_id", (3,), "must be unique"),
-        (
-            put("outcome", "observed_at", {3: "2026-03-01T00:00:00Z"}),
-            "outcome.observed_at",
-            (3,),
-            "is before the exposure's decided_at",
-        ),
-        (put("outcome", "redeemed", {1: None}), "outcome.redeemed", (1,), "a mature outcome of a customer needs it"),
-        (put("outcome", "redeemed", {1: 2}), "outcome.redeemed", (1,), "must be 0 or 1"),
-        (put("outcome", "share_count", {0: None}), "outcome.share_count", (0,), "of a merchant needs it"),
-        (put("outcome", "share_count_before", {0: -1}), "outcome.share_count_before", (0,), "at least 0"),
-        (put("outcome", "cost_paid", {0: "1e99"}), "outcome.cost_paid", (0,), "must not exceed"),
-        (put("campaign", "campaign_id", {0: "spring sale"}), "campaign.campaign_id", (0,), "letters, digits"),
-        (put("campaign", "hours", {0: 0}), "campaign.hours", (0,), "must be 1 to"),
-        (put("campaign", "budget_limit", {0: 0.5}), "campaign.budget_limit", (0,), "whole number of minor units"),
-        (put("campaign", "budget_limit", {0: -1}), "campaign.budget_limit", (0,), "not negative"),
-        (put("campaign", "budget_form", {0: "weekly"}), "campaign.budget_form", (0,), "must be one of total"),
-        (put("campaign", "weight_merchant", {0: 0}), "campaign.weight_merchant", (0,), "above 0"),
-        (put("campaign", "expected_requests", {0: 0}), "campaign.expected_requests", (0,), "at least 1"),
-        (put("campaign", "most_response_merchant", {0: 0.0}), "campaign.most_response_merchant", (0,), "above 0"),
-        (put("campaign", "most_units_merchant", {0: 0}), "campaign.most_units_merchant", (0,), "at least 1"),
-        (put("campaign", "most_units_merchant", {0: 2}), "campaign.most_units_merchant", (0,), "is on_response"),
-        (put("campaign", "cost_basis_merchant", {0: None}), "campaign.cost_basis_merchant", (), "is missing"),
-    ],
-)
+FAULTS = [
+    (put("account", "account_id", {2: None}), "account.account_id", (2,), "must not be empty"),
+    (put("account", "account_id", {2: "", 4: ""}), "account.account_id", (2, 4), "must not be empty"),
+    (put("account", "account_id", {3: 7}), "account.account_id", (3,), "must be text"),
+    (put("account", "side", {1: "buyer"}), "account.side", (1,), "must be one of customer, merchant"),
+    (put("account", "x_visits_per_week", {0: "many"}), "account.x_visits_per_week", (0,), "is not a number"),
+    (put("account", "x_visits_per_week", {5: np.inf}), "account.x_visits_per_week", (5,), "must be finite"),
+    (put("account", "c_city", {5: 1.5}), "account.c_city", (5,), "must be text"),
+    (put("account", "snapshot_ts", {4: "2026-03-02 00:00:00"}), "account.snapshot_ts", (4,), "has no time zone"),
+    (put("account", "snapshot_ts", {4: "soon"}), "account.snapshot_ts", (4,), "is not a time"),
+    (put("edge", "src", {9: "nobody"}), "edge.src", (9,), "is not a customer of the account table"),
+    (put("edge", "src", {9: "shop-10"}), "edge.src", (9,), "is not a customer of the account table"),
+    (put("edge", "dst", {9: "p01"}), "edge.dst", (9,), "is not a merchant of the account table"),
+    (put("edge", "weight", {3: 0, 1: -1}), "edge.weight", (1, 3), "above 0"),
+    (put("edge", "relation", {3: "likes"}), "edge.relation", (3,), "must be one of paid_at"),
+    (put("offer", "face_value", {1: 50}), "offer.face_value", (1,), "the levels of a side must differ"),
+    (put("offer", "face_value", {1: 0.5}), "offer.face_value", (1,), "minor units"),
+    (put("offer", "face_value", {1: -50}), "offer.face_value", (1,), "at least 0"),
+    (put("offer", "face_value", {1: 2**60 + 0.0}), "offer.face_value", (1,), "must not exceed"),
+    (put("offer", "kind", {1: "gift"}), "offer.kind", (1,), "must be one of coupon"),
+    (put("exposure", "request_id", {7: "r0001"}), "exposure.request_id", (7,), "must be unique"),
+    (put("exposure", "account_id", {0: "p01"}), "exposure.account_id", (0,), "is not a merchant"),
+    (put("exposure", "partner_id", {1: "p01"}), "exposure.partner_id", (1,), "is not a merchant"),
+    (put("exposure", "offer_id", {1: "coupon-7"}), "exposure.offer_id", (1,), "is not in the offer table"),
+    (
+        put("exposure", "offer_id", {1: "commission-20"}),
+        "exposure.offer_id",
+        (1,),
+        "is an offer for the other side",
+    ),
+    (put("exposure", "propensity", {1: 0.0, 2: 1.01}), "exposure.propensity", (1, 2), "probability"),
+    (put("exposure", "propensity", {1: None}), "exposure.propensity", (1,), "must not be empty"),
+    (put("exposure", "exploration", {1: "perhaps"}), "exposure.exploration", (1,), "must be true or false"),
+    (put("exposure", "price_version", {1: "two"}), "exposure.price_version", (1,), "is not a whole number"),
+    (put("outcome", "request_id", {3: "r9999"}), "outcome.request_id", (3,), "is not in the exposure table"),
+    (put("outcome", "request_id", {3: "r0001"}), "outcome.request_id", (3,), "must be unique"),
+    (
+        put("outcome", "observed_at", {3: "2026-03-01T00:00:00Z"}),
+        "outcome.observed_at",
+        (3,),
+        "is before the exposure's decided_at",
+    ),
+    (put("outcome", "redeemed", {1: None}), "outcome.redeemed", (1,), "a mature outcome of a customer needs it"),
+    (put("outcome", "redeemed", {1: 2}), "outcome.redeemed", (1,), "must be 0 or 1"),
+    (put("outcome", "share_count", {0: None}), "outcome.share_count", (0,), "of a merchant needs it"),
+    (put("outcome", "share_count_before", {0: -1}), "outcome.share_count_before", (0,), "at least 0"),
+    (put("outcome", "cost_paid", {0: "1e99"}), "outcome.cost_paid", (0,), "must not exceed"),
+    (put("campaign", "campaign_id", {0: "spring sale"}), "campaign.campaign_id", (0,), "letters, digits"),
+    (put("campaign", "hours", {0: 0}), "campaign.hours", (0,), "must be 1 to"),
+    (put("campaign", "budget_limit", {0: 0.5}), "campaign.budget_limit", (0,), "whole number of minor units"),
+    (put("campaign", "budget_limit", {0: -1}), "campaign.budget_limit", (0,), "not negative"),
+    (put("campaign", "budget_form", {0: "weekly"}), "campaign.budget_form", (0,), "must be one of total"),
+    (put("campaign", "weight_merchant", {0: 0}), "campaign.weight_merchant", (0,), "above 0"),
+    (put("campaign", "expected_requests", {0: 0}), "campaign.expected_requests", (0,), "at least 1"),
+    (put("campaign", "most_response_merchant", {0: 0.0}), "campaign.most_response_merchant", (0,), "above 0"),
+    (put("campaign", "most_units_merchant", {0: 0}), "campaign.most_units_merchant", (0,), "at least 1"),
+    (put("campaign", "most_units_merchant", {0: 2}), "campaign.most_units_merchant", (0,), "is on_response"),
+    (put("campaign", "cost_basis_merchant", {0: None}), "campaign.cost_basis_merchant", (), "is missing"),
+]
+
+
+@pytest.mark.parametrize(("fault", "field", "rows", "reason"), FAULTS)
 def test_a_bad_cell_is_named_with_its_row_and_reason(
     frames: Frames, fault: Callable[[Frames], None], field: str, rows: tuple[int, ...], reason: str
 ) -> None:
@@ -125,6 +136,38 @@ def test_a_bad_cell_is_named_with_its_row_and_reason(
     matching = [problem for problem in found if problem.field == field and reason in problem.reason]
     assert [problem.rows for problem in matching] == [rows]
     assert matching[0].count == len(rows)
+
+
+@pytest.mark.parametrize(("fault", "field", "rows", "reason"), FAULTS[::4])
+def test_tables_in_parts_have_the_same_faults_and_the_same_content(
+    frames: Frames, fault: Callable[[Frames], None], field: str, rows: tuple[int, ...], reason: str
+) -> None:
+    sound = validate_tables(in_parts(frames))
+    for name in TABLES:
+        pd.testing.assert_frame_equal(getattr(sound, name), frames[name])
+    fault(frames)
+    whole = {(each.field, each.reason, each.rows, each.count) for each in problems_of(frames)}
+    with pytest.raises(InvalidTable) as caught:
+        validate_tables(in_parts(frames))
+    assert {(each.field, each.reason, each.rows, each.count) for each in caught.value.problems} == whole
+
+
+def test_a_fault_of_several_parts_is_one_with_its_first_rows(frames: Frames) -> None:
+    put("edge", "weight", dict.fromkeys(range(1, 8), -1))(frames)
+    with pytest.raises(InvalidTable) as caught:
+        validate_tables(in_parts(frames))
+    (problem,) = caught.value.problems
+    assert (problem.rows, problem.count) == ((1, 2, 3, 4, 5), 7)
+
+
+def test_the_file_of_a_table_in_parts_goes_with_the_tables(frames: Frames) -> None:
+    tables = validate_tables(in_parts(frames))
+    file = tables.sources["edge"]
+    assert isinstance(file, Path)
+    assert file.exists()
+    del tables
+    gc.collect()
+    assert not file.exists()
 
 
 def test_a_bad_cell_is_reported_once(frames: Frames) -> None:
