@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Campaign, Side, Terms
 from shadowprice.checks import require
 from shadowprice.curves import Curves
+from shadowprice.datasets.truth import true_curves
 from shadowprice.errors import InvalidInput, ShadowpriceError
 from shadowprice.evaluation import metrics
 from shadowprice.evaluation.policy.gate import Check, Compared, GateResult, Limits, gate
@@ -29,7 +30,6 @@ from shadowprice.learning.calibrate import uncalibrated
 from shadowprice.learning.identification import identification, shape_of, slope_within_cells
 from shadowprice.learning.partners import row_partners
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.learning.truth import true_curves
 from shadowprice.learning.value_comparison import Looks, check_looks, compare_value, compare_value_at_every_look
 from shadowprice.responses.base import at_level, labels
 from shadowprice.responses.sided import SidedModel

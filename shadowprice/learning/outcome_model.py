@@ -10,10 +10,10 @@ import numpy as np
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.datasets.registry import Dataset
+from shadowprice.datasets.truth import true_curves
 from shadowprice.decision import uniform
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.learning.truth import true_curves
 from shadowprice.pacing.replay.outcomes import Population
 from shadowprice.responses.training import TrainingConfig
 

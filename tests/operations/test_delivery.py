@@ -30,8 +30,7 @@ def launched(dataset: Dataset) -> Tables:
     tables = dataset.tables
     assert tables.action is not None
     request = tables.exposure.loc[tables.exposure["offer_id"] == NEW, "request_id"]
-    return replace(
-        tables,
+    return tables.replaced(
         exposure=tables.exposure[~tables.exposure["request_id"].isin(request)].reset_index(drop=True),
         outcome=tables.outcome[~tables.outcome["request_id"].isin(request)].reset_index(drop=True),
         action=tables.action[tables.action["offer_id"] != NEW].reset_index(drop=True),

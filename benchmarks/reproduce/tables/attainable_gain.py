@@ -17,13 +17,13 @@ from benchmarks.world.training_set import training_set
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.datasets.registry import Dataset
+from shadowprice.datasets.truth import true_curves
 from shadowprice.datasets.world import WorldOptions, generator
 from shadowprice.datasets.world_graph import draw_graph
 from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.learning.calibrate import calibrate
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.learning.truth import true_curves
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.compare import Setting, attainable, run_pacer, value_within_budget
 from shadowprice.responses.training import TrainingConfig

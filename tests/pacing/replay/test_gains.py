@@ -13,7 +13,7 @@ from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.datasets import load
 from shadowprice.datasets.registry import Dataset
-from shadowprice.learning.truth import true_curves
+from shadowprice.datasets.truth import true_curves
 from shadowprice.pacing.forecast import Forecast, Profile
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.replay.compare import Setting, attainable, run_pacer

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from benchmarks.world.equal_cost import Choices, attainable, value_at_cost
 from benchmarks.world.training_set import training_set
 from shadowprice.allocation import Problem, Resource, on_response, solve
+from shadowprice.datasets.truth import true_curves
 from shadowprice.evaluation import metrics
 from shadowprice.learning.train import train
-from shadowprice.learning.truth import true_curves
 from shadowprice.responses.training import TrainingConfig
 
 OURS = "hazard on graph (ours)"

@@ -14,9 +14,9 @@ from benchmarks.reproduce.tables.s0.comparison import quiet, size
 from benchmarks.world.equal_cost import Choices, attainable, best_split, value_at_cost
 from benchmarks.world.training_set import training_set
 from shadowprice.campaign import SIDES, CostBasis, Side, Terms
+from shadowprice.datasets.truth import true_curves
 from shadowprice.learning.train import train
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.learning.truth import true_curves
 from shadowprice.responses.training import TrainingConfig
 
 Curves = Mapping[Side, NDArray[np.float64]]
