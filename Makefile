@@ -85,6 +85,10 @@ bench: install ## The benchmarks; writes benchmarks/results/*.json
 reproduce: install ## The papers' tables, ours beside theirs, to docs/results [QUICK=1] [TABLES="name …"]
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.reproduce $(TABLES) $(if $(QUICK),--quick)
 
+.PHONY: docs
+docs: install ## The site of the documentation in build/site; a warning is an error
+	$(BIN)/python docs/build.py
+
 .PHONY: clean
 clean: ## Remove what the other targets made
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
