@@ -12,8 +12,6 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
-
 from feature_repo.columns import FeatureColumns, read_columns
 from feature_repo.names import project_of
 from feature_repo.online import publish_embeddings
@@ -28,6 +26,7 @@ from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.population import write_population
 from shadowprice.responses.integrity import file_digests
 from shadowprice.responses.layers.heads import load_heads
+from shadowprice.tables.database import parquet_parts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +61,7 @@ def run(job: RegisterJob) -> str:
     folder = workspace / FEATURES
     columns = read_columns(folder).with_model(version)
     store = create(folder, columns, configured_online(), project_of(read_campaign(workspace)))
-    publish_embeddings(store, pd.read_parquet(model / EMBEDDINGS), version)
+    publish_embeddings(store, parquet_parts(model / EMBEDDINGS), version)
     if (workspace / TRAFFIC).exists():
         population = workspace / POPULATION / version
         write_population(population, load_heads(model), model / EMBEDDINGS, Traffic.load(workspace))

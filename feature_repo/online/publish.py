@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
 from numpy.typing import NDArray
 
+from feature_repo.columns import FeatureColumns, Frames, parts_of
 from feature_repo.definitions import EVENT_TIME, PRICE_RECORD, PRICE_VIEW, source_file
 from feature_repo.names import computed_field, embedding_view, entity_key, model_field, vector_field
-from feature_repo.offline import replace_parquet
+from feature_repo.offline import ParquetDraft, replace_parquet
 from feature_repo.online.lookup import BATCH, STORE_FAILURES, look_up, numbers, require_file, texts
 from feature_repo.store import store_columns
 from shadowprice.campaign import SIDES, Side
@@ -26,18 +30,20 @@ _FRAME = ("account_id", "side", "computed_at", "embedding")
 
 
 def publish_embeddings(
-    store: Any, frame: pd.DataFrame, model_version: str | None = None, batch: int = 2000, progress: bool = True
+    store: Any, frames: Frames, model_version: str | None = None, batch: int = 2000, progress: bool = True
 ) -> int:
     """Write the embeddings of a model to the online store, and to its offline source.
 
     Goes batch by batch and skips what the store already holds: a call that was interrupted is
     resumed by calling again, and an embedding never replaces a later one of the same model. Another
     model's embedding is replaced whatever its time, so that a model can be rolled back. Readers of
-    the other model then see these accounts as unknown.
+    the other model then see these accounts as unknown. One part of the table and the identifiers of
+    all accounts are in memory.
 
     Args:
         store: an open store in which the model is registered.
-        frame: account_id, side, computed_at (UTC), embedding (D finite float32); one row per account and side.
+        frames: account_id, side, computed_at (UTC), embedding (D finite float32); one row per account and side. One
+            frame, or its parts in order.
         model_version: the model that computed them; the newest one registered when not given.
         batch: rows of one write, at most 10,000.
         progress: whether to show it.
@@ -46,7 +52,7 @@ def publish_embeddings(
         How many embeddings were written.
 
     Raises:
-        InvalidInput: the frame does not fit the store's description; nothing was written.
+        InvalidInput: the table does not fit the store's description; nothing was written.
         NotFound: the model is not registered.
         Unavailable: the store cannot be written; whole batches before stay.
     """
@@ -56,33 +62,19 @@ def publish_embeddings(
     version = model_version or columns.newest_model
     if version not in columns.model_versions:
         raise NotFound(f"model {version!r} is not registered; create the store again with it among the model versions")
-    matrix = _check_embeddings(frame, columns.sides, columns.embedding_width)
     require_file(store)
-    computed_at = frame["computed_at"].dt.tz_convert("UTC").dt.as_unit("us")
-    prepared: dict[Side, pd.DataFrame] = {}
-    for side in columns.sides:
-        own = np.flatnonzero(frame["side"] == side)
-        prepared[side] = pd.DataFrame(
-            {
-                entity_key(side): frame["account_id"].to_numpy(dtype=object)[own],
-                EVENT_TIME: computed_at.array[own],
-                vector_field(side): pd.Series(list(matrix[own]), dtype=object),
-                computed_field(side): computed_at.astype(np.int64).to_numpy()[own] / 1e6,
-                model_field(side): version,
-            }
-        )
+    counts = _write_source(store, frames, columns, version)
     written = 0
-    with ProgressBar("publish embeddings", len(frame), "row", shown=progress) as shown:
-        for side, rows in prepared.items():
-            path = source_file(Path(store.repo_path), embedding_view(side))
-            replace_parquet(path, pa.Table.from_pandas(rows, _embedding_schema(side), preserve_index=False))
-            for start in range(0, len(rows), batch):
-                part = rows.iloc[start : start + batch]
-                due = part[_is_due(store, side, part, version)]
-                if len(due):
-                    _write(store, embedding_view(side), due)
-                written += len(due)
-                shown.advance(len(part))
+    with ProgressBar("publish embeddings", sum(counts.values()), "row", shown=progress) as shown:
+        for side in counts:
+            with pa.parquet.ParquetFile(source_file(Path(store.repo_path), embedding_view(side))) as source:
+                for rows in source.iter_batches(batch):
+                    part = rows.to_pandas()
+                    due = part[_is_due(store, side, part, version)]
+                    if len(due):
+                        _write(store, embedding_view(side), due)
+                    written += len(due)
+                    shown.advance(len(part))
     return written
 
 
@@ -136,6 +128,42 @@ def publish_price(store: Any, record: PriceRecord) -> None:
     _write(store, PRICE_VIEW, row)
 
 
+def _write_source(store: Any, frames: Frames, columns: FeatureColumns, version: str) -> dict[Side, int]:
+    """Write the offline source of each side, once all embeddings are found to fit; return their numbers."""
+    names: dict[Side, list[pa.Array]] = {side: [] for side in columns.sides}
+    with ExitStack() as drafts:
+        writers: dict[Side, ParquetDraft] = {
+            side: drafts.enter_context(ParquetDraft(source_file(Path(store.repo_path), embedding_view(side))))
+            for side in columns.sides
+        }
+        for part in parts_of(frames):
+            matrix = _check_embeddings(part, columns.sides, columns.embedding_width)
+            computed_at = part["computed_at"].dt.tz_convert("UTC").dt.as_unit("us")
+            for side in columns.sides:
+                own = np.flatnonzero(part["side"] == side)
+                names[side].append(pa.array(part["account_id"].to_numpy(dtype=object)[own], pa.string()))
+                ends = np.arange(0, matrix.shape[1] * own.size + 1, matrix.shape[1], dtype=np.int32)
+                arrays = {
+                    entity_key(side): names[side][-1],
+                    EVENT_TIME: pa.array(computed_at.array[own], pa.timestamp("us", tz="UTC")),
+                    vector_field(side): pa.ListArray.from_arrays(ends, matrix[own].reshape(-1)),
+                    computed_field(side): computed_at.astype(np.int64).to_numpy()[own] / 1e6,
+                    model_field(side): pa.array([version] * own.size, pa.string()),
+                }
+                writers[side].write(pa.table(arrays, schema=_embedding_schema(side)))
+        for side, parts in names.items():
+            _check_repeats(side, pa.chunked_array(parts, pa.string()))
+    return {side: sum(map(len, parts)) for side, parts in names.items()}
+
+
+def _check_repeats(side: Side, names: pa.ChunkedArray) -> None:
+    """Raise :class:`InvalidInput` where an account stands twice."""
+    if pc.count_distinct(names).as_py() < len(names):
+        counted = pc.value_counts(names)
+        twice = counted.filter(pc.greater(counted.field("counts"), 1)).field("values")[:5].to_pylist()
+        raise InvalidInput(f"an account may stand once per side; {side} repeats {twice}", field="embeddings.account_id")
+
+
 def _check_embeddings(frame: pd.DataFrame, sides: tuple[Side, ...], width: int) -> NDArray[np.float32]:
     """The embeddings as float32 (n, D), or :class:`InvalidInput` about the first column that is wrong."""
 
@@ -151,9 +179,6 @@ def _check_embeddings(frame: pd.DataFrame, sides: tuple[Side, ...], width: int) 
         refuse("side", f"must be one of {sides}" if set(sides) < set(SIDES) else f"must be one of {SIDES}", foreign)
     if frame["account_id"].isna().any():
         refuse("account_id", "must not be empty", frame["account_id"].isna().to_numpy())
-    twice = frame.duplicated(["account_id", "side"]).to_numpy()
-    if twice.any():
-        refuse("account_id", "an account may stand once per side", twice)
     if not isinstance(frame["computed_at"].dtype, pd.DatetimeTZDtype):
         refuse("computed_at", "must be times in UTC")
     if frame["computed_at"].isna().any():

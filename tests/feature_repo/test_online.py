@@ -219,6 +219,31 @@ def test_a_frame_that_does_not_fit_is_refused_by_column_and_nothing_is_written(
     assert np.isnan(matrix).all()
 
 
+def test_a_table_in_parts_is_published_as_the_whole_one(
+    columns: FeatureColumns, embeddings: pd.DataFrame, tmp_path: Path
+) -> None:
+    parts = [embeddings.iloc[start : start + 11] for start in range(0, len(embeddings), 11)]
+    for folder, frames in (("whole", embeddings), ("parts", iter(parts))):
+        store = create(tmp_path / folder, columns)
+        assert publish_embeddings(store, frames, batch=7, progress=False) == len(embeddings)
+    for side, own in embeddings.groupby("side"):
+        name = f"{side}_embedding.parquet"
+        whole, parted = (pd.read_parquet(tmp_path / folder / name) for folder in ("whole", "parts"))
+        pd.testing.assert_frame_equal(whole, parted)
+        matrix, _ = OnlineReader(tmp_path / "parts").embeddings(side, own["account_id"].tolist())
+        np.testing.assert_array_equal(matrix, np.stack(own["embedding"]))
+
+
+def test_an_account_that_two_parts_hold_is_refused_and_nothing_is_written(
+    columns: FeatureColumns, embeddings: pd.DataFrame, tmp_path: Path
+) -> None:
+    store = create(tmp_path, columns)
+    with pytest.raises(InvalidInput, match=r"customer repeats \['a3'\]"):
+        publish_embeddings(store, [embeddings, embeddings.iloc[3:4]], progress=False)
+    assert not (tmp_path / "customer_embedding.parquet").exists()
+    assert np.isnan(OnlineReader(tmp_path).embeddings("customer", ["a0"])[0]).all()
+
+
 def test_a_model_that_is_not_registered_is_neither_published_nor_read(
     columns: FeatureColumns, embeddings: pd.DataFrame, tmp_path: Path
 ) -> None:
