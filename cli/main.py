@@ -26,6 +26,8 @@ class Command:
 
 
 COMMANDS = {
+    "check": Command("cli.check", "Check your own files, without training", "cli"),
+    "run": Command("cli.run", "Run the whole loop on your own files", "all"),
     "quickstart": Command("pipelines.quickstart", "Run the whole main job on one machine", "all"),
     "pipeline": Command("pipelines.__main__", "Compile, run, upload or schedule a pipeline", "all"),
     "job": Command("operations.__main__", "Run one job: its name and its fields as JSON", "all"),
@@ -33,7 +35,7 @@ COMMANDS = {
     "predictor": Command("serving.predictor.__main__", "Serve decisions of a campaign", "serve"),
     "ledger": Command("serving.ledger.__main__", "Serve the ledger of a campaign", "ledger"),
     "serve": Command("serving.local.run", "Start predictor and ledger of a finished run", "serve"),
-    "check": Command("serving.client.check", "Check a deployed campaign", "serve"),
+    "ready": Command("serving.client.check", "Check a deployed campaign", "serve"),
     "resolve": Command("serving.resolve", "Solve and publish the price of the remaining budget", "serve"),
     "reconcile": Command("serving.reconcile", "Compare ledger, outcomes and decision log", "ledger"),
     "recover": Command("serving.recover", "Recover a ledger database", "ledger"),

@@ -88,7 +88,9 @@ def point_to(link: Path, name: str) -> None:
 def main() -> int:
     """Command line; returns the exit status."""
     parser = argparse.ArgumentParser(description="The whole main job on one machine.")
-    parser.add_argument("--dataset", default="world", choices=["world", "tables", "o2o", "thornton", "promotion"])
+    parser.add_argument(
+        "--dataset", default="world", choices=["world", "tables", "mapping", "o2o", "thornton", "promotion"]
+    )
     parser.add_argument("--runs", default="runs", type=Path, help="where runs are kept")
     add_flags(parser, PrepareJob, "data", "options", "seed")
     add_flags(parser, FeaturizeJob, "weighting")

@@ -76,12 +76,19 @@ class TableProblem:
         """``table.column``, or the table's name."""
         return self.table if self.column is None else f"{self.table}.{self.column}"
 
-    def __str__(self) -> str:
+    @property
+    def detail(self) -> str:
+        """The reason, with the number of rows and the first ones."""
         if not self.count:
-            return f"{self.field}: {self.reason}"
+            return self.reason
         shown = ", ".join(map(str, self.rows))
+        if not shown:
+            return f"{self.reason} ({self.count} rows)"
         rows = f"row {shown}" if self.count == 1 else f"{self.count} rows, first: {shown}"
-        return f"{self.field}: {self.reason} ({rows})"
+        return f"{self.reason} ({rows})"
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.detail}"
 
 
 class InvalidTable(InvalidInput):

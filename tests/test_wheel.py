@@ -87,7 +87,7 @@ def test_the_command_runs_from_any_folder(site: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "  predictor " in done.stdout
     # A subcommand finds the folders inside of the package.
-    done = run(site, tmp_path, "-m", "shadowprice", "check", "--help")
+    done = run(site, tmp_path, "-m", "shadowprice", "ready", "--help")
     assert done.returncode == 0, done.stderr
     assert "--ledger-url" in done.stdout
 

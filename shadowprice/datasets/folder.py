@@ -43,16 +43,7 @@ def load(
             "must be a folder with one parquet or CSV file per table; see docs/reference/tables.md", field="data"
         )
     tables = read_tables(data)
-    if validation_from is None and test_from is None:
-        split = Split(by="account")
-    else:
-        split = Split(
-            by="time",
-            validation_from=_instant(validation_from, "validation_from"),
-            test_from=_instant(test_from, "test_from"),
-            label_delay_days=label_delay_days,
-            purge=purge,
-        )
+    split = Split.between(validation_from, test_from, label_delay_days=label_delay_days, purge=purge)
     return Dataset(
         name="tables", tables=tables, split=split, currency=currency, notes={"source": f"the folder {Path(data).name}"}
     )
@@ -188,12 +179,3 @@ def _check_replaceable(folder: Path, tables: Sequence[str]) -> None:
     ours = {f"{name}.parquet" for name in tables}
     if not folder.is_dir() or any(entry.name not in ours for entry in folder.iterdir()):
         raise Conflict(f"{folder} exists and is not a folder of tables; choose another place or empty it")
-
-
-def _instant(value: datetime | str | None, name: str) -> datetime | None:
-    if not isinstance(value, str):
-        return value
-    try:
-        return datetime.fromisoformat(value)
-    except ValueError:
-        raise InvalidInput(f"is not a time: {value!r}", field=name) from None

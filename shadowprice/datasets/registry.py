@@ -16,6 +16,7 @@ from shadowprice.tables.database import Source
 _LOADERS = {
     "world": "shadowprice.datasets.world:load",
     "tables": "shadowprice.datasets.folder:load",
+    "mapping": "shadowprice.datasets.mapping:load",
     "o2o": "shadowprice.datasets.o2o:load",
     "thornton": "shadowprice.datasets.thornton:load",
     "promotion": "shadowprice.datasets.promotion:load",

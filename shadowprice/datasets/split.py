@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -40,6 +40,30 @@ class Split:
     shares: tuple[float, float, float] = (0.70, 0.15, 0.15)
     label_delay_days: float = 0.0
     purge: bool = False
+
+    @classmethod
+    def between(
+        cls,
+        validation_from: datetime | str | None = None,
+        test_from: datetime | str | None = None,
+        *,
+        label_delay_days: float = 0.0,
+        purge: bool = False,
+    ) -> Self:
+        """Return the split by time where an instant is given, by account otherwise.
+
+        Raises:
+            InvalidInput: a text is not a time, or one of the two instants is missing.
+        """
+        if validation_from is None and test_from is None:
+            return cls(by="account")
+        return cls(
+            by="time",
+            validation_from=_time(validation_from, "validation_from"),
+            test_from=_time(test_from, "test_from"),
+            label_delay_days=label_delay_days,
+            purge=purge,
+        )
 
     def __post_init__(self) -> None:
         if self.by not in ("time", "account"):
@@ -116,3 +140,12 @@ class Split:
 
     def _instant(self, name: str) -> pd.Timestamp:
         return pd.Timestamp(getattr(self, name))
+
+
+def _time(value: datetime | str | None, name: str) -> datetime | None:
+    if not isinstance(value, str):
+        return value
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        raise InvalidInput(f"is not a time: {value!r}", field=name) from None

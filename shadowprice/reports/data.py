@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Budget, Campaign, Side
+from shadowprice.currency import Currency
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.evaluation.policy.gate import GateResult
@@ -21,7 +22,6 @@ from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.slope import Slope
 from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.pacing.what_if import Answer
-from shadowprice.reports.currency import Currency
 from shadowprice.reports.mix import Mix
 from shadowprice.reports.wording import percent
 

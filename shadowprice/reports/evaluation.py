@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from shadowprice.campaign import Side
+from shadowprice.currency import Currency
 from shadowprice.datasets.package import load_dataset
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
@@ -14,7 +15,6 @@ from shadowprice.learning.evaluate import Evaluation, SideEvaluation, evaluate
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.progress import Stages
-from shadowprice.reports.currency import Currency
 from shadowprice.reports.data import ReportData, SideReport
 from shadowprice.reports.report import write_report
 from shadowprice.reports.texts import evaluation_markdown, evaluation_metrics

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from shadowprice.campaign import Campaign, Side
+from shadowprice.currency import Currency
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.slope import NOT_IDENTIFIED
 from shadowprice.pacing.replay.gains import Gain, Over
-from shadowprice.reports.currency import Currency
 from shadowprice.reports.data import Policy, ReportData, Scenario, SideReport, Solve
 from shadowprice.reports.wording import MISSING, incentives, interval, listed, money, number, percent, rounded, signed
 

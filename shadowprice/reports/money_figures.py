@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from shadowprice.currency import Currency
 from shadowprice.pacing.what_if import Answer
 from shadowprice.reports import svg
-from shadowprice.reports.currency import Currency
 from shadowprice.reports.mix import Mix
 from shadowprice.reports.wording import clipped, money, number
 

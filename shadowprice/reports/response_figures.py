@@ -8,11 +8,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from shadowprice.currency import Currency
 from shadowprice.evaluation.prediction.calibration import CalibrationTable
 from shadowprice.evaluation.prediction.change_points import ChangePoints
 from shadowprice.evaluation.prediction.per_level import ResponseByLevel
 from shadowprice.reports import svg
-from shadowprice.reports.currency import Currency
 from shadowprice.reports.wording import incentives, number
 
 Array = NDArray[np.float64]

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from shadowprice.currency import Currency
 from shadowprice.reports import svg
-from shadowprice.reports.currency import Currency
 from shadowprice.reports.data import Role, Scenario
 from shadowprice.reports.wording import clipped, money, number, percent
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shadowprice.currency import Currency
 from shadowprice.evaluation.policy.gate import GateResult
 from shadowprice.evaluation.statistics.intervals import Estimate
-from shadowprice.reports.currency import Currency
 from shadowprice.reports.data import SideReport
 from shadowprice.reports.headline import change_sentence, effect_sentence
 from shadowprice.reports.wording import estimate, incentives, number

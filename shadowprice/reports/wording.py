@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shadowprice.currency import Currency
 from shadowprice.evaluation.statistics.intervals import Estimate
-from shadowprice.reports.currency import Currency
 
 MISSING = "–"
 

@@ -128,7 +128,7 @@ def open_database(sources: Mapping[str, Source], *, threads: int | None = None) 
     Args:
         threads: 1 where sums must not depend on how the work was divided; None for all processors.
     """
-    with _empty_database() as db:
+    with empty_database() as db:
         if threads is not None:
             db.execute(f"SET threads = {threads}")
         for name, source in sources.items():
@@ -143,14 +143,15 @@ def open_database(sources: Mapping[str, Source], *, threads: int | None = None) 
 @contextmanager
 def sorted_rows(table: str, source: Source, key: Sequence[str]) -> Iterator[pa.RecordBatchReader]:
     """Read a table in the order of a key, unknown cells last; what does not fit into memory is sorted on disk."""
-    with _empty_database() as db:
+    with empty_database() as db:
         columns, order = (", ".join(f'"{name}"' for name in names) for names in (columns_of(source), key))
         query = f"SELECT {columns} FROM {_relation(db, table, source)} ORDER BY {order}"
         yield db.sql(query).to_arrow_reader(BATCH)
 
 
 @contextmanager
-def _empty_database() -> Iterator[duckdb.DuckDBPyConnection]:
+def empty_database() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a database without tables, in memory; what does not fit goes to a temporary folder. Times are in UTC."""
     with tempfile.TemporaryDirectory(prefix="shadowprice-") as scratch, duckdb.connect(":memory:") as db:
         db.execute(f"SET memory_limit = '{MEMORY}'; SET temp_directory = '{scratch}'; SET TimeZone = 'UTC'")
         yield db

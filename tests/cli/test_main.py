@@ -38,7 +38,7 @@ def test_an_unknown_command_is_named(capsys: pytest.CaptureFixture[str]) -> None
     assert "no command 'solve'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["check", "resolve", "reconcile", "recover"])
+@pytest.mark.parametrize("name", ["ready", "resolve", "reconcile", "recover"])
 def test_the_help_of_a_command_is_that_of_its_module(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,8 @@ import doctest
 import numpy as np
 import pytest
 
-from shadowprice.reports import currency
-from shadowprice.reports.currency import Currency
+from shadowprice import currency
+from shadowprice.currency import Currency
 from shadowprice.reports.report import render
 from shadowprice.reports.wording import incentives, money
 

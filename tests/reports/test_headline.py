@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from shadowprice.currency import Currency
 from shadowprice.evaluation.policy.attainable import Attainable
-from shadowprice.reports.currency import Currency
 from shadowprice.reports.headline import against, change_sentence, headline, solve_sentence
 
 

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 import numpy as np
 
 from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.currency import Currency
 from shadowprice.curves import Curves
 from shadowprice.pacing.what_if import WhatIf
 from shadowprice.reports import money_figures
-from shadowprice.reports.currency import Currency
 from shadowprice.reports.report import render
 
 

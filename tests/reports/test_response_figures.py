@@ -5,8 +5,8 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 
+from shadowprice.currency import Currency
 from shadowprice.evaluation.prediction.change_points import find_change_points
-from shadowprice.reports.currency import Currency
 from shadowprice.reports.response_figures import calibration, hazard_by_level, response_by_level
 
 

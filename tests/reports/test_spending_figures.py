@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 
 from shadowprice.campaign import Budget
-from shadowprice.reports.currency import Currency
+from shadowprice.currency import Currency
 from shadowprice.reports.spending_figures import hours, values
 
 

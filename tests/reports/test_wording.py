@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from shadowprice.currency import Currency
 from shadowprice.evaluation import Estimate
-from shadowprice.reports.currency import Currency
 from shadowprice.reports.wording import clipped, duration, estimate, incentives, listed, money, number, percent
 
 

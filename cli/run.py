@@ -1,0 +1,30 @@
+"""``shadowprice run``: the whole loop on the user's own files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.status import status_of
+from pipelines import quickstart
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def run(
+    context: typer.Context,
+    path: Annotated[Path, typer.Argument(help="mapping.yaml, or a folder of canonical tables")],
+) -> None:
+    """Learn, price, serve and replay a day on these files; more options are those of ``shadowprice quickstart``."""
+    dataset = "tables" if path.is_dir() else "mapping"
+    sys.argv = ["shadowprice run", "--dataset", dataset, "--data", str(path), *context.args]
+    raise typer.Exit(quickstart.main())
+
+
+def main() -> int:
+    """Command line; see :func:`run`."""
+    return status_of(app, "shadowprice run")

@@ -1,0 +1,302 @@
+"""The description of a user's files: what ``mapping.yaml`` holds, read strictly.
+
+Every scalar of the file is text, so ``yes``, ``007`` and ``2026-05-01`` stay what was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping as MappingABC
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, get_args
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import yaml
+
+from shadowprice.campaign import SIDES, Side
+from shadowprice.currency import Currency
+from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.mapping.keys import COLUMN_KEYS, Kinds, Unit, reject_unknown
+from shadowprice.tables.schema import CAMPAIGN_TABLES, kind_of
+
+RESULTS = frozenset(
+    ("observed_at", "mature", "cost_paid", "redeemed", "clicked", "amount", "share_count", "share_count_before")
+)
+"""Columns of ``outcome`` that the mapping of ``exposure`` may have, where one file holds offers and their results."""
+FACE_VALUE = "face_value"
+"""Column of ``offer`` that the mapping of ``exposure`` may have, where no file lists the offers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where rows come from: a file, or a table or query of a database.
+
+    file       CSV or Parquet, relative to the mapping; may hold ``*``
+    attach     a database that DuckDB can attach: a file, or a connection string
+    type       of the database: duckdb, sqlite, postgres or mysql
+    table, query  of the database: one of them
+    delimiter, quote, encoding, null  of a CSV file; ``null`` lists the texts of an unknown cell
+    decimal, thousands  of the numbers of the source
+    """
+
+    name: str
+    file: str = ""
+    attach: str = ""
+    type: str = "duckdb"
+    table: str = ""
+    query: str = ""
+    delimiter: str = ""
+    quote: str = '"'
+    encoding: str = "utf-8"
+    null: tuple[str, ...] = ("",)
+    decimal: str = "."
+    thousands: str = ""
+
+    @property
+    def label(self) -> str:
+        """Name of the file or table, for messages."""
+        return self.file or (f"{self.attach}, {self.table or 'query'}" if self.attach else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """Origin of one canonical column: exactly one of ``column``, ``constant``, ``expression`` and ``row``.
+
+    column      the user's own column
+    constant    the same text in every row
+    expression  SQL over the user's own columns, in DuckDB's dialect
+    row         a prefix, which the number of the row follows
+    values      own value → canonical value
+    format      of a time, as for strptime
+    timezone    of a time without one
+    plus_days   added to a time
+    unit        of an amount: major or minor
+    """
+
+    column: str = ""
+    constant: str | None = None
+    expression: str = ""
+    row: str | None = None
+    values: MappingABC[str, str] = field(default_factory=dict)
+    format: str = ""
+    timezone: str = ""
+    plus_days: float = 0.0
+    unit: str = ""
+
+    @property
+    def label(self) -> str:
+        """The origin in the source, for messages; empty where it is in the mapping alone."""
+        return self.column or self.expression
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Rows of one canonical table that come from one source; ``where`` is SQL that keeps some of them."""
+
+    source: Source
+    columns: MappingABC[str, Column]
+    where: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mapping:
+    """Everything that ``mapping.yaml`` holds.
+
+    folder    that files are relative to
+    currency  of all amounts; ``unit`` says whether the files have major units (2.50) or minor ones (250)
+    timezone  of times without one; empty: such times are refused
+    tables    canonical table → its parts
+    split     options of the split
+    """
+
+    folder: Path
+    currency: str
+    unit: str
+    timezone: str
+    tables: MappingABC[str, Sequence[Table]]
+    split: MappingABC[str, Any]
+
+    @property
+    def digits(self) -> int:
+        """Decimals of an amount in major units."""
+        return Currency.of(self.currency).digits
+
+
+def read_mapping(path: str | Path) -> Mapping:
+    """Read ``mapping.yaml``; nothing of the files it names is read.
+
+    Raises:
+        NotFound: there is no such file.
+        InvalidInput: a key is unknown, missing or has a wrong value; the message names its place.
+    """
+    file = Path(path)
+    try:
+        read = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+    except FileNotFoundError as error:
+        raise NotFound(f"{file}: there is no such mapping") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InvalidInput(f"cannot be read: {error}", field=str(file)) from error
+    given = Kinds.mapping(read, str(file))
+    reject_unknown(given, ("currency", "money", "timezone", "sources", "campaign", "tables", "split"), file.name)
+    sources = {name: _source(name, each) for name, each in Kinds.mapping(given.get("sources"), "sources").items()}
+    if not sources:
+        raise InvalidInput("names no file; add one, such as log: {file: offers.csv}", field="sources")
+    tables = {
+        name: [_table(name, each, sources, place) for place, each in _parts(name, entry)]
+        for name, entry in Kinds.mapping(given.get("tables"), "tables").items()
+    }
+    unknown = sorted(set(tables) - set(CAMPAIGN_TABLES))
+    if unknown:
+        raise InvalidInput(f"{unknown} are no tables; there are {', '.join(CAMPAIGN_TABLES)}", field="tables")
+    campaign = Kinds.texts(given.get("campaign"), "campaign")
+    if campaign:
+        if "campaign" in tables:
+            raise InvalidInput("is given here and among the tables; keep one of them", field="campaign")
+        _check_columns("campaign", campaign, "campaign")
+        columns = {name: Column(constant=value) for name, value in campaign.items()}
+        tables["campaign"] = [Table(source=Source(name=""), columns=columns)]
+    if "exposure" not in tables:
+        raise InvalidInput("the table is missing: it holds the offers that were made", field="tables.exposure")
+    return Mapping(
+        folder=file.parent,
+        currency=_currency(given),
+        unit=Kinds.choice(given.get("money", "major"), get_args(Unit), "money"),
+        timezone=_zone(given.get("timezone", ""), "timezone"),
+        tables={name: _with_sides(name, parts, campaign) for name, parts in tables.items()},
+        split=_split(given, _zone(given.get("timezone", ""), "timezone")),
+    )
+
+
+def _parts(table: str, entry: Any) -> list[tuple[str, Any]]:
+    place = f"tables.{table}"
+    if isinstance(entry, list):
+        return [(f"{place}[{number}]", each) for number, each in enumerate(entry)]
+    return [(place, entry)]
+
+
+def _source(name: str, given: Any) -> Source:
+    place = f"sources.{name}"
+    entry = {"file": given} if isinstance(given, str) else Kinds.mapping(given, place)
+    reject_unknown(entry, [key for key in Source.__dataclass_fields__ if key != "name"], place)
+    null = entry.pop("null", [""])
+    texts = Kinds.texts(entry, place)
+    if bool(texts.get("file")) == bool(texts.get("attach")):
+        raise InvalidInput("needs either file or attach", field=place)
+    if texts.get("attach") and bool(texts.get("table")) == bool(texts.get("query")):
+        raise InvalidInput("needs either table or query", field=place)
+    source = Source(name=name, null=tuple({"": 0, **dict.fromkeys(Kinds.listed(null, f"{place}.null"))}), **texts)
+    for key in ("delimiter", "quote", "decimal", "thousands"):
+        if len(getattr(source, key)) > 1:
+            raise InvalidInput(f"must be one character, got {getattr(source, key)!r}", field=f"{place}.{key}")
+    return source
+
+
+def _table(table: str, given: Any, sources: MappingABC[str, Source], place: str) -> Table:
+    entry = Kinds.mapping(given, place)
+    reject_unknown(entry, ("from", "columns", "features", "where"), place)
+    name = entry.get("from", next(iter(sources)) if len(sources) == 1 else "")
+    if name not in sources:
+        raise InvalidInput(f"must be one of the sources {', '.join(sources)}; got {name!r}", field=f"{place}.from")
+    columns = {
+        column: _column(each, f"{place}.columns.{column}")
+        for column, each in Kinds.mapping(entry.get("columns", {}), f"{place}.columns").items()
+    }
+    columns |= _features(entry.get("features", {}), f"{place}.features")
+    _check_columns(table, columns, f"{place}.columns")
+    return Table(source=sources[name], columns=columns, where=Kinds.text(entry.get("where", ""), f"{place}.where"))
+
+
+def _column(given: Any, place: str) -> Column:
+    if isinstance(given, str):
+        return Column(column=given)
+    entry = Kinds.mapping(given, place)
+    reject_unknown(entry, COLUMN_KEYS, place)
+    values = Kinds.texts(entry.pop("values", {}), f"{place}.values")
+    texts: dict[str, Any] = Kinds.texts(entry, place)
+    if sum(key in texts for key in ("column", "constant", "expression", "row")) != 1:
+        raise InvalidInput("needs exactly one of column, constant, expression and row", field=place)
+    if "plus_days" in texts:
+        texts["plus_days"] = Kinds.number(texts["plus_days"], f"{place}.plus_days")
+    if "unit" in texts:
+        Kinds.choice(texts["unit"], get_args(Unit), f"{place}.unit")
+    if "timezone" in texts:
+        _zone(texts["timezone"], f"{place}.timezone")
+    return Column(values=values, **texts)
+
+
+def _features(given: Any, place: str) -> dict[str, Column]:
+    """Return the columns of ``features``: ``numbers`` and ``texts`` list own columns, which keep their names."""
+    entry = Kinds.mapping(given, place)
+    reject_unknown(entry, ("numbers", "texts"), place)
+    found: dict[str, Column] = {}
+    for key, prefix in (("numbers", "x_"), ("texts", "c_")):
+        for own in Kinds.listed(entry.get(key, []), f"{place}.{key}"):
+            name = prefix + re.sub(r"\W+", "_", own.strip().lower())
+            if name in found:
+                raise InvalidInput(f"{own!r} has the name {name} of an earlier one; map it by columns", field=place)
+            found[name] = Column(column=own)
+    return found
+
+
+def _check_columns(table: str, columns: MappingABC[str, Any], place: str) -> None:
+    if table not in CAMPAIGN_TABLES:
+        return
+    more = RESULTS | {FACE_VALUE} if table == "exposure" else frozenset()
+    for name in columns:
+        if kind_of(table, name) is None and name not in more:
+            raise InvalidInput(
+                f"is not a column of {table}; docs/reference/tables.md lists them, and features are named "
+                "x_… (numbers) or c_… (text)",
+                field=f"{place}.{name}",
+            )
+
+
+def _with_sides(table: str, parts: Sequence[Table], campaign: MappingABC[str, str]) -> Sequence[Table]:
+    """Fill in the side where the campaign has only one."""
+    sides: list[Side] = [side for side in SIDES if campaign.get(f"cost_basis_{side}")]
+    if len(sides) != 1 or table not in ("account", "offer", "exposure"):
+        return parts
+    return [
+        part
+        if "side" in part.columns
+        else Table(source=part.source, columns={**part.columns, "side": Column(constant=sides[0])}, where=part.where)
+        for part in parts
+    ]
+
+
+def _currency(given: MappingABC[str, Any]) -> str:
+    code = Kinds.text(given.get("currency", "USD"), "currency")
+    if not re.fullmatch(r"[A-Z]{3}", code):
+        raise InvalidInput(f"must be a code of ISO 4217, such as EUR; got {code!r}", field="currency")
+    return code
+
+
+def _zone(given: Any, place: str) -> str:
+    zone = Kinds.text(given, place)
+    try:
+        if zone:
+            ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        raise InvalidInput(f"must be a time zone such as Europe/Berlin; got {zone!r}", field=place) from error
+    return zone
+
+
+def _split(given: MappingABC[str, Any], zone: str) -> dict[str, Any]:
+    entry: dict[str, Any] = Kinds.texts(given.get("split"), "split")
+    reject_unknown(entry, ("validation_from", "test_from", "label_delay_days", "purge"), "split")
+    for key in ("validation_from", "test_from"):
+        if key in entry:
+            try:
+                at = datetime.fromisoformat(entry[key])
+            except ValueError as error:
+                reason = f"must be a time such as 2026-05-01; got {entry[key]!r}"
+                raise InvalidInput(reason, field=f"split.{key}") from error
+            entry[key] = at if at.tzinfo or not zone else at.replace(tzinfo=ZoneInfo(zone))
+    if "label_delay_days" in entry:
+        entry["label_delay_days"] = Kinds.number(entry["label_delay_days"], "split.label_delay_days")
+    if "purge" in entry:
+        entry["purge"] = Kinds.choice(entry["purge"], ("true", "false"), "split.purge") == "true"
+    return entry

@@ -1,0 +1,68 @@
+"""Checks of the keys and values of a mapping, with messages that name their place."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from shadowprice.errors import InvalidInput
+
+Unit = Literal["major", "minor"]
+
+COLUMN_KEYS = ("column", "constant", "expression", "row", "values", "format", "timezone", "plus_days", "unit")
+
+
+class Kinds:
+    """Values of a kind, or :class:`InvalidInput` with the place of the value."""
+
+    @staticmethod
+    def mapping(value: Any, place: str) -> dict[str, Any]:
+        """A mapping; nothing is an empty one."""
+        if value in (None, ""):
+            return {}
+        if not isinstance(value, dict):
+            raise InvalidInput(f"must be keys with values, got {value!r}", field=place)
+        return dict(value)
+
+    @classmethod
+    def texts(cls, value: Any, place: str) -> dict[str, str]:
+        """A mapping to text."""
+        return {key: cls.text(each, f"{place}.{key}") for key, each in cls.mapping(value, place).items()}
+
+    @staticmethod
+    def text(value: Any, place: str) -> str:
+        """A single value."""
+        if not isinstance(value, str):
+            raise InvalidInput(f"must be a single value, got {value!r}", field=place)
+        return value
+
+    @classmethod
+    def listed(cls, value: Any, place: str) -> list[str]:
+        """A list of values; a single one is a list of one."""
+        return [cls.text(each, place) for each in (value if isinstance(value, list) else [value])]
+
+    @staticmethod
+    def number(value: str, place: str) -> float:
+        """A number."""
+        try:
+            return float(value)
+        except ValueError as error:
+            raise InvalidInput(f"must be a number, got {value!r}", field=place) from error
+
+    @staticmethod
+    def choice(value: Any, choices: Sequence[str], place: str) -> str:
+        """One of some values."""
+        if value not in choices:
+            raise InvalidInput(f"must be one of {', '.join(choices)}; got {value!r}", field=place)
+        return str(value)
+
+
+def reject_unknown(given: Mapping[str, Any], known: Iterable[str], place: str) -> None:
+    """Raise :class:`InvalidInput` where a key is not known; the message names the nearest one."""
+    names = list(known)
+    for key in given:
+        if key not in names:
+            near = difflib.get_close_matches(str(key), names, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+            raise InvalidInput(f"there is no such key; {hint}", field=f"{place}: {key}")

@@ -1,0 +1,164 @@
+"""Queries that give the canonical tables of a mapping, also of tables that follow from others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from collections.abc import Mapping as MappingABC
+from dataclasses import dataclass
+
+import duckdb
+
+from shadowprice.campaign import SIDES
+from shadowprice.errors import InvalidInput
+from shadowprice.mapping.columns import column_sql
+from shadowprice.mapping.description import FACE_VALUE, RESULTS, Column, Mapping, Table
+from shadowprice.mapping.sources import ROW, quoted, view_of
+from shadowprice.tables.schema import TEXT, WHOLE, kind_of
+
+KINDS = {"customer": "coupon", "merchant": "commission"}
+"""Kind of the offers of a side, where no file lists the offers."""
+_NO_ROW = f"CAST(NULL AS BIGINT) AS {quoted(ROW)}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows of a canonical table.
+
+    query    gives its columns, and the row of the source; rows in the order of the source
+    columns  of the table
+    source   name of the file, for messages
+    labels   canonical column → the user's own
+    """
+
+    query: str
+    columns: tuple[str, ...]
+    source: str
+    labels: MappingABC[str, str]
+
+
+def table_parts(
+    db: duckdb.DuckDBPyConnection, mapping: Mapping, own: MappingABC[str, Sequence[str]]
+) -> dict[str, list[Part]]:
+    """Return the parts of each table; views of the parts that have rows of a file are made in ``db``.
+
+    Tables that no file has follow from the others: the offers are the values that were offered, the accounts those
+    that a request or an edge names, and the results may be columns of the offers that were made.
+
+    Raises:
+        InvalidInput: a source has no such column, or an expression is not SQL.
+    """
+    parts = {
+        table: [_mapped(db, mapping, own, table, number, each) for number, each in enumerate(given)]
+        for table, given in mapping.tables.items()
+    }
+    made = parts["exposure"]
+    if "outcome" not in parts:
+        parts["outcome"] = [_results(part) for part in made if set(part.columns) & RESULTS]
+    if "offer" not in parts:
+        parts["offer"] = _offers(made)
+    parts["exposure"] = [_offered(part) for part in made]
+    accounts = parts.get("account", [])
+    known = {side for side in SIDES for each in mapping.tables.get("account", ()) if _may_hold(each, side)}
+    parts["account"] = accounts + _accounts(made, parts.get("edge", []), known)
+    return {table: each for table, each in parts.items() if each}
+
+
+def _mapped(
+    db: duckdb.DuckDBPyConnection,
+    mapping: Mapping,
+    own: MappingABC[str, Sequence[str]],
+    table: str,
+    number: int,
+    given: Table,
+) -> Part:
+    place = f"tables.{table}"
+    columns = dict(given.columns)
+    if table == "exposure" and "offer_id" not in columns and FACE_VALUE not in columns:
+        raise InvalidInput("needs offer_id, or face_value where no file lists the offers", field=f"{place}.columns")
+    sql: dict[str, str] = {}
+    for name, column in columns.items():
+        kind = kind_of(table, name) or (kind_of("outcome", name) if name in RESULTS else WHOLE) or TEXT
+        try:
+            sql[name] = column_sql(column, name, kind, given.source, own.get(given.source.name, ()), mapping)
+        except InvalidInput as error:
+            raise InvalidInput(error.reason, field=f"{place}.columns.{name}") from error
+    relation = view_of(given.source) if given.source.name else f"(SELECT 0 AS {quoted(ROW)})"
+    selected = ", ".join(f"{each} AS {quoted(name)}" for name, each in sql.items())
+    where = f" WHERE {given.where}" if given.where else ""
+    view = quoted(f"mapped_{table}_{number}")
+    try:
+        db.execute(f"CREATE VIEW {view} AS SELECT {quoted(ROW)}, {selected} FROM {relation}{where}")
+        db.execute(f"DESCRIBE {view}")
+    except duckdb.Error as error:
+        raise InvalidInput(f"is not SQL over {given.source.label}: {error}", field=place) from error
+    names = tuple(sql)
+    if table == "exposure" and "offer_id" not in sql:
+        names = (*names, "offer_id")
+        view = f"(SELECT *, side || '-' || {FACE_VALUE} AS offer_id FROM {view})"
+    return Part(view, names, given.source.label, _labels(columns))
+
+
+def _labels(columns: MappingABC[str, Column]) -> dict[str, str]:
+    return {name: column.label for name, column in columns.items()}
+
+
+def _results(part: Part) -> Part:
+    """Results that are columns of the offers that were made; a row without any has none yet."""
+    names = [name for name in part.columns if name in RESULTS]
+    if "observed_at" not in names:
+        raise InvalidInput("is missing: when the result was known", field="tables.exposure.columns.observed_at")
+    selected = ", ".join([quoted(ROW), "request_id", *names])
+    if "mature" not in names:
+        selected += ", 'true' AS mature"
+    if "cost_paid" not in names:
+        if not {"redeemed", FACE_VALUE} <= set(part.columns):
+            raise InvalidInput("is missing: what was paid", field="tables.exposure.columns.cost_paid")
+        selected += f", CASE WHEN redeemed = '1' THEN {FACE_VALUE} ELSE '0' END AS cost_paid"
+    known = " OR ".join(f"{name} IS NOT NULL" for name in names if name not in ("observed_at", "mature"))
+    columns = tuple(dict.fromkeys(["request_id", *names, "mature", "cost_paid"]))
+    return Part(f"(SELECT {selected} FROM {part.query} WHERE {known or 'true'})", columns, part.source, part.labels)
+
+
+def _offered(part: Part) -> Part:
+    """Return the offers that were made without the columns of other tables."""
+    columns = tuple(name for name in part.columns if kind_of("exposure", name) is not None)
+    return Part(part.query, columns, part.source, part.labels)
+
+
+def _offers(made: Sequence[Part]) -> list[Part]:
+    """Return the values that were offered, as the offers of each side."""
+    if any(FACE_VALUE not in part.columns for part in made):
+        raise InvalidInput(
+            "the table is missing: list the offers, or map face_value of the offers that were made",
+            field="tables.offer",
+        )
+    cases = " ".join(f"WHEN '{side}' THEN '{kind}'" for side, kind in KINDS.items())
+    union = " UNION ALL BY NAME ".join(f"SELECT offer_id, side, {FACE_VALUE} FROM {part.query}" for part in made)
+    query = f"""(SELECT DISTINCT offer_id, side, {FACE_VALUE}, CASE side {cases} END AS kind, {_NO_ROW} FROM ({union})
+        ORDER BY side, TRY_CAST({FACE_VALUE} AS BIGINT), offer_id)"""
+    return [Part(query, ("offer_id", "side", "kind", FACE_VALUE), made[0].source, made[0].labels)]
+
+
+def _may_hold(table: Table, side: str) -> bool:
+    column = table.columns.get("side")
+    return column is None or column.constant in (None, side)
+
+
+def _accounts(made: Sequence[Part], edges: Sequence[Part], known: Collection[str]) -> list[Part]:
+    """Accounts of the sides that no file lists, from the first time that one of them is named."""
+    named: list[str] = []
+    for part in made:
+        named.append(f"SELECT account_id, side, decided_at AS ts FROM {part.query}")
+        if "partner_id" in part.columns:
+            other = "CASE side WHEN 'customer' THEN 'merchant' WHEN 'merchant' THEN 'customer' END"
+            named.append(f"SELECT partner_id, {other}, decided_at FROM {part.query}")
+    for part in edges:
+        named.append(f"SELECT src, 'customer', ts FROM {part.query}")
+        named.append(f"SELECT dst, 'merchant', ts FROM {part.query}")
+    absent = [side for side in SIDES if side not in known]
+    if not absent or not {"account_id", "side", "decided_at"} <= set(made[0].columns):
+        return []
+    sides = ", ".join(f"'{side}'" for side in absent)
+    query = f"""(SELECT account_id, side, min(ts) AS snapshot_ts, {_NO_ROW} FROM ({" UNION ALL ".join(named)})
+        WHERE account_id IS NOT NULL AND side IN ({sides}) GROUP BY account_id, side ORDER BY side, account_id)"""
+    return [Part(query, ("account_id", "side", "snapshot_ts"), made[0].source, made[0].labels)]

@@ -1,0 +1,274 @@
+"""Files of other columns, delimiters, units and zones as canonical tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cli.main import main
+from shadowprice.datasets import load
+from shadowprice.errors import InvalidInput, InvalidTable, NotFound
+from shadowprice.mapping import map_tables, read_mapping
+from shadowprice.tables import campaign_from_tables
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "docs" / "examples" / "mapping"
+
+
+def log(rows: int = 60) -> pd.DataFrame:
+    """Offers of three values to twelve customers, with results."""
+    random = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "no": [f"r{k}" for k in range(rows)],
+            "who": [f"K{k}" for k in random.integers(0, 12, rows)],
+            "sent": pd.Timestamp("2026-03-01 12:00") + pd.to_timedelta(np.arange(rows) * 37, unit="min"),
+            "worth": random.choice([0.0, 2.5, 1250.0], rows),
+            "used": random.choice(["ja", "nein"], rows),
+        }
+    )
+
+
+def description(**exposure: Any) -> dict[str, Any]:
+    """A mapping of one file."""
+    columns = {
+        "request_id": "no",
+        "account_id": "who",
+        "face_value": "worth",
+        "decided_at": "sent",
+        "propensity": {"constant": "0.25"},
+        "redeemed": {"column": "used", "values": {"ja": "1", "nein": "0"}},
+        "observed_at": {"column": "sent", "plus_days": "2"},
+        **exposure,
+    }
+    return {
+        "currency": "EUR",
+        "timezone": "Europe/Berlin",
+        "sources": {"log": {"file": "log.csv"}},
+        "campaign": {
+            "campaign_id": "spring",
+            "starts_at": "2026-04-01",
+            "hours": "24",
+            "budget_name": "coupons",
+            "budget_form": "total",
+            "budget_limit": "100.50",
+            "cost_basis_customer": "on_response",
+        },
+        "tables": {"exposure": {"columns": columns}},
+    }
+
+
+def write(folder: Path, given: dict[str, Any], frame: pd.DataFrame | None = None, **csv: Any) -> Path:
+    """Write a mapping and its file."""
+    (log() if frame is None else frame).to_csv(folder / "log.csv", index=False, **csv)
+    path = folder / "mapping.yaml"
+    path.write_text(yaml.safe_dump(given, allow_unicode=True))
+    return path
+
+
+def test_the_example_gives_the_tables_that_pandas_gives() -> None:
+    dataset = load("mapping", data=str(EXAMPLE / "mapping.yaml"))
+    people = pd.read_csv(EXAMPLE / "kunden.csv", sep=";", decimal=",")
+    sent = pd.read_csv(EXAMPLE / "gutscheine.csv", sep=";", decimal=",")
+    account = dataset.tables.account
+    assert account["account_id"].tolist() == people["Kundennr"].tolist()
+    np.testing.assert_array_equal(account["x_besuche_je_monat"], people["Besuche je Monat"])
+    assert account["c_stadtteil"].tolist() == people["Stadtteil"].tolist()
+    exposure, outcome, offer = dataset.tables.exposure, dataset.tables.outcome, dataset.tables.offer
+    decided = pd.to_datetime(sent["gesendet"], format="%d.%m.%Y %H:%M").dt.tz_localize("Europe/Berlin")
+    assert (exposure["decided_at"] == decided).all()
+    worth = exposure["offer_id"].map(offer.set_index("offer_id")["face_value"]).astype(float)
+    np.testing.assert_array_equal(worth, 100 * sent["Wert"])
+    redeemed = (sent["eingelöst"] == "ja").astype(int)
+    assert outcome["redeemed"].tolist() == redeemed.tolist()
+    assert outcome["cost_paid"].tolist() == (worth * redeemed).astype(int).tolist()
+    assert (outcome["observed_at"] - exposure["decided_at"] == pd.Timedelta(days=3)).all()
+    campaign = campaign_from_tables(dataset.tables)
+    assert campaign.budget.limit == 25_000
+    assert list(campaign.terms("customer").levels) == [0, 250, 500, 1000]
+    assert (dataset.currency, dataset.split.by) == ("EUR", "account")
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    currency=st.sampled_from([("EUR", 2), ("JPY", 0), ("KWD", 3)]),
+    minor=st.booleans(),
+    delimiter=st.sampled_from(",;\t|"),
+    decimal=st.sampled_from(".,"),
+    names=st.lists(
+        st.text("abc äß'\"%_.", min_size=1, max_size=6), min_size=5, max_size=5, unique_by=lambda n: n.strip().lower()
+    ),
+    zone=st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata"]),
+    amounts=st.lists(st.integers(0, 10**9), min_size=2, max_size=5, unique=True),
+)
+def test_any_names_units_delimiters_and_zones_give_the_amounts_and_times_of_pandas(
+    currency: tuple[str, int],
+    minor: bool,
+    delimiter: str,
+    decimal: str,
+    names: list[str],
+    zone: str,
+    amounts: list[int],
+    tmp_path: Path,
+) -> None:
+    if any(name != name.strip() for name in names) or (decimal == delimiter):
+        return
+    code, digits = currency
+    frame = log()
+    value = np.random.default_rng(1).permutation(np.resize(amounts, len(frame)))
+    shown = [str(v) if minor or not digits else f"{v // 10**digits}.{v % 10**digits:0{digits}d}" for v in value]
+    frame["worth"] = [text.replace(".", decimal) for text in shown]
+    own = dict(zip(["request_id", "account_id", "decided_at", "face_value", "redeemed"], names, strict=True))
+    mapped = description(**{key: name for key, name in own.items() if key != "redeemed"})
+    columns = mapped["tables"]["exposure"]["columns"]
+    columns["redeemed"]["column"] = own["redeemed"]
+    columns["observed_at"]["column"] = own["decided_at"]
+    mapped |= {"currency": code, "money": "minor" if minor else "major", "timezone": zone}
+    mapped["campaign"]["budget_limit"] = "100"
+    mapped["sources"]["log"] |= {"delimiter": delimiter, "decimal": decimal}
+    tables = map_tables(read_mapping(write(tmp_path, mapped, frame.set_axis(names, axis=1), sep=delimiter)))
+    offer = tables.offer.set_index("offer_id")["face_value"]
+    assert tables.exposure["offer_id"].map(offer).tolist() == value.tolist()
+    assert (tables.exposure["decided_at"] == frame["sent"].dt.tz_localize(zone).dt.tz_convert("UTC")).all()
+    assert tables.exposure["account_id"].tolist() == frame["who"].tolist()
+    assert sorted(tables.account["account_id"]) == sorted(frame["who"].unique())
+
+
+def test_a_fault_names_the_users_own_file_column_and_rows(tmp_path: Path) -> None:
+    frame = log().astype({"worth": object})
+    frame.loc[[4, 9], "worth"] = "viel"
+    frame.loc[7, "used"] = "vielleicht"
+    given = description()
+    # Rows of the file are named, also where some are left out.
+    given["tables"]["exposure"]["where"] = "no <> 'r2'"
+    with pytest.raises(InvalidTable) as caught:
+        map_tables(read_mapping(write(tmp_path, given, frame)))
+    used, *_ = [fault for fault in caught.value.problems if fault.column == "used"]
+    assert (used.table, used.rows, used.count) == ("log.csv", (7,), 1)
+    assert "'vielleicht'" in used.reason
+    assert any((fault.table, fault.column) == ("log.csv", "worth") for fault in caught.value.problems)
+    assert "log.csv, column 'used': " in str(caught.value)
+    assert "[outcome.redeemed]" in str(caught.value)
+
+
+def test_a_time_without_a_zone_is_refused_and_the_message_says_what_to_add(tmp_path: Path) -> None:
+    given = description()
+    del given["timezone"]
+    with pytest.raises(InvalidTable, match="need `timezone` in the mapping"):
+        map_tables(read_mapping(write(tmp_path, given)))
+
+
+def test_a_fraction_of_a_minor_unit_is_refused(tmp_path: Path) -> None:
+    frame = log()
+    frame.loc[3, "worth"] = 2.505
+    with pytest.raises(InvalidTable, match=r"column 'worth': must be a whole number; .* got '250\.5"):
+        map_tables(read_mapping(write(tmp_path, description(), frame)))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda given: given.update(curency="EUR"),
+            "mapping.yaml: curency: there is no such key; did you mean currency",
+        ),
+        (lambda given: given.update(currency="euro"), "currency: must be a code of ISO 4217"),
+        (lambda given: given.update(timezone="Berlin"), "timezone: must be a time zone such as"),
+        (lambda given: given.update(money="cents"), "money: must be one of major, minor"),
+        (lambda given: given["sources"]["log"].update(delimeter=";"), "sources.log: delimeter: .* delimiter"),
+        (lambda given: given["sources"]["log"].update(attach="x.db"), "sources.log: needs either file or attach"),
+        (lambda given: given["tables"].update(people={}), "tables: .'people'. are no tables"),
+        (lambda given: given["tables"].pop("exposure"), "tables.exposure: the table is missing"),
+        (lambda given: given["tables"]["exposure"].update({"from": "lag"}), "tables.exposure.from: must be one of"),
+        (lambda given: given["campaign"].update(budget="5"), "campaign.budget: is not a column of campaign"),
+        (
+            lambda given: given["tables"]["exposure"]["columns"].update(price={"constant": "1"}),
+            "tables.exposure.columns.price: is not a column of exposure",
+        ),
+        (
+            lambda given: given["tables"]["exposure"]["columns"].update(account_id="customer"),
+            "tables.exposure.columns.account_id: log.csv has no column 'customer'; it has no, who",
+        ),
+        (
+            lambda given: given["tables"]["exposure"]["columns"].update(propensity={"column": "a", "constant": "1"}),
+            "propensity: needs exactly one of column, constant",
+        ),
+        (
+            lambda given: given["tables"]["exposure"].update(where="sent >"),
+            "tables.exposure: is not SQL over log.csv",
+        ),
+        (
+            lambda given: given["tables"]["exposure"]["columns"].pop("face_value"),
+            "tables.exposure.columns: needs offer_id, or face_value",
+        ),
+        (
+            lambda given: given["tables"]["exposure"]["columns"].pop("observed_at"),
+            "observed_at: is missing: when the result was known",
+        ),
+    ],
+)
+def test_a_wrong_mapping_is_refused_with_the_place(change: Any, message: str, tmp_path: Path) -> None:
+    given = description()
+    change(given)
+    with pytest.raises(InvalidInput, match=message):
+        map_tables(read_mapping(write(tmp_path, given)))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path, description())
+    (tmp_path / "log.csv").unlink()
+    with pytest.raises(NotFound, match=r"sources\.log\.file: there is no file .*log\.csv"):
+        map_tables(read_mapping(path))
+    with pytest.raises(NotFound, match="there is no such mapping"):
+        read_mapping(tmp_path / "other.yaml")
+
+
+def test_parquet_and_databases_give_what_the_csv_file_gives(tmp_path: Path) -> None:
+    expected = map_tables(read_mapping(write(tmp_path, description()))).as_dict()
+    log().to_parquet(tmp_path / "log.parquet", index=False)
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as db:
+        db.execute(f"CREATE TABLE log AS FROM '{tmp_path / 'log.csv'}'")
+    for source in (
+        {"file": "log.parquet"},
+        {"attach": "shop.duckdb", "table": "log"},
+        {"attach": "shop.duckdb", "query": "SELECT * FROM log ORDER BY sent"},
+    ):
+        found = map_tables(read_mapping(write(tmp_path, description() | {"sources": {"log": source}}))).as_dict()
+        assert set(found) == set(expected)
+        for name, frame in expected.items():
+            pd.testing.assert_frame_equal(found[name], frame)
+
+
+def test_several_files_make_one_table_and_a_fault_is_found_in_its_own(tmp_path: Path) -> None:
+    given = description()
+    given["sources"]["late"] = {"file": "late.csv"}
+    columns = given["tables"]["exposure"]["columns"]
+    given["tables"]["exposure"] = [{"from": "log", "columns": columns}, {"from": "late", "columns": columns}]
+    late = log().assign(no=lambda frame: "l" + frame["no"])
+    late.to_csv(tmp_path / "late.csv", index=False)
+    path = write(tmp_path, given)
+    assert map_tables(read_mapping(path)).rows()["exposure"] == 2 * len(late)
+    late.loc[5, "used"] = "?"
+    late.to_csv(tmp_path / "late.csv", index=False)
+    with pytest.raises(InvalidTable) as caught:
+        map_tables(read_mapping(path))
+    assert {(fault.table, fault.column, fault.rows) for fault in caught.value.problems} == {("late.csv", "used", (5,))}
+
+
+def test_the_tutorial_shows_the_files_and_what_the_check_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "tutorials" / "your-own-files.md").read_text()
+    for name in ("kunden.csv", "gutscheine.csv"):
+        assert "".join((EXAMPLE / name).read_text().splitlines(keepends=True)[:2]) in page
+    shown = page[page.index("tables:\n  exposure") : page.index("```\n\nAmounts")]
+    assert shown.removeprefix("tables:\n") in (EXAMPLE / "mapping.yaml").read_text()
+    main(["check", str(EXAMPLE / "mapping.yaml")])
+    printed = capsys.readouterr().out
+    assert printed[: printed.index("checked in")] in page
