@@ -98,10 +98,11 @@ def steps(axes: Axes, rates: NDArray[np.float64], edges: NDArray[np.floating[Any
 
 
 def legend_above(axes: Axes, columns: int = 4) -> None:
-    """One line of legend between title and plot."""
+    """Legend between title and plot, with at most ``columns`` entries in a row."""
     axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, borderpad=0.0, ncols=columns)
     if axes.get_title(loc="left"):
-        axes.set_title(axes.get_title(loc="left"), pad=22.0)
+        rows = -(-len(axes.get_legend_handles_labels()[1]) // columns)
+        axes.set_title(axes.get_title(loc="left"), pad=9.0 + 13.0 * rows)
 
 
 def ticks(axes: Axes, axis: str, write: Any, most: int = 5) -> None:

@@ -1,0 +1,80 @@
+"""The report in a browser: on a phone, on a desk and on paper."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+from looking import LOOKS, PHONE, Look, browser, faults, show
+from playwright.sync_api import Page
+
+from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.curves import Curves
+from shadowprice.pacing.what_if import WhatIf
+from shadowprice.reports.data import ReportData
+from shadowprice.reports.mix import Mix
+from shadowprice.reports.report import write_report
+
+
+def whole(example: ReportData) -> ReportData:
+    """Every section of a report, with a mix of many levels and a budget curve."""
+    rng = np.random.default_rng(0)
+    levels = np.arange(20, 201, 20)
+    campaign = Campaign(
+        name="spring",
+        sides={"customer": Terms(levels=tuple(levels.tolist())), "merchant": Terms(levels=(1000, 25_000))},
+        budget=Budget(limit=500_000),
+        starts_at=datetime(2026, 3, 1, tzinfo=UTC),
+    )
+    response = -np.expm1(-np.exp(rng.normal(-1, 0.6, 1000)) * levels[:, None] / 100)
+    alone = dataclasses.replace(campaign, sides={"customer": campaign.sides["customer"]})
+    curve = tuple(WhatIf(alone, {"customer": Curves(levels, response)}, {"customer": 9000.0}).budgets())
+    cells = [(hour, level, part) for hour in range(24) for level in range(-1, 10) for part in ("least responsive", "x")]
+    hour, level, segment = (np.array(each) for each in zip(*cells, strict=True))
+    paid = np.where(level < 0, 0, levels[level])
+    requests = rng.integers(1, 4000, len(cells))
+    mix = Mix(np.full(len(cells), "customer"), segment, hour, level, paid, requests, 0.3 * requests, paid * requests)
+    return dataclasses.replace(example, campaign=campaign, curve=curve, mix=mix)
+
+
+@pytest.fixture(scope="module")
+def page(example: ReportData, tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    path = write_report(whole(example), tmp_path_factory.mktemp("report") / "report.html")
+    with browser(tool("chromium")) as opened:
+        page = opened.new_page()
+        page.goto(path.as_uri())
+        yield page
+
+
+@pytest.mark.parametrize(("width", "look"), LOOKS)
+def test_the_report_has_no_faults(page: Page, width: int, look: Look) -> None:
+    show(page, width, look)
+    assert faults(page) == []
+
+
+def test_the_keyboard_reaches_and_moves_a_table_that_is_wider_than_the_page(page: Page) -> None:
+    show(page, PHONE, "light")
+    box = page.locator("#spending .scroll").first
+    page.locator("#spending .wide").first.focus()
+    page.keyboard.press("Tab")
+    assert box.evaluate("each => each === document.activeElement")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("each => each.scrollLeft > 0", arg=box.element_handle())
+
+
+def test_a_fault_is_found(page: Page) -> None:
+    """The checks themselves: a wide line, a pale one and a label outside its figure are found."""
+    show(page, PHONE, "light")
+    planted = (
+        '<p class="planted" style="width:900px;color:#ccc">pale and wide</p>'
+        '<svg class="planted" aria-label="planted" width="50" height="9"><text x="-30" y="8">outside</text></svg>'
+    )
+    page.evaluate("planted => document.body.insertAdjacentHTML('beforeend', planted)", planted)
+    found = " ".join(faults(page))
+    page.evaluate("document.querySelectorAll('.planted').forEach(each => each.remove())")
+    assert "pixels wide in a window of 390" in found
+    assert "cut: planted: outside" in found
+    assert "color-contrast" in found

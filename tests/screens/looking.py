@@ -1,0 +1,72 @@
+"""Pages in a browser: their faults at a width and in a medium."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+
+Look = Literal["light", "dark", "print"]
+
+PHONE, DESK, PAPER = 390, 1400, 718
+"""Pixels of width; paper is A4 without its margins, at 96 pixels an inch."""
+LOOKS: tuple[tuple[int, Look], ...] = (
+    (PHONE, "light"),
+    (PHONE, "dark"),
+    (DESK, "light"),
+    (DESK, "dark"),
+    (PAPER, "print"),
+)
+
+CUT = """() => {
+  const within = (box, outer) => box.width === 0
+    || (box.left >= outer.left - 1 && box.right <= outer.right + 1
+      && box.top >= outer.top - 1 && box.bottom <= outer.bottom + 1);
+  const labels = [...document.querySelectorAll('svg')].flatMap(svg => [...svg.querySelectorAll('text')]
+    .filter(text => !within(text.getBoundingClientRect(), svg.getBoundingClientRect()))
+    .map(text => `${svg.getAttribute('aria-label')}: ${text.textContent}`));
+  const beyond = [...document.querySelectorAll('.tile *, nav *, h1, h2, h3, p, summary, figcaption, li')]
+    .filter(each => !each.closest('.scroll, .wide') && each.getBoundingClientRect().right > innerWidth + 1)
+    .map(each => each.textContent);
+  const onPaper = matchMedia('print').matches ? [...document.querySelectorAll('table, .scroll, .wide')]
+    .filter(each => each.getBoundingClientRect().right > innerWidth + 1 || each.scrollWidth > each.clientWidth + 1)
+    .map(each => `${each.tagName} on paper: ${each.textContent.trim().slice(0, 60)}`) : [];
+  return [...labels, ...beyond, ...onPaper];
+}"""
+"""Texts that are not shown in full: labels outside their figure, lines and tables outside the page."""
+
+
+@contextmanager
+def browser(executable: str) -> Iterator[Browser]:
+    """Start a headless Chromium that needs no display; a process of root has no sandbox."""
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=executable, args=arguments)
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+def show(page: Page, width: int, look: Look) -> None:
+    """Set the width of the window, and the medium and colours that the page is shown with."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(
+        media="print" if look == "print" else "screen", color_scheme="dark" if look == "dark" else "light"
+    )
+
+
+def faults(page: Page) -> list[str]:
+    """Return each fault of an open page, with all its folded parts unfolded; none of a page that is well made."""
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    wide, shown = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+    found = [f"the page is {wide} pixels wide in a window of {shown}"] if wide > shown else []
+    found += [f"cut: {text}" for text in page.evaluate(CUT)]
+    for each in Axe().run(page).response["violations"]:
+        if each["impact"] in ("serious", "critical"):
+            found += [f"{each['id']}: {node['target']} {node['failureSummary']}" for node in each["nodes"]]
+    return found
