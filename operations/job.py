@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -144,7 +145,7 @@ def add_flags(parser: argparse.ArgumentParser, job: type[Job], *names: str, **de
             how["action"] = argparse.BooleanOptionalAction
         else:
             as_json = types[field.name] in (Mapping[str, Any], tuple[str, ...])
-            how["type"] = json.loads if as_json else int if types[field.name] is int else str
+            how["type"] = json.loads if as_json else types[field.name] if types[field.name] in (int, float) else str
         parser.add_argument(f"--{field.name.replace('_', '-')}", **how)
 
 
@@ -165,6 +166,8 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
             return value
         case int() | float() if kind is int and not isinstance(value, bool) and float(value).is_integer():
             return int(value)
+        case int() | float() if kind is float and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
         case str() if kind is str:
             return value
         case list() | tuple() if kind == tuple[str, ...] and all(isinstance(each, str) for each in value):

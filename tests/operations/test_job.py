@@ -18,6 +18,7 @@ from operations.job import JOBS, Job, add_flags, job_class
 from operations.kind import KINDS, find_kind
 from operations.kinds.base import Kind
 from operations.measure import TOKEN_VARIABLE, MeasureJob
+from operations.offpolicy import OffpolicyJob
 from operations.prepare import PrepareJob
 from operations.solve import SolveJob
 from operations.train import TrainJob
@@ -29,6 +30,7 @@ EXAMPLES: dict[Any, Any] = {
     Path | None: Path("c"),
     str: "none",
     int: 3,
+    float: 0.5,
     bool: False,
     tuple[str, ...]: ("x", "y"),
     Mapping[str, Any]: {"rows": 5},
@@ -39,6 +41,8 @@ def example(kind: type[Job]) -> Job:
     fields = {name: EXAMPLES[hint] for name, hint in kind._types().items()}
     if kind is SolveJob:
         fields["state"] = None
+    if kind is OffpolicyJob:
+        fields |= {"arm": "", "price": -1.0, "budget": -1}
     return kind(**fields)
 
 

@@ -1,0 +1,222 @@
+"""Estimate from the decision log alone what an arm, another price, another budget or one level would have brought."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from operations.job import Job, option, reads, writes
+from operations.workspace import MODEL, POPULATION, read_campaign
+from shadowprice.arms import UNASSIGNED
+from shadowprice.campaign import Campaign, Side
+from shadowprice.decision import decide
+from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.experiments.logged_policy import LoggedRows, PolicyEstimate, Target, logged_rows
+from shadowprice.experiments.served import mature, served_requests
+from shadowprice.files import write_whole
+from shadowprice.learning.bundle import read_meta
+from shadowprice.pacing.decision_log.served import read_log
+from shadowprice.pacing.population import read_population
+from shadowprice.responses.layers.heads import load_heads
+
+NONE = -1
+BISECTIONS = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class OffpolicyJob(Job):
+    """Estimate a policy on the mature requests of a log: exactly one of arm, price, budget and level.
+
+    Requests of a holdout are left out, but for an arm: no other level was possible there.
+    """
+
+    log: Path = reads("folder of the decision log")
+    campaign: Path = reads("file of the campaign, or the workspace that has it")
+    result: Path = writes("file that gets the result as JSON")
+    page: Path = writes("file that gets the result as Markdown")
+    workspace: Path | None = reads(
+        "folder with the model whose curves the policy decides by; for a price or a budget", optional=True
+    )
+    arm: str = option("", "arm whose own requests are summed up")
+    price: float = option(-1.0, "price of money of the policy; -1: none")
+    budget: int = option(NONE, "minor units for these requests; the price that spends them is found; -1: none")
+    level: int = option(NONE, "level that every request gets; -1: none")
+    estimator: str = option("", "ips, hajek or dr; empty: dr with a workspace, hajek without")
+    side: str = option("", "side that is judged; empty: all together")
+    mature_hours: int = option(
+        NONE, "age at which a decision without an outcome counts as no response; -1: when its money is released"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        asked = [bool(self.arm), self.price >= 0, self.budget >= 0, self.level >= 0]
+        if sum(asked) != 1:
+            raise InvalidInput("give exactly one of arm, price, budget and level", field="offpolicy")
+        if (self.price >= 0 or self.budget >= 0) and self.workspace is None:
+            raise InvalidInput("is needed for a price or a budget: its model says who gets what", field="workspace")
+
+
+def run(job: OffpolicyJob) -> PolicyEstimate:
+    """Write the estimate.
+
+    Raises:
+        InvalidInput: the log cannot answer: no mature request, no overlap, or too few rows; the message says why.
+        NotFound: the workspace has no model.
+    """
+    campaign, log = read_campaign(job.campaign), read_log(job.log)
+    hours = campaign.authorisation_ttl_hours if job.mature_hours == NONE else float(job.mature_hours)
+    requests = mature(served_requests(log, campaign), log, hours)
+    if job.side:
+        campaign.terms(job.side)  # type: ignore[arg-type]
+        requests = requests[requests["side"] == job.side]
+    requests = requests[_judged(requests, campaign, job.arm)].reset_index(drop=True)
+    if requests.empty:
+        raise InvalidInput(f"no such decision is {hours:g} hours old; wait, or lower it", field="mature_hours")
+    known, unknown = (requests, 0) if job.workspace is None else _known(requests, _population(job.workspace))
+    rows = logged_rows(known, log.decisions)
+    estimator = job.estimator or ("dr" if job.workspace is not None else "hajek")
+    price: float | None = None
+    if job.arm:
+        found = rows.estimate(lambda side: Target(rows.propensity[side]), "hajek")
+    elif job.level >= 0:
+        found = rows.estimate(_flat(rows, campaign, job.level, _curves(job, known)), estimator)
+    else:
+        curves = _curves(job, known)
+        price = job.price if job.price >= 0 else _price(rows, campaign, curves, known, job.budget, estimator)
+        found = rows.estimate(_priced(campaign, curves, known, price), estimator)
+    content = {
+        "campaign": campaign.name,
+        "policy": {"arm": job.arm or None, "level": job.level if job.level >= 0 else None, "price": price},
+        "mature_hours": hours,
+        "unknown_accounts": unknown,
+        **asdict(found),
+    }
+    write_whole(job.result, json.dumps(content, indent=1))
+    write_whole(job.page, "\n".join(_page(campaign.name, job, found, price, unknown)) + "\n")
+    return found
+
+
+def _judged(requests: pd.DataFrame, campaign: Campaign, arm: str) -> pd.Series[bool]:
+    """Return which requests the policy is judged on."""
+    arms = {} if campaign.experiment is None else {each.name: each.kind for each in campaign.experiment.arms}
+    if arm:
+        if arm not in {*arms, UNASSIGNED}:
+            raise InvalidInput(f"there is no arm {arm!r}; there are {[*arms, UNASSIGNED]}", field="arm")
+        return requests["arm"] == arm
+    return ~requests["arm"].isin([name for name, kind in arms.items() if kind == "holdout"])
+
+
+Curves = Mapping[str, np.ndarray[Any, np.dtype[np.float32]]]
+"""Side → response (J, n) of its requests."""
+
+
+def _population(workspace: Path) -> Mapping[Side, Any]:
+    model = (workspace / MODEL).resolve()
+    version = str(read_meta(model)["model_version"])
+    found = read_population(workspace / POPULATION / version, load_heads(model))
+    if not found:
+        raise NotFound(f"{workspace / POPULATION / version} holds no curves; register the model again")
+    return found
+
+
+def _known(requests: pd.DataFrame, population: Mapping[Side, Any]) -> tuple[pd.DataFrame, int]:
+    """Return the requests of accounts that the model has a curve of, and the number of the others."""
+    known = np.zeros(len(requests), dtype=bool)
+    for side, each in population.items():
+        own = (requests["side"] == side).to_numpy()
+        accounts = pa.array(requests.loc[own, "account_id"].tolist(), pa.string())
+        known[own] = np.asarray(pc.is_in(accounts, value_set=each.account_id.combine_chunks()))
+    if not known.any():
+        raise InvalidInput("has no curve of an account of the log", field="workspace")
+    return requests[known].reset_index(drop=True), int((~known).sum())
+
+
+def _curves(job: OffpolicyJob, requests: pd.DataFrame) -> Curves | None:
+    if job.workspace is None:
+        return None
+    found: dict[str, Any] = {}
+    for side, each in _population(job.workspace).items():
+        names = pa.array(requests.loc[requests["side"] == side, "account_id"].tolist(), pa.string())
+        places = pc.index_in(names, value_set=each.account_id.combine_chunks()).to_numpy(zero_copy_only=False)
+        found[side] = np.asarray(each.curves.response)[:, places.astype(np.int64)]
+    return found
+
+
+def _flat(rows: LoggedRows, campaign: Campaign, level: int, curves: Curves | None) -> Callable[[str], Target]:
+    def target(side: str) -> Target:
+        levels, n = rows.propensity[side].shape
+        if level >= levels:
+            raise InvalidInput(f"side {side} has the levels 0 to {levels - 1}, got {level}", field="level")
+        probability = np.zeros((levels, n))
+        probability[level] = 1.0
+        return _with_model(campaign, side, probability, curves)
+
+    return target
+
+
+def _priced(campaign: Campaign, curves: Curves | None, requests: pd.DataFrame, price: float) -> Callable[[str], Target]:
+    """Return the policy of the one rule at a price, with half of what ties for the dearer level."""
+
+    def target(side: str) -> Target:
+        if curves is None:
+            raise InvalidInput("is needed for a price", field="workspace")
+        terms = campaign.terms(side)  # type: ignore[arg-type]
+        response, ids = curves[side], requests.loc[requests["side"] == side, "request_id"].tolist()
+        cost = campaign.net_cost(side, response)  # type: ignore[arg-type]
+        made = decide(terms.value(response), cost, [price], 0.5, ids)
+        return _with_model(campaign, side, made.policy.propensities(), curves)
+
+    return target
+
+
+def _with_model(campaign: Campaign, side: str, probability: np.ndarray[Any, Any], curves: Curves | None) -> Target:
+    if curves is None:
+        return Target(probability)
+    terms = campaign.terms(side)  # type: ignore[arg-type]
+    return Target(probability, terms.value(curves[side]), terms.cost(curves[side]))
+
+
+def _price(
+    rows: LoggedRows, campaign: Campaign, curves: Curves | None, requests: pd.DataFrame, budget: int, estimator: str
+) -> float:
+    """Return the lowest price at which the estimated spend is within the budget, by bisection."""
+
+    def spend(price: float) -> float:
+        found = rows.estimate(_priced(campaign, curves, requests, price), estimator, replications=1)
+        return found.cost.value * found.requests
+
+    if spend(0.0) <= budget:
+        return 0.0
+    low, high = 0.0, 1e-6
+    while spend(high) > budget:
+        low, high = high, 4 * high
+        if high > 1e6:
+            raise InvalidInput("is below what the cheapest levels cost", field="budget")
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if spend(middle) > budget else (low, middle)
+    return high
+
+
+def _page(campaign: str, job: OffpolicyJob, found: PolicyEstimate, price: float | None, unknown: int) -> Iterator[str]:
+    policy = f"arm `{job.arm}`" if job.arm else f"level {job.level} for all" if price is None else f"price {price:.6g}"
+    yield f"# Estimate of another policy: {campaign}, {policy}"
+    yield ""
+    yield f"From {found.requests:,} requests of the log, by `{found.estimator}`, with {found.value.level:.0%} intervals"
+    yield f"that draw whole accounts. The log is worth {found.effective_rows:,.0f} requests of this policy."
+    if unknown:
+        yield f"{unknown:,} requests of accounts without a curve are left out."
+    yield ""
+    yield "| | per request | in all |"
+    yield "|---|---|---|"
+    for name, each in (("value", found.value), ("spend, minor units", found.cost)):
+        total = [one * found.requests for one in (each.value, each.low, each.high)]
+        yield f"| {name} | {each} | {total[0]:,.5g} [{total[1]:,.5g}, {total[2]:,.5g}] |"

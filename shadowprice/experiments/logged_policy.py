@@ -1,0 +1,167 @@
+"""Value and spend of a policy that was not served, from the requests of a campaign and their logged propensities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.metrics import dr_value, effective_rows, ips_value
+from shadowprice.evaluation.statistics.intervals import Estimate, Interval
+
+Array = NDArray[np.float64]
+
+LEAST_ROWS = 100
+"""Effective rows below which an estimate is refused."""
+ESTIMATORS = ("ips", "hajek", "dr")
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Policy of N requests.
+
+    probability  (J, N), of each level; columns sum to 1
+    value, cost  (J, N), what a model expects of each level; None where there is no model
+    """
+
+    probability: Array
+    value: Array | None = None
+    cost: Array | None = None
+
+
+@dataclass(frozen=True)
+class PolicyEstimate:
+    """Estimate of a policy on the requests of a log.
+
+    value, cost     per request, cost in minor units
+    requests        that the estimate is of
+    effective_rows  rows that the weighted mean is worth (Kish)
+    """
+
+    estimator: str
+    value: Estimate
+    cost: Estimate
+    requests: int
+    effective_rows: float
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedRows:
+    """Requests of one or several sides that were decided with known probabilities.
+
+    side         (N,)
+    account      (N,)
+    level        (N,), the level that was given
+    propensity   side → (J, n), the logged probability of each level of its requests, conditional on the arm
+    value, cost  (N,), the outcome
+    """
+
+    side: NDArray[np.str_]
+    account: NDArray[np.str_]
+    level: NDArray[np.intp]
+    propensity: Mapping[str, Array]
+    value: Array
+    cost: Array
+
+    def rows(self, side: str) -> NDArray[np.intp]:
+        """Places of the requests of one side."""
+        return np.flatnonzero(self.side == side)
+
+    def estimate(
+        self, target: Callable[[str], Target], estimator: str = "dr", *, level: float = 0.95, replications: int = 1000
+    ) -> PolicyEstimate:
+        """Estimate value and spend of a policy, with intervals that draw whole accounts.
+
+        Args:
+            target: side → policy of its requests.
+            estimator: ``ips`` (Horvitz and Thompson), ``hajek`` (weights sum to one) or ``dr`` (doubly robust).
+            level, replications: of the intervals.
+
+        Raises:
+            InvalidInput: the policy gives levels that the log could not give, or the log is worth fewer than
+                :data:`LEAST_ROWS` rows of it; the message names side, level and share.
+
+        Source: Dudík, Langford and Li (2011); record 37. O(J·N + replications·N).
+        """
+        if estimator not in ESTIMATORS:
+            raise InvalidInput(f"must be one of {', '.join(ESTIMATORS)}, got {estimator!r}", field="estimator")
+        n = self.level.size
+        chosen, logged = np.empty(n), np.empty(n)
+        predicted, expected = np.zeros((2, n)), np.zeros((2, n))
+        for side, propensity in self.propensity.items():
+            rows, policy = self.rows(side), target(side)
+            self._check_overlap(side, policy.probability, propensity)
+            at = (self.level[rows], np.arange(rows.size))
+            chosen[rows], logged[rows] = policy.probability[at], propensity[at]
+            for place, model in enumerate((policy.value, policy.cost)):
+                if model is None:
+                    if estimator == "dr":
+                        raise InvalidInput(
+                            "dr needs a model; choose ips or hajek, or give a workspace", field="estimator"
+                        )
+                    continue
+                predicted[place, rows] = model[at]
+                expected[place, rows] = (policy.probability * model).sum(axis=0)
+        effective = effective_rows(chosen, logged)
+        if effective < LEAST_ROWS:
+            raise InvalidInput(
+                f"the log is worth {effective:.0f} requests of this policy, fewer than {LEAST_ROWS}: it rarely gave "
+                "what the policy gives; explore more, or wait for more requests",
+                field="policy",
+            )
+        interval = Interval(level=level, cluster=self.account, replications=replications)
+        found = []
+        for place, outcome in enumerate((self.value, self.cost)):
+            if estimator == "dr":
+                models = predicted[place], expected[place]
+                found.append(dr_value(outcome, chosen, logged, *models, interval=interval))
+            else:
+                hajek = estimator == "hajek"
+                found.append(ips_value(outcome, chosen, logged, interval=interval, normalise=hajek))
+        value, cost = found
+        return PolicyEstimate(estimator, value, cost, requests=n, effective_rows=effective)
+
+    def _check_overlap(self, side: str, probability: Array, propensity: Array) -> None:
+        impossible = (probability > 0) & (propensity <= 0)
+        if impossible.any():
+            level = int(impossible.sum(axis=1).argmax())
+            share = impossible[level].mean()
+            raise InvalidInput(
+                f"the log could not give level {level}, which the policy gives to {share:.1%} of the requests of side "
+                f"{side}; serve an arm of kind explore, or set exploration",
+                field="policy",
+            )
+
+
+def logged_rows(requests: pd.DataFrame, decisions: pd.DataFrame) -> LoggedRows:
+    """Return the requests with their logged propensities.
+
+    Args:
+        requests: of :func:`~shadowprice.experiments.served.served_requests`; some of them.
+        decisions: of the log, with ``request_id``, ``level`` and ``propensities``.
+
+    Raises:
+        InvalidInput: a request was answered without a level, or the log has no propensities of all levels.
+    """
+    decided = decisions.set_index("request_id").loc[requests["request_id"]]
+    level = decided["level"].to_numpy(dtype=np.intp)
+    InvalidInput.refuse_rows(level < 0, "has no level; such requests cannot be judged", field="decisions.level")
+    sides = requests["side"].to_numpy(dtype=str)
+    propensity = {}
+    for side in dict.fromkeys(sides.tolist()):
+        rows = decided["propensities"].to_numpy()[sides == side]
+        if len({len(each) for each in rows}) != 1 or not len(rows[0]):
+            raise InvalidInput("must have one number for each level", field=f"decisions.propensities of side {side}")
+        propensity[side] = np.stack(rows).T.astype(np.float64)
+    return LoggedRows(
+        side=sides,
+        account=requests["account_id"].to_numpy(dtype=str),
+        level=level,
+        propensity=propensity,
+        value=requests["value"].to_numpy(dtype=np.float64),
+        cost=requests["cost"].to_numpy(dtype=np.float64),
+    )

@@ -1,0 +1,108 @@
+"""Decision logs that tests of jobs read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shadowprice.arms import Arm, Experiment, treatment
+from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.decision import decide
+from shadowprice.pacing.decision_log.records import Decision, OutcomeRow
+from shadowprice.pacing.decision_log.segments import SCHEMAS, Segment
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+ARMS = (
+    Arm(name="holdout", kind="holdout", share=2500),
+    Arm(name="policy", kind="policy", share=5000),
+    Arm(name="explore", kind="explore", share=1000),
+)
+CAMPAIGN = Campaign(
+    name="spring",
+    sides={"customer": Terms(levels=(0, 50, 100))},
+    budget=Budget(limit=10**6),
+    starts_at=START,
+    hours=240,
+    exploration=0.05,
+    experiment=Experiment(arms=ARMS, salt="spring"),
+)
+TRUTH = np.array([0.2, 0.3, 0.36])
+
+
+def write_log(folder: Path) -> pd.DataFrame:
+    """Decide 6,000 requests of ten days by arm, draw outcomes, and write the segments; return the rows by hand."""
+    rng = np.random.default_rng(100)
+    accounts = np.array([f"a{each}" for each in rng.integers(0, 1500, 6000)])
+    ids = [f"r{row}" for row in range(accounts.size)]
+    at = np.sort(rng.uniform(0, 240, accounts.size))
+    response = np.repeat(TRUTH[:, None], accounts.size, axis=1)
+    treated = treatment(CAMPAIGN.experiment, accounts.tolist(), CAMPAIGN.exploration)
+    made = decide(
+        response,
+        CAMPAIGN.net_cost("customer", response),
+        [0.003],
+        0.5,
+        ids,
+        treated.allowed(3, None),
+        exploration=treated.exploration,
+    )
+    reasons, shares = treated.reasons(made), made.policy.propensities().T.tolist()
+    redeemed = rng.random(accounts.size) < TRUTH[made.level]
+    decisions, outcomes, rows = [], [], []
+    for row, (name, level) in enumerate(zip(accounts.tolist(), made.level.tolist(), strict=True)):
+        decided = START + timedelta(hours=float(at[row]))
+        decisions.append(
+            Decision(
+                request_id=ids[row],
+                account_id=name,
+                side="customer",
+                level=level,
+                incentive=(0, 50, 100)[level],
+                response=float(TRUTH[level]),
+                expected_cost=0.0,
+                propensity=float(made.propensity[row]),
+                propensities=tuple(shares[row]),
+                reason=str(reasons[row]),
+                model_version="m",
+                price_version=1,
+                features_at=None,
+                decided_at=round(decided.timestamp() * 1e6),
+                arm=str(treated.arm[row]),
+            )._asdict()
+        )
+        if redeemed[row]:
+            when = round(decided.timestamp() * 1e6) + 1
+            paid = (0, 50, 100)[level]
+            outcomes.append(vars(OutcomeRow(ids[row], "customer", 1.0, paid, False, when, when)))
+        rows.append((name, str(treated.arm[row]), float(redeemed[row]), (0, 50, 100)[level] * redeemed[row], at[row]))
+    folder.mkdir()
+    for kind, records in (("decisions", decisions), ("outcomes", outcomes)):
+        table = pa.Table.from_pylist(records, schema=SCHEMAS[kind])  # type: ignore[index]
+        pq.write_table(table, Segment.named(folder, kind, 1, len(records)).path)  # type: ignore[arg-type]
+    return pd.DataFrame(rows, columns=["account_id", "arm", "value", "cost", "hour"])
+
+
+def write_segments(
+    folder: Path, accounts: list[str], level: list[int], redeemed: np.ndarray, levels: tuple[int, ...], p: list[float]
+) -> None:
+    """Write a log of decisions an hour long, with outcomes a day later."""
+    decisions, outcomes = [], []
+    for row, (name, at) in enumerate(zip(accounts, level, strict=True)):
+        when = round((START + timedelta(seconds=row)).timestamp() * 1e6)
+        paid = levels[at]
+        made = Decision(
+            f"r{row}", name, "customer", at, paid, 0.0, 0.0, p[at], tuple(p), "explored", "m1", 1, None, when
+        )
+        decisions.append(made._asdict())
+        if redeemed[row]:
+            later = when + 86_400_000_000
+            outcomes.append(vars(OutcomeRow(f"r{row}", "customer", 1.0, paid, False, later, later)))
+    folder.mkdir()
+    for kind, records in (("decisions", decisions), ("outcomes", outcomes)):
+        table = pa.Table.from_pylist(records, schema=SCHEMAS[kind])  # type: ignore[index]
+        pq.write_table(table, Segment.named(folder, kind, 1, len(records)).path)  # type: ignore[arg-type]

@@ -1,0 +1,133 @@
+"""Job ``offpolicy`` on a log with arms."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from served_log import CAMPAIGN, TRUTH, write_log, write_segments
+
+from operations import __main__ as command
+from operations.offpolicy import OffpolicyJob, run
+from shadowprice.campaign import Terms
+from shadowprice.decision import decide
+from shadowprice.errors import InvalidInput
+from shadowprice.pacing.forecast import Profile
+from shadowprice.pacing.history import Traffic
+from shadowprice.pacing.population import write_population
+from shadowprice.pacing.replay.day import Accounts
+from shadowprice.responses.layers.heads import HazardHead, save_heads
+
+
+@pytest.fixture
+def campaign_file(tmp_path: Path) -> Path:
+    path = tmp_path / "campaign.json"
+    path.write_text(json.dumps(CAMPAIGN.to_dict()))
+    return path
+
+
+def job(folder: Path, campaign: Path, **fields: object) -> OffpolicyJob:
+    """A job on the log in ``folder``."""
+    places = {"log": folder / "log", "campaign": campaign, "result": folder / "found.json", "page": folder / "found.md"}
+    return OffpolicyJob(**places, **fields)  # type: ignore[arg-type]
+
+
+def test_an_arm_is_re_evaluated_to_the_sums_of_the_lift(tmp_path: Path, campaign_file: Path) -> None:
+    write_log(tmp_path / "log")
+    flags = {"log": tmp_path / "log", "campaign": campaign_file, "mature-hours": 24}
+    flags |= {"result": tmp_path / "lift.json", "page": tmp_path / "lift.md"}
+    assert command.main(["lift", *(text for name, value in flags.items() for text in (f"--{name}", str(value)))]) == 0
+    arms = {each["arm"]: each for each in json.loads((tmp_path / "lift.json").read_text())["arms"]}
+    for name, arm in arms.items():
+        given = [*flags.items(), ("arm", name)]
+        assert command.main(["offpolicy", *(text for key, value in given for text in (f"--{key}", str(value)))]) == 0
+        found = json.loads((tmp_path / "lift.json").read_text())
+        assert found["requests"] == arm["requests"]
+        assert found["value"]["value"] * found["requests"] == pytest.approx(arm["value"], rel=1e-9)
+        assert found["cost"]["value"] * found["requests"] == pytest.approx(arm["cost"], rel=1e-9)
+
+
+def test_one_level_for_all_covers_its_true_response_and_cost(tmp_path: Path, campaign_file: Path) -> None:
+    write_log(tmp_path / "log")
+    found = run(job(tmp_path, campaign_file, level=1, mature_hours=24))
+    # One log, so two times the half width.
+    for each, truth in ((found.value, TRUTH[1]), (found.cost, TRUTH[1] * CAMPAIGN.terms("customer").levels[1])):
+        assert abs(each.value - truth) <= each.high - each.low
+    assert found.effective_rows < found.requests
+    page = (tmp_path / "found.md").read_text()
+    assert "level 1 for all" in page
+    assert "nan" not in page
+    with pytest.raises(InvalidInput, match="rarely gave what the policy gives"):
+        run(job(tmp_path, campaign_file, level=0, mature_hours=24))
+
+
+def test_a_price_and_a_budget_cover_what_they_would_have_brought(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    levels, accounts, n = (0, 50, 100, 200), 900, 4000
+    customer = HazardHead(
+        levels=np.array(levels),
+        weight=random.normal(0, 0.3, (4, 8)).astype(np.float32),
+        bias=random.normal(-3, 0.3, 4).astype(np.float32),
+        default_embedding=np.zeros(8, dtype=np.float32),
+        base_weight=random.normal(0, 0.3, 8).astype(np.float32),
+        base_bias=-2.0,
+    )
+    embedding = random.normal(size=(accounts, 8)).astype(np.float32)
+    names = np.array([f"c{each}" for each in range(accounts)])
+    campaign = replace(CAMPAIGN, sides={"customer": Terms(levels=levels)}, experiment=None, exploration=0.5)
+    (tmp_path / "campaign.json").write_text(json.dumps(campaign.to_dict()))
+    (tmp_path / "model").mkdir()
+    save_heads({"customer": customer}, tmp_path / "model")
+    (tmp_path / "model" / "model.json").write_text(json.dumps({"model_version": "m1"}))
+    frame = pd.DataFrame({"account_id": names, "side": "customer", "embedding": list(embedding)})
+    frame.to_parquet(tmp_path / "embeddings.parquet", index=False)
+    traffic = Traffic({"customer": Profile(np.ones(24), 100.0)}, {"customer": Accounts(names, np.ones(accounts))})
+    write_population(tmp_path / "population" / "m1", {"customer": customer}, tmp_path / "embeddings.parquet", traffic)
+
+    who, level = random.integers(0, accounts, n), random.integers(0, 4, n)
+    response = customer.response(embedding[who])
+    # The truth lies above the model's curves.
+    truth = np.minimum(response + 0.05, 1.0)
+    redeemed = random.random(n) < truth[level, np.arange(n)]
+    write_segments(tmp_path / "log", names[who].tolist(), level.tolist(), redeemed, levels, [0.25] * 4)
+
+    def true(price: float) -> tuple[float, float]:
+        net = campaign.net_cost("customer", response)
+        made = decide(response.astype(float), net, [price], 0.5, [f"r{row}" for row in range(n)]).policy.propensities()
+        return float((made * truth).sum()), float((made * truth * np.array(levels)[:, None]).sum())
+
+    for fields in ({"price": 0.002}, {"budget": 60_000}):
+        found = run(job(tmp_path, tmp_path / "campaign.json", workspace=tmp_path, mature_hours=0, **fields))
+        content = json.loads((tmp_path / "found.json").read_text())
+        for each, expected in zip((found.value, found.cost), true(content["policy"]["price"]), strict=True):
+            assert abs(each.value * n - expected) <= n * (each.high - each.low)
+        assert found.estimator == "dr"
+    assert found.cost.value * n == pytest.approx(60_000, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "exactly one of arm, price, budget and level"),
+        ({"level": 1, "arm": "policy"}, "exactly one of arm, price, budget and level"),
+        ({"price": 0.01}, "workspace: is needed for a price or a budget"),
+        ({"level": 7}, "level: side customer has the levels 0 to 2, got 7"),
+        ({"arm": "polcy"}, "there is no arm 'polcy'"),
+        ({"level": 1, "mature_hours": 1000}, "no such decision is 1000 hours old"),
+        ({"level": 1, "estimator": "dr"}, "dr needs a model"),
+        ({"level": 1, "side": "merchant"}, "merchant"),
+    ],
+)
+def test_a_question_that_cannot_be_answered_is_refused(
+    fields: dict[str, object],
+    message: str,
+    tmp_path: Path,
+    campaign_file: Path,
+) -> None:
+    write_log(tmp_path / "log")
+    with pytest.raises(InvalidInput, match=message):
+        run(job(tmp_path, campaign_file, **fields))
