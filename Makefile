@@ -49,7 +49,7 @@ quickstart: install ## The whole main job on one machine [DATASET=world|tables|m
 		--recipe '$(RECIPE)' --curve-repair '$(CURVE_REPAIR)' --calibration '$(CALIBRATION)' --weighting $(WEIGHTING)
 
 .PHONY: serve
-serve: install ## The services of the last run (predictor on PORT=8080, ledger on the next port) [RUN=runs/latest]
+serve: install ## The services of the last run (predictor on PORT=8080, ledger and console on the next two) [RUN=runs/latest]
 	$(BIN)/python -W ignore -m serving.local.run $(RUN) --port $(PORT)
 
 .PHONY: test

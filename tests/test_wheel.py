@@ -123,6 +123,7 @@ def test_nothing_else_can_be_imported(name: str, site: Path, tmp_path: Path) -> 
 def test_the_files_that_are_not_python_are_there(site: Path) -> None:
     platform = site / "shadowprice" / "_platform"
     assert {path.name for path in platform.rglob("*.lua")} == {path.name for path in ROOT.glob("serving/**/*.lua")}
+    assert list(platform.glob("serving/console/templates/*.jinja"))
     assert (site / "shadowprice" / "py.typed").exists()
     assert list(site.glob("shadowprice/reports/*.jinja"))
 

@@ -16,7 +16,7 @@ from shadowprice.errors import InvalidInput, Unavailable
 
 logger = logging.getLogger("serving")
 
-Role = Literal["decide", "report", "release", "read", "administer"]
+Role = Literal["decide", "report", "release", "read", "view", "administer"]
 ROLES: tuple[Role, ...] = get_args(Role)
 TOKEN_VARIABLE = "SHADOWPRICE_LEDGER_TOKEN_FILE"
 """Environment variable of the ledger and of all who call it: the file with the tokens."""

@@ -1,4 +1,4 @@
-"""Starting the predictor and its ledger on one machine, and stopping them for certain."""
+"""Starting the predictor, its ledger and the console on one machine, and stopping them for certain."""
 
 from __future__ import annotations
 
@@ -56,15 +56,16 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Services:
-    """Addresses of the running services of a campaign."""
+    """Addresses of the running services of a campaign; that of the console is empty where it was not asked for."""
 
     campaign: str
     predictor_url: str
     ledger_url: str
+    console_url: str = ""
 
     @property
     def metrics_urls(self) -> tuple[str, str]:
-        """The metrics pages of both."""
+        """The metrics pages of predictor and ledger."""
         return f"{self.predictor_url}/metrics", f"{self.ledger_url}/metrics"
 
 
@@ -169,16 +170,35 @@ def start_predictor(deployment: Deployment, port: int, ledger_url: str) -> Servi
     return Service("predictor", command, port, "/v2/health/ready", deployment.logs_dir / "predictor.log")
 
 
+def start_console(deployment: Deployment, port: int, ledger_url: str) -> Service:
+    """Start the console; it is not yet ready."""
+    command = [
+        "serving.console",
+        *("--campaign-file", str(deployment.campaign_file)),
+        *("--prices-dir", str(deployment.prices_dir)),
+        *("--log-dir", str(deployment.served_dir)),
+        *("--ledger-url", ledger_url),
+        *("--host", HOST, "--port", str(port)),
+    ]
+    return Service("console", command, port, "/readyz", deployment.logs_dir / "console.log")
+
+
 @contextmanager
 def launch(
-    deployment: Deployment, *, predictor_port: int | None = None, ledger_port: int | None = None, timeout: float = 120.0
+    deployment: Deployment,
+    *,
+    predictor_port: int | None = None,
+    ledger_port: int | None = None,
+    console_port: int | None = None,
+    timeout: float = 120.0,
 ) -> Iterator[Services]:
-    """Both services, ready; they are gone when the context ends, however it ends.
+    """Predictor and ledger, ready; they are gone when the context ends, however it ends.
 
     Args:
         deployment: what they read and write.
         predictor_port, ledger_port: where they listen; free ports when not given.
-        timeout: seconds to wait for both to be ready.
+        console_port: where the console listens; none is started when not given.
+        timeout: seconds to wait for all to be ready.
 
     Raises:
         Unavailable: one ended or is not ready in time; its log's end is in the message.
@@ -189,10 +209,14 @@ def launch(
         running.callback(ledger.stop)
         predictor = start_predictor(deployment, predictor_port or free_port(), ledger.url)
         running.callback(predictor.stop)
+        started = [ledger, predictor]
+        if console_port is not None:
+            started.append(start_console(deployment, console_port, ledger.url))
+            running.callback(started[-1].stop)
         deadline = time.monotonic() + timeout
-        for service in (ledger, predictor):
+        for service in started:
             service.wait_ready(max(0.0, deadline - time.monotonic()))
-        yield Services(campaign, predictor.url, ledger.url)
+        yield Services(campaign, predictor.url, ledger.url, started[-1].url if console_port is not None else "")
 
 
 def free_port() -> int:

@@ -16,7 +16,7 @@ def main() -> int:
     """Command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m serving.local.run", description="Serve a finished run.")
     parser.add_argument("run", type=Path, help="folder of the run, such as runs/latest")
-    parser.add_argument("--port", type=int, default=8080, help="of the predictor; the ledger gets the next one")
+    parser.add_argument("--port", type=int, default=8080, help="of the predictor; ledger and console get the next two")
     given = parser.parse_args()
     folder = given.run.resolve()
     if not (folder / "campaign.json").exists():
@@ -27,8 +27,10 @@ def main() -> int:
         signal.signal(number, lambda *_: stop.set())
     try:
         deployment = Deployment.of_run(folder, folder / "campaign.json")
-        with launch(deployment, predictor_port=given.port, ledger_port=given.port + 1) as services:
+        ports = {"predictor_port": given.port, "ledger_port": given.port + 1, "console_port": given.port + 2}
+        with launch(deployment, **ports) as services:
             print(f"campaign {services.campaign}: predictor {services.predictor_url}, ledger {services.ledger_url}")
+            print(f"console {services.console_url}")
             print("Ctrl-C stops them.", flush=True)
             stop.wait()
     except ShadowpriceError as error:

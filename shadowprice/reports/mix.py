@@ -93,10 +93,15 @@ def mix_of(campaign: Campaign, outcomes: Outcomes, segments: Segments | None = N
 
 
 def write_mix(mix: Mix, path: str | os.PathLike[str]) -> Path:
-    """Write one row per cell as CSV; money is in whole minor units, so that its sums are exact."""
+    """Write :func:`mix_csv` to a file, whole or not at all."""
+    return write_whole(path, mix_csv(mix))
+
+
+def mix_csv(mix: Mix) -> str:
+    """One row per cell as CSV; money is in whole minor units, so that its sums are exact."""
     named = mix.frame().rename(columns={"incentive": "incentive_minor_units", "cost": "paid_minor_units"})
     named["level"] = named["level"].mask(named["level"] == NOTHING, pd.NA).astype("Int64")
-    return write_whole(path, named.to_csv(index=False))
+    return str(named.to_csv(index=False))
 
 
 def segments_of(accounts: pd.DataFrame, model: Mapping[Side, Population]) -> Segments:

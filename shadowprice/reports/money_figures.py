@@ -92,7 +92,8 @@ def _hours(axes: Axes, found: Mix, side: str, shades: dict[Any, float], names: d
     for level in cells.columns:
         axes.bar(cells.index + 0.5, cells[level], bottom=below, width=0.86, label=names[level], **_shade(level, shades))
         below += cells[level].to_numpy()
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+    axes.set_xlim(cells.index.min(), cells.index.max() + 1)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
     axes.set_xlabel("Hour of the campaign")
     axes.set_title("Requests by hour")
     svg.ticks(axes, "y", number)

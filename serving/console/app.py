@@ -1,0 +1,210 @@
+"""Pages of the console over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from serving.console.access import BasicLogin, role_of
+from serving.console.figures import Drawer, pace
+from serving.console.log import DecisionLog, mix_of_cells
+from serving.console.pages import environment
+from serving.console.prices import PriceHistory
+from serving.console.state import State, Totals, read_state
+from serving.http.access import Access
+from serving.http.handler import Application, RequestHandler
+from serving.http.tokens import Tokens
+from serving.http.web import answering, json_response
+from shadowprice.campaign import Campaign
+from shadowprice.currency import Currency
+from shadowprice.errors import InvalidRequest, NotFound, ShadowpriceError
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.price import PriceRecord
+from shadowprice.reports import money_figures
+from shadowprice.reports.headline import campaign_facts
+from shadowprice.reports.mix import FILE, mix_csv
+
+HEADERS = {
+    "cache-control": "no-store",
+    "content-security-policy": (
+        "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+"""Headers of every page: no script, nothing from elsewhere, no frame around it, no copy in a cache."""
+LONGEST = 200
+"""Characters of a request id."""
+
+Page = tuple[str, Mapping[str, Any]]
+"""Name of a template, and its values."""
+
+
+class Console:
+    """Pages about one campaign. Reads only, and is safe to share between threads."""
+
+    def __init__(
+        self, campaign: Campaign, ledger: Totals, prices: PriceStore, log: Path | None, currency: Currency
+    ) -> None:
+        self._campaign = campaign
+        self._ledger = ledger
+        self._prices = PriceHistory(prices, campaign.name)
+        self._log = None if log is None else DecisionLog(log)
+        self._currency = currency
+        self._drawer = Drawer()
+        self._templates = environment(currency)
+
+    def campaigns(self, _: Request) -> Page:
+        """GET /: every campaign in one line."""
+        return "campaigns.html.jinja", {"states": [self._state()]}
+
+    def campaign(self, request: Request) -> Page:
+        """GET /campaigns/{name}: spend against plan, prices with reasons, certificate and freshness."""
+        self._check(request)
+        state = self._state()
+        content = (state.newest and state.newest.record.version, state.paid, round(state.hours, 2))
+        drawn = self._drawer.draw(("pace", content), partial(pace, state, self._currency)) if state.history else ""
+        facts = campaign_facts(self._campaign, self._currency)
+        return "campaign.html.jinja", {"state": state, "figure": Markup(drawn), "facts": facts}
+
+    def mix(self, request: Request) -> Page:
+        """GET /campaigns/{name}/mix: who got what, by level, hour and reason."""
+        self._check(request)
+        cells = self._logged().cells()
+        state = self._state()
+        values: dict[str, Any] = {"state": state, "sides": [], "log": None}
+        if len(cells):
+            mix, start = mix_of_cells(cells, self._campaign)
+            figures = {
+                side: Markup(
+                    self._drawer.draw(
+                        ("mix", side, int(mix.requests.sum()), int(mix.cost.sum()), float(mix.responses.sum())),
+                        partial(money_figures.mix, mix, side, self._currency),
+                    )
+                )
+                for side in mix.sides()
+            }
+            reasons = cells.groupby(["side", "reason"], as_index=False)[["requests", "responses", "cost"]].sum()
+            values |= {
+                "mix": mix,
+                "start": start,
+                "sides": mix.sides(),
+                "figures": figures,
+                "reasons": {side: rows.to_dict("records") for side, rows in reasons.groupby("side")},
+                "log": {name: int(cells[name].sum()) for name in ("requests", "outcomes", "cost")},
+            }
+        return "mix.html.jinja", values
+
+    def mix_file(self, request: Request) -> Response:
+        """GET /campaigns/{name}/mix.csv: the cells of the mix."""
+        self._check(request)
+        cells = self._logged().cells()
+        if not len(cells):
+            raise NotFound("the log has no request yet")
+        mix, _ = mix_of_cells(cells, self._campaign)
+        named = {"content-disposition": f'attachment; filename="{FILE}"'}
+        return Response(mix_csv(mix), headers=HEADERS | named, media_type="text/csv")
+
+    def requests(self, request: Request) -> Page:
+        """GET /campaigns/{name}/requests?request_id=…: all that is recorded of one request."""
+        self._check(request)
+        asked = request.query_params.get("request_id", "").strip()
+        values: dict[str, Any] = {"state": self._state(), "asked": asked, "found": None, "price": None, "missing": ""}
+        if len(asked) > LONGEST:
+            raise InvalidRequest(f"must have at most {LONGEST} characters", field="request_id")
+        if asked:
+            try:
+                found = self._logged().audit(asked)
+            except NotFound as error:
+                return "request.html.jinja", values | {"missing": str(error)}
+            values |= {"found": found, "price": self._price(int(found.decision["price_version"]))}
+        return "request.html.jinja", values
+
+    def answer(self, page: Callable[[Request], Page | Response], request: Request) -> Response:
+        """Return a page as HTML; a deliberate error as a page with its status."""
+        try:
+            made = page(request)
+            if isinstance(made, Response):
+                return made
+            status, (template, values) = 200, made
+        except ShadowpriceError as error:
+            status, template, values = error.status, "error.html.jinja", {"error": str(error)}
+        text = self._templates.get_template(template).render(dict(values, campaign=self._campaign))
+        return Response(text, status, HEADERS, "text/html")
+
+    def ready(self) -> None:
+        """Read the price store, or raise ``Unavailable``. A ledger that does not answer is shown on the pages."""
+        self._prices.records()
+
+    def _state(self) -> State:
+        return read_state(self._campaign, self._ledger, self._prices)
+
+    def _price(self, version: int) -> PriceRecord | None:
+        return next((each for each in self._prices.records() if each.version == version), None)
+
+    def _logged(self) -> DecisionLog:
+        if self._log is None:
+            raise NotFound("this console has no decision log; start it with --log-dir, the ledger's folder")
+        return self._log
+
+    def _check(self, request: Request) -> None:
+        name = request.path_params["name"]
+        if name != self._campaign.name:
+            raise NotFound(f"campaign {name!r} is not kept here; this is {self._campaign.name!r}")
+
+
+def create_app(
+    campaign: Campaign,
+    ledger: Totals,
+    prices: PriceStore,
+    *,
+    log: Path | None = None,
+    currency: Currency | None = None,
+    tokens: Tokens | None = None,
+    calls_per_second: float = 0.0,
+) -> Application:
+    """Return the console of a campaign.
+
+    ``ledger`` answers with the totals, ``log`` is the folder of the ledger's decision log, ``tokens`` are those of
+    which callers must show one with the role ``view``, and ``calls_per_second`` is the rate of each caller.
+    """
+    console = Console(campaign, ledger, prices, log, currency or Currency())
+    app = FastAPI(title="shadowprice console", docs_url=None, redoc_url=None, openapi_url=None)
+    for route, page in (
+        ("/", console.campaigns),
+        ("/campaigns/{name}", console.campaign),
+        ("/campaigns/{name}/mix", console.mix),
+        ("/campaigns/{name}/mix.csv", console.mix_file),
+        ("/campaigns/{name}/requests", console.requests),
+    ):
+        app.add_api_route(route, answering(_endpoint(console, page)), methods=["GET"])
+
+    async def healthz(_: Request) -> Response:
+        return json_response({"status": "alive"})
+
+    async def readyz(_: Request) -> Response:
+        try:
+            await run_in_threadpool(console.ready)
+        except ShadowpriceError as error:
+            return json_response({"error": str(error)}, error.status)
+        return json_response({"status": "ready", "campaign": campaign.name})
+
+    app.add_api_route("/healthz", healthz, methods=["GET"])
+    app.add_api_route("/readyz", readyz, methods=["GET"])
+    app.add_api_route("/campaigns", lambda: RedirectResponse("/"), methods=["GET"])
+    return BasicLogin(RequestHandler(app, {}, Access(role_of, tokens, calls_per_second)))
+
+
+def _endpoint(console: Console, page: Callable[[Request], Page | Response]) -> Callable[[Request], Any]:
+    async def endpoint(request: Request) -> Response:
+        return await run_in_threadpool(console.answer, page, request)
+
+    return endpoint

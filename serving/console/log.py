@@ -1,0 +1,164 @@
+"""Decision log as the console shows it: sums by side, hour and level, and all that is recorded of one request."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow.dataset as ds
+
+from shadowprice.campaign import Campaign
+from shadowprice.errors import NotFound, Unavailable
+from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind, Segment, segments
+from shadowprice.reports.mix import Mix
+
+Found = TypeVar("Found")
+ATTEMPTS = 5
+"""Readings of a folder whose segments are being replaced by larger ones."""
+THREADS = 2
+
+CELLS = """
+    WITH corrected AS (
+        SELECT request_id, sum(cost - previous_cost) AS cost, sum(response - previous_response) AS response
+        FROM corrections GROUP BY request_id
+    )
+    SELECT d.side, d.arm, d.level, d.incentive, d.reason, epoch_us(d.decided_at) // 3600000000 AS hour,
+        count(*) AS requests, count(o.request_id) AS outcomes,
+        sum(coalesce(o.response, 0) + coalesce(c.response, 0)) AS responses,
+        sum(coalesce(o.cost, 0) + coalesce(c.cost, 0))::BIGINT AS cost
+    FROM decisions d LEFT JOIN outcomes o USING (request_id) LEFT JOIN corrected c USING (request_id)
+    GROUP BY ALL ORDER BY ALL"""
+"""A correction has the values before it too, so the differences of all corrections of a request add up.
+
+Hours are counted since 1970, because DuckDB needs an extension to truncate times with a zone."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Recorded facts of one request: its decision, its outcome if there is one, and its corrections in order."""
+
+    decision: dict[str, Any]
+    outcome: dict[str, Any] | None
+    corrections: list[dict[str, Any]]
+
+
+class DecisionLog:
+    """Queries over the parquet log of a ledger. Safe to share between threads.
+
+    The log follows the ledger by the seconds that the ledger is set to.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._summed: tuple[object, pd.DataFrame] = (None, pd.DataFrame())
+
+    def cells(self) -> pd.DataFrame:
+        """Requests, outcomes, responses and minor units paid by side, arm, level, incentive, reason and hour.
+
+        Hours are those since 1970 (UTC). Outcomes are as corrected. O(rows of the log), once for each state of the log.
+
+        Raises:
+            NotFound: there is no log in the folder.
+            Unavailable: it cannot be read.
+        """
+
+        def sums(state: object, db: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+            if self._summed[0] != state:
+                self._summed = (state, db.sql(CELLS).df())
+            return self._summed[1]
+
+        return self._read(sums)
+
+    def audit(self, request_id: str) -> Audit:
+        """Recorded facts of a request.
+
+        Raises:
+            NotFound: the log has no such request, or there is no log. Unavailable: it cannot be read.
+        """
+
+        def facts(_: object, db: duckdb.DuckDBPyConnection) -> Audit | None:
+            def rows(kind: Kind) -> list[dict[str, Any]]:
+                order = "ORDER BY recorded_at" if kind == "corrections" else ""
+                found = db.sql(f"SELECT * FROM {kind} WHERE request_id = ? {order}", params=[request_id])
+                rows: list[dict[str, Any]] = found.to_arrow_table().to_pylist()
+                return rows
+
+            decisions, outcomes = rows("decisions"), rows("outcomes")
+            return Audit(decisions[0], next(iter(outcomes), None), rows("corrections")) if decisions else None
+
+        found = self._read(facts)
+        if found is None:
+            raise NotFound(f"request_id: the log has no request {request_id!r}; a new one is logged within seconds")
+        return found
+
+    def _read(self, query: Callable[[object, duckdb.DuckDBPyConnection], Found]) -> Found:
+        """Run a query over the tables ``decisions``, ``outcomes`` and ``corrections``, one at a time."""
+        if not self._folder.is_dir():
+            raise NotFound(f"there is no decision log in {self._folder}")
+        problem = ""
+        with self._lock:
+            for _ in range(ATTEMPTS):
+                state = {kind: _whole(self._folder, kind) for kind in SCHEMAS}
+                try:
+                    with duckdb.connect(config={"threads": THREADS}) as db:
+                        for kind, (found, overlap) in state.items():
+                            _open(db, kind, found, overlap)
+                        names = [(each.path.name, overlap) for found, overlap in state.values() for each in found]
+                        return query(names, db)
+                except (OSError, duckdb.IOException) as error:
+                    problem = str(error)
+        raise Unavailable(f"the decision log cannot be read: {problem}")
+
+
+def mix_of_cells(cells: pd.DataFrame, campaign: Campaign) -> tuple[Mix, datetime]:
+    """Sums of a log as a mix, and the moment that its hours are counted from.
+
+    Hours are counted from the start of the window where all decisions lie in it, else from the first decision. The
+    segment of a request is its arm; ``all`` without an experiment.
+    """
+    first, last = (datetime.fromtimestamp(3600 * int(each), UTC) for each in (cells["hour"].min(), cells["hour"].max()))
+    start = campaign.starts_at if campaign.starts_at <= first and last < campaign.ends_at else first
+    rows = cells.assign(
+        hour=cells["hour"] - int(start.timestamp() // 3600),
+        segment=cells["arm"].fillna("unassigned").replace("unassigned", "all"),
+    )
+    sums = rows.groupby(["side", "segment", "hour", "level", "incentive"], as_index=False)[
+        ["requests", "responses", "cost"]
+    ].sum()
+    return Mix(
+        **{name: sums[name].to_numpy(dtype=str) for name in ("side", "segment")},
+        **{name: sums[name].to_numpy(dtype=np.int64) for name in ("hour", "level", "incentive", "requests", "cost")},
+        responses=sums["responses"].to_numpy(dtype=np.float64),
+    ), start
+
+
+def _whole(folder: Path, kind: Kind) -> tuple[list[Segment], bool]:
+    """Segments that together have each row, without those inside of another; and whether some rows come twice."""
+    chosen: list[Segment] = []
+    end, overlap = 0, False
+    for segment in sorted(segments(folder, kind), key=lambda each: (each.first, -each.last)):
+        if segment.last > end:
+            overlap |= segment.first <= end
+            chosen.append(segment)
+            end = segment.last
+    return chosen, overlap
+
+
+def _open(db: duckdb.DuckDBPyConnection, kind: Kind, found: list[Segment], overlap: bool) -> None:
+    source = (
+        ds.dataset([str(each.path) for each in found], schema=SCHEMAS[kind], format="parquet")
+        if found
+        else SCHEMAS[kind].empty_table()
+    )
+    db.register(f"{kind}_rows", source)
+    once = "source, event_id" if kind == "corrections" else "request_id"
+    distinct = f"DISTINCT ON ({once})" if overlap else ""
+    db.execute(f"CREATE VIEW {kind} AS SELECT {distinct} * FROM {kind}_rows")

@@ -1,0 +1,42 @@
+"""Templates of the console; style, tables and the writing of figures are those of the report."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from shadowprice import reports
+from shadowprice.currency import Currency
+from shadowprice.reports import wording
+
+
+def environment(currency: Currency) -> Environment:
+    """Return the environment of the templates, which escapes every value."""
+    pages = Environment(
+        loader=FileSystemLoader([Path(__file__).parent / "templates", *reports.__path__]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    pages.filters |= {
+        "number": wording.number,
+        "percent": wording.percent,
+        "duration": wording.duration,
+        "money": lambda minor: wording.MISSING if minor is None else wording.money(minor, currency),
+        "moment": moment,
+    }
+    pages.globals |= {"currency": currency}
+    return pages
+
+
+def moment(at: datetime | None) -> str:
+    """A time in UTC, to the second; a dash where there is none.
+
+    >>> from datetime import UTC
+    >>> moment(datetime(2026, 3, 1, 12, 5, tzinfo=UTC))
+    '2026-03-01 12:05:00 UTC'
+    """
+    return wording.MISSING if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC"

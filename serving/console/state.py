@@ -1,0 +1,101 @@
+"""State of a campaign at one moment, read from the ledger and the price store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+from serving.console.prices import Change, PriceHistory, changes
+from shadowprice.campaign import Campaign
+from shadowprice.errors import ShadowpriceError
+
+HOUR = timedelta(hours=1)
+
+
+class Totals(Protocol):
+    """Source of the ledger's totals, such as :class:`~serving.client.client.LedgerClient`."""
+
+    def totals(self) -> dict[str, Any]:
+        """Return the answer of ``GET /v1/totals``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """A campaign at one moment.
+
+    totals    answer of the ledger's ``GET /v1/totals``; None where it does not answer
+    history   every price that is kept with the reason of its change, the oldest first
+    degraded  what is wrong, in words; empty where all is well
+    """
+
+    campaign: Campaign
+    now: datetime
+    totals: Mapping[str, Any] | None
+    history: tuple[Change, ...]
+    degraded: tuple[str, ...]
+
+    @property
+    def newest(self) -> Change | None:
+        """Newest price, None before the first."""
+        return self.history[-1] if self.history else None
+
+    @property
+    def window(self) -> tuple[Change, ...]:
+        """Prices of the newest price's window."""
+        return tuple(each for each in self.history if each.record.window == self.history[-1].record.window)
+
+    @property
+    def paid(self) -> int | None:
+        """Minor units paid and not taken back: of the ledger, or else as of the newest price."""
+        if self.totals is not None:
+            return int(self.totals["net_spent"])
+        return None if self.newest is None else self.newest.record.spent
+
+    @property
+    def planned(self) -> float:
+        """Minor units that the newest plan expects to be paid by now; NaN without a plan."""
+        return float("nan") if self.newest is None else self.newest.record.planned(self.hours)
+
+    @property
+    def hours(self) -> float:
+        """Hours since the window opened, within the window. A window that is over, or replayed, has all its hours."""
+        return min(max((self.now - self.campaign.starts_at) / HOUR, 0.0), float(self.campaign.hours))
+
+    @property
+    def phase(self) -> str:
+        """Whether the window is to come, open or over."""
+        if self.now < self.campaign.starts_at:
+            return "not started"
+        return "running" if self.now < self.campaign.ends_at else "ended"
+
+
+def read_state(campaign: Campaign, ledger: Totals, prices: PriceHistory, now: datetime | None = None) -> State:
+    """Read the ledger and the price store; what fails is named in ``degraded``, and the rest is still returned."""
+    at = now or datetime.now(UTC)
+    degraded: list[str] = []
+    totals = None
+    try:
+        totals = ledger.totals()
+    except ShadowpriceError as error:
+        degraded.append(f"The ledger's totals cannot be read: {error}.")
+    history: list[Change] = []
+    try:
+        history = changes(campaign, prices.records())
+        degraded += [f"A price file is passed over: {fault}." for fault in prices.faults()]
+    except ShadowpriceError as error:
+        degraded.append(f"The price store cannot be read: {error}.")
+    if not history:
+        degraded.append("There is no price; answers have the reason stale_price.")
+    else:
+        newest = history[-1]
+        if newest.record.stale(at):
+            degraded.append(
+                f"The price expired at {newest.record.expires_at:%Y-%m-%d %H:%M} UTC and no newer one is there."
+            )
+        if not newest.certificate.startswith("certified"):
+            degraded.append(f"The newest price is {newest.certificate}.")
+    if totals is not None and totals["money_left"] < 0:
+        degraded.append("More was paid than the budget has earned.")
+    return State(campaign=campaign, now=at, totals=totals, history=tuple(history), degraded=tuple(degraded))
