@@ -11,9 +11,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.arms import Experiment
+from shadowprice.arms import UNASSIGNED, Experiment
 from shadowprice.curves import check_levels
 from shadowprice.errors import InvalidInput
+from shadowprice.limits import MOST_AMOUNT, Limits
 
 Side = Literal["customer", "merchant"]
 SIDES: tuple[Side, ...] = get_args(Side)
@@ -25,9 +26,6 @@ NAME_RULE = "must be at most 63 ASCII letters, digits, '-' or '_', the first a l
 
 MODEL_VERSION = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 """A model's version is a path and part of a feature view's name: it never leads to another folder."""
-
-EXACT = 2**53
-"""Largest amount that is exact wherever it is counted, Redis's scripts among them."""
 
 MOST_RESPONSE = 100.0
 """Largest response of one outcome where the terms name none."""
@@ -100,8 +98,10 @@ class Terms:
         _check_whole(self.most_units, 1, "units", "most_units")
         if self.most_units > 1 and (self.cost_basis != "on_response" or self.segments):
             raise InvalidInput("must be 1 where nothing is paid on response", field="most_units")
-        if self.most_units * self.levels[-1] > EXACT:
-            raise InvalidInput(f"times the largest level must not be above {EXACT} minor units", field="most_units")
+        if self.most_units * self.levels[-1] > MOST_AMOUNT:
+            raise InvalidInput(
+                f"times the largest level must not be above {MOST_AMOUNT} minor units", field="most_units"
+            )
         if self.segments and self.levels != tuple(range(len(self.segments))):
             raise InvalidInput("must number the segments 0, 1, …", field="levels")
         if len({segment.name for segment in self.segments}) < len(self.segments):
@@ -196,6 +196,7 @@ class Campaign:
     (``shadowprice.pacing.pacers``). expected_requests is how many requests of all sides together the window is expected
     to have; None: as many as in the past. late_reserve is how many minor units of a total are set aside for what is
     redeemed after its authorization expired. experiment divides the accounts into arms; None: nobody has an arm.
+    limits are further budgets and caps, which the ledger enforces beside the budget.
     """
 
     name: str
@@ -212,6 +213,7 @@ class Campaign:
     expected_requests: int | None = None
     late_reserve: int = 0
     experiment: Experiment | None = None
+    limits: Limits = field(default_factory=Limits)
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -245,6 +247,9 @@ class Campaign:
             raise InvalidInput("must lie in [0, 1)", field="campaign.exploration")
         if self.experiment is not None:
             self._check_experiment(self.experiment)
+        paid = not any(terms.segments for terms in self.sides.values())
+        arms = [UNASSIGNED] if self.experiment is None else list(self.experiment.shares)
+        self.limits.check_within(self.budget.name, self.sides if paid else (), arms)
 
     def _check_experiment(self, experiment: Experiment) -> None:
         if any(terms.segments for terms in self.sides.values()):
@@ -332,6 +337,7 @@ class Campaign:
             **({} if self.expected_requests is None else {"expected_requests": self.expected_requests}),
             **({"late_reserve": self.late_reserve} if self.late_reserve else {}),
             **({} if self.experiment is None else {"experiment": self.experiment.to_dict()}),
+            **({"limits": self.limits.to_dict()} if self.limits else {}),
         }
 
     @classmethod
@@ -342,6 +348,8 @@ class Campaign:
             optional |= {name: data[name] for name in ("expected_requests", "late_reserve") if name in data}
             if data.get("experiment") is not None:
                 optional["experiment"] = Experiment.from_dict(data["experiment"])
+            if data.get("limits") is not None:
+                optional["limits"] = Limits.from_dict(data["limits"])
             return cls(
                 name=data["name"],
                 sides={

@@ -163,6 +163,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "expected_requests": _column(WHOLE, _at_least(1), optional=True),
             "late_reserve": _column(WHOLE, _at_least(0), optional=True),
             "experiment": _column(TEXT, optional=True),
+            "limits": _column(TEXT, optional=True),
         },
         strict=True,
     ),

@@ -11,6 +11,7 @@ import pandas as pd
 from shadowprice.arms import Experiment
 from shadowprice.campaign import MOST_RESPONSE, SIDES, Budget, Campaign, Segment, Side, Terms
 from shadowprice.errors import InvalidInput
+from shadowprice.limits import Limits
 from shadowprice.tables.database import ROW, Tables
 from shadowprice.tables.rules import FUND
 from shadowprice.tables.schema import TIME
@@ -87,6 +88,7 @@ def campaign_from_tables(tables: Tables) -> Campaign:
         expected_requests=int(row["expected_requests"]) if pd.notna(row["expected_requests"]) else None,
         late_reserve=int(row["late_reserve"]) if pd.notna(row["late_reserve"]) else 0,
         experiment=_experiment(row["experiment"]) if pd.notna(row["experiment"]) else None,
+        limits=_limits(row["limits"]) if pd.notna(row["limits"]) else Limits(),
     )
 
 
@@ -95,6 +97,13 @@ def _experiment(text: str) -> Experiment:
         return Experiment.from_dict(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"is not an experiment as JSON: {error!r}", field="campaign.experiment") from error
+
+
+def _limits(text: str) -> Limits:
+    try:
+        return Limits.from_dict(json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(f"is not a list of limits as JSON: {error!r}", field="campaign.limits") from error
 
 
 def behaviours(tables: Tables, side: Side) -> pd.DataFrame:

@@ -9,6 +9,7 @@ import pytest
 from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.errors import InvalidInput
+from shadowprice.limits import Cap, Limits
 from shadowprice.tables import campaign_from_tables, labelled, validate_tables
 
 Frames = dict[str, pd.DataFrame]
@@ -86,6 +87,17 @@ def test_the_experiment_of_a_campaign_is_that_of_the_table(frames: Frames) -> No
     for wrong in ("{", '{"arms": []}', '{"arms": [{"name": "a"}], "salt": "s"}'):
         frames["campaign"] = frames["campaign"].assign(experiment=wrong)
         with pytest.raises(InvalidInput, match="experiment"):
+            campaign_from_tables(validate_tables(frames))
+
+
+def test_the_limits_of_a_campaign_are_those_of_the_table(frames: Frames) -> None:
+    assert not campaign_from_tables(validate_tables(frames)).limits
+    limits = Limits(caps=(Cap(name="daily", per="account", count=1, period="day"),))
+    frames["campaign"] = frames["campaign"].assign(limits=json.dumps(limits.to_dict()))
+    assert campaign_from_tables(validate_tables(frames)).limits == limits
+    for wrong in ("{", "[]", '{"caps": [{"name": "a"}]}'):
+        frames["campaign"] = frames["campaign"].assign(limits=wrong)
+        with pytest.raises(InvalidInput, match="limits"):
             campaign_from_tables(validate_tables(frames))
 
 

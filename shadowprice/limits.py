@@ -1,0 +1,294 @@
+"""Further limits of a campaign beside its main budget: budgets over groups and periods, and caps per account."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
+
+from shadowprice.errors import InvalidInput
+
+Period = Literal["campaign", "day", "hour"]
+CapPeriod = Literal["campaign", "day"]
+Per = Literal["account", "partner"]
+Kind = Literal["budget", "cap"]
+
+MOST_LIMITS = 16
+"""Budgets and caps of one campaign: each is one sum that every authorization reads and writes."""
+
+MOST_PARTNERS = 10_000
+"""Partners in the group of one budget."""
+
+MOST_AMOUNT = 2**53
+"""Largest amount that is exact wherever it is counted, Redis's scripts among them."""
+
+LIMIT_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
+_PERIODS: dict[str, str] = {"campaign": "", "day": "%Y-%m-%d", "hour": "%Y-%m-%dT%H"}
+Item = TypeVar("Item", "GroupBudget", "Cap")
+
+
+class Asked(NamedTuple):
+    """Parts of a request that decide which limits cover it; ``partner_id`` is empty where the request has none."""
+
+    account_id: str
+    side: str
+    partner_id: str
+    arm: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupBudget:
+    """A budget over a group of requests and a period, enforced beside the campaign's main budget.
+
+    name      of the budget: a label of metrics, and ``limited_by`` of the answers that it limits
+    limit     minor units that the group's open authorizations and net spend may reach in one period
+    period    ``campaign``, or each ``day`` or ``hour`` (UTC) by the date of the decision
+    side      only requests of this side; None: of both
+    partners  only requests with one of these partner ids; empty: with any, or none
+    arm       only requests of this arm of the experiment; None: of every arm
+    """
+
+    name: str
+    limit: int
+    period: Period = "campaign"
+    side: str | None = None
+    partners: tuple[str, ...] = ()
+    arm: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.name, "limits.budgets.name")
+        _check_whole(self.limit, 0, "limits.budgets.limit", "minor units")
+        _check_choice(self.period, get_args(Period), "limits.budgets.period")
+        _check_text(self.side, "limits.budgets.side")
+        _check_text(self.arm, "limits.budgets.arm")
+        given: Any = self.partners
+        named = not isinstance(given, str) and all(isinstance(each, str) and each for each in given)
+        if not named or len(given) > MOST_PARTNERS:
+            raise InvalidInput(
+                f"must be a list of at most {MOST_PARTNERS} partner ids, none of them empty",
+                field="limits.budgets.partners",
+            )
+        object.__setattr__(self, "partners", tuple(self.partners))
+
+    def key(self, asked: Asked) -> str | None:
+        """Return the sum of this limit that a request adds to: the only one, or None where it is not covered."""
+        covered = (
+            self.side in (None, asked.side)
+            and self.arm in (None, asked.arm)
+            and (not self.partners or asked.partner_id in self.partners)
+        )
+        return "" if covered else None
+
+    @property
+    def bound(self) -> Bound:
+        """Amount that one sum of this limit may reach."""
+        return Bound(self.name, "budget", self.limit, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cap:
+    """A limit of each account, or of each partner.
+
+    name    of the cap: ``limited_by`` of the answers that it limits
+    per     ``account`` or ``partner``: every one has the limit for itself; a request without a partner has no cap
+            per partner
+    count   paid incentives that may be open or captured in one period; None: any number
+    amount  minor units that open authorizations and net spend may reach in one period; None: any amount
+    period  ``campaign``, or each ``day`` (UTC) by the date of the decision
+    side    only requests of this side; None: of both
+    """
+
+    name: str
+    per: Per
+    count: int | None = None
+    amount: int | None = None
+    period: CapPeriod = "campaign"
+    side: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(self.name, "limits.caps.name")
+        _check_choice(self.per, get_args(Per), "limits.caps.per")
+        _check_choice(self.period, get_args(CapPeriod), "limits.caps.period")
+        _check_text(self.side, "limits.caps.side")
+        if self.count is None and self.amount is None:
+            raise InvalidInput("give a count, an amount or both", field="limits.caps.count")
+        if self.count is not None:
+            _check_whole(self.count, 0, "limits.caps.count", "incentives")
+        if self.amount is not None:
+            _check_whole(self.amount, 0, "limits.caps.amount", "minor units")
+
+    def key(self, asked: Asked) -> str | None:
+        """Return the sum of this limit that a request adds to: its account's or partner's; None without one."""
+        owner = asked.account_id if self.per == "account" else asked.partner_id
+        return owner if owner and self.side in (None, asked.side) else None
+
+    @property
+    def bound(self) -> Bound:
+        """Amount and count that one sum of this limit may reach."""
+        return Bound(self.name, "cap", self.amount, self.count)
+
+
+class Bound(NamedTuple):
+    """The most that one sum of a limit may reach; None where it is not limited.
+
+    most_amount  minor units of open authorizations and net spend
+    most_count   paid incentives that are open or captured
+    """
+
+    name: str
+    kind: Kind
+    most_amount: int | None
+    most_count: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Further budgets and caps of a campaign; a request must fit all that cover it.
+
+    Example:
+        >>> limits = Limits(caps=(Cap(name="daily", per="account", count=1, period="day"),))
+        >>> limits.sums(Asked("ada", "customer", "", "unassigned"), datetime(2024, 5, 1, tzinfo=UTC))
+        ('daily|2024-05-01|ada',)
+    """
+
+    budgets: tuple[GroupBudget, ...] = ()
+    caps: tuple[Cap, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.names) > MOST_LIMITS:
+            raise InvalidInput(f"must be at most {MOST_LIMITS} budgets and caps", field="limits")
+        if len(set(self.names)) < len(self.names):
+            raise InvalidInput("names of budgets and caps must differ", field="limits")
+
+    def __bool__(self) -> bool:
+        """Whether there is any limit."""
+        return bool(self.budgets or self.caps)
+
+    @property
+    def every(self) -> list[GroupBudget | Cap]:
+        """The budgets, then the caps."""
+        return [*self.budgets, *self.caps]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the budgets, then of the caps."""
+        return [each.name for each in self.every]
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """Bound of each limit, the budgets first."""
+        return tuple(each.bound for each in self.every)
+
+    def check_within(self, budget: str, sides: Collection[str], arms: Collection[str]) -> None:
+        """Make sure that the limits fit a campaign with this main budget, these sides that are paid, and these arms.
+
+        Raises:
+            InvalidInput: a name that the main budget has, or a side or arm that the campaign does not have.
+        """
+        if budget in self.names:
+            raise InvalidInput(f"{budget!r} is the main budget; choose another name", field="limits")
+        if self and not sides:
+            raise InvalidInput("a delivery pays nothing; leave its limits out", field="limits")
+        for field, given, known in (
+            ("limits.side", {each.side for each in self.every}, sides),
+            ("limits.budgets.arm", {each.arm for each in self.budgets}, arms),
+        ):
+            unknown = sorted(map(str, given - {None, *known}))
+            if unknown:
+                raise InvalidInput(f"must be one of {sorted(known)}, got {unknown}", field=field)
+
+    def sums(self, asked: Asked, at: datetime) -> tuple[str, ...]:
+        """Return the sums that a request decided ``at`` adds to: ``name|period|key``. O(limits)."""
+        if not self:
+            return ()
+        found = []
+        for each in self.every:
+            key = each.key(asked)
+            if key is not None:
+                found.append(f"{each.name}|{_period(each.period, at)}|{key}")
+        return tuple(found)
+
+    def current(self, at: datetime) -> dict[str, str]:
+        """Return the sum of each budget's period that contains ``at``, by the budget's name."""
+        return {each.name: f"{each.name}|{_period(each.period, at)}|" for each in self.budgets}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; fields with their defaults are left out."""
+        return {
+            name: [_given(each) for each in items] for name, items in (("budgets", self.budgets), ("caps", self.caps))
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Limits:
+        """Build limits from what :meth:`to_dict` gave.
+
+        Raises:
+            InvalidInput: an unknown, missing or wrong field; names it.
+        """
+        _check_fields(data, {"budgets", "caps"}, "limits")
+        return cls(
+            budgets=tuple(_built(GroupBudget, each, "limits.budgets") for each in data.get("budgets", ())),
+            caps=tuple(_built(Cap, each, "limits.caps") for each in data.get("caps", ())),
+        )
+
+
+def name_of(found: str) -> str:
+    """Return the name of the limit that a sum belongs to.
+
+    >>> name_of("daily|2024-05-01|ada")
+    'daily'
+    """
+    return found.split("|", 1)[0]
+
+
+def _period(period: str, at: datetime) -> str:
+    return at.astimezone(UTC).strftime(_PERIODS[period])
+
+
+def _given(item: GroupBudget | Cap) -> dict[str, Any]:
+    defaults = {each.name: each.default for each in fields(item)}
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(item).items()}
+    return {name: value for name, value in values.items() if getattr(item, name) != defaults[name]}
+
+
+def _built(kind: type[Item], data: Any, field: str) -> Item:
+    _check_fields(data, {each.name for each in fields(kind)}, field)
+    try:
+        return kind(**data)
+    except TypeError as error:
+        raise InvalidInput(f"lacks a field: {error}", field=field) from error
+
+
+def _check_fields(data: Any, known: set[str], field: str) -> None:
+    if not isinstance(data, Mapping):
+        raise InvalidInput(f"must be an object with fields of {sorted(known)}", field=field)
+    unknown = sorted(set(data) - known)
+    if unknown:
+        raise InvalidInput(f"has no field {unknown[0]!r}; it takes {sorted(known)}", field=field)
+
+
+def _check_name(name: object, field: str) -> None:
+    if not isinstance(name, str) or not re.fullmatch(LIMIT_NAME, name):
+        raise InvalidInput(
+            f"must be at most 63 ASCII letters, digits, '-' or '_', the first a letter or digit, got {name!r}",
+            field=field,
+        )
+
+
+def _check_whole(given: object, least: int, field: str, noun: str) -> None:
+    if isinstance(given, bool) or not isinstance(given, int) or not least <= given <= MOST_AMOUNT:
+        raise InvalidInput(
+            f"must be a whole number of {noun} from {least} to {MOST_AMOUNT}, got {given!r}", field=field
+        )
+
+
+def _check_choice(given: object, choices: tuple[str, ...], field: str) -> None:
+    if given not in choices:
+        raise InvalidInput(f"must be one of {choices}, got {given!r}", field=field)
+
+
+def _check_text(given: object, field: str) -> None:
+    if given is not None and (not isinstance(given, str) or not given):
+        raise InvalidInput(f"must be a name, or left out, got {given!r}", field=field)
