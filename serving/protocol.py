@@ -26,7 +26,9 @@ OUTPUTS = {
     "model_version": "BYTES",
     "arm": "BYTES",
 }
-RecordedReason = Literal["optimal", "tie", "explored", "cold_start", "budget_exhausted", "stale_price", "holdout"]
+RecordedReason = Literal[
+    "optimal", "tie", "explored", "cold_start", "budget_exhausted", "capped", "stale_price", "holdout"
+]
 RECORDED_REASONS: tuple[RecordedReason, ...] = get_args(RecordedReason)
 UnrecordedReason = Literal["ineligible", "outside_window"]
 """Reasons of answers that cost nothing: the ledger has nothing to authorise."""

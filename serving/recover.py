@@ -25,6 +25,7 @@ import pandas as pd
 
 from operations.workspace import read_campaign
 from serving.http.tokens import read_secret
+from serving.ledger.clock import time_of
 from serving.ledger.durability import Durability
 from serving.ledger.opening import open_store
 from serving.ledger.records import Correction, Entry, Outcome, lone
@@ -32,6 +33,7 @@ from serving.ledger.store import Store
 from serving.settings import add_setting
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, ShadowpriceError
+from shadowprice.limits import Asked
 from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
 from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind
 from shadowprice.pacing.decision_log.served import ServedLog, read_log
@@ -69,7 +71,7 @@ def recover(store: Store, campaign: Campaign, log: ServedLog) -> tuple[int, int,
     steps = heapq.merge(*kinds, key=_time)
     ttl = timedelta(hours=campaign.authorisation_ttl_hours) // timedelta(microseconds=1)
     while window := list(islice(steps, WINDOW)):
-        under_way = [future for step in window for future in _submit(store, step, ttl)]
+        under_way = [future for step in window for future in _submit(store, campaign, step, ttl)]
         for future in under_way:
             done = future.result()
             if isinstance(done, list):
@@ -89,10 +91,12 @@ def _read_rest(folder: Path, store: Store) -> ServedLog:
     return read_log(folder, {kind: max(count - 1, 0) for kind, count in recorded(store).items()})
 
 
-def _submit(store: Store, row: Row, ttl: int) -> Iterator[Future[Any]]:
+def _submit(store: Store, campaign: Campaign, row: Row, ttl: int) -> Iterator[Future[Any]]:
     if isinstance(row, Decision):
         # What was answered is recorded, whether or not the money is there: no ceiling.
-        yield store.authorise([[Entry(row, row, (), ttl)]], None, row.decided_at)
+        asked = Asked(row.account_id, row.side, row.partner_id, row.arm)
+        sums = campaign.limits.sums(asked, time_of(row.decided_at))
+        yield store.authorise([[Entry(row, row, (), ttl, sums)]], None, row.decided_at)
         return
     if isinstance(row, CorrectionRow):
         event = row.source, row.event_id, row.request_id, row.side, row.response, row.cost

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from serving.ledger.limits import Left
 from shadowprice.campaign import Side
 from shadowprice.decision import fit_budget
 from shadowprice.errors import Conflict
+from shadowprice.limits import Bound
 from shadowprice.pacing.decision_log.records import CorrectionKind, Decision
 
 Cause = Literal["expired", "returned"]
@@ -20,10 +22,19 @@ class Ceiling(NamedTuple):
 
     limit         the most that open authorizations and what is spent may come to together
     late_reserve  part of the limit that authorizations leave to captures after an expiry
+    name          of the main budget
+    bounds        of the further limits, in the order of the campaign's
     """
 
     limit: int
     late_reserve: int = 0
+    name: str = "budget"
+    bounds: tuple[Bound, ...] = ()
+
+    @property
+    def by_name(self) -> dict[str, Bound]:
+        """Bounds of the further limits."""
+        return {each.name: each for each in self.bounds}
 
     def room(self, committed: int) -> int:
         """What may still be captured without an authorization where ``committed`` is open or spent."""
@@ -41,19 +52,23 @@ class Entry(NamedTuple):
     spare       the decision where it does not cover the wanted level; its propensities are those of ``wanted``
     reserved    (J,), the most that each level of the side can cost, ascending; unused without a ceiling
     ttl         microseconds of ledger time after which the authorization is released if no outcome is reported
+    sums        of further limits that the authorization adds to
     """
 
     wanted: Decision
     spare: Decision
     reserved: tuple[int, ...]
     ttl: int
+    sums: tuple[str, ...] = ()
 
-    def at(self, left: int | None) -> Decision:
-        """Return the decision to record when ``left`` minor units remain; None where nothing limits them."""
-        if left is None or self.reserved[-1] <= left:
+    def at(self, left: Left | None) -> Decision:
+        """Return the decision to record where ``left`` remains; None where nothing limits it."""
+        if left is None or self.reserved[-1] <= left.amount:
             return self.wanted
-        found = fit_budget(self.wanted.level, self.wanted.propensities, self.reserved, left)
-        kept = self.wanted if self.wanted.reserved <= max(left, 0) else self.spare
+        found = fit_budget(self.wanted.level, self.wanted.propensities, self.reserved, left.amount)
+        kept = self.wanted
+        if kept.reserved > max(left.amount, 0):
+            kept = self.spare._replace(reason=left.reason, limited_by=left.name)
         return kept._replace(propensity=found.propensity, propensities=found.probabilities)
 
 

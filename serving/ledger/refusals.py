@@ -53,9 +53,18 @@ def given_back(outcome: Outcome, released_at: int) -> Conflict:
     )
 
 
-def no_room(outcome: Outcome, needed: int, room: int) -> Conflict:
-    """The authorization has expired, so nothing is reserved for what the outcome costs."""
+def no_room(outcome: Outcome, needed: int, room: int, limit: str = "") -> Conflict:
+    """The authorization has expired, so nothing is reserved for what the outcome costs.
+
+    ``limit`` names the further limit without room; empty: the main budget has none.
+    """
     where = f"{outcome.where}.data.cost".lstrip(".")
+    if limit:
+        return Conflict(
+            f"{where}: the authorization of request {outcome.request_id!r} is closed, and limit {limit!r} has no room "
+            f"for {needed} minor units: {max(room, 0)} are left; raise that limit, or have an administrator book it as "
+            "a correction with override"
+        )
     return Conflict(
         f"{where}: the authorization of request {outcome.request_id!r} is closed, and the budget has no room for "
         f"{needed} minor units: {max(room, 0)} are left; set late_reserve aside for such captures, or have an "

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
+from serving.ledger.limits import Usage
 from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Outcome, Row, Storage
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
@@ -60,8 +61,9 @@ class Store(Protocol):
         in the store or in an earlier call. The others are not affected by it.
 
         With a ``ceiling`` what is reserved for open authorizations plus what is spent never exceeds its limit: the
-        decision recorded is :meth:`Entry.at` of :meth:`Ceiling.grantable`. Authorizations that have expired are
-        released first, at most :data:`SWEEP` of them.
+        decision recorded is :meth:`Entry.at` of the tightest of :meth:`Ceiling.grantable` and the further limits. The
+        sums of an authorization's limits change in the same step, here and in every later call. Authorizations that
+        have expired are released first, at most :data:`SWEEP` of them.
         """
 
     def settle(self, outcomes: Sequence[Outcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
@@ -101,6 +103,9 @@ class Store(Protocol):
 
     def totals(self) -> Totals:
         """All sums, of one moment."""
+
+    def usage(self, sums: Sequence[str]) -> dict[str, Usage]:
+        """Sums of further limits, by name, of one moment; absent ones are zero."""
 
     def dates(self) -> Dates:
         """Dates that a wall clock can be compared with."""

@@ -91,10 +91,10 @@ class Predictor:
         """Answer several calls of any sides together; the answer of each is its own, or the error that refuses it.
 
         One message goes to the ledger, whatever the calls are. A call is refused alone. Unknown accounts and a
-        stale price degrade the answers, as ``reason`` says: the first of budget_exhausted, holdout, stale_price,
-        cold_start, explored, tie, optimal. A request id that was answered before, also within the call, gets that
-        answer. Otherwise an account that no level is allowed for (ineligible), or a request outside the window
-        (outside_window), is given nothing that costs money, and the ledger has nothing to record.
+        stale price degrade the answers, as ``reason`` says: the first of budget_exhausted or capped, holdout,
+        stale_price, cold_start, explored, tie, optimal. A request id that was answered before, also within the call,
+        gets that answer. Otherwise an account that no level is allowed for (ineligible), or a request outside the
+        window (outside_window), is given nothing that costs money, and the ledger has nothing to record.
         """
         first = [self._first_occurrences(call) for call in calls]
         accepted = [(call, rows) for call, rows in zip(calls, first, strict=True) if isinstance(rows, list)]
@@ -286,6 +286,7 @@ def _unauthorised(proposals: Proposals, calls: int, active: Active) -> Authorisa
         propensity=proposals.propensity,
         reason=proposals.reason,
         arm=proposals.arm,
+        limited_by=[""] * n,
         price_version=[active.price.version] * n,
         model_version=[active.model.version] * n,
         repeat=[False] * n,

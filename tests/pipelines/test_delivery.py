@@ -55,10 +55,11 @@ class Promised:
     async def authorise(self, proposals, known, *, sizes, **versions):
         self.asked += proposals.request_id
         n = len(proposals.request_id)
-        shared = set(Authorised.__dataclass_fields__) - {"repeat", *versions}
+        shared = set(Authorised.__dataclass_fields__) - {"repeat", "limited_by", *versions}
         columns = {name: getattr(proposals, name) for name in shared}
         columns |= {name: [version] * n for name, version in versions.items()}
-        return Authorisation(Authorised(**columns, repeat=[False] * n), known=[], errors=[None] * len(sizes))
+        columns |= {"limited_by": [""] * n, "repeat": [False] * n}
+        return Authorisation(Authorised(**columns), known=[], errors=[None] * len(sizes))
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from serving.local.launch import Deployment, Service, free_port, start_ledger, start_predictor
 from shadowprice.campaign import SIDES, Budget, Campaign, Terms
+from shadowprice.limits import GroupBudget, Limits
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 from shadowprice.responses.integrity import file_digests
@@ -135,7 +136,8 @@ class World:
     """One campaign with its stores and both services; the ledger may be restarted."""
 
     def __init__(self, run: Path) -> None:
-        self.campaign = make_campaign()
+        limits = Limits(budgets=(GroupBudget(name="customers", limit=100_000_000, side="customer"),))
+        self.campaign = make_campaign(limits=limits)
         self.heads = make_heads()
         self.embeddings = make_embeddings()
         self.deployment = Deployment.of_run(run, write_campaign(self.campaign, run / "campaign.json"))

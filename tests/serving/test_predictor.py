@@ -27,6 +27,7 @@ from shadowprice.campaign import SIDES, Budget, Segment, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import Conflict, InvalidInput, Unavailable
+from shadowprice.limits import Cap, Limits
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import Population
 from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
@@ -338,6 +339,17 @@ def test_an_exhausted_budget_gives_nothing_where_every_level_costs(build, kit):
     answers = build(terms=terms)[0].answer(Requests(["r"], ["m1"], ["merchant"]))
     assert (answers.level[0], answers.incentive[0], answers.response[0]) == (-1, 0, 0.0)
     assert answers.reason == ["budget_exhausted"]
+
+
+def test_an_answer_that_a_cap_of_the_account_changes_is_capped_and_stays_so(build, kit):
+    once = Limits(caps=(Cap(name="once", per="account", count=1),))
+    predictor, _ = build(terms=kit.campaign(limits=once), price=kit.price(price=0.0))
+    asked = Requests(["r1", "r2", "r3"], ["c1", "c1", "c2"], ["customer"] * 3)
+    for _ in range(2):
+        answers = predictor.answer(asked)
+        assert answers.incentive.tolist() == [130, 0, 130]
+        assert answers.reason == ["optimal", "capped", "optimal"]
+    assert answers.repeat.all()
 
 
 def test_a_tie_at_the_price_is_shared_and_says_so(build, kit):

@@ -34,6 +34,7 @@ from serving.ledger.api.metrics import LedgerCollector
 from serving.ledger.api.openapi import describe, described
 from serving.ledger.api.settle import outcomes
 from serving.ledger.api.skew import ClockSkew
+from serving.ledger.api.usage import limits_now
 from serving.ledger.clock import microseconds
 from serving.ledger.store import Store
 from serving.ledger.terms import offered
@@ -67,7 +68,7 @@ class Ledger:
         self._ceiling = ceiling(campaign, hard_stop)
         # One at a time, so that callers of the traffic never take all threads.
         self._traffic_turn = asyncio.Semaphore(1)
-        self.collector = LedgerCollector(campaign, store.totals, ClockSkew(store.dates).seconds)
+        self.collector = LedgerCollector(campaign, store.totals, store.usage, ClockSkew(store.dates).seconds)
         self.registry = CollectorRegistry()
         self.registry.register(self.collector)
         self.registry.register(HeadroomCollector(campaign.name, store.storage, volumes))
@@ -119,6 +120,7 @@ class Ledger:
         self._check_campaign(_campaign(request, self.campaign))
         now = datetime.now(UTC)
         totals = await run_in_threadpool(self.store.totals)
+        limits = await run_in_threadpool(limits_now, self.campaign, self.store.usage, now)
         return json_response(
             {
                 "campaign": self.campaign.name,
@@ -139,6 +141,7 @@ class Ledger:
                 "corrections_by_side": totals.corrected,
                 "late_by_side": totals.late,
                 "authorised_by_side": totals.authorised,
+                "limits": [asdict(each) for each in limits],
             }
         )
 

@@ -13,6 +13,7 @@ from serving.ledger.records import Ceiling, Entry, Known, Row
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
 from shadowprice.errors import NotFound
+from shadowprice.limits import MOST_AMOUNT, Asked
 from shadowprice.pacing.decision_log.records import REQUIRED, Column, Decision, columns
 
 SENT = tuple(column for column in columns(Decision) if column.field.sent)
@@ -46,6 +47,7 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
         "model_version": repeat(batch.model_version),
         "price_version": repeat(batch.price_version),
         "decided_at": repeat(at),
+        "limited_by": repeat(""),
         "most_units": [units[side] for side in items.side],
     }
     spare = wanted | {
@@ -56,8 +58,15 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
         "propensity": repeat(0.0),
         "reason": repeat("budget_exhausted"),
     }
+    limits = campaign.limits
     return [
-        Entry(each, instead, reserved[each.side], ttl)
+        Entry(
+            each,
+            instead,
+            reserved[each.side],
+            ttl,
+            limits.sums(Asked(each.account_id, each.side, each.partner_id, each.arm), decided_at),
+        )
         for each, instead in zip(_decisions(wanted), _decisions(spare), strict=True)
     ]
 
@@ -90,10 +99,15 @@ def calls(batch: Authorizations, made: Sequence[Entry]) -> list[list[Row]]:
 
 
 def ceiling(campaign: Campaign, hard_stop: bool) -> Ceiling | None:
-    """What may be authorized and spent at most; None without the hard stop and for a mean, which has no amount."""
-    if not hard_stop or campaign.budget.form != "total":
+    """What may be authorized and spent at most; None without the hard stop, and for a mean without
+    further limits: it has no amount."""
+    bounds, name = campaign.limits.bounds, campaign.budget.name
+    if not hard_stop:
         return None
-    return Ceiling(int(campaign.budget.limit), campaign.late_reserve)
+    if campaign.budget.form != "total":
+        # Only the further limits have an amount.
+        return Ceiling(MOST_AMOUNT, 0, name, bounds) if bounds else None
+    return Ceiling(int(campaign.budget.limit), campaign.late_reserve, name, bounds)
 
 
 def _check(items: Items, levels: Levels) -> None:

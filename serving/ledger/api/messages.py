@@ -31,12 +31,17 @@ def _check_identifier(value: str) -> str:
     return value
 
 
+def _check_partner(value: str) -> str:
+    return value if value == "" else _check_identifier(value)
+
+
 # The limits of the description are checked by the validator, whose words are for people.
 Identifier = Annotated[
     str,
     AfterValidator(_check_identifier),
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH}),
 ]
+Partner = Annotated[str, AfterValidator(_check_partner), WithJsonSchema({"type": "string", "maxLength": MAX_ID_LENGTH})]
 MinorUnits = Annotated[int, Field(ge=0, le=MAX_MINOR_UNITS)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -89,6 +94,7 @@ _SENT: dict[str, Any] = {
     "propensity": Annotated[float, Field(gt=0, le=1)],
     "propensities": Annotated[list[Probability], Field(max_length=10_000, fail_fast=True)],
     "reason": RecordedReason,
+    "partner_id": Partner,
     "features_at": Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)],
 }
 """Fields of a decision whose values are checked for more than the limits of their type."""
@@ -116,6 +122,7 @@ incentive        minor units at that level
 response         expected response, and expected_cost the money it is expected to cost
 response_unpaid  expected response if the money is refused; 0 where absent
 propensities     probability of each level of the side; a nearly exhausted budget adds up those that do not fit
+partner_id       partner of each request; empty where it has none
 features_at      when the features were computed, seconds since 1970 (UTC); null where there were none""",
         **sent,
         response_unpaid=(Column[Finite] | None, None),

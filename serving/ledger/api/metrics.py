@@ -9,6 +9,7 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from serving.ledger.api.usage import ReadUsage, limits_now
 from serving.ledger.records import CAUSES
 from serving.ledger.totals import Totals
 from serving.protocol import RECORDED_REASONS
@@ -26,9 +27,12 @@ class LedgerCollector(Collector):
     store records a decision once.
     """
 
-    def __init__(self, campaign: Campaign, totals: Callable[[], Totals], skew: Callable[[], float]) -> None:
+    def __init__(
+        self, campaign: Campaign, totals: Callable[[], Totals], usage: ReadUsage, skew: Callable[[], float]
+    ) -> None:
         self._campaign = campaign
         self._totals = totals
+        self._usage = usage
         self._skew = skew
         self._repeats: dict[tuple[Side, int], int] = {}
 
@@ -106,7 +110,9 @@ class LedgerCollector(Collector):
         )
         skew.add_metric([name], self._skew())
         yield skew
-        left = totals.money_left(self._campaign, datetime.now(UTC))
+        now = datetime.now(UTC)
+        yield from self._limits(now)
+        left = totals.money_left(self._campaign, now)
         for metric, help, value in (
             (
                 "budget_minor_units",
@@ -118,6 +124,22 @@ class LedgerCollector(Collector):
             gauge = GaugeMetricFamily(f"shadowprice_{metric}", help, labels=["campaign", "budget"])
             gauge.add_metric([name, budget], value)
             yield gauge
+
+    def _limits(self, now: datetime) -> Iterator[Metric]:
+        # Apart from the main budget's metrics: limits overlap, so a sum over them has no meaning.
+        limit = GaugeMetricFamily(
+            "shadowprice_limit_minor_units", "Limit of a further budget in a period", labels=["campaign", "budget"]
+        )
+        used = GaugeMetricFamily(
+            "shadowprice_limit_used_minor_units",
+            "Money held and spent of a further budget in its current period",
+            labels=["campaign", "budget"],
+        )
+        for each in limits_now(self._campaign, self._usage, now):
+            limit.add_metric([self._campaign.name, each.budget], each.limit)
+            used.add_metric([self._campaign.name, each.budget], each.used)
+        yield limit
+        yield used
 
     def _decisions(self, totals: Totals) -> Metric:
         family = CounterMetricFamily(

@@ -1,16 +1,21 @@
 -- ARGV: limit or '', late reserve, at, most to expire, the most that each level of a customer and of a merchant can cost
--- (joined by ','), the number of rows of each call (joined by ','); then per row request_id, account_id, side, ttl,
+-- (joined by ','), the number of rows of each call (joined by ','), the bounds of the further limits, the name of the
+-- main budget as JSON; then per row request_id, account_id, side, ttl,
 -- incentive, what is reserved for it, level, reason, propensity, probability of each level (joined by ','), the
--- decision's JSON up to its propensity and after its probabilities; level and both parts of the JSON of the decision
--- where the wanted level does not fit.
+-- decision's JSON up to its propensity and after its probabilities; level and the parts of the JSON of the decision
+-- where the wanted level does not fit: up to its propensity, from its reason to limited_by, and after that; the sums of
+-- limits that it adds to (joined by a line break).
 -- A row without ttl is only looked up.
--- Returns per call, by row, what was left for it, -1 without a ceiling, what was kept before, or nil where nothing was
--- and nothing is recorded; or, of a refused call, the place of the row whose request_id is of another account or side.
-local FIELDS = 15
-local FIRST = 8
+-- Returns per call, by row, what was left for it and the place of the limit that left so little, -1 for the main budget;
+-- -1 without a ceiling, what was kept before, or nil where nothing was and nothing is recorded; or, of a refused call,
+-- the place of the row whose request_id is of another account or side.
+local FIELDS = 17
+local FIRST = 10
 local limit, late_reserve, at = unpack(ARGV, 1, 3)
 -- The number of the quarter of an hour; see serving.ledger.traffic.
 local QUARTER = whole(math.floor(tonumber(at) / 900000000))
+
+local BOUNDS, MAIN = read_bounds(ARGV[8]), ARGV[9]
 
 local function numbers(text)
     local found = {}
@@ -76,6 +81,27 @@ local left = nil
 if limit ~= '' then
     left = tonumber(limit) - committed() - math.max(0, tonumber(late_reserve) - sum('late'))
 end
+-- What the tightest of the limits leaves, and that limit; nil for the main budget.
+local function tightest(sums)
+    local least, found = left, nil
+    for _, each in ipairs(sums) do
+        local name = string.match(each, '^[^|]+')
+        local bound = BOUNDS[name]
+        if bound then
+            local rest = math.huge
+            if bound.amount then
+                rest = bound.amount - tonumber(redis.call('HGET', AMOUNT, each) or '0')
+            end
+            if bound.count and tonumber(redis.call('HGET', COUNT, each) or '0') >= bound.count then
+                rest = math.min(rest, 0)
+            end
+            if rest < least then
+                least, found = rest, {name = name, place = bound.place, reason = bound.reason}
+            end
+        end
+    end
+    return math.max(least, 0), found
+end
 local function record(first)
     local request_id, account_id, side, ttl, incentive, reserved = unpack(ARGV, first, first + 5)
     local kept = before[request_id] or redis.call('HGET', DECISION, request_id)
@@ -86,18 +112,23 @@ local function record(first)
         return false
     end
     local level, reason, propensity, probabilities, head, tail = unpack(ARGV, first + 6, first + 11)
+    local sums = lines(ARGV[first + 16])
     local most = RESERVED[side]
     local answer = -1
     if left ~= nil then
-        local remaining = math.max(left, 0)
-        answer = remaining
+        local remaining, limit = tightest(sums)
+        answer = {remaining, limit and limit.place or -1}
         if most[#most] > remaining then
             local kept, spare = fit_budget(probabilities, most, remaining)
             probabilities = table.concat(kept, ',')
             propensity = kept[tonumber(level) + 1]
             if tonumber(reserved) > remaining then
-                incentive, reserved, reason, propensity = '0', '0', 'budget_exhausted', spare
-                level, head, tail = unpack(ARGV, first + 12, first + 14)
+                incentive, reserved, propensity = '0', '0', spare
+                reason = limit and limit.reason or 'budget_exhausted'
+                local from_reason, rest
+                level, head, from_reason, rest = unpack(ARGV, first + 12, first + 15)
+                local name = limit and '"' .. limit.name .. '"' or MAIN
+                tail = ',"' .. reason .. '"' .. from_reason .. name .. rest
             end
         end
         left = left - tonumber(reserved)
@@ -111,6 +142,10 @@ local function record(first)
     redis.call('HINCRBY', SUMS, 'reserved|' .. side, reserved)
     if reserved ~= '0' then
         redis.call('ZADD', PROMISE, whole(NOW + ttl), request_id)
+        if #sums > 0 then
+            redis.call('HSET', SHARE, request_id, ARGV[first + 16])
+            add(sums, tonumber(reserved), 1)
+        end
     end
     return answer
 end

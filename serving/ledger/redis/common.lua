@@ -1,6 +1,6 @@
 -- The keys of a campaign, in the order of keys.py, and what several scripts do.
 local DECISION, PROMISE, RELEASE, OUTCOME, EVENT, SUMS, DECIDED, SETTLED = unpack(KEYS, 1, 8)
-local CORRECTION, CORRECTED, TRAFFIC = unpack(KEYS, 9, 11)
+local CORRECTION, CORRECTED, TRAFFIC, SHARE, AMOUNT, COUNT = unpack(KEYS, 9, 14)
 
 -- Lua writes large numbers rounded.
 local function whole(number)
@@ -59,6 +59,70 @@ local function committed()
     return sum('reserved') - sum('closed') + sum('spent') - sum('refunded')
 end
 
+-- Bounds of the further limits by name, from the argument that serving.ledger.redis.limits writes.
+local function read_bounds(text)
+    local found, place = {}, 0
+    for name, reason, amount, count in string.gmatch(text, '([^\n,]+),([^\n,]+),([^\n,]*),([^\n,]*)') do
+        found[name] = {place = place, reason = reason, amount = tonumber(amount), count = tonumber(count)}
+        place = place + 1
+    end
+    return found
+end
+
+local function lines(text)
+    local found = {}
+    for each in string.gmatch(text or '', '[^\n]+') do
+        found[#found + 1] = each
+    end
+    return found
+end
+
+-- Sums of limits that an authorization adds to.
+local function shares(request_id)
+    return lines(redis.call('HGET', SHARE, request_id))
+end
+
+local function add(sums, amount, count)
+    for _, each in ipairs(sums) do
+        if amount ~= 0 then
+            redis.call('HINCRBY', AMOUNT, each, whole(amount))
+        end
+        if count ~= 0 then
+            redis.call('HINCRBY', COUNT, each, count)
+        end
+    end
+end
+
+-- Changes of the sums that this call will make, by sum.
+local changed_amount, changed_count = {}, {}
+local function plan(sums, amount, count)
+    for _, each in ipairs(sums) do
+        changed_amount[each] = (changed_amount[each] or 0) + amount
+        changed_count[each] = (changed_count[each] or 0) + count
+    end
+end
+
+-- The first limit that has no room for a change, and its amount that is left; count is nil where none is added.
+local function exceeded(bounds, sums, amount, count)
+    for _, each in ipairs(sums) do
+        local name = string.match(each, '^[^|]+')
+        local bound = bounds[name]
+        if bound and bound.amount then
+            local used = tonumber(redis.call('HGET', AMOUNT, each) or '0') + (changed_amount[each] or 0)
+            if used + amount > bound.amount then
+                return name, bound.amount - used - amount
+            end
+        end
+        if bound and bound.count and count then
+            local used = tonumber(redis.call('HGET', COUNT, each) or '0') + (changed_count[each] or 0)
+            if used + count > bound.count then
+                return name, nil
+            end
+        end
+    end
+    return nil
+end
+
 local function release(request_ids, cause, at)
     local freed = 0
     for _, request_id in ipairs(request_ids) do
@@ -67,6 +131,7 @@ local function release(request_ids, cause, at)
             redis.call('HSET', RELEASE, request_id, cause .. '\n' .. at)
             redis.call('HINCRBY', SUMS, 'closed|' .. side, reserved)
             redis.call('HINCRBY', SUMS, cause .. '|' .. side, reserved)
+            add(shares(request_id), -reserved, -1)
             freed = freed + 1
         end
     end
@@ -91,9 +156,13 @@ local function book(event, request_id, side, response, cost, content, row, at, k
         release({request_id}, 'expired', at)
     end
     local late = tonumber(known) or redis.call('HEXISTS', RELEASE, request_id)
+    local sums = shares(request_id)
     if redis.call('ZREM', PROMISE, request_id) == 1 then
         local _, reserved = side_and_reserved(request_id)
         redis.call('HINCRBY', SUMS, 'closed|' .. side, reserved)
+        add(sums, cost - reserved, 0)
+    else
+        add(sums, tonumber(cost), (late == 0 or tonumber(cost) > 0) and 1 or 0)
     end
     redis.call('HSET', EVENT, event, content)
     redis.call('HSET', OUTCOME, request_id, late .. '\n' .. response .. '\n' .. cost .. '\n' .. at .. '\n' .. row)

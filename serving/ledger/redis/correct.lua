@@ -1,14 +1,25 @@
--- ARGV: limit or '', at; then per correction event (source and id), request_id, side, response, cost, content, kind,
+-- ARGV: limit or '', at, the bounds of the further limits; then per correction event (source and id), request_id, side, response, cost, content, kind,
 -- override (0 or 1), whether its kind may raise (0 or 1), the outcome's row, whether it is misdated, and JSON of
 -- the correction.
 -- Returns how many were new; or {'content', index}, {'missing', index}, {'raised', index, response, cost} or
--- {'room', index, what is needed, what is left}.
+-- {'room', index, what is needed, what is left, the limit or '' for the main budget}.
 local FIELDS = 12
-local FIRST = 3
+local FIRST = 4
+local BOUNDS = read_bounds(ARGV[3])
 local limit, at = ARGV[1], ARGV[2]
 local count = (#ARGV - FIRST + 1) / FIELDS
 local contents, standing, new = {}, {}, {}
 local room = limit ~= '' and tonumber(limit) - committed() or math.huge
+
+-- Whether the outcome of a request counts only while something is paid for it; it may be one that this call records.
+local late_now = {}
+local function late(request_id)
+    local kept = redis.call('HGET', OUTCOME, request_id)
+    if kept then
+        return string.match(kept, '^%d') == '1'
+    end
+    return late_now[request_id]
+end
 
 local function reported(request_id)
     local found = standing[request_id] or corrected(request_id)
@@ -34,10 +45,14 @@ for index = 0, count - 1 do
                 return {'missing', index}
             end
             before = {'0.0', '0'}
-            if redis.call('ZSCORE', PROMISE, request_id) then
+            local until_ = redis.call('ZSCORE', PROMISE, request_id)
+            local expired = until_ and tonumber(until_) <= NOW
+            if until_ then
                 local _, reserved = side_and_reserved(request_id)
                 room = room + tonumber(reserved)
+                plan(shares(request_id), -tonumber(reserved), expired and -1 or 0)
             end
+            late_now[request_id] = expired or redis.call('HEXISTS', RELEASE, request_id) == 1
         end
         local more = tonumber(response) - tonumber(before[1])
         local dearer = tonumber(cost) - tonumber(before[2])
@@ -45,20 +60,32 @@ for index = 0, count - 1 do
             return {'raised', index, before[1], before[2]}
         end
         if dearer > 0 and override == '0' and dearer > room then
-            return {'room', index, string.format('%.0f', dearer), string.format('%.0f', room)}
+            return {'room', index, string.format('%.0f', dearer), string.format('%.0f', room), ''}
         end
+        local sums, count = shares(request_id), 0
+        if late(request_id) then
+            count = (tonumber(cost) > 0 and 1 or 0) - (tonumber(before[2]) > 0 and 1 or 0)
+        end
+        if dearer > 0 and override == '0' and limit ~= '' then
+            local name, rest = exceeded(BOUNDS, sums, dearer, count > 0 and count or nil)
+            if name then
+                return {'room', index, whole(dearer), whole(rest and rest + dearer or 0), name}
+            end
+        end
+        plan(sums, dearer, count)
         room = room - dearer
         contents[event] = content
         standing[request_id] = {response, cost}
-        new[#new + 1] = {first, before, more, dearer}
+        new[#new + 1] = {first, before, more, dearer, count}
     end
 end
 for _, each in ipairs(new) do
-    local first, before, more, dearer = unpack(each)
+    local first, before, more, dearer, counted = unpack(each)
     local event, request_id, side, response, cost, content, kind, override = unpack(ARGV, first, first + 7)
     if redis.call('HEXISTS', OUTCOME, request_id) == 0 then
         book(event, request_id, side, '0.0', '0', content, ARGV[first + 9], at, '', ARGV[first + 10])
     end
+    add(shares(request_id), dearer, counted)
     redis.call('HSET', EVENT, event, content)
     redis.call('HSET', CORRECTION, request_id, response .. '\n' .. cost)
     local row = before[1] .. '\n' .. before[2] .. '\n' .. at .. '\n' .. ARGV[first + 11]

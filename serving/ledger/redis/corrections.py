@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from serving.ledger.records import Ceiling, Correction, Counted
+from serving.ledger.redis.limits import bounds
 from serving.ledger.redis.scripts import Call
 from serving.ledger.refusals import no_room, not_reported, other_content, raised
 from shadowprice.pacing.decision_log.records import CorrectionRow
@@ -15,7 +16,7 @@ from shadowprice.pacing.decision_log.records import CorrectionRow
 
 def correct(corrections: Sequence[Correction], ceiling: Ceiling | None, at: int) -> Call:
     """The call of :meth:`serving.ledger.store.Store.correct`."""
-    arguments: list[str | int | bytes] = ["" if ceiling is None else ceiling.limit, at]
+    arguments: list[str | int | bytes] = ["" if ceiling is None else ceiling.limit, at, bounds(ceiling)]
     for correction in corrections:
         outcome = correction.outcome
         arguments += [
@@ -44,7 +45,7 @@ def correct(corrections: Sequence[Correction], ceiling: Ceiling | None, at: int)
                 raise not_reported(refused.outcome)
             case b"raised":
                 raise raised(refused, float(answer[2]), int(answer[3]))
-        raise no_room(refused.outcome, int(answer[2]), int(answer[3]))
+        raise no_room(refused.outcome, int(answer[2]), int(answer[3]), answer[4].decode())
 
     return Call("correct", arguments, read)
 

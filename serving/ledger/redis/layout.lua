@@ -2,7 +2,7 @@
 -- ARGV: this layout. Returns the layout that the ledger has now: this one, unless it is neither this nor an earlier one.
 local LAYOUT = tonumber(ARGV[1])
 local count = (#KEYS - 1) / LAYOUT
-local SUMS, TRAFFIC, ASKED = KEYS[7], KEYS[12], {customer = KEYS[13], merchant = KEYS[14]}
+local SUMS, TRAFFIC, ASKED = KEYS[7], KEYS[12], {customer = KEYS[16], merchant = KEYS[17]}
 local QUARTER = 900000000
 local held = redis.call('GET', KEYS[1])
 if not held then

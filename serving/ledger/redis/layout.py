@@ -10,8 +10,10 @@ import redis
 from serving.ledger.redis.scripts import KEYS, text
 from shadowprice.errors import Conflict, Unavailable
 
-LAYOUT = 3
-"""Layout 1 has no sum of held amounts: an authorization held its face value. Before 3 it expired by the wall clock."""
+LAYOUT = 4
+"""Layout 1 has no sum of held amounts: an authorization held its face value. Before 3 it expired by the wall clock.
+
+Before 4 no further limits were counted: authorizations of before belong to none."""
 RETIRED = ("asked:customer", "asked:merchant")
 """Keys before 3, in place of which it has ``traffic``: the requests of each side by their times."""
 

@@ -8,12 +8,13 @@ from typing import Any
 import orjson
 import redis
 
+from serving.ledger.limits import Left
 from serving.ledger.records import Known, Recorded, Row
 from shadowprice.pacing.decision_log.records import Decision, OutcomeRow
 
-PROPENSITY = Decision._fields.index("propensity")
-"""Place of the propensity in a decision; the probabilities of all levels follow."""
-DECISION_ARGUMENTS = 12
+PROPENSITY, REASON, LIMITED_BY = map(Decision._fields.index, ("propensity", "reason", "limited_by"))
+"""Places in a decision; the probabilities of all levels follow the propensity, then the reason."""
+DECISION_ARGUMENTS = 14
 """Arguments of a row that is recorded, after request id, account and side."""
 
 
@@ -43,23 +44,32 @@ def arguments(row: Row) -> list[str | int | bytes]:
         ",".join(repr(float(share)) for share in wanted.propensities),
         *_around_probabilities(wanted),
         spare.level,
-        *_around_probabilities(spare),
+        *_around_limit(spare),
+        "\n".join(row.sums),
     ]
 
 
-def recorded(row: Row, kept: bytes | int | None) -> Recorded | None:
-    """Return what stands for a row: what was kept before, or the decision for what was left."""
+def recorded(row: Row, kept: bytes | int | list[int] | None, left: Left | None) -> Recorded | None:
+    """Return what stands for a row: what was kept before, or the decision for what was ``left``."""
     if isinstance(kept, bytes):
         return Recorded(decision(kept), repeat=True)
     if isinstance(row, Known) or kept is None:
         return None
-    return Recorded(row.at(None if kept < 0 else kept), repeat=False)
+    return Recorded(row.at(left), repeat=False)
 
 
 def _around_probabilities(decision: Decision) -> tuple[bytes, bytes]:
     """JSON of a decision before its propensity and after its probabilities, which the script computes."""
     before, after = decision[:PROPENSITY], decision[PROPENSITY + 2 :]
     return orjson.dumps(list(before))[:-1] + b",", b"," + orjson.dumps(list(after))[1:]
+
+
+def _around_limit(decision: Decision) -> tuple[bytes, bytes, bytes]:
+    """JSON of a decision before its propensity, between reason and ``limited_by``, and after that."""
+    between, after = decision[REASON + 1 : LIMITED_BY], decision[LIMITED_BY + 1 :]
+    head, _ = _around_probabilities(decision)
+    rest = b"," + orjson.dumps(list(after))[1:] if after else b"]"
+    return head, b"," + orjson.dumps(list(between))[1:-1] + b",", rest
 
 
 def decision(kept: bytes) -> Decision:

@@ -34,6 +34,9 @@ KEYS = (
     "correction",
     "corrected",
     "traffic",
+    "limit_share",
+    "limit_amount",
+    "limit_count",
 )
 """What a campaign has, in the order in which every script gets it."""
 AFTER = "local answer = run()\nreturn {answer, records()}\n"

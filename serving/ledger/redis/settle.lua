@@ -1,10 +1,11 @@
--- ARGV: limit or '', late reserve, at; then per outcome event (source and id), request_id, side, response, cost,
+-- ARGV: limit or '', late reserve, at, the bounds of the further limits; then per outcome event (source and id), request_id, side, response, cost,
 -- content, row, whether it is late or '' where that is not known yet, whether it is misdated. One that is known is
 -- replayed from a log: it was captured, so it is captured again.
 -- Returns how many were new; or {'content', index}, {'outcome', index, response, cost}, {'returned', index, when} or
--- {'room', index, what is left}.
+-- {'room', index, what is left, the limit or '' for the main budget}.
 local FIELDS = 9
-local FIRST = 4
+local FIRST = 5
+local BOUNDS = read_bounds(ARGV[4])
 local limit, at = ARGV[1], ARGV[3]
 local count = (#ARGV - FIRST + 1) / FIELDS
 local contents, settled, new = {}, {}, {}
@@ -26,9 +27,20 @@ local function capture(index, request_id, cost, known)
             return nil, {'returned', index, returned_at}
         end
         if (released or until_) and cost > room + freed then
-            return nil, {'room', index, string.format('%.0f', room + freed)}
+            return nil, {'room', index, string.format('%.0f', room + freed), ''}
+        end
+        if limit ~= '' and (released or until_) then
+            local name, rest = exceeded(BOUNDS, shares(request_id), cost - freed, until_ and 0 or 1)
+            if name then
+                return nil, {'room', index, whole(rest and rest + cost or 0), name}
+            end
         end
     end
+    local count = 0
+    if not open then
+        count = (cost > 0 and 1 or 0) - (until_ and 1 or 0)
+    end
+    plan(shares(request_id), cost - freed, count)
     return freed - cost
 end
 

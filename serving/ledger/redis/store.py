@@ -14,12 +14,14 @@ from redis.exceptions import ResponseError
 from serving.ledger.clock import Clock, monotonic
 from serving.ledger.durability import Durability
 from serving.ledger.groups import Groups
+from serving.ledger.limits import Usage
 from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Known, Outcome, Row, Storage, asked
 from serving.ledger.redis import rows, sums
 from serving.ledger.redis.condition import Condition
 from serving.ledger.redis.connection import DurabilityCheck, NotDurable, check_durable, connect
 from serving.ledger.redis.corrections import correct, correction
 from serving.ledger.redis.layout import check_layout, keys
+from serving.ledger.redis.limits import bounds, left_of, read_usage
 from serving.ledger.redis.scripts import KEYS, Call, Runner, unavailable
 from serving.ledger.redis.seen import EPOCH, read_seen, went_back
 from serving.ledger.redis.witness import Witness
@@ -87,7 +89,8 @@ class RedisStore:
         wanted = [row for call in calls for row in call]
         reserved = {row.wanted.side: row.reserved for row in wanted if not isinstance(row, Known)}
         arguments += [",".join(map(str, reserved.get(side, ()))) for side in SIDES]
-        arguments.append(",".join(str(len(call)) for call in calls))
+        name = "" if ceiling is None else orjson.dumps(ceiling.name)
+        arguments += [",".join(str(len(call)) for call in calls), bounds(ceiling), name]
         for row in wanted:
             arguments += rows.arguments(row)
 
@@ -95,7 +98,7 @@ class RedisStore:
             return [
                 other_owner(asked(call[found]))
                 if isinstance(found, int)
-                else [rows.recorded(row, kept) for row, kept in zip(call, found, strict=True)]
+                else [rows.recorded(row, kept, left_of(ceiling, kept)) for row, kept in zip(call, found, strict=True)]
                 for call, found in zip(calls, answer, strict=True)
             ]
 
@@ -103,7 +106,7 @@ class RedisStore:
 
     def settle(self, outcomes: Sequence[Outcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Capture."""
-        arguments: list[str | int | bytes] = [*_ceiling(ceiling), at]
+        arguments: list[str | int | bytes] = [*_ceiling(ceiling), at, bounds(ceiling)]
         for outcome in outcomes:
             arguments += [
                 f"{outcome.source}\n{outcome.event_id}",
@@ -125,7 +128,8 @@ class RedisStore:
             if answer[0] == b"returned":
                 raise given_back(outcomes[answer[1]], int(answer[2]))
             if answer[0] == b"room":
-                raise no_room(outcomes[answer[1]], outcomes[answer[1]].cost, int(answer[2]))
+                refused = outcomes[answer[1]]
+                raise no_room(refused, refused.cost, int(answer[2]), answer[3].decode())
             raise other_outcome(outcomes[answer[1]], float(answer[2]), int(answer[3]))
 
         return self._groups.submit(Call("settle", arguments, read))
@@ -161,6 +165,10 @@ class RedisStore:
             self._condition.went_back = went_back(seen, self._read(self._records))
             self._condition.check()
         return sums.totals(raw, self._campaign)
+
+    def usage(self, sums: Sequence[str]) -> dict[str, Usage]:
+        """Sums of further limits."""
+        return self._read(lambda client: read_usage(client, self._key, sums)) if sums else {}
 
     def dates(self) -> Dates:
         """The last decision that was recorded, and the time of Redis."""
@@ -264,4 +272,4 @@ class RedisStore:
 
 
 def _ceiling(ceiling: Ceiling | None) -> tuple[str | int, int]:
-    return ("", 0) if ceiling is None else ceiling
+    return ("", 0) if ceiling is None else ceiling[:2]

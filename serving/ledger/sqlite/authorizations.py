@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 import orjson
 
-from serving.ledger.records import Answer, Cause, Ceiling, Counted, Known, Outcome, Recorded, Row, asked
+from serving.ledger.limits import Left, Usage, exceeded, tightest
+from serving.ledger.records import Answer, Cause, Ceiling, Counted, Entry, Known, Outcome, Recorded, Row, asked
 from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, owner_conflict
 from serving.ledger.sqlite.database import keep_ledger_time
 from serving.ledger.sqlite.rows import DECISION, find, values
+from serving.ledger.sqlite.usage import add_usage, note_shares, read_shares, read_usage
 from serving.ledger.store import SWEEP
 from serving.ledger.traffic import QUARTER
 from shadowprice.pacing.decision_log.records import Decision
@@ -31,9 +33,15 @@ class Authorise:
         """Return the answer of each call, in order."""
         _expire(database, self.at, self.now)
         decided = find(database, [asked(row).request_id for call in self.calls for row in call])
-        left = None if self.ceiling is None else self.ceiling.grantable(*committed(database))
+        ceiling = self.ceiling
+        left = None if ceiling is None else Left(ceiling.grantable(*committed(database)), ceiling.name)
+        bounds = {} if ceiling is None else ceiling.by_name
+        entries = [row for call in self.calls for row in call if isinstance(row, Entry)]
+        usage = read_usage(database, (each for row in entries for each in row.sums))
         answers: list[Answer] = []
         new: list[tuple[Decision, int]] = []
+        shares: dict[str, tuple[str, ...]] = {}
+        added: list[tuple[str, int, int]] = []
         for call in self.calls:
             refused = owner_conflict(call, decided)
             if refused is not None:
@@ -47,14 +55,21 @@ class Authorise:
                 elif isinstance(row, Known):
                     recorded.append(None)
                 else:
-                    decision = row.at(left)
+                    decision = row.at(None if left is None else tightest(left, bounds, row.sums, usage))
+                    held = decision.reserved
                     if left is not None:
-                        left -= decision.reserved
+                        left = left._replace(amount=left.amount - held)
+                    if held:
+                        shares[decision.request_id] = row.sums
+                        added += [(each, held, 1) for each in row.sums]
+                        usage |= {each: usage.get(each, Usage()).plus(held, 1) for each in row.sums}
                     new.append((decision, self.now + row.ttl))
                     decided[decision.request_id] = decision
                     recorded.append(Recorded(decision, repeat=False))
             answers.append(recorded)
         _record(database, new)
+        note_shares(database, shares)
+        add_usage(database, added)
         return answers
 
 
@@ -151,13 +166,16 @@ class Settle:
         released = database.execute(
             "SELECT cause, released_at FROM release WHERE request_id = ?", (outcome.request_id,)
         ).fetchone()
+        sums = read_shares(database, [outcome.request_id]).get(outcome.request_id, [])
         if outcome.late is None:
             late = released is not None
             if late and outcome.cost:
-                self._check_late(database, outcome, *released)
+                self._check_late(database, outcome, sums, *released)
         else:
             # Replayed from a log: it was captured, so it is captured again.
             late = outcome.late
+        counted = 0 if held or (late and not outcome.cost) else 1
+        add_usage(database, [(each, outcome.cost - (held[0] if held else 0), counted) for each in sums])
         database.execute(
             "INSERT INTO outcome (source, event_id, request_id, side, response, cost, late, content, observed_at,"
             " recorded_at, misdated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -192,13 +210,25 @@ class Settle:
         )
         return True
 
-    def _check_late(self, database: sqlite3.Connection, outcome: Outcome, cause: Cause, released_at: int) -> None:
+    def _check_late(
+        self, database: sqlite3.Connection, outcome: Outcome, sums: Sequence[str], cause: Cause, released_at: int
+    ) -> None:
         if cause == "returned":
             raise given_back(outcome, released_at)
         if self.ceiling is not None:
             room = self.ceiling.room(committed(database)[0])
             if outcome.cost > room:
                 raise no_room(outcome, outcome.cost, room)
+            check_limits(database, self.ceiling, outcome, sums, outcome.cost, 1)
+
+
+def check_limits(
+    database: sqlite3.Connection, ceiling: Ceiling, outcome: Outcome, sums: Sequence[str], amount: int, count: int
+) -> None:
+    """Raise :class:`Conflict` where a further limit has no room for more amount and count of a request."""
+    full = exceeded(ceiling.by_name, sums, read_usage(database, sums), amount, count)
+    if full is not None:
+        raise no_room(outcome, amount, full.amount, full.name)
 
 
 @dataclass(frozen=True)
@@ -253,4 +283,7 @@ def _close(database: sqlite3.Connection, which: str, parameters: tuple[object, .
         f" ON CONFLICT (side) DO UPDATE SET closed = closed + ?2, {cause} = {cause} + ?2",
         [(side, reserved) for _, side, reserved in rows],
     )
+    held = {request_id: reserved for request_id, _, reserved in rows}
+    shares = read_shares(database, held)
+    add_usage(database, [(each, -held[name], -1) for name, sums in shares.items() for each in sums])
     return len(rows)

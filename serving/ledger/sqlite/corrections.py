@@ -6,9 +6,10 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from serving.ledger.records import Ceiling, Correction, Counted
+from serving.ledger.records import Ceiling, Correction, Counted, Outcome
 from serving.ledger.refusals import no_room, not_reported, raised
-from serving.ledger.sqlite.authorizations import Settle, committed, corrected, is_repeat
+from serving.ledger.sqlite.authorizations import Settle, check_limits, committed, corrected, is_repeat
+from serving.ledger.sqlite.usage import add_usage, read_shares
 from shadowprice.pacing.decision_log.records import CorrectionRow
 
 CORRECTION = ", ".join(CorrectionRow._fields)
@@ -37,10 +38,15 @@ class Correct:
         more, dearer = outcome.response - response, outcome.cost - cost
         if (more > 0 or dearer > 0) and not correction.raises:
             raise raised(correction, response, cost)
+        sums = read_shares(database, [outcome.request_id]).get(outcome.request_id, [])
+        # A late capture counts only while something is paid for it.
+        counted = (outcome.cost > 0) - (cost > 0) if sums and _is_late(database, outcome) else 0
         if dearer > 0 and self.ceiling is not None and not correction.override:
             room = self.ceiling.room(committed(database)[0])
             if dearer > room:
                 raise no_room(outcome, dearer, room)
+            check_limits(database, self.ceiling, outcome, sums, dearer, max(counted, 0))
+        add_usage(database, [(each, dearer, counted) for each in sums])
         database.execute(
             f"INSERT INTO correction ({CORRECTION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
@@ -90,6 +96,11 @@ class Correct:
             reported = 0.0, 0
             Settle([replace(outcome, response=0.0, cost=0)], self.ceiling, self.at, self.now)(database)
         return reported
+
+
+def _is_late(database: sqlite3.Connection, outcome: Outcome) -> bool:
+    (late,) = database.execute("SELECT late FROM outcome WHERE request_id = ?", (outcome.request_id,)).fetchone()
+    return bool(late)
 
 
 def corrections_after(database: sqlite3.Connection, sequence: int, limit: int) -> list[CorrectionRow]:

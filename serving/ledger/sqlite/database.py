@@ -15,7 +15,7 @@ from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.pacing.decision_log.records import REQUIRED, Column, Decision, columns
 
-SCHEMA_VERSION = "5"
+SCHEMA_VERSION = "6"
 _TYPES = {str: "TEXT", int: "INTEGER", float: "REAL", bool: "INTEGER", tuple: "TEXT"}
 
 
@@ -140,7 +140,22 @@ INSERT INTO traffic SELECT decided_at / {QUARTER}, side, COUNT(*) FROM decision 
 DROP INDEX IF EXISTS decision_time;
 """
 """Added by schema 4, and the same in a new file."""
-TABLES += CORRECTIONS + TRAFFIC
+LIMITS = """
+-- Sums of further limits: amount of open authorizations and net spend, count of those open or captured. A sum is named
+-- by its limit, period and account or partner.
+CREATE TABLE limit_usage (
+    name TEXT PRIMARY KEY,
+    amount INTEGER NOT NULL,
+    count INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+-- Sums that an authorization adds to, as JSON, written once; those that add to none have no row.
+CREATE TABLE limit_share (
+    request_id TEXT PRIMARY KEY REFERENCES decision (request_id),
+    sums TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+"""
+"""Added by schema 6, and the same in a new file."""
+TABLES += CORRECTIONS + TRAFFIC + LIMITS
 UPGRADES = {
     "2": """
 ALTER TABLE decision ADD COLUMN most_units INTEGER NOT NULL DEFAULT 1;
@@ -160,11 +175,17 @@ INSERT INTO about SELECT 'ledger_time', decided_at FROM decision ORDER BY decide
 ALTER TABLE decision ADD COLUMN arm TEXT NOT NULL DEFAULT 'unassigned';
 UPDATE about SET value = '5' WHERE key = 'schema';
 """,
+    "5": f"""
+ALTER TABLE decision ADD COLUMN partner_id TEXT NOT NULL DEFAULT '';
+ALTER TABLE decision ADD COLUMN limited_by TEXT NOT NULL DEFAULT '';
+{LIMITS}UPDATE about SET value = '6' WHERE key = 'schema';
+""",
 }
 """Schema → what makes it the next, in one transaction.
 
 Before 3 an authorization held its face value. Before 4 it expired by the wall clock: ledger time starts at the date of
-the newest decision, so that the expiries written before 4 stay comparable and none comes early.
+the newest decision, so that the expiries written before 4 stay comparable and none comes early. Before 6 there were no
+further limits: authorizations of then belong to none.
 """
 BUSY_SECONDS = 5.0
 PAGE_BYTES = 1024

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from serving.ledger.clock import Clock, monotonic
+from serving.ledger.limits import Usage
 from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Outcome, Row, Storage
 from serving.ledger.sqlite import rows
 from serving.ledger.sqlite.authorizations import Authorise, Expire, Release, Settle
@@ -17,6 +18,7 @@ from serving.ledger.sqlite.database import claim, create, keep_ledger_time
 from serving.ledger.sqlite.health import Health
 from serving.ledger.sqlite.reader import Reader
 from serving.ledger.sqlite.sums import read_totals, read_traffic
+from serving.ledger.sqlite.usage import read_usage
 from serving.ledger.sqlite.writer import Writer
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
@@ -88,6 +90,10 @@ class SqliteStore:
     def totals(self) -> Totals:
         """All sums, of one moment."""
         return self._reader.read(lambda database: read_totals(database, self._campaign))
+
+    def usage(self, sums: Sequence[str]) -> dict[str, Usage]:
+        """Sums of further limits."""
+        return self._reader.read(lambda database: read_usage(database, sums))
 
     def dates(self) -> Dates:
         """The last decision that was recorded; the file has no clock."""

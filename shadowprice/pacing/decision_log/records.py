@@ -57,7 +57,7 @@ def columns(record: type) -> tuple[Column, ...]:
     """Return the fields of a record class in their order.
 
     >>> [column.name for column in columns(Decision) if not column.field.sent]
-    ['model_version', 'price_version', 'decided_at', 'most_units']
+    ['model_version', 'price_version', 'decided_at', 'most_units', 'limited_by']
     """
     defaults: Mapping[str, Any] = getattr(record, "_field_defaults", MappingProxyType(vars(record)))
     return tuple(
@@ -90,6 +90,8 @@ class Decision(NamedTuple):
     features_at   when the features were computed, microseconds since 1970 (UTC); None where there were none
     most_units    most incentives that may be paid for the decision
     arm           arm of the account; ``unassigned`` without an experiment
+    partner_id    partner of the request; empty where it has none
+    limited_by    limit that replaced the wanted level: a budget or cap by its name; empty where none did
     """
 
     request_id: Annotated[str, Field(sql="UNIQUE", returned=True)]
@@ -108,6 +110,8 @@ class Decision(NamedTuple):
     decided_at: Annotated[int, Field(sent=False, time=True)]
     most_units: Annotated[int, Field(sent=False)] = 1
     arm: Annotated[str, Field(returned=True)] = UNASSIGNED
+    partner_id: str = ""
+    limited_by: Annotated[str, Field(sent=False, returned=True)] = ""
 
     @property
     def reserved(self) -> int:

@@ -64,7 +64,8 @@ def item(request_id, side="customer", level=1, account_id="a", **changes) -> Sim
     }
     shares = [0.0] * len(LEVELS[side])
     shares[level] = shares[(level + 1) % len(shares)] = 0.5
-    return SimpleNamespace(**(values | {"propensities": shares, "features_at": None, "arm": "unassigned"} | changes))
+    values |= {"propensities": shares, "features_at": None, "arm": "unassigned", "partner_id": ""}
+    return SimpleNamespace(**(values | changes))
 
 
 def event(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -16,6 +16,7 @@ from serving.ledger.redis.layout import keys
 from serving.ledger.redis.store import RedisStore
 from serving.ledger.traffic import HOUR, QUARTER
 from shadowprice.errors import Conflict, Unavailable
+from shadowprice.limits import Cap, GroupBudget, Limits
 
 OPERATIONS = 25_000
 """Of each kind of store."""
@@ -23,6 +24,8 @@ ROUND = 1_250
 """Operations on one campaign."""
 TTL_HOURS = 2
 ACCOUNTS = ("ada", "ben", "cleo")
+PARTNERS = ("", "bakery", "kiosk")
+PERIODS = {"campaign": "", "day": "%Y-%m-%d", "hour": "%Y-%m-%d %H"}
 SOURCE = "shop"
 
 
@@ -48,7 +51,11 @@ class Reference:
     now: int = 0
     pending: int = 0
     server_days: int = 0
-    decisions: dict[str, tuple[str, str, int, int, str]] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    partners: dict[str, tuple[str, dict[str, str]]] = field(default_factory=dict)
+    members: defaultdict[tuple, list[str]] = field(default_factory=lambda: defaultdict(list))
+    lates: dict[str, bool] = field(default_factory=dict)
+    decisions: dict[str, tuple[str, str, int, int, str, str]] = field(default_factory=dict)
     opened: dict[str, tuple[int, int]] = field(default_factory=dict)
     closed: dict[str, str] = field(default_factory=dict)
     reported: dict[str, tuple[float, int]] = field(default_factory=dict)
@@ -64,6 +71,56 @@ class Reference:
     def committed(self) -> int:
         held = sum(held for held, _ in self.opened.values())
         return held + self.sums["spent"] - self.sums["refunded"]
+
+    def key(self, limit, name: str) -> tuple | None:
+        """The limit, the account, partner or group, and the period that a decision counts for; None for none."""
+        account, side = self.decisions[name][:2]
+        partner, at = self.partners[name]
+        if limit.side not in (None, side):
+            return None
+        if isinstance(limit, GroupBudget):
+            return None if limit.partners and partner not in limit.partners else (limit.name, "all", at[limit.period])
+        owner = account if limit.per == "account" else partner
+        return (limit.name, owner, at[limit.period]) if owner else None
+
+    def used(self, key) -> tuple[int, int]:
+        """Amount and count of a limit, by adding up every authorization that there ever was."""
+        amount = count = 0
+        for name in self.members[key]:
+            if name in self.opened:
+                amount, count = amount + self.opened[name][0], count + 1
+            elif name in self.standing:
+                cost = self.standing[name][1]
+                amount, count = amount + cost, count + (cost > 0 or not self.lates[name])
+        return amount, count
+
+    def full(self, name: str, amount: int, count: int) -> bool:
+        """Whether a limit has no room for more amount and count of a decision."""
+        for limit in self.limits.every:
+            key = self.key(limit, name)
+            if key is None or not self.decisions[name][3]:
+                continue
+            used, uses = self.used(key)
+            if (limit.bound.most_amount is not None and used + amount > limit.bound.most_amount) or (
+                limit.bound.most_count is not None and count and uses + count > limit.bound.most_count
+            ):
+                return True
+        return False
+
+    def room(self, name: str, left: int) -> tuple[int, str, str]:
+        """What the tightest limit leaves, the answer's reason, and the limit; the first where two leave the same."""
+        found = (left, "budget_exhausted", "budget")
+        for limit in self.limits.every:
+            key = self.key(limit, name)
+            if key is None:
+                continue
+            used, uses = self.used(key)
+            bound = limit.bound
+            rest = [] if bound.most_amount is None else [bound.most_amount - used]
+            rest += [0] if bound.most_count is not None and uses >= bound.most_count else []
+            if rest and min(rest) < found[0]:
+                found = (min(rest), "capped" if isinstance(limit, Cap) else "budget_exhausted", limit.name)
+        return found
 
     def tick(self) -> None:
         if self.pending:
@@ -98,14 +155,21 @@ class Reference:
                 answers.append(None)
                 continue
             answer = []
-            for name, account, side, level in call:
+            for name, account, side, level, partner, at in call:
                 before = self.decisions.get(name)
                 if before is None and level is not None:
-                    incentive, reason = self.levels[side][level], "tie"
-                    if left is not None and incentive > max(left, 0):
-                        level, incentive, reason = (0 if self.levels[side][0] == 0 else -1), 0, "budget_exhausted"
-                    self.decisions[name] = (account, side, level, incentive, reason)
+                    incentive, reason, limit = self.levels[side][level], "tie", ""
+                    self.decisions[name] = (account, side, level, incentive, reason, limit)
+                    self.partners[name] = (partner, at)
+                    if left is not None:
+                        rest, why, tightest = self.room(name, left)
+                        if incentive > max(rest, 0):
+                            level, incentive = (0 if self.levels[side][0] == 0 else -1), 0
+                            reason, limit = why, tightest
+                    self.decisions[name] = (account, side, level, incentive, reason, limit)
                     if incentive:
+                        for each in self.limits.every:
+                            self.members[self.key(each, name)].append(name)
                         self.opened[name] = (incentive, self.now + TTL_HOURS * 3_600_000_000)
                     if left is not None:
                         left -= incentive
@@ -115,7 +179,7 @@ class Reference:
 
     def in_conflict(self, call) -> bool:
         owner = {name: decision[:2] for name, decision in self.decisions.items()}
-        for name, account, side, level in call:
+        for name, account, side, level, _, _ in call:
             if owner.get(name, (account, side)) != (account, side):
                 return True
             if level is not None:
@@ -151,9 +215,11 @@ class Reference:
             self.close(name, "expired")
         cause = self.closed.get(name)
         no_room = self.limit is not None and event.cost > self.limit - self.committed()
-        if cause and event.cost and (cause == "returned" or no_room):
+        full = self.limit is not None and self.full(name, event.cost, 1)
+        if cause and event.cost and (cause == "returned" or no_room or full):
             raise Refused
         self.opened.pop(name, None)
+        self.lates[name] = cause is not None
         self.events[event.event_id] = event.content
         self.reported[name] = self.standing[name] = values
         self.sums["spent"] += event.cost
@@ -170,12 +236,16 @@ class Reference:
             if name in self.opened and self.opened[name][1] <= self.now:
                 self.close(name, "expired")
             self.opened.pop(name, None)
+            self.lates[name] = name in self.closed
             self.reported[name] = self.standing[name] = (0.0, 0)
         response, cost = self.standing[name]
         dearer = event.cost - cost
         if kind != "reversal" and (event.response > response or dearer > 0):
             raise Refused
         if dearer > 0 and self.limit is not None and not override and dearer > self.limit - self.committed():
+            raise Refused
+        counted = int(self.lates[name] and cost == 0)
+        if dearer > 0 and self.limit is not None and not override and self.full(name, dearer, counted):
             raise Refused
         self.events[event.event_id] = event.content
         self.standing[name] = (event.response, event.cost)
@@ -202,10 +272,15 @@ class Player:
         self.open_ledger, self.kit, self.dice, self.hard_stop = open_ledger, kit, dice, hard_stop
         reserve = dice.choice([0, 0, 300])
         self.ledger = open_ledger(
-            limit=dice.choice([400, 2_000, 20_000]), late_reserve=reserve, authorisation_ttl_hours=TTL_HOURS
+            limit=dice.choice([400, 2_000, 20_000]),
+            late_reserve=reserve,
+            authorisation_ttl_hours=TTL_HOURS,
+            limits=random_limits(dice),
         )
         limit = int(self.ledger.campaign.budget.limit) if hard_stop else None
-        self.reference = Reference(kit.levels, limit, reserve, keeps_pending=not is_redis)
+        self.reference = Reference(
+            kit.levels, limit, reserve, keeps_pending=not is_redis, limits=self.ledger.campaign.limits
+        )
         self.names: list[str] = []
         self.serial = 0
         self.kinds: Counter[str] = Counter()
@@ -261,11 +336,14 @@ class Player:
             # The same new id may come twice in a message, also of two accounts.
             self.serial += self.dice.random() < 0.95
             name = f"request-{self.serial}"
+        periods = {period: self.ledger.at.strftime(form) for period, form in PERIODS.items()}
         level = None if self.dice.random() < 0.1 else self.dice.randrange(len(self.kit.levels[side]))
-        return name, account, side, level
+        return name, account, side, level, self.dice.choice(PARTNERS), periods
 
-    def sent(self, name, account, side, level):
-        return Known(name, account, side) if level is None else self.kit.item(name, side, level, account)
+    def sent(self, name, account, side, level, partner, _):
+        if level is None:
+            return Known(name, account, side)
+        return self.kit.item(name, side, level, account, partner_id=partner)
 
     def name(self) -> str:
         # Mostly a late one: an early one is closed already.
@@ -274,7 +352,7 @@ class Player:
 
     def outcome(self):
         name = self.name()
-        _, side, _, incentive, _ = self.reference.decisions[name]
+        _, side, _, incentive, _, _ = self.reference.decisions[name]
         cost = self.dice.choice([0, incentive, incentive // 2])
         came = {"redeemed": bool(cost)} if side == "customer" else {"response": self.dice.choice([0.0, 0.5, 3.0])}
         self.serial += self.dice.random() < 0.9
@@ -364,9 +442,10 @@ class Player:
             assert sum(value for (_, of), value in totals.released.items() if of == cause) == found.sums[cause]
         for kind in ("reversal", "refund", "clawback"):
             assert sum(value for (_, of), value in totals.corrections.items() if of == kind) == found.sums[kind]
-        tally = Counter((side, level, reason) for _, side, level, _, reason in found.decisions.values())
+        tally = Counter((side, level, reason) for _, side, level, _, reason, _ in found.decisions.values())
         assert {key: count for key, count in totals.decisions.items() if count} == tally
         store = self.ledger.store
+        self.compare_limits()
         assert {name: plain_decision(kept) for name, kept in store.find(list(found.decisions)).items()} == (
             found.decisions
         )
@@ -383,6 +462,44 @@ class Player:
         rows = store.corrections_after(0, 10**6)
         assert [row.event_id for row in rows] == found.corrected
         assert found.reported | {row.request_id: (row.response, row.cost) for row in rows} == found.standing
+
+    def compare_limits(self) -> None:
+        """Every sum of every limit, against the authorizations that it is made of."""
+        found, names = self.reference, {}
+        for limit, owner, period in filter(None, found.members):
+            names[f"{limit}|{period.replace(' ', 'T')}|{'' if owner == 'all' else owner}"] = (limit, owner, period)
+        usage = self.ledger.store.usage(list(names))
+        assert {name: tuple(usage.get(name, (0, 0))) for name in names} == {
+            name: found.used(key) for name, key in names.items()
+        }
+
+
+def random_limits(dice: random.Random) -> Limits:
+    """Up to three budgets and three caps that overlap."""
+    sides = [None, "customer", "merchant"]
+    return Limits(
+        budgets=tuple(
+            GroupBudget(
+                name=f"budget-{place}",
+                limit=dice.choice([0, 300, 3_000]),
+                period=dice.choice(["campaign", "day", "hour"]),
+                side=dice.choice(sides),
+                partners=dice.choice([(), ("bakery",), ("bakery", "kiosk")]),
+            )
+            for place in range(dice.randint(0, 3))
+        ),
+        caps=tuple(
+            Cap(
+                name=f"cap-{place}",
+                per=dice.choice(["account", "partner"]),
+                count=dice.choice([None, 1, 10, 100]),
+                amount=dice.choice([130, 1_000, 5_000]),
+                period=dice.choice(["campaign", "day"]),
+                side=dice.choice(sides),
+            )
+            for place in range(dice.randint(0, 3))
+        ),
+    )
 
 
 def copy_of(client, campaign) -> dict[str, bytes]:
@@ -401,7 +518,7 @@ def plain(recorded):
 
 
 def plain_decision(kept):
-    return kept.account_id, kept.side, kept.level, kept.incentive, kept.reason
+    return kept.account_id, kept.side, kept.level, kept.incentive, kept.reason, kept.limited_by
 
 
 def test_any_operations_do_what_a_reference_in_plain_python_does(open_ledger, kit, request) -> None:

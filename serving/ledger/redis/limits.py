@@ -1,0 +1,43 @@
+"""Further limits as an argument of the scripts, and their sums as Redis keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import redis
+
+from serving.ledger.limits import Left, Usage, reason_of
+from serving.ledger.records import Ceiling
+
+
+def bounds(ceiling: Ceiling | None) -> str:
+    """Return the bounds of a ceiling as ``common.lua`` reads them: a line of name, reason, amount and count each."""
+    return "\n".join(
+        ",".join("" if value is None else str(value) for value in (each.name, reason_of(each), *each[2:]))
+        for each in (() if ceiling is None else ceiling.bounds)
+    )
+
+
+def left_of(ceiling: Ceiling | None, answer: Any) -> Left | None:
+    """Return what a script left for a row, by its amount and the place of the limit.
+
+    None without a ceiling, and for a row that was not recorded now.
+    """
+    if ceiling is None or not isinstance(answer, list):
+        return None
+    amount, place = answer
+    if place < 0:
+        return Left(amount, ceiling.name)
+    bound = ceiling.bounds[place]
+    return Left(amount, bound.name, reason_of(bound))
+
+
+def read_usage(client: redis.Redis, key: Mapping[str, str], sums: Sequence[str]) -> dict[str, Usage]:
+    """Return sums of one moment; absent ones are zero."""
+    with client.pipeline(transaction=True) as pipeline:
+        pipeline.hmget(key["limit_amount"], list(sums))
+        pipeline.hmget(key["limit_count"], list(sums))
+        amounts, counts = pipeline.execute()
+    rows = zip(sums, amounts, counts, strict=True)
+    return {name: Usage(int(amount or 0), int(count or 0)) for name, amount, count in rows}

@@ -1,0 +1,48 @@
+"""Sums of further limits in the sqlite file, and the sums that each authorization adds to."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+
+import orjson
+
+from serving.ledger.limits import Usage
+
+
+def read_usage(database: sqlite3.Connection, sums: Iterable[str]) -> dict[str, Usage]:
+    """Return the sums that are kept; absent ones are zero. O(n log sums)."""
+    wanted = list(dict.fromkeys(sums))
+    if not wanted:
+        return {}
+    rows = database.execute(
+        "SELECT name, amount, count FROM limit_usage WHERE name IN (SELECT value FROM json_each(?))",
+        (orjson.dumps(wanted).decode(),),
+    )
+    return {name: Usage(amount, count) for name, amount, count in rows}
+
+
+def add_usage(database: sqlite3.Connection, changes: Iterable[tuple[str, int, int]]) -> None:
+    """Add amount and count to sums by name."""
+    database.executemany(
+        "INSERT INTO limit_usage (name, amount, count) VALUES (?, ?, ?)"
+        " ON CONFLICT (name) DO UPDATE SET amount = amount + excluded.amount, count = count + excluded.count",
+        changes,
+    )
+
+
+def note_shares(database: sqlite3.Connection, shares: Mapping[str, Sequence[str]]) -> None:
+    """Note the sums that each new authorization adds to; those without any are left out."""
+    database.executemany(
+        "INSERT INTO limit_share (request_id, sums) VALUES (?, ?)",
+        [(request_id, orjson.dumps(sums).decode()) for request_id, sums in shares.items() if sums],
+    )
+
+
+def read_shares(database: sqlite3.Connection, request_ids: Iterable[str]) -> dict[str, list[str]]:
+    """Return the sums that authorizations add to; those that add to none are absent. O(n log rows)."""
+    rows = database.execute(
+        "SELECT request_id, sums FROM limit_share WHERE request_id IN (SELECT value FROM json_each(?))",
+        (orjson.dumps(list(request_ids)).decode(),),
+    )
+    return {request_id: orjson.loads(sums) for request_id, sums in rows}

@@ -1,0 +1,118 @@
+"""Further budgets and caps of a campaign in either store, and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from serving.ledger.api.app import create_app
+from shadowprice.errors import Conflict
+from shadowprice.limits import Cap, GroupBudget, Limits
+
+ONCE = Limits(caps=(Cap(name="once", per="account", count=1, period="day"),))
+
+
+def given(recorded):
+    return [(each.decision.level, each.decision.reason, each.decision.limited_by) for each in recorded]
+
+
+def test_a_cap_per_account_and_day_holds_within_one_call_and_ends_with_the_day(open_ledger, kit):
+    ledger = open_ledger(limits=ONCE)
+    answers = ledger.authorise(kit.item("r1"), kit.item("r2"), kit.item("r3", account_id="b"), kit.item("r4", level=0))
+    assert given(answers) == [(1, "tie", ""), (0, "capped", "once"), (1, "tie", ""), (0, "tie", "")]
+    assert answers[1].decision.propensities == (1.0, 0.0, 0.0)
+    assert given(ledger.authorise(kit.item("r5", "merchant", 1))) == [(-1, "capped", "once")]
+    ledger.at += timedelta(days=1)
+    assert given(ledger.authorise(kit.item("r6"))) == [(1, "tie", "")]
+
+
+def test_money_that_comes_back_is_free_in_every_limit_that_it_was_taken_from(open_ledger, kit):
+    budgets = (
+        GroupBudget(name="shops", limit=60, partners=("p",)),
+        GroupBudget(name="hour", limit=100, period="hour"),
+    )
+    caps = (Cap(name="partner", per="partner", amount=50),)
+    ledger = open_ledger(limits=Limits(budgets=budgets, caps=caps), authorisation_ttl_hours=2)
+
+    def ask(name, partner):
+        (found,) = given(ledger.authorise(kit.item(name, partner_id=partner)))
+        return found
+
+    assert ask("r1", "p") == (1, "tie", "")
+    assert ask("r2", "p") == (0, "capped", "partner")
+    assert ledger.release("r1") == (1, 0)
+    assert ask("r3", "p") == (1, "tie", "")
+    ledger.settle(kit.event("r3", 20))
+    assert ask("r4", "p") == (0, "capped", "partner")
+    assert ledger.correct(kit.correction("r3", 0, "clawback")) == (1, 0)
+    assert ask("r5", "p") == (1, "tie", "")
+    assert ask("r6", "q") == (1, "tie", "")
+    assert ask("r7", "") == (0, "budget_exhausted", "hour")
+    ledger.at += timedelta(hours=1)
+    assert ask("r8", "") == (1, "tie", "")
+    assert ask("r9", "p") == (0, "capped", "partner")
+    ledger.at += timedelta(hours=1)
+    assert ask("r10", "p") == (1, "tie", "")
+
+
+def test_a_capture_after_an_expiry_needs_room_in_the_limits(open_ledger, kit):
+    ledger = open_ledger(limits=ONCE, authorisation_ttl_hours=1)
+    ledger.authorise(kit.item("r1"))
+    ledger.at += timedelta(hours=1)
+    ledger.authorise(kit.item("r2"))
+    with pytest.raises(Conflict, match=r"limit 'once' has no room for 50 minor units"):
+        ledger.settle(kit.event("r1", 50))
+    assert ledger.correct(kit.correction("r1", 50, override=True)) == (1, 0)
+    assert ledger.store.usage(["once|2024-05-01|a"]) == {"once|2024-05-01|a": (100, 2)}
+
+
+def test_limits_are_enforced_where_the_main_budget_is_a_mean_and_not_with_the_hard_stop_off(open_ledger, kit):
+    ledger = open_ledger(form="per_account", limits=ONCE)
+    assert given(ledger.authorise(kit.item("r1"), kit.item("r2")))[1] == (0, "capped", "once")
+    assert given(ledger.authorise(kit.item("r3"), hard_stop=False)) == [(1, "tie", "")]
+
+
+def test_a_limit_that_is_added_counts_from_then_on_and_one_that_is_left_out_is_not_enforced(open_ledger, kit):
+    ledger = open_ledger()
+    ledger.authorise(kit.item("r1"))
+    ledger.close()
+    limited = open_ledger(replace(ledger.campaign, limits=ONCE))
+    assert given(limited.authorise(kit.item("r2"), kit.item("r3"))) == [(1, "tie", ""), (0, "capped", "once")]
+    limited.settle(kit.event("r1", 50))
+    limited.close()
+    free = open_ledger(ledger.campaign)
+    assert given(free.authorise(kit.item("r4"))) == [(1, "tie", "")]
+    free.release("r2")
+    assert free.store.usage(["once|2024-05-01|a"]) == {"once|2024-05-01|a": (0, 0)}
+
+
+def test_the_use_of_a_budget_is_in_the_totals_and_metrics_over_http(open_ledger, kit):
+    limits = Limits(budgets=(GroupBudget(name="customers", limit=120, side="customer"),))
+    ledger = open_ledger(limits=limits)
+    ledger.authorise(kit.item("r1"), kit.item("r2", "merchant"))
+    app = create_app(ledger.store, ledger.campaign, hard_stop=True)
+    columns = {name: [value] for name, value in vars(kit.item("r3", level=2)).items()}
+    body = {"campaign": ledger.campaign.name, "model_version": "m", "price_version": 1, "items": columns}
+
+    async def check():
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://ledger") as client:
+            told = (await client.get("/v1/totals")).json()["limits"]
+            assert told == [{"budget": "customers", "period": "campaign", "limit": 120, "used": 50}]
+            labels = f'{{budget="customers",campaign="{ledger.campaign.name}"}}'
+            metrics = (await client.get("/metrics")).text
+            assert f"shadowprice_limit_minor_units{labels} 120.0" in metrics
+            assert f"shadowprice_limit_used_minor_units{labels} 50.0" in metrics
+            answer = (await client.post("/v1/authorizations", json=body)).json()["decisions"]
+            assert (answer["reason"], answer["limited_by"], answer["level"]) == (
+                ["budget_exhausted"],
+                ["customers"],
+                [0],
+            )
+            columns["partner_id"] = ["a\nb"]
+            assert (await client.post("/v1/authorizations", json=body)).status_code == 422
+
+    asyncio.run(check())
