@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from shadowprice.errors import InvalidInput
@@ -72,12 +73,16 @@ class GroupBudget:
             )
         object.__setattr__(self, "partners", tuple(self.partners))
 
+    @cached_property
+    def _group(self) -> frozenset[str]:
+        return frozenset(self.partners)
+
     def key(self, asked: Asked) -> str | None:
         """Return the sum of this limit that a request adds to: the only one, or None where it is not covered."""
         covered = (
             self.side in (None, asked.side)
             and self.arm in (None, asked.arm)
-            and (not self.partners or asked.partner_id in self.partners)
+            and (not self.partners or asked.partner_id in self._group)
         )
         return "" if covered else None
 

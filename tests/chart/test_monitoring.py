@@ -53,7 +53,7 @@ def exported() -> set[str]:
     )
     storage = Storage(used_bytes=0, limit_bytes=0, decisions=0, outcomes=0)
     registry.register(HeadroomCollector("c", lambda: storage, {"store": Path()}))
-    registry.register(LedgerCollector(campaign, lambda: totals, lambda: 0.0))
+    registry.register(LedgerCollector(campaign, lambda: totals, lambda _: {}, lambda: 0.0))
     names = set()
     for family in registry.collect():
         names.add(family.name)

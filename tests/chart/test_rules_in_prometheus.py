@@ -81,7 +81,7 @@ def test_recorded_totals_alerts_and_the_next_price_come_from_what_the_services_e
     books = [TOTALS]
     registry = CollectorRegistry()
     predictor = PredictorMetrics(CAMPAIGN, registry)
-    registry.register(LedgerCollector(CAMPAIGN, lambda: books[0], lambda: 0.0))
+    registry.register(LedgerCollector(CAMPAIGN, lambda: books[0], lambda _: {}, lambda: 0.0))
     curves = Curves(np.array([10, 100]), np.linspace([0.1, 0.3], [0.4, 0.9], 50).T)
 
     def solved(url: str, newest: Any = None) -> Any:

@@ -41,7 +41,7 @@ class Authorise:
         answers: list[Answer] = []
         new: list[tuple[Decision, int]] = []
         shares: dict[str, tuple[str, ...]] = {}
-        added: list[tuple[str, int, int]] = []
+        added: dict[str, Usage] = {}
         for call in self.calls:
             refused = owner_conflict(call, decided)
             if refused is not None:
@@ -61,15 +61,16 @@ class Authorise:
                         left = left._replace(amount=left.amount - held)
                     if held:
                         shares[decision.request_id] = row.sums
-                        added += [(each, held, 1) for each in row.sums]
-                        usage |= {each: usage.get(each, Usage()).plus(held, 1) for each in row.sums}
+                        for each in row.sums:
+                            usage[each] = usage.get(each, Usage()).plus(held, 1)
+                            added[each] = added.get(each, Usage()).plus(held, 1)
                     new.append((decision, self.now + row.ttl))
                     decided[decision.request_id] = decision
                     recorded.append(Recorded(decision, repeat=False))
             answers.append(recorded)
         _record(database, new)
         note_shares(database, shares)
-        add_usage(database, added)
+        add_usage(database, [(name, *change) for name, change in added.items()])
         return answers
 
 

@@ -142,7 +142,7 @@ def test_requests_of_earlier_ledger_are_counted(kit, kept, old_file, old_redis, 
         ledger.authorise(kit.item("one more"))
         traffic_is_a_recount(ledger.store)
         ledger.close()
-    assert not old_redis.exists(*(f"ledger:3:{{kept}}:asked:{side}" for side in kept.sides))
+    assert not old_redis.exists(*(f"ledger:4:{{kept}}:asked:{side}" for side in kept.sides))
 
 
 def test_a_file_brought_up_has_the_tables_of_a_new_one(kept, old_file, tmp_path):

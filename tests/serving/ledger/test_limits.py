@@ -8,10 +8,15 @@ from datetime import timedelta
 
 import httpx
 import pytest
+import redis
 
 from serving.ledger.api.app import create_app
+from serving.ledger.log import LogWriter
+from serving.ledger.redis.layout import keys
+from serving.recover import recover
 from shadowprice.errors import Conflict
 from shadowprice.limits import Cap, GroupBudget, Limits
+from shadowprice.pacing.decision_log.served import read_log
 
 ONCE = Limits(caps=(Cap(name="once", per="account", count=1, period="day"),))
 
@@ -116,3 +121,39 @@ def test_the_use_of_a_budget_is_in_the_totals_and_metrics_over_http(open_ledger,
             assert (await client.post("/v1/authorizations", json=body)).status_code == 422
 
     asyncio.run(check())
+
+
+def test_a_recovery_from_the_log_counts_for_the_limits_again(open_ledger, kit, tmp_path):
+    limits = Limits(
+        budgets=(GroupBudget(name="shops", limit=500, partners=("p",)),),
+        caps=(Cap(name="partner", per="partner", count=5),),
+    )
+    sums = ["shops||", "partner||p", "partner||q"]
+    ledger = open_ledger(limits=limits)
+    ledger.authorise(*(kit.item(f"r{place}", partner_id="p") for place in range(3)), kit.item("r3", partner_id="q"))
+    ledger.settle(kit.event("r0", 50), kit.event("r1", 20))
+    ledger.correct(kit.correction("r0", 10, "refund"))
+    LogWriter(ledger.store, tmp_path / "log").write()
+    other = open_ledger(limits=limits)
+    assert recover(other.store, other.campaign, read_log(tmp_path / "log")) == (4, 2, 1)
+    wanted = {"shops||": (10 + 20 + 50, 3), "partner||p": (80, 3), "partner||q": (50, 1)}
+    assert other.store.usage(sums) == ledger.store.usage(sums) == wanted
+
+
+def test_ledger_of_the_layout_before_limits_goes_on_and_counts_from_then_on(kit, durable_redis, tmp_path):
+    campaign = kit.campaign(limits=ONCE)
+    earlier = kit.open(replace(campaign, limits=Limits()), tmp_path, durable_redis.url)
+    earlier.authorise(kit.item("r1"))
+    earlier.close()
+    with redis.Redis.from_url(durable_redis.url) as client:
+        for new, old in zip(keys(campaign.name), keys(campaign.name, 3), strict=True):
+            if client.exists(new):
+                client.rename(new, old)
+        client.set(f"ledger:{{{campaign.name}}}:layout", 3)
+    ledger = kit.open(campaign, tmp_path, durable_redis.url)
+    assert ledger.money() == (50, 0)
+    assert given(ledger.authorise(kit.item("r2"), kit.item("r3"))) == [(1, "tie", ""), (0, "capped", "once")]
+    ledger.release("r1", "r2")
+    assert ledger.money() == (0, 0)
+    assert ledger.store.usage(["once|2024-05-01|a"]) == {"once|2024-05-01|a": (0, 0)}
+    ledger.close()
