@@ -12,6 +12,7 @@ import uvicorn
 from operations.workspace import read_campaign
 from serving.client.client import LedgerClient
 from serving.console.app import create_app
+from serving.console.budget import Questions
 from serving.http.access import check_exposed
 from serving.http.listening import bounds
 from serving.http.logs import quiet_logs
@@ -44,6 +45,7 @@ def main() -> int:
         currency=Currency.of(settings.currency),
         tokens=tokens,
         calls_per_second=settings.calls_per_second,
+        questions=None if settings.workspace is None else Questions.of(settings.workspace),
     )
     with ledger:
         uvicorn.run(
@@ -70,6 +72,13 @@ def _settings() -> argparse.Namespace:
     add("ledger-url", "address of the ledger; SHADOWPRICE_LEDGER_TOKEN_FILE names the tokens to show there")
     add("prices-dir", "folder of the price store", type=Path)
     add("log-dir", "folder of the ledger's decision log; empty: none", "LEDGER_LOG_DIR", type=_path, default="")
+    add(
+        "workspace",
+        "folder with model, population and traffic, for questions about other budgets; empty: none",
+        "CONSOLE_WORKSPACE",
+        type=_path,
+        default="",
+    )
     add("currency", "ISO 4217 code of the campaign's money", default="USD")
     add("token-file", "file with the tokens of the role view", "CONSOLE_TOKEN_FILE", type=_path, default="")
     add("host", "address to listen on", default="127.0.0.1")

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from serving.console.access import BasicLogin, role_of
+from serving.console.budget import Questions, change_of
 from serving.console.figures import Drawer, pace
 from serving.console.log import DecisionLog, mix_of_cells
 from serving.console.pages import environment
@@ -25,11 +26,11 @@ from serving.http.tokens import Tokens
 from serving.http.web import answering, json_response
 from shadowprice.campaign import Campaign
 from shadowprice.currency import Currency
-from shadowprice.errors import InvalidRequest, NotFound, ShadowpriceError
+from shadowprice.errors import InvalidInput, InvalidRequest, NotFound, ShadowpriceError
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 from shadowprice.reports import money_figures
-from shadowprice.reports.headline import campaign_facts
+from shadowprice.reports.headline import UNITS, campaign_facts
 from shadowprice.reports.mix import FILE, mix_csv
 
 HEADERS = {
@@ -52,13 +53,20 @@ class Console:
     """Pages about one campaign. Reads only, and is safe to share between threads."""
 
     def __init__(
-        self, campaign: Campaign, ledger: Totals, prices: PriceStore, log: Path | None, currency: Currency
+        self,
+        campaign: Campaign,
+        ledger: Totals,
+        prices: PriceStore,
+        log: Path | None,
+        currency: Currency,
+        questions: Questions | None,
     ) -> None:
         self._campaign = campaign
         self._ledger = ledger
         self._prices = PriceHistory(prices, campaign.name)
         self._log = None if log is None else DecisionLog(log)
         self._currency = currency
+        self._questions = questions
         self._drawer = Drawer()
         self._templates = environment(currency)
 
@@ -113,6 +121,35 @@ class Console:
         named = {"content-disposition": f'attachment; filename="{FILE}"'}
         return Response(mix_csv(mix), headers=HEADERS | named, media_type="text/csv")
 
+    def budget(self, request: Request) -> Page:
+        """GET /campaigns/{name}/budget: the campaign solved under other terms, and its budget curve."""
+        self._check(request)
+        if self._questions is None:
+            raise NotFound("this console has no model to ask; start it with --workspace")
+        opened, given = self._questions.open(), request.query_params
+        answers, problem = {"Today's": opened.current}, ""
+        try:
+            change = change_of(given, opened.question, self._currency)
+            if change is not None:
+                answers["As asked"] = opened.question.solver.ask(change)
+        except InvalidInput as error:
+            problem = str(error)
+        sides = list(self._campaign.sides)
+        unit = UNITS[sides[0]] if len(sides) == 1 else "weighted responses"
+        limit = self._campaign.budget.limit
+        drawn = self._drawer.draw(
+            ("curve", opened.current.seconds),
+            partial(money_figures.budget_curve, opened.curve, limit, unit, self._currency),
+        )
+        return "budget.html.jinja", {
+            "current": opened.current,
+            "answers": answers,
+            "given": given,
+            "problem": problem,
+            "unit": unit,
+            "figure": Markup(drawn),
+        }
+
     def requests(self, request: Request) -> Page:
         """GET /campaigns/{name}/requests?request_id=…: all that is recorded of one request."""
         self._check(request)
@@ -137,7 +174,9 @@ class Console:
             status, (template, values) = 200, made
         except ShadowpriceError as error:
             status, template, values = error.status, "error.html.jinja", {"error": str(error)}
-        text = self._templates.get_template(template).render(dict(values, campaign=self._campaign))
+        text = self._templates.get_template(template).render(
+            dict(values, campaign=self._campaign, has_budget=self._questions is not None)
+        )
         return Response(text, status, HEADERS, "text/html")
 
     def ready(self) -> None:
@@ -170,19 +209,22 @@ def create_app(
     currency: Currency | None = None,
     tokens: Tokens | None = None,
     calls_per_second: float = 0.0,
+    questions: Questions | None = None,
 ) -> Application:
     """Return the console of a campaign.
 
     ``ledger`` answers with the totals, ``log`` is the folder of the ledger's decision log, ``tokens`` are those of
     which callers must show one with the role ``view``, and ``calls_per_second`` is the rate of each caller.
+    ``questions`` are those about other budgets; None: there is no such page.
     """
-    console = Console(campaign, ledger, prices, log, currency or Currency())
+    console = Console(campaign, ledger, prices, log, currency or Currency(), questions)
     app = FastAPI(title="shadowprice console", docs_url=None, redoc_url=None, openapi_url=None)
     for route, page in (
         ("/", console.campaigns),
         ("/campaigns/{name}", console.campaign),
         ("/campaigns/{name}/mix", console.mix),
         ("/campaigns/{name}/mix.csv", console.mix_file),
+        ("/campaigns/{name}/budget", console.budget),
         ("/campaigns/{name}/requests", console.requests),
     ):
         app.add_api_route(route, answering(_endpoint(console, page)), methods=["GET"])

@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from shadowprice import reports
 from shadowprice.currency import Currency
 from shadowprice.reports import wording
+from shadowprice.reports.report import per_major
 
 
 def environment(currency: Currency) -> Environment:
@@ -27,6 +28,8 @@ def environment(currency: Currency) -> Environment:
         "duration": wording.duration,
         "money": lambda minor: wording.MISSING if minor is None else wording.money(minor, currency),
         "moment": moment,
+        "estimate": wording.estimate,
+        "per_major": lambda found: per_major(found, currency.unit),
     }
     pages.globals |= {"currency": currency}
     return pages

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from operations.workspace import read_campaign
+from operations.workspace import POPULATION, read_campaign
 from shadowprice.errors import Unavailable
 from shadowprice.lifeline import Child
 
@@ -180,6 +180,9 @@ def start_console(deployment: Deployment, port: int, ledger_url: str) -> Service
         *("--ledger-url", ledger_url),
         *("--host", HOST, "--port", str(port)),
     ]
+    workspace = deployment.model_dir.parent
+    if (workspace / POPULATION).is_dir():
+        command += ["--workspace", str(workspace)]
     return Service("console", command, port, "/readyz", deployment.logs_dir / "console.log")
 
 

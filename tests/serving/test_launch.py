@@ -53,22 +53,22 @@ def test_a_port_that_is_taken_is_reported(deployment):
             ledger.stop()
 
 
-def test_both_services_are_ready_in_the_context_and_gone_after_it_even_when_it_fails(deployment, kit):
+def test_the_services_are_ready_in_the_context_and_gone_after_it_even_when_it_fails(deployment, kit):
     kit.write_features(kit.embeddings(), deployment.features_dir)
     PriceStore(deployment.prices_dir).publish(kit.price(1))
     answers = []
 
     def fail_inside() -> None:
-        with launch(deployment) as services:
-            answers.extend(httpx.get(url).status_code for url in services.metrics_urls)
+        with launch(deployment, console_port=free_port()) as services:
+            answers.extend(httpx.get(url).status_code for url in (*services.metrics_urls, services.console_url))
             answers.append(httpx.get(f"{services.predictor_url}/v2/models/{services.campaign}/ready").status_code)
-            urls.extend(services.metrics_urls)
+            urls.extend([*services.metrics_urls, services.console_url])
             raise ZeroDivisionError
 
     urls: list[str] = []
     with pytest.raises(ZeroDivisionError):
         fail_inside()
-    assert answers == [200, 200, 200]
+    assert answers == [200, 200, 200, 200]
     for url in urls:
         with pytest.raises(httpx.ConnectError):
             httpx.get(url)

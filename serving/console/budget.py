@@ -1,0 +1,109 @@
+"""Questions about another budget, levels, limits and caps, answered by a solve on a sample."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from functools import partial
+from pathlib import Path
+
+from starlette.datastructures import QueryParams
+
+from operations.whatif import Question, open_what_if
+from operations.workspace import MODEL
+from shadowprice.currency import Currency
+from shadowprice.errors import InvalidRequest
+from shadowprice.pacing.what_if import Answer, Change, GroupLimit
+
+SHARES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+"""Budgets of the curve, as shares of the campaign's own."""
+Opener = Callable[[], Question]
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A population that can be asked about, its answer under the terms of today, and its budget curve."""
+
+    question: Question
+    current: Answer
+    curve: tuple[Answer, ...]
+
+
+class Questions:
+    """Opens a population, and opens it again when another model is the newest.
+
+    opener  opens the population
+    newest  returns what names the newest model
+    """
+
+    def __init__(self, opener: Opener, newest: Callable[[], object]) -> None:
+        self._opener = opener
+        self._newest = newest
+        self._lock = threading.Lock()
+        self._opened: tuple[object, Opened] | None = None
+
+    @classmethod
+    def of(cls, workspace: Path) -> Questions:
+        """Return the questions about the newest model of a workspace."""
+        return cls(partial(open_what_if, workspace), (workspace / MODEL).resolve)
+
+    def open(self) -> Opened:
+        """Return the opened population. O(accounts) the first time, and a solve for each budget of the curve.
+
+        Raises:
+            NotFound, InvalidInput: the workspace cannot be asked about.
+        """
+        with self._lock:
+            model = self._newest()
+            if self._opened is None or self._opened[0] != model:
+                question = self._opener()
+                curve = tuple(question.solver.budgets(SHARES))
+                self._opened = model, Opened(question, curve[SHARES.index(1.0)], curve)
+            return self._opened[1]
+
+
+def change_of(given: QueryParams, question: Question, currency: Currency) -> Change | None:
+    """Return the change that a form asks for: None where it has no field that is filled.
+
+    Amounts are in major units, such as ``12.50``.
+
+    Raises:
+        InvalidRequest: names the field that is no amount of the currency, or no level.
+    """
+    campaign = question.campaign
+    budget = _amount(given, "budget", currency)
+    groups = []
+    caps, levels = {}, {}
+    for side in campaign.sides:
+        limit, cap = _amount(given, f"limit_{side}", currency), _amount(given, f"cap_{side}", currency)
+        if limit is not None:
+            groups.append(GroupLimit(side, limit, question.members(side, None)))
+        if cap is not None:
+            caps[side] = float(cap)
+        offered = given.getlist(f"levels_{side}")
+        if offered:
+            levels[side] = tuple(_level(each, f"levels_{side}") for each in offered)
+    if budget is None and not groups and not caps and not levels:
+        return None
+    return Change(budget=budget, groups=tuple(groups), caps=caps, levels=levels)
+
+
+def _amount(given: QueryParams, field: str, currency: Currency) -> int | None:
+    text = given.get(field, "").strip().replace(",", "")
+    if not text:
+        return None
+    try:
+        minor = Decimal(text) * currency.unit
+    except InvalidOperation:
+        raise InvalidRequest("must be an amount of money such as 1200.50", field=field) from None
+    if not minor.is_finite() or minor != minor.to_integral_value() or not 0 <= minor <= 10**15:
+        raise InvalidRequest(f"must be an amount of at most {currency.digits} decimals, 0 or more", field=field)
+    return int(minor)
+
+
+def _level(text: str, field: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise InvalidRequest("must be levels of the campaign in minor units", field=field)
+    return int(text)

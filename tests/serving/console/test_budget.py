@@ -1,0 +1,124 @@
+"""Questions about other budgets, against solves of all accounts."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from html import unescape
+from types import SimpleNamespace
+
+import httpx
+import numpy as np
+import pytest
+from looking import LOOKS, browser, faults, show
+
+from operations.whatif import Question
+from serving.console.app import create_app
+from serving.console.budget import Questions
+from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.curves import Curves
+from shadowprice.errors import Unavailable
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.pacing.what_if import Change, WhatIf
+
+LEVELS = np.array([50, 100, 200])
+ACCOUNTS = 6000
+
+
+class Down:
+    """A ledger that does not answer."""
+
+    def totals(self):
+        raise Unavailable("http://ledger does not answer")
+
+
+@pytest.fixture(scope="module")
+def asked() -> SimpleNamespace:
+    """A campaign, and its questions on a quarter of the accounts and on all of them."""
+    rng = np.random.default_rng(1)
+    response = -np.expm1(-np.exp(rng.normal(-1, 0.6, ACCOUNTS)) * LEVELS[:, None] / 100)
+    campaign = Campaign(
+        name="spring",
+        sides={"customer": Terms(levels=tuple(LEVELS.tolist()))},
+        budget=Budget(limit=400_000),
+        starts_at=datetime(2026, 3, 1, tzinfo=UTC),
+    )
+    curves, ahead = {"customer": Curves(LEVELS, response)}, {"customer": float(ACCOUNTS)}
+    people = {"customer": SimpleNamespace(account_id=np.arange(ACCOUNTS).astype(str))}
+    sample, whole = (WhatIf(campaign, curves, ahead, rows=rows) for rows in (1500, 0))
+    return SimpleNamespace(campaign=campaign, question=Question(campaign, people, sample), whole=whole)
+
+
+@pytest.fixture
+def get(asked, tmp_path) -> Callable[..., httpx.Response]:
+    questions = Questions(lambda: asked.question, lambda: "model-1")
+    app = create_app(asked.campaign, Down(), PriceStore(tmp_path / "prices"), questions=questions)
+
+    def ask(**form: object) -> httpx.Response:
+        async def once() -> httpx.Response:
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://console") as client:
+                return await client.get("/campaigns/spring/budget", params=form)
+
+        return asyncio.run(once())
+
+    return ask
+
+
+def row(page: str, name: str) -> str:
+    [found] = re.findall(rf'<th scope="row">{name}</th>(.*?)</tr>', unescape(page), re.DOTALL)
+    return " ".join(re.sub(r"<[^>]+>", " ", found).split())
+
+
+def amounts(text: str) -> list[float]:
+    return [float(each.replace(",", "")) for each in re.findall(r"\d[\d,]*\.?\d*", text)]
+
+
+@pytest.mark.parametrize("budget", [3500, 4000, 4500.5, 5000, 6000])
+def test_an_answer_agrees_with_a_solve_of_all_accounts_within_its_interval(asked, get, budget):
+    page = get(budget=budget)
+    assert page.status_code == 200
+    limit, _, added, low, high, price, cheap, dear, *_ = amounts(row(page.text, "As asked"))
+    exact = asked.whole.ask(Change(budget=round(100 * budget)))
+    assert limit == budget
+    assert low < added < high
+    assert low <= exact.added.value <= high
+    assert cheap <= 100 * exact.price.value <= dear
+    assert cheap <= price <= dear
+
+
+def test_fewer_levels_a_limit_and_a_cap_reach_the_solve(asked, get):
+    found = row(get(levels_customer=[50, 100]).text, "As asked")
+    exact = asked.whole.ask(Change(levels={"customer": (50, 100)}))
+    assert amounts(found)[3] <= exact.added.value <= amounts(found)[4]
+    limited = amounts(row(get(limit_customer="3,000").text, "As asked"))
+    assert limited[1] <= 3000 * 1.001
+    capped = amounts(row(get(cap_customer="0.60").text, "As asked"))
+    assert capped[2] < amounts(row(get().text, "Today's"))[2]
+
+
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        *[("budget", given) for given in ("much", "1.005", "1e400", "nan")],
+        ("cap_customer", "-1"),
+        ("levels_customer", "x"),
+    ],
+)
+def test_what_is_no_amount_is_named_and_the_form_stays(get, field, given):
+    page = get(**{field: given})
+    assert page.status_code == 200
+    assert f"{field}: must be" in unescape(page.text)
+    assert "As asked" not in page.text
+    assert "Today" in page.text
+
+
+def test_the_page_has_no_faults_in_a_browser(get, tool):
+    text = get(budget=5000, levels_customer=[50]).text
+    with browser(tool("chromium")) as opened:
+        page = opened.new_page()
+        page.set_content(text)
+        for width, look in LOOKS:
+            show(page, width, look)
+            assert faults(page) == [], (width, look)
