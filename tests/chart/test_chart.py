@@ -278,6 +278,17 @@ def test_the_hourly_solve_never_overlaps_and_its_deadline_is_inside_the_hour() -
         assert job["spec"]["startingDeadlineSeconds"] + spec["activeDeadlineSeconds"] < 3600
 
 
+def test_the_hook_that_schedules_ends_before_helm_stops_waiting() -> None:
+    kubeflow = values_of(CHART / "ci" / "kubeflow-values.yaml")
+    [hook] = [
+        entry
+        for entry in render(kubeflow)
+        if "helm.sh/hook" in entry["metadata"].get("annotations", {})
+        and entry["metadata"]["name"].endswith("-schedule")
+    ]
+    assert hook["spec"]["activeDeadlineSeconds"] < 300
+
+
 def test_the_jobs_come_at_every_moment_that_the_default_pacer_asks_for() -> None:
     """A day from midnight: each moment of ``closing`` is due for the first time in a job of its own."""
     jobs = [entry for entry in render(values_of(MINIMAL)) if entry["kind"] == "CronJob"]

@@ -85,14 +85,16 @@ def test_a_claim_cannot_change_its_class_or_modes_so_these_are_refused() -> None
         assert refused(before, kept(render(merged(MINIMAL, path, value)))) != []
 
 
-def test_each_revision_trains_in_a_job_of_its_own_and_a_second_application_in_the_same() -> None:
-    names = [
-        [entry["metadata"]["name"] for entry in render(PRODUCTION, revision) if entry["kind"] == "RayJob"]
-        for revision in (1, 2, 2)
+def test_an_upgrade_leaves_the_training_job_alone_and_a_new_run_is_a_job_of_its_own() -> None:
+    again = merged(PRODUCTION, "training.rayJob.run", "may-2")
+    jobs = [
+        [entry for entry in render(values, revision) if entry["kind"] == "RayJob"]
+        for values, revision in ((PRODUCTION, 1), (PRODUCTION, 2), (again, 3))
     ]
-    assert names == [["summer-2027-train-1"], ["summer-2027-train-2"], ["summer-2027-train-2"]]
-    longest = merged(PRODUCTION, "nameOverride", "a" * 40)
-    [job] = [entry for entry in render(longest, 12345) if entry["kind"] == "RayJob"]
+    assert jobs[0] == jobs[1]
+    assert [job["metadata"]["name"] for [job] in jobs[1:]] == ["summer-2027-train-1", "summer-2027-train-may-2"]
+    longest = merged(merged(PRODUCTION, "nameOverride", "a" * 40), "training.rayJob.run", "b" * 10)
+    [job] = [entry for entry in render(longest) if entry["kind"] == "RayJob"]
     assert len(job["metadata"]["name"]) <= 47
 
 
