@@ -20,6 +20,7 @@ MOUNT = "/workspace"
 TOKEN_FOLDER = "/etc/shadowprice/auth"
 RETRIES = 2
 USER = 10001
+LABEL = ("shadowprice/calls", "ledger")
 
 
 def placed(
@@ -40,7 +41,7 @@ def placed(
         minutes: after so many it is given up.
         retries: after a failure; every step may run twice without harm.
         online_store: whether it opens the feature store, and so gets Redis's connection string.
-        ledger: whether it asks the ledger, and so gets its token.
+        ledger: whether it asks the ledger, and so gets its token and the label that the chart's policy admits.
     """
     cluster = Cluster.from_environment()
     task.set_cpu_request(cpu).set_memory_request(memory).set_memory_limit(memory)
@@ -55,6 +56,8 @@ def placed(
     if online_store and cluster.redis_secret:
         keys = {cluster.redis_key: REDIS_VARIABLE}
         kubernetes.use_secret_as_env(task, secret_name=cluster.redis_secret, secret_key_to_env=keys)
+    if ledger:
+        kubernetes.add_pod_label(task, *LABEL)
     if ledger and cluster.token_secret:
         kubernetes.use_secret_as_volume(task, secret_name=cluster.token_secret, mount_path=TOKEN_FOLDER)
         task.set_env_variable(TOKEN_VARIABLE, f"{TOKEN_FOLDER}/{cluster.token_key}")

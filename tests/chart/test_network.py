@@ -103,3 +103,15 @@ def test_without_ray_there_is_no_policy_for_it() -> None:
     minimal = render(values_of(CHART / "ci" / "minimal-values.yaml"))
     names = {entry["metadata"]["name"] for entry in minimal if entry["kind"] == "NetworkPolicy"}
     assert names == {"spring-predictor", "spring-ledger", "spring-jobs"}
+
+
+def test_a_step_of_kubeflow_pipelines_in_the_namespace_reaches_the_ledger_alone() -> None:
+    kubeflow = values_of(CHART / "ci" / "kubeflow-values.yaml")
+    assert kubeflow["networkPolicy"]["callers"]
+    step, outside = foreign("growth"), foreign("shop")
+    for caller in (step, outside):
+        caller["metadata"]["labels"] = {"shadowprice/calls": "ledger"}
+    assert admitted(kubeflow, step, own("ledger"), 8081)
+    assert not admitted(kubeflow, outside, own("ledger"), 8081)
+    assert not admitted(kubeflow, step, own("predictor"), 8080)
+    assert not admitted(kubeflow, NEIGHBOUR, own("ledger"), 8081)
