@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -14,6 +14,9 @@ from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import InvalidRequest
 
 INPUTS = ("request_id", "account_id", "side")
+OPTIONAL = ("partner_id",)
+"""Inputs that a call may leave out."""
+ACCEPTED = (*INPUTS, *OPTIONAL)
 OUTPUTS = {
     "incentive": "INT64",
     "level": "INT32",
@@ -39,11 +42,19 @@ REASONS: tuple[Reason, ...] = (*RECORDED_REASONS, *UNRECORDED_REASONS)
 
 @dataclass(frozen=True)
 class Requests:
-    """n requests of one call; three lists of length n."""
+    """n requests of one call; lists of length n.
+
+    partner_id  account on the other side, such as the merchant whose code is scanned; empty where there is none
+    """
 
     request_id: list[str]
     account_id: list[str]
     side: list[Side]
+    partner_id: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not self.partner_id:
+            object.__setattr__(self, "partner_id", [""] * len(self.request_id))
 
     def __len__(self) -> int:
         return len(self.request_id)
@@ -81,21 +92,26 @@ class Answers:
 
 
 def decode_v1(body: Any, max_items: int) -> Requests:
-    """Requests of ``{"instances": [{"request_id", "account_id", "side"}, …]}``.
+    """Requests of ``{"instances": [{"request_id", "account_id", "side", "partner_id"?}, …]}``.
 
     Raises:
         InvalidRequest: anything else; names the field and the first offending instances.
     """
     instances = _member(body, "instances", "an object with the list 'instances'")
     check_count(instances, max_items, "instances")
-    wrong = [row for row, item in enumerate(instances) if not isinstance(item, dict) or set(item) != set(INPUTS)]
+    required, accepted = set(INPUTS), set(ACCEPTED)
+    wrong = [
+        row for row, item in enumerate(instances) if not isinstance(item, dict) or not required <= set(item) <= accepted
+    ]
     if wrong:
-        raise InvalidRequest(f"each needs exactly the fields {list(INPUTS)}", field="instances", rows=wrong[:5])
-    return _checked({name: [item[name] for item in instances] for name in INPUTS})
+        reason = f"each needs the fields {list(INPUTS)} and may have {list(OPTIONAL)}"
+        raise InvalidRequest(reason, field="instances", rows=wrong[:5])
+    columns = {name: [item[name] for item in instances] for name in INPUTS}
+    return _checked(columns | {name: [item.get(name, "") for item in instances] for name in OPTIONAL})
 
 
 def decode_v2(body: Any, max_items: int) -> Requests:
-    """Requests of an Open Inference V2 body with the inputs of :data:`INPUTS`, BYTES of shape [n].
+    """Requests of an Open Inference V2 body with the inputs of :data:`ACCEPTED`, BYTES of shape [n].
 
     Raises:
         InvalidRequest: anything else; names the field and the first offending rows.
@@ -107,8 +123,8 @@ def decode_v2(body: Any, max_items: int) -> Requests:
         if not isinstance(tensor, dict) or not isinstance(tensor.get("name"), str):
             raise InvalidRequest("must be an object with a name", field=where)
         name = tensor["name"]
-        if name not in INPUTS:
-            raise InvalidRequest(f"is not an input of this model; it takes {list(INPUTS)}", field=f"{where}.name")
+        if name not in ACCEPTED:
+            raise InvalidRequest(f"is not an input of this model; it takes {list(ACCEPTED)}", field=f"{where}.name")
         if name in columns:
             raise InvalidRequest(f"{name!r} is given twice", field=f"{where}.name")
         columns[name] = _tensor(tensor, name, max_items)
@@ -116,7 +132,7 @@ def decode_v2(body: Any, max_items: int) -> Requests:
 
 
 def checked_columns(columns: Mapping[str, list[Any]]) -> Requests:
-    """Requests of the inputs of :data:`INPUTS`, by name.
+    """Requests of the inputs of :data:`ACCEPTED`, by name.
 
     Raises:
         InvalidRequest: one is missing, they differ in length, or values are not what they should be.
@@ -205,4 +221,10 @@ def _checked(columns: Mapping[str, list[Any]]) -> Requests:
     wrong = [row for row, value in enumerate(columns["side"]) if value not in SIDES]
     if wrong:
         raise InvalidRequest(f"must be one of {list(SIDES)}", field="side", rows=wrong[:5])
-    return Requests(columns["request_id"], columns["account_id"], columns["side"])
+    partners = columns.get("partner_id", [])
+    wrong = [row for row, value in enumerate(partners) if value != "" and not is_identifier(value)]
+    if wrong:
+        raise InvalidRequest(
+            f"{IDENTIFIER_RULE}; leave it empty where there is none", field="partner_id", rows=wrong[:5]
+        )
+    return Requests(columns["request_id"], columns["account_id"], columns["side"], list(partners))

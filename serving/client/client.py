@@ -125,14 +125,22 @@ class DecisionClient(_Client):
         self._token = token
         self._path = f"/v2/models/{campaign}/infer"
 
-    def decide(self, request_ids: Sequence[str], account_ids: Sequence[str], sides: Sequence[str]) -> Decisions:
-        """Decide n requests in one call.
+    def decide(
+        self,
+        request_ids: Sequence[str],
+        account_ids: Sequence[str],
+        sides: Sequence[str],
+        partner_ids: Sequence[str] | None = None,
+    ) -> Decisions:
+        """Decide n requests in one call; ``partner_ids`` has "" where a request has no partner.
 
         Raises:
             InvalidRequest: the predictor refuses a field; Conflict: a request id is used twice for
                 different accounts; NotFound: another campaign; Unavailable: it cannot answer now.
         """
-        tensors = zip(INPUTS, (request_ids, account_ids, sides), strict=True)
+        tensors = [*zip(INPUTS, (request_ids, account_ids, sides), strict=True)]
+        if partner_ids is not None:
+            tensors.append(("partner_id", partner_ids))
         body = {
             "inputs": [
                 {"name": name, "datatype": "BYTES", "shape": [len(values)], "data": [str(value) for value in values]}

@@ -18,7 +18,7 @@ from serving.http.access import Access
 from serving.http.admission import Admission
 from serving.http.limits import IDENTIFIER_RULE, MAX_BODY_BYTES, MAX_HEAD_BYTES, is_identifier
 from serving.http.tokens import Caller
-from serving.protocol import INPUTS, OUTPUTS, Answers, Requests, check_count, checked_columns
+from serving.protocol import ACCEPTED, OUTPUTS, Answers, Requests, check_count, checked_columns
 from shadowprice.errors import InvalidRequest, NotFound, ShadowpriceError
 
 logger = logging.getLogger("serving")
@@ -172,7 +172,7 @@ class GrpcServer:
 
 
 def decode(request: messages.ModelInferRequest, max_items: int) -> Requests:
-    """Requests of a message with the inputs of :data:`INPUTS`, BYTES of shape [n], as contents or raw.
+    """Requests of a message with the inputs of :data:`ACCEPTED`, BYTES of shape [n], as contents or raw.
 
     Raises:
         InvalidRequest: anything else; names the field and the first offending rows.
@@ -184,9 +184,9 @@ def decode(request: messages.ModelInferRequest, max_items: int) -> Requests:
         raise InvalidRequest(f"holds {len(raw)} tensors for {len(request.inputs)} inputs", field="raw_input_contents")
     columns: dict[str, list[Any]] = {}
     for position, tensor in enumerate(request.inputs):
-        if tensor.name not in INPUTS:
+        if tensor.name not in ACCEPTED:
             raise InvalidRequest(
-                f"is not an input of this model; it takes {list(INPUTS)}", field=f"inputs[{position}].name"
+                f"is not an input of this model; it takes {list(ACCEPTED)}", field=f"inputs[{position}].name"
             )
         field = f"inputs.{tensor.name}"
         if tensor.name in columns:

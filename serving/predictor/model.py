@@ -9,7 +9,7 @@ import kserve
 from serving.http.limits import MAX_ITEMS
 from serving.predictor.batching import MicroBatcher
 from serving.predictor.predictor import Predictor
-from serving.protocol import INPUTS, OUTPUTS, Answers, Requests
+from serving.protocol import ACCEPTED, OUTPUTS, Answers, Requests
 from shadowprice.errors import Unavailable
 
 
@@ -54,7 +54,7 @@ class CampaignModel(kserve.Model):  # type: ignore[misc]
 
     def get_input_types(self) -> list[dict[str, Any]]:
         """Inputs for the V2 metadata."""
-        return [{"name": name, "datatype": "BYTES", "shape": [-1]} for name in INPUTS]
+        return [{"name": name, "datatype": "BYTES", "shape": [-1]} for name in ACCEPTED]
 
     def get_output_types(self) -> list[dict[str, Any]]:
         """Outputs for the V2 metadata."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from serving.http.limits import MAX_ID_LENGTH, MAX_ITEMS
-from serving.protocol import INPUTS
+from serving.protocol import ACCEPTED, INPUTS, OPTIONAL
 from shadowprice.campaign import SIDES
 
 _IDENTIFIER = {"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH}
 _COLUMNS: dict[str, Any] = {
     name: {"type": "string", "enum": list(SIDES)} if name == "side" else _IDENTIFIER for name in INPUTS
-}
+} | {name: {"type": "string", "maxLength": MAX_ID_LENGTH} for name in OPTIONAL}
 
 
 def _body(properties: dict[str, Any]) -> dict[str, Any]:
@@ -40,12 +40,12 @@ V2_BODY = _body(
         "inputs": {
             "type": "array",
             "minItems": len(INPUTS),
-            "maxItems": len(INPUTS),
+            "maxItems": len(ACCEPTED),
             "items": {
                 "type": "object",
                 "required": ["name", "datatype", "shape", "data"],
                 "properties": {
-                    "name": {"type": "string", "enum": list(INPUTS)},
+                    "name": {"type": "string", "enum": list(ACCEPTED)},
                     "datatype": {"type": "string", "enum": ["BYTES"]},
                     "shape": {"type": "array", "minItems": 1, "maxItems": 1, "items": {"type": "integer"}},
                     "data": {"type": "array", "minItems": 1, "maxItems": MAX_ITEMS, "items": {"type": "string"}},

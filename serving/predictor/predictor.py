@@ -232,6 +232,7 @@ class Predictor:
             propensities=decision.policy.propensities().T.tolist(),
             features_at=[None if math.isnan(at) else at for at in times],
             arm=mine.arm.tolist(),
+            partner_id=[requests.partner_id[row] for row in rows],
         )
         return rows, proposals, embeddings.failed
 

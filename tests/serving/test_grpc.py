@@ -25,7 +25,7 @@ from serving.local.launch import free_port
 from serving.predictor.grpc_api import GrpcServer, decode
 from serving.predictor.model import CampaignModel
 from serving.predictor.rest import decisions
-from serving.protocol import INPUTS, OUTPUTS, Requests
+from serving.protocol import ACCEPTED, OUTPUTS, Requests
 from shadowprice.errors import InvalidRequest
 
 NAMES = ("request_id", "account_id", "side")
@@ -182,7 +182,7 @@ def test_decoding_gives_requests_or_says_which_field_is_wrong(request):
     )
 )
 def test_raw_and_plain_contents_mean_the_same(names):
-    columns = dict(zip(INPUTS, (names, names[::-1], ["merchant"] * len(names)), strict=True))
+    columns = dict(zip(ACCEPTED, (names, names[::-1], ["merchant"] * len(names), names), strict=True))
     plain = message(columns)
     raw = messages.ModelInferRequest(model_name="spring")
     for column, values in columns.items():

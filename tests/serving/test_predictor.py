@@ -27,7 +27,7 @@ from shadowprice.campaign import SIDES, Budget, Segment, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import Conflict, InvalidInput, Unavailable
-from shadowprice.limits import Cap, Limits
+from shadowprice.limits import Cap, GroupBudget, Limits
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import Population
 from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
@@ -350,6 +350,21 @@ def test_an_answer_that_a_cap_of_the_account_changes_is_capped_and_stays_so(buil
         assert answers.incentive.tolist() == [130, 0, 130]
         assert answers.reason == ["optimal", "capped", "optimal"]
     assert answers.repeat.all()
+
+
+def test_a_cap_per_partner_and_a_budget_of_partners_bind_the_requests_that_name_one(build, kit):
+    limits = Limits(
+        caps=(Cap(name="shop", per="partner", count=1),),
+        budgets=(GroupBudget(name="north", limit=150, partners=("m1", "m2")),),
+    )
+    predictor, _ = build(terms=kit.campaign(limits=limits), price=kit.price(price=0.0))
+    partners = ["m1", "m1", "m2", "m3", ""]
+    accounts = [f"c{row}" for row in range(5)]
+    asked = Requests([f"r{row}" for row in range(5)], accounts, ["customer"] * 5, partners)
+    answers = predictor.answer(asked)
+    # m1 has had its incentive; m2 would take the budget of the two past 150; m3 is in no group.
+    assert answers.incentive.tolist() == [130, 0, 0, 130, 130]
+    assert answers.reason == ["optimal", "capped", "budget_exhausted", "optimal", "optimal"]
 
 
 def test_a_tie_at_the_price_is_shared_and_says_so(build, kit):

@@ -33,6 +33,15 @@ def changed(position, **changes):
     return body
 
 
+def test_a_partner_may_be_named_or_left_out():
+    named = decode_v1({"instances": [GOOD | {"partner_id": "m1"}, GOOD]}, 3)
+    assert named.partner_id == ["m1", ""]
+    assert decode_v1({"instances": [GOOD]}, 3).partner_id == decode_v2(good_v2(), 3).partner_id == [""]
+    body = good_v2(2)
+    body["inputs"] += v2(partner_id=["", "m2"])["inputs"]
+    assert decode_v2(body, 3).partner_id == ["", "m2"]
+
+
 @pytest.mark.parametrize(
     ("body", "field", "rows"),
     [
@@ -51,6 +60,8 @@ def changed(position, **changes):
         ({"instances": [GOOD | {"account_id": "a\x00b"}]}, "account_id", (0,)),
         ({"instances": [GOOD | {"side": "Customer"}]}, "side", (0,)),
         ({"instances": [GOOD | {"side": ["customer"]}]}, "side", (0,)),
+        ({"instances": [GOOD | {"partner_id": "m1"}, GOOD | {"partner_id": None}]}, "partner_id", (1,)),
+        ({"instances": [GOOD | {"partner_id": "x" * 257}]}, "partner_id", (0,)),
     ],
 )
 def test_a_malformed_v1_body_is_refused_with_the_field_and_rows(body, field, rows):
