@@ -170,9 +170,28 @@ def test_secrets_are_named_and_never_written(case: Path) -> None:
             assert files <= {e.get("value") for e in environment}
 
 
-def test_a_campaign_without_its_secret_is_refused_by_name() -> None:
-    with pytest.raises(HelmError, match="existingSecret"):
-        render(merged(values_of(MINIMAL), "features.online.redis.existingSecret", ""))
+def test_one_sentence_names_all_values_that_are_missing(helm: str) -> None:
+    done = template(helm, MINIMAL, "--set", "campaign=,features.online.redis.existingSecret=,ledger.books=redis")
+    assert done.returncode != 0
+    for name in ("campaign (its", "features.online.redis.existingSecret (the", "ledger.redis.existingSecret (the"):
+        assert name in done.stderr
+    assert "^[" not in done.stderr
+
+
+def test_a_name_that_cannot_be_a_campaigns_is_refused_without_a_regular_expression() -> None:
+    with pytest.raises(HelmError, match=r'campaign: \\?"my camp\\?" cannot name a campaign; use letters'):
+        render(merged(values_of(MINIMAL), "campaign", "my camp"))
+
+
+def test_all_missing_kinds_are_named_also_where_their_group_has_others(helm: str) -> None:
+    api = ("serving.kserve.io/v1beta1", "monitoring.coreos.com/v1", "monitoring.coreos.com/v1/PodMonitor", "ray.io/v1")
+    present = [option for each in api for option in ("--api-versions", each)]
+    done = template(helm, PRODUCTION, "--set", "checks.crds=true", *present)
+    assert "has no monitoring.coreos.com/v1 PrometheusRule (install" in done.stderr
+    assert "PodMonitor (" not in done.stderr
+    done = template(helm, PRODUCTION, "--set", "checks.crds=true")
+    for kind in ("InferenceService", "PodMonitor", "PrometheusRule", "RayJob", "RayCluster"):
+        assert f" {kind} (" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -210,7 +229,9 @@ def test_a_missing_operator_is_named_before_anything_is_applied(operator: str, n
 
 def test_helm_4_names_a_missing_operator_too() -> None:
     """Rendering without a cluster knows Kubernetes' own kinds; the first custom one that is asked for is refused."""
-    with pytest.raises(HelmError, match=r"the API server has no serving\.kserve\.io/v1beta1; install KServe"):
+    with pytest.raises(
+        HelmError, match=r"the API server has no serving\.kserve\.io/v1beta1 InferenceService \(install"
+    ):
         render(merged(values_of(CHART / "ci" / "one-node-values.yaml"), "checks.crds", True))
 
 

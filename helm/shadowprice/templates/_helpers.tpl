@@ -1,5 +1,61 @@
 {{- define "shadowprice.campaign" -}}
-{{- required "campaign: name the campaign (letters, digits and '-'), as in campaign.json" .Values.campaign -}}
+{{- include "shadowprice.complete" . -}}
+{{- .Values.campaign -}}
+{{- end }}
+
+{{/* Refuse an installation in one sentence that names all that is missing: values first, then kinds of the API server. */}}
+{{- define "shadowprice.complete" -}}
+{{- $missing := list -}}
+{{- if not .Values.campaign -}}
+{{- $missing = append $missing "campaign (its name, as in campaign.json)" -}}
+{{- end -}}
+{{- if and (eq .Values.features.online.store "redis") (not .Values.features.online.redis.existingSecret) -}}
+{{- $missing = append $missing "features.online.redis.existingSecret (the secret with the connection string of the online store)" -}}
+{{- end -}}
+{{- if and (eq .Values.ledger.books "redis") (not .Values.ledger.redis.existingSecret) -}}
+{{- $missing = append $missing "ledger.redis.existingSecret (the secret with the address of the ledger's Redis)" -}}
+{{- end -}}
+{{- if $missing -}}
+{{- fail (printf "set %s in a values file or with --set; docs/how-to/install-on-a-cluster.md describes each" (join ", " $missing)) -}}
+{{- end -}}
+{{- if not (regexMatch "^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$" .Values.campaign) -}}
+{{- fail (printf "campaign: %q cannot name a campaign; use letters, digits, '-' and '_', at most 63 of them, a letter or digit first" .Values.campaign) -}}
+{{- end -}}
+{{- if .Values.checks.crds -}}
+{{- $absent := list -}}
+{{- $training := .Values.training -}}
+{{- $kserve := "install KServe 0.17 or later" -}}
+{{- $prometheus := "install the Prometheus operator, or set monitoring.podMonitor.enabled and monitoring.rules.enabled to false" -}}
+{{- $ray := "install KubeRay 1.5 or later, or disable training.rayJob, training.rayCluster and training.steps" -}}
+{{- $needs := list
+  (list true "serving.kserve.io/v1beta1" "InferenceService" $kserve)
+  (list .Values.monitoring.podMonitor.enabled "monitoring.coreos.com/v1" "PodMonitor" $prometheus)
+  (list .Values.monitoring.rules.enabled "monitoring.coreos.com/v1" "PrometheusRule" $prometheus)
+  (list (or $training.rayJob.enabled $training.steps.enabled) "ray.io/v1" "RayJob" $ray)
+  (list $training.rayCluster.enabled "ray.io/v1" "RayCluster" $ray) -}}
+{{- range $needs -}}
+{{- if and (index . 0) (not (include "shadowprice.serves" (dict "root" $ "api" (index . 1) "kind" (index . 2)))) -}}
+{{- $absent = append $absent (printf "%s %s (%s)" (index . 1) (index . 2) (index . 3)) -}}
+{{- end -}}
+{{- end -}}
+{{- if $absent -}}
+{{- fail (printf "the API server has no %s; see docs/how-to/install-on-a-cluster.md" (join ", and no " $absent)) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/*
+Not empty where the API server has a kind; call with (dict "root" $ "api" "group/version" "kind" "…"). Without a cluster
+Helm is told of groups alone, so a kind counts as missing only where another kind of its group is listed.
+*/}}
+{{- define "shadowprice.serves" -}}
+{{- $kinds := false -}}
+{{- range .root.Capabilities.APIVersions -}}
+{{- if hasPrefix (printf "%s/" $.api) . -}}{{- $kinds = true -}}{{- end -}}
+{{- end -}}
+{{- if and (.root.Capabilities.APIVersions.Has .api) (or (not $kinds) (.root.Capabilities.APIVersions.Has (printf "%s/%s" .api .kind))) -}}
+yes
+{{- end -}}
 {{- end }}
 
 {{/* What Services and InferenceServices may be called: a letter first, then lower-case letters, digits and "-". */}}
@@ -91,7 +147,7 @@ subPath: {{ . | quote }}
 - name: SHADOWPRICE_REDIS
   valueFrom:
     secretKeyRef:
-      name: {{ required "features.online.redis.existingSecret: name the secret with the connection string" .Values.features.online.redis.existingSecret }}
+      name: {{ .Values.features.online.redis.existingSecret }}
       key: {{ .Values.features.online.redis.key }}
 {{- end }}
 {{- end }}
@@ -131,9 +187,3 @@ subPath: {{ . | quote }}
     items: [{key: {{ include "shadowprice.tokenKey" . | quote }}, path: token}]
 {{- end }}
 
-{{/* Fail before anything is applied when the API server lacks a kind; call with (dict "root" $ "api" "…" "what" "…"). */}}
-{{- define "shadowprice.needs" -}}
-{{- if and .root.Values.checks.crds (not (.root.Capabilities.APIVersions.Has .api)) -}}
-{{- fail (printf "the API server has no %s; %s" .api .what) -}}
-{{- end -}}
-{{- end }}
