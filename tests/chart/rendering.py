@@ -46,24 +46,24 @@ def values_of(case: Path) -> dict[str, Any]:
     return found
 
 
-def render(values: dict[str, Any], revision: int = 1) -> Objects:
+def render(values: dict[str, Any], revision: int = 1, release: str = RELEASE) -> Objects:
     """Return the objects that Helm 4 renders for the first installation, or for a later revision of it."""
-    texts = rendered(values, revision).items()
+    texts = rendered(values, revision, release).items()
     return parse("\n---\n".join(text for name, text in texts if name.endswith(".yaml")))
 
 
-def rendered(values: dict[str, Any], revision: int = 1) -> dict[str, str]:
+def rendered(values: dict[str, Any], revision: int = 1, release: str = RELEASE) -> dict[str, str]:
     """Return the text of each template; equal values are rendered once in a process."""
-    return _rendered(json.dumps(values, sort_keys=True), revision)
+    return _rendered(json.dumps(values, sort_keys=True), revision, release)
 
 
 @cache
-def _rendered(values: str, revision: int) -> dict[str, str]:
+def _rendered(values: str, revision: int, release: str) -> dict[str, str]:
     later = revision > 1
     with Chart.load(CHART) as chart:
         files: dict[str, str] = chart.render(
             json.loads(values),
-            name=RELEASE,
+            name=release,
             namespace=NAMESPACE,
             revision=revision,
             is_install=not later,

@@ -74,6 +74,43 @@ def test_every_query_names_a_series_that_is_exported_or_recorded() -> None:
     assert asked <= known
 
 
+def board(release: str = "spring", **dashboards: Any) -> tuple[str, dict[str, Any]]:
+    """File name and content of the dashboard of a release."""
+    values = values_of(CHART / "ci" / "production-values.yaml")
+    values["monitoring"] = {**values.get("monitoring", {}), "dashboards": dashboards}
+    [found] = [each for each in render(values, release=release) if each["metadata"]["name"].endswith("-dashboards")]
+    [(name, text)] = found["data"].items()
+    return name, json.loads(text)
+
+
+def test_dashboards_of_two_releases_do_not_replace_each_other() -> None:
+    first, second = board("spring")[1], board("summer")[1]
+    assert first["uid"] != second["uid"]
+    assert len(first["uid"]) <= 40
+    assert first["title"] != second["title"]
+    assert "@" not in json.dumps(first)
+
+
+def test_thresholds_units_and_links_of_the_dashboard_are_those_of_the_alerts() -> None:
+    _, found = board(currency="JPY", minorUnits=1)
+    panels = {panel["title"]: panel for panel in found["panels"]}
+    red = {
+        title: panel["fieldConfig"]["defaults"]["thresholds"]["steps"][1]["value"]
+        for title, panel in panels.items()
+        if "thresholds" in panel["fieldConfig"]["defaults"]
+    }
+    for title, alert in (
+        ("Price age", "ShadowpricePriceStale"),
+        ("Certificate of the active price", "ShadowpriceSolveNotCertified"),
+        ("Decision time, 99th percentile by stage", "ShadowpriceDecisionsSlow"),
+    ):
+        assert red[title] == float(ALERTS[alert]["expr"].rpartition(" > ")[2])
+        assert any(link["url"] == ALERTS[alert]["annotations"]["runbook_url"] for link in panels[title]["links"])
+    assert panels["Spend"]["fieldConfig"]["defaults"]["unit"] == "currency:JPY"
+    assert all(target["expr"].endswith("/ 1") for target in panels["Spend"]["targets"])
+    assert all(panel["description"] for panel in found["panels"])
+
+
 def test_every_alert_has_a_runbook() -> None:
     for name, rule in ALERTS.items():
         page = ROOT / "docs" / "how-to" / "runbooks" / f"{name}.md"

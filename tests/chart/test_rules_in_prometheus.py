@@ -59,6 +59,22 @@ def rules(folder: Path) -> Path:
     return path
 
 
+def queries() -> list[tuple[str, str]]:
+    """Panel and query of each target of the chart's dashboard, as Grafana sends them."""
+    objects = render(values_of(CHART / "ci" / "production-values.yaml"))
+    [boards] = [each["data"] for each in objects if each["metadata"]["name"].endswith("-dashboards")]
+    found = []
+    for text in boards.values():
+        board = json.loads(text)
+        annotations = [("annotation", each["expr"]) for each in board["annotations"]["list"]]
+        panels = [(panel["title"], target["expr"]) for panel in board["panels"] for target in panel["targets"]]
+        found += [*panels, *annotations]
+    given = {"$campaign": CAMPAIGN.name, "$__rate_interval": "5s", "$__interval": "5s"}
+    for name, text in given.items():
+        found = [(panel, query.replace(name, text)) for panel, query in found]
+    return found
+
+
 def ask(url: str, path: str) -> Any:
     with urllib.request.urlopen(f"{url}{path}", timeout=5) as answer:
         return json.loads(answer.read())["data"]
@@ -83,6 +99,10 @@ def test_recorded_totals_alerts_and_the_next_price_come_from_what_the_services_e
     predictor = PredictorMetrics(CAMPAIGN, registry)
     registry.register(LedgerCollector(CAMPAIGN, lambda: books[0], lambda _: {}, lambda: 0.0))
     curves = Curves(np.array([10, 100]), np.linspace([0.1, 0.3], [0.4, 0.9], 50).T)
+    with predictor.stage("total"):
+        predictor.degraded("features", 1)
+    predictor.features_used("customer", 1, 30.0)
+    predictor.price_rejected("model")
 
     def solved(url: str, newest: Any = None) -> Any:
         spend = PrometheusSpend(url).read(CAMPAIGN.name)
@@ -118,6 +138,14 @@ def test_recorded_totals_alerts_and_the_next_price_come_from_what_the_services_e
             eventually(lambda: value(server.url, "campaign:shadowprice_pacing_error:ratio") == 0.25)
             assert value(server.url, "shadowprice_solve_seconds") == 0.125
             assert value(server.url, "shadowprice_pacing_error_ratio") == -0.25
+
+            # Every query of the dashboard gives rows, also without the recorded series.
+            for panel, query in queries():
+                assert "campaign:" not in query, panel
+                if panel != "annotation":
+                    eventually(lambda query=query: value(server.url, query) is not None)
+            (annotation,) = [query for panel, query in queries() if panel == "annotation"]
+            assert value(server.url, annotation.partition(" > ")[0]) is not None
 
             books[0] = replace(TOTALS, refunded={"customer": 1_500})
             eventually(lambda: value(server.url, "campaign:shadowprice_spend_minor_units:total") == 7_500)
