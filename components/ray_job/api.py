@@ -37,8 +37,8 @@ class KubernetesRayJobs:
     """Ray jobs by the API server this process belongs to, or the one of ``KUBECONFIG``.
 
     Raises:
-        Unavailable: there is no API server, it does not answer, or it forbids what is asked.
-        InvalidInput: it refuses the object, or has no such template.
+        Unavailable: there is no API server, or it does not answer.
+        InvalidInput: it refuses the object, forbids what is asked, or has no such template.
     """
 
     def __init__(self) -> None:
@@ -113,6 +113,12 @@ class KubernetesRayJobs:
                     raise InvalidInput(
                         f"the API server would not {what}: {reason}; KubeRay's CRDs are older than the template: "
                         "upgrade KubeRay, or remove the fields from the values that make the template",
+                        field="ray_job",
+                    ) from refusal
+                case 403:
+                    raise InvalidInput(
+                        f"the service account of this step may not {what}: {reason}; is the name the one that the "
+                        "chart gave (helm get notes), and is the account bound to the chart's Role for steps?",
                         field="ray_job",
                     ) from refusal
                 case 400 | 404 | 422:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from components.ray_job.api import KubernetesRayJobs, RayJobs
-from components.ray_job.watch import PATIENCE, Patience, run_to_end
+from components.ray_job.watch import PATIENCE, Patience, answered, run_to_end
 from operations.job import Job, run_here
 from shadowprice.errors import InvalidInput, Unavailable
 
@@ -40,7 +40,7 @@ def run_job(job: Job, *, ray_job: str, jobs: RayJobs | None = None, patience: Pa
         What the job returns in this process; None from a Ray job.
 
     Raises:
-        InvalidInput: no such template, or no workspace.
+        InvalidInput: no such template, no permission for it, or no workspace.
         RayJobFailed: the job ended without success.
         Unavailable: no cluster, no operator, or a job that reported success and wrote nothing.
     """
@@ -50,7 +50,8 @@ def run_job(job: Job, *, ray_job: str, jobs: RayJobs | None = None, patience: Pa
     if workspace is None:
         raise InvalidInput("a Ray job needs the folder that its pods mount too", field="workspace")
     jobs = jobs or KubernetesRayJobs()
-    template = jobs.template(ray_job)
+    api = jobs
+    template = answered(lambda: api.template(ray_job), patience, print)
     prefix = template["metadata"].get("name", "shadowprice")
     suffix = f"-{job.name}-{_digest(job)}"
     name = prefix[: LONGEST_NAME - len(suffix)].rstrip("-") + suffix

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 from components.ray_job.api import RayJobs
 from shadowprice.errors import ShadowpriceError, Unavailable
 
+Answer = TypeVar("Answer")
 SUCCEEDED = "SUCCEEDED"
 OVER = ("Complete", "Failed", "ValidationFailed")
 
@@ -74,11 +75,28 @@ class _NobodyCame(Unavailable):
     """The operator never spoke."""
 
 
+def answered(call: Callable[[], Answer], patience: Patience, say: Callable[[str], None]) -> Answer:
+    """Return what a call to the API server returns, also where the server is away for a while.
+
+    Raises:
+        Unavailable: it is away for too long.
+    """
+    since = time.monotonic()
+    while True:
+        try:
+            return call()
+        except Unavailable as error:
+            if time.monotonic() - since > patience.silence_seconds:
+                raise
+            say(f"waiting for the API server: {error}")
+            time.sleep(patience.poll_seconds)
+
+
 def _start(jobs: RayJobs, manifest: dict[str, Any], patience: Patience, say: Callable[[str], None]) -> None:
     name = manifest["metadata"]["name"]
     until = time.monotonic() + patience.removal_seconds
-    while not jobs.create(manifest):
-        found = jobs.get(name)
+    while not answered(lambda: jobs.create(manifest), patience, say):
+        found = answered(lambda: jobs.get(name), patience, say)
         if found is None:
             continue
         leaving = "deletionTimestamp" in found["metadata"]
@@ -88,7 +106,7 @@ def _start(jobs: RayJobs, manifest: dict[str, Any], patience: Patience, say: Cal
             return
         if not leaving:
             say(f"RayJob {name} failed before; making it again")
-            jobs.delete(name)
+            answered(lambda: jobs.delete(name), patience, say)
         if time.monotonic() > until:
             raise Unavailable(f"RayJob {name} of an earlier try is still being deleted; look at its finalizers")
         time.sleep(min(patience.poll_seconds, 1.0))
@@ -98,16 +116,9 @@ def _start(jobs: RayJobs, manifest: dict[str, Any], patience: Patience, say: Cal
 
 def _follow(jobs: RayJobs, name: str, patience: Patience, say: Callable[[str], None]) -> None:
     seen, told = False, ""
-    started = heard = time.monotonic()
+    started = time.monotonic()
     while True:
-        try:
-            found = jobs.get(name)
-            heard = time.monotonic()
-        except Unavailable:
-            if time.monotonic() - heard > patience.silence_seconds:
-                raise
-            time.sleep(patience.poll_seconds)
-            continue
+        found = answered(lambda: jobs.get(name), patience, say)
         if found is None or "deletionTimestamp" in found["metadata"]:
             raise RayJobFailed(f"RayJob {name} was deleted by another before it ended")
         status = found.get("status", {})

@@ -172,6 +172,27 @@ def test_a_short_outage_of_the_api_server_is_sat_out(ask, cluster: Cluster, monk
     assert broken
 
 
+def test_an_api_server_that_is_away_at_the_start_is_waited_for(ask, cluster: Cluster) -> None:
+    cluster.outage = 5
+    assert ask() == "price of 42"
+    assert len(cluster.created) == 1
+
+
+def test_what_the_account_may_not_do_is_refused_at_once_and_the_name_is_questioned(
+    ask, cluster: Cluster, monkeypatch
+) -> None:
+    asked = []
+
+    def forbid(method: str, path: str, query: dict[str, list[str]], body: bytes) -> tuple[int, dict[str, Any]]:
+        asked.append(path)
+        return refusal(403, 'configmaps "sprnig" is forbidden')
+
+    monkeypatch.setattr(cluster, "answer", forbid)
+    with pytest.raises(InvalidInput, match=r"ray_job: .* may not read ConfigMap sprnig: .*is the name the one"):
+        ask(ray_job="sprnig")
+    assert len(asked) == 1
+
+
 def test_a_job_deleted_by_another_is_no_success(ask, cluster: Cluster, monkeypatch) -> None:
     reconcile = cluster._reconcile
 
