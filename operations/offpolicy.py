@@ -42,8 +42,8 @@ class OffpolicyJob(Job):
     campaign: Path = reads("file of the campaign, or the workspace that has it")
     result: Path = writes("file that gets the result as JSON")
     page: Path = writes("file that gets the result as Markdown")
-    workspace: Path | None = reads(
-        "folder with the model whose curves the policy decides by; for a price or a budget", optional=True
+    workspace: Path | None = option(
+        None, "folder with the model whose curves the policy decides by; for a price or a budget"
     )
     arm: str = option("", "arm whose own requests are summed up")
     price: float = option(-1.0, "price of money of the policy; -1: none")

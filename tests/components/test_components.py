@@ -14,10 +14,12 @@ import pytest
 from components import run as component
 from operations.job import JOBS, Job
 
-VALUES: dict[str, Any] = {"str": "", "int": 1, "bool": False, "dict": {"rows": 5}, "list": ["http://a"]}
+VALUES: dict[str, Any] = {"str": "", "int": 1, "float": 0.5, "bool": False, "dict": {"rows": 5}, "list": ["http://a"]}
 GIVEN = {"workspace": "/workspace", "ray_job": "spring-ray-job", "dataset": "world", "weighting": "known"}
 EITHER = {"solve": ["state", "model"]}
 """Inputs of which a job takes exactly one."""
+UNUSED: dict[str, dict[str, Any]] = {"offpolicy": {"arm": "", "price": -1.0, "budget": -1}}
+"""Options of which a job takes exactly one: those that are not given."""
 
 
 class Ended(Exception):
@@ -42,7 +44,7 @@ def built(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leave_out:
         else SimpleNamespace(path=str(tmp_path / parameter), metadata={})
         for parameter, kind in inspect.signature(function).parameters.items()
         if parameter != leave_out
-    }
+    } | UNUSED.get(name, {})
     with pytest.raises(Ended):
         function(**arguments)
     return asked[0], asked[1]

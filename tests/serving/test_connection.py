@@ -110,7 +110,7 @@ def told(*request_ids, **changes):
     n = len(request_ids)
     columns = {"request_id": [*request_ids], "level": [1] * n, "incentive": [50] * n, "response": [0.5] * n}
     columns |= {"expected_cost": [25.0] * n, "propensity": [0.5] * n, "reason": ["tie"] * n, "repeat": [False] * n}
-    columns |= {"price_version": [1] * n, "model_version": ["m"] * n, "arm": ["policy"] * n}
+    columns |= {"price_version": [1] * n, "model_version": ["m"] * n, "arm": ["policy"] * n, "limited_by": [""] * n}
     answer = {"decisions": columns, "known": [], "errors": [None]}
     return whole(
         orjson.dumps(

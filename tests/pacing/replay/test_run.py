@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from serving.ledger.limits import Left
 from serving.ledger.records import Entry
 from shadowprice.campaign import Budget, Terms
 from shadowprice.decision import NOTHING, decide
@@ -321,7 +322,7 @@ def test_the_hard_stop_answers_and_logs_what_the_ledger_does(make_setting: MakeS
             tuple(policy.propensities()[:, 0].tolist()), "optimal", "m", 1, None, 0,
         )  # fmt: skip
         spare = decision._replace(level=0 if terms.levels[0] == 0 else NOTHING, incentive=0)
-        recorded = Entry(decision, spare, terms.reserved, 0).at(left)
+        recorded = Entry(decision, spare, terms.reserved, 0).at(Left(left, "budget"))
         left -= recorded.reserved
         assert (recorded.level, recorded.propensity) == (answers.level[row], pytest.approx(answers.propensity[row]))
         cut += recorded.level != level

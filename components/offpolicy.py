@@ -1,0 +1,28 @@
+"""Estimate another policy from the decision log."""
+
+from kfp import dsl
+from kfp.dsl import Artifact, Dataset, Input, Markdown, Output
+
+from components.image import BASE_IMAGE
+
+
+@dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
+def offpolicy(
+    log: Input[Dataset],
+    campaign: Input[Artifact],
+    result: Output[Artifact],
+    page: Output[Markdown],
+    workspace: str = "",
+    arm: str = "",
+    price: float = -1.0,
+    budget: int = -1,
+    level: int = -1,
+    estimator: str = "",
+    side: str = "",
+    mature_hours: int = -1,
+) -> None:
+    """Run a :class:`operations.offpolicy.OffpolicyJob`."""
+    arguments = dict(locals())
+    from components.run import run_component
+
+    run_component("offpolicy", arguments)
