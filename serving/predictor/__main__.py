@@ -13,6 +13,7 @@ from operations.workspace import read_campaign
 from serving.http.access import Access, check_exposed
 from serving.http.logs import quiet_logs
 from serving.http.tokens import Tokens, ledger_tokens
+from serving.predictor.api.rest import PredictorServer, decisions
 from serving.predictor.bundle import Bundle
 from serving.predictor.config import Config
 from serving.predictor.features import Features, open_reader
@@ -22,7 +23,6 @@ from serving.predictor.model import CampaignModel
 from serving.predictor.models import Models
 from serving.predictor.predictor import Predictor
 from serving.predictor.price_watcher import PriceWatcher
-from serving.predictor.rest import PredictorServer, decisions
 from serving.predictor.starting import check_models
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput, NotFound, ShadowpriceError, Unavailable

@@ -22,9 +22,9 @@ from serving.http.access import Access
 from serving.http.admission import Admission
 from serving.http.tokens import Tokens
 from serving.local.launch import free_port
-from serving.predictor.grpc_api import GrpcServer, decode
+from serving.predictor.api.grpc_api import GrpcServer, decode
+from serving.predictor.api.rest import decisions
 from serving.predictor.model import CampaignModel
-from serving.predictor.rest import decisions
 from serving.protocol import ACCEPTED, OUTPUTS, Requests
 from shadowprice.errors import InvalidRequest
 

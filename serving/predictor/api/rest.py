@@ -37,8 +37,8 @@ from serving.http.listening import bounds
 from serving.http.refused import responses
 from serving.http.tokens import Caller, Role
 from serving.http.web import answering, error_response, parse_json
-from serving.predictor.grpc_api import GrpcServer
-from serving.predictor.openapi import V1_BODY, V2_BODY
+from serving.predictor.api.grpc_api import GrpcServer
+from serving.predictor.api.openapi import V1_BODY, V2_BODY
 from serving.protocol import decode_v1, decode_v2, encode_v1, encode_v2, request_name
 from shadowprice.errors import InvalidRequest, NotFound
 
