@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -51,10 +51,12 @@ class PackedReader:
     :meth:`fetch` is for one event loop and keeps its connections, :meth:`embeddings` for any thread that may wait.
 
     model_version  the model whose embeddings are read
-    width          length D of an embedding
+    widths         side → length D of what is stored of an account
     """
 
-    def __init__(self, path: str | os.PathLike[str], model_version: str) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], model_version: str, widths: Mapping[Side, int] | None = None
+    ) -> None:
         """Read the repository's description and reach Redis once.
 
         Raises:
@@ -70,7 +72,7 @@ class PackedReader:
                 "create the store again with it among the model versions"
             )
         self.model_version = model_version
-        self.width = columns.embedding_width
+        self.widths = {side: (widths or {}).get(side, columns.embedding_width) for side in columns.sides}
         project, self._options = _connection(folder)
         self._idle: list[Any] = []
         self._keys = {side: _key_parts(entity_key(side), project) for side in columns.sides}
@@ -83,8 +85,7 @@ class PackedReader:
         }
         own = model_version.encode()
         self._own = _TEXT + _varint(len(own)) + own
-        floats = b"\x0a" + _varint(4 * self.width)
-        self._vector = _FLOATS + _varint(len(floats) + 4 * self.width) + floats
+        self._vector = {side: _vector_head(width) for side, width in self.widths.items()}
         for side in columns.sides:
             self.embeddings(side, [_NOBODY])
 
@@ -146,29 +147,30 @@ class PackedReader:
         rows: list[int] = []
         vectors: list[bytes] = []
         times: list[bytes] = []
-        start = len(self._vector)
+        head, width = self._vector[side], self.widths[side]
+        start = len(head)
         for row, (vector, computed, model) in enumerate(replies):
             if model != self._own:
                 continue
             if not (
                 isinstance(vector, bytes)
-                and vector.startswith(self._vector)
-                and len(vector) == start + 4 * self.width
+                and vector.startswith(head)
+                and len(vector) == start + 4 * width
                 and isinstance(computed, bytes)
                 and len(computed) == 9
                 and computed.startswith(_DOUBLE)
             ):
                 raise Unavailable(
-                    f"{side} embeddings of model {self.model_version} are not {self.width} long, or Feast stores them "
+                    f"{side} embeddings of model {self.model_version} are not {width} long, or Feast stores them "
                     "in a layout this reader does not know; read them with the SDK"
                 )
             rows.append(row)
             vectors.append(vector[start:])
             times.append(computed[1:])
-        matrix = np.full((len(replies), self.width), np.nan, dtype=np.float32)
+        matrix = np.full((len(replies), width), np.nan, dtype=np.float32)
         computed_at = np.full(len(replies), np.nan)
         if rows:
-            matrix[rows] = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, self.width)
+            matrix[rows] = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, width)
             computed_at[rows] = np.frombuffer(b"".join(times), dtype="<f8")
         return matrix, computed_at
 
@@ -246,6 +248,12 @@ def _key_parts(join_key: str, project: str) -> tuple[bytes, bytes]:
     """What stands before the length of the identifier in a key, and what after the identifier."""
     name = join_key.encode()
     return struct.pack("<III", 1, STRING, len(name)) + name + struct.pack("<I", STRING), project.encode()
+
+
+def _vector_head(width: int) -> bytes:
+    """What stands before the numbers of a list of ``width`` of them."""
+    floats = b"\x0a" + _varint(4 * width)
+    return _FLOATS + _varint(len(floats) + 4 * width) + floats
 
 
 def _hash(field: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast, get_args
@@ -16,7 +17,12 @@ from shadowprice.errors import InvalidRequest
 INPUTS = ("request_id", "account_id", "side")
 OPTIONAL = ("partner_id",)
 """Inputs that a call may leave out."""
+CONTEXT = "context"
 ACCEPTED = (*INPUTS, *OPTIONAL)
+CONTEXT_TYPES = {"x_": "FP64", "c_": "BYTES"}
+"""Prefix of a context value's name → its data type: numbers and texts. The active model says which names it reads."""
+MAX_CONTEXT = 64
+"""Context values of one request."""
 OUTPUTS = {
     "incentive": "INT64",
     "level": "INT32",
@@ -45,12 +51,14 @@ class Requests:
     """n requests of one call; lists of length n.
 
     partner_id  account on the other side, such as the merchant whose code is scanned; empty where there is none
+    context     name → value of each request, a float of x_…, a text of c_…; None where a request has none
     """
 
     request_id: list[str]
     account_id: list[str]
     side: list[Side]
     partner_id: list[str] = field(default_factory=list)
+    context: Mapping[str, list[float | str | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.partner_id:
@@ -58,6 +66,16 @@ class Requests:
 
     def __len__(self) -> int:
         return len(self.request_id)
+
+    @classmethod
+    def joined(cls, calls: Sequence[Requests]) -> Requests:
+        """Return the requests of all calls, in order."""
+        names = dict.fromkeys(name for call in calls for name in call.context)
+        context = {
+            name: [value for call in calls for value in call.context.get(name, [None] * len(call))] for name in names
+        }
+        columns: dict[str, Any] = {name: [item for call in calls for item in getattr(call, name)] for name in ACCEPTED}
+        return cls(**columns, context=context)
 
 
 @dataclass(frozen=True)
@@ -92,26 +110,35 @@ class Answers:
 
 
 def decode_v1(body: Any, max_items: int) -> Requests:
-    """Requests of ``{"instances": [{"request_id", "account_id", "side", "partner_id"?}, …]}``.
+    """Requests of ``{"instances": [{"request_id", "account_id", "side", "partner_id"?, "context"?}, …]}``.
 
     Raises:
         InvalidRequest: anything else; names the field and the first offending instances.
     """
     instances = _member(body, "instances", "an object with the list 'instances'")
     check_count(instances, max_items, "instances")
-    required, accepted = set(INPUTS), set(ACCEPTED)
+    required, accepted = set(INPUTS), {*ACCEPTED, CONTEXT}
     wrong = [
         row for row, item in enumerate(instances) if not isinstance(item, dict) or not required <= set(item) <= accepted
     ]
     if wrong:
-        reason = f"each needs the fields {list(INPUTS)} and may have {list(OPTIONAL)}"
+        reason = f"each needs the fields {list(INPUTS)} and may have {[*OPTIONAL, CONTEXT]}"
         raise InvalidRequest(reason, field="instances", rows=wrong[:5])
     columns = {name: [item[name] for item in instances] for name in INPUTS}
-    return _checked(columns | {name: [item.get(name, "") for item in instances] for name in OPTIONAL})
+    columns |= {name: [item.get(name, "") for item in instances] for name in OPTIONAL}
+    given = [item.get(CONTEXT) or {} for item in instances]
+    wrong = [row for row, each in enumerate(given) if not isinstance(each, dict)]
+    if wrong:
+        raise InvalidRequest("must be an object of names and values", field=CONTEXT, rows=wrong[:5])
+    names = dict.fromkeys(name for each in given for name in each)
+    for name in names:
+        if name[:2] not in CONTEXT_TYPES:
+            raise InvalidRequest(f"{name!r} must begin with one of {list(CONTEXT_TYPES)}", field=CONTEXT)
+    return _checked(columns | {name: [each.get(name) for each in given] for name in names})
 
 
 def decode_v2(body: Any, max_items: int) -> Requests:
-    """Requests of an Open Inference V2 body with the inputs of :data:`ACCEPTED`, BYTES of shape [n].
+    """Requests of an Open Inference V2 body with the inputs of :data:`ACCEPTED` and context, of shape [n].
 
     Raises:
         InvalidRequest: anything else; names the field and the first offending rows.
@@ -123,16 +150,24 @@ def decode_v2(body: Any, max_items: int) -> Requests:
         if not isinstance(tensor, dict) or not isinstance(tensor.get("name"), str):
             raise InvalidRequest("must be an object with a name", field=where)
         name = tensor["name"]
-        if name not in ACCEPTED:
-            raise InvalidRequest(f"is not an input of this model; it takes {list(ACCEPTED)}", field=f"{where}.name")
+        datatype = type_of(name, f"{where}.name")
         if name in columns:
             raise InvalidRequest(f"{name!r} is given twice", field=f"{where}.name")
-        columns[name] = _tensor(tensor, name, max_items)
+        columns[name] = _tensor(tensor, name, datatype, max_items)
     return checked_columns(columns)
 
 
+def type_of(name: str, field: str) -> str:
+    """Return the data type of an input, or raise :class:`InvalidRequest` about what is none."""
+    datatype = "BYTES" if name in ACCEPTED else CONTEXT_TYPES.get(name[:2])
+    if datatype is None:
+        taken = f"it takes {list(ACCEPTED)} and context named x_… (FP64) or c_… (BYTES)"
+        raise InvalidRequest(f"is not an input of this model; {taken}", field=field)
+    return datatype
+
+
 def checked_columns(columns: Mapping[str, list[Any]]) -> Requests:
-    """Requests of the inputs of :data:`ACCEPTED`, by name.
+    """Requests of the inputs of :data:`ACCEPTED` and of context, by name.
 
     Raises:
         InvalidRequest: one is missing, they differ in length, or values are not what they should be.
@@ -192,10 +227,10 @@ def _member(body: Any, name: str, expected: str) -> list[Any]:
     return value
 
 
-def _tensor(tensor: Mapping[str, Any], name: str, max_items: int) -> list[Any]:
+def _tensor(tensor: Mapping[str, Any], name: str, datatype: str, max_items: int) -> list[Any]:
     field = f"inputs.{name}"
-    if tensor.get("datatype") != "BYTES":
-        raise InvalidRequest("must be BYTES", field=f"{field}.datatype")
+    if tensor.get("datatype") != datatype:
+        raise InvalidRequest(f"must be {datatype}", field=f"{field}.datatype")
     data, shape = tensor.get("data"), tensor.get("shape")
     if not isinstance(data, list):
         raise InvalidRequest("is missing or not a list; binary tensors are not read", field=f"{field}.data")
@@ -227,4 +262,26 @@ def _checked(columns: Mapping[str, list[Any]]) -> Requests:
         raise InvalidRequest(
             f"{IDENTIFIER_RULE}; leave it empty where there is none", field="partner_id", rows=wrong[:5]
         )
-    return Requests(columns["request_id"], columns["account_id"], columns["side"], list(partners))
+    given = {name: _context(name, values) for name, values in columns.items() if name not in ACCEPTED}
+    if len(given) > MAX_CONTEXT:
+        raise InvalidRequest(f"has {len(given)} values; at most {MAX_CONTEXT} are taken", field=CONTEXT)
+    return Requests(columns["request_id"], columns["account_id"], columns["side"], list(partners), given)
+
+
+def _context(name: str, values: Sequence[Any]) -> list[float | str | None]:
+    """Values of one context column; None, NaN and the empty text stand for none."""
+    if CONTEXT_TYPES[name[:2]] == "FP64":
+        wrong = [row for row, value in enumerate(values) if value is not None and not _is_number(value)]
+        rule = "must be a finite number; leave it out or send null where it is unknown"
+        found: list[float | str | None] = [None if value is None or value != value else value for value in values]
+    else:
+        wrong = [row for row, value in enumerate(values) if value not in (None, "") and not is_identifier(value)]
+        rule = f"{IDENTIFIER_RULE}; leave it out or send null where it is unknown"
+        found = [value or None for value in values]
+    if wrong:
+        raise InvalidRequest(rule, field=f"{CONTEXT}.{name}", rows=wrong[:5])
+    return found
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) != math.inf

@@ -4,6 +4,7 @@
     ├── InvalidInput                      400   what the caller sent is wrong; names the field and rows
     │   ├── InvalidTable                  422   a table breaks its schema
     │   ├── InvalidProblem                422   an allocation problem is malformed
+    │   ├── InvalidContext                422   a request carries context that the model does not read
     │   └── InvalidRequest                400   an inference or outcome request is malformed
     ├── NotFound                          404   a name that does not exist (model, campaign, request)
     ├── Conflict                          409   the same id was sent before with another content
@@ -115,6 +116,12 @@ class InvalidTable(InvalidInput):
 
 class InvalidProblem(InvalidInput):
     """An allocation problem is malformed."""
+
+    status = 422
+
+
+class InvalidContext(InvalidInput):
+    """A request carries a context value that the active model does not read; the message lists those it reads."""
 
     status = 422
 

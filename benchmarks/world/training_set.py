@@ -38,4 +38,10 @@ def training_set(name: str, seed: int = 0, shuffle: bool = False, **options: Any
         side: pd.DataFrame({"account_id": nodes.loc[nodes["side"] == side, "account_id"]}).reset_index(drop=True)
         for side in rows
     }
-    return dataset, TrainingSet(rows, serving, [snapshot], levels, dict.fromkeys(rows, ()))
+    context = {side: context_columns(frame) for side, frame in rows.items()}
+    return dataset, TrainingSet(rows, serving, [snapshot], levels, context)
+
+
+def context_columns(rows: pd.DataFrame) -> tuple[str, ...]:
+    """Return the columns of requests (x_*, c_*) in which a row has a value."""
+    return tuple(name for name in rows.columns if name.startswith(("x_", "c_")) and rows[name].notna().any())

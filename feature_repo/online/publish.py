@@ -42,8 +42,9 @@ def publish_embeddings(
 
     Args:
         store: an open store in which the model is registered.
-        frames: account_id, side, computed_at (UTC), embedding (D finite float32); one row per account and side. One
-            frame, or its parts in order.
+        frames: account_id, side, computed_at (UTC), embedding (D finite float32) and perhaps own (as many again, or
+            nothing), which is stored behind the embedding; one row per account and side. One frame, or its parts in
+            order.
         model_version: the model that computed them; the newest one registered when not given.
         batch: rows of one write, at most 10,000.
         progress: whether to show it.
@@ -142,11 +143,12 @@ def _write_source(store: Any, frames: Frames, columns: FeatureColumns, version: 
             for side in columns.sides:
                 own = np.flatnonzero(part["side"] == side)
                 names[side].append(pa.array(part["account_id"].to_numpy(dtype=object)[own], pa.string()))
-                ends = np.arange(0, matrix.shape[1] * own.size + 1, matrix.shape[1], dtype=np.int32)
+                vectors = _with_own(matrix[own], part, own)
+                ends = np.arange(0, vectors.shape[1] * own.size + 1, vectors.shape[1], dtype=np.int32)
                 arrays = {
                     entity_key(side): names[side][-1],
                     EVENT_TIME: pa.array(computed_at.array[own], pa.timestamp("us", tz="UTC")),
-                    vector_field(side): pa.ListArray.from_arrays(ends, matrix[own].reshape(-1)),
+                    vector_field(side): pa.ListArray.from_arrays(ends, vectors.reshape(-1)),
                     computed_field(side): computed_at.astype(np.int64).to_numpy()[own] / 1e6,
                     model_field(side): pa.array([version] * own.size, pa.string()),
                 }
@@ -154,6 +156,17 @@ def _write_source(store: Any, frames: Frames, columns: FeatureColumns, version: 
         for side, parts in names.items():
             _check_repeats(side, pa.chunked_array(parts, pa.string()))
     return {side: sum(map(len, parts)) for side, parts in names.items()}
+
+
+def _with_own(matrix: NDArray[np.float32], part: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.float32]:
+    """Embeddings of some rows, each followed by the account's own where the table has it."""
+    if "own" not in part or not len(rows) or part["own"].iloc[rows[0]] is None:
+        return matrix
+    own = np.array(part["own"].iloc[rows].tolist(), dtype=np.float32).reshape(matrix.shape)
+    if not np.isfinite(own).all():
+        wrong = rows[~np.isfinite(own).all(axis=1)][:5].tolist()
+        raise InvalidInput("must be finite", field="embeddings.own", rows=wrong)
+    return np.ascontiguousarray(np.concatenate([matrix, own], axis=1))
 
 
 def _check_repeats(side: Side, names: pa.ChunkedArray) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from typing import Any
@@ -30,16 +30,22 @@ class OnlineReader:
     connection they share, take turns. A read never blocks for longer than the store's timeout.
 
     model_version  the model whose embeddings are read
-    width          length D of an embedding
+    widths         side → length D of what is stored of an account
     """
 
-    def __init__(self, path: str | os.PathLike[str], model_version: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        model_version: str | None = None,
+        widths: Mapping[Side, int] | None = None,
+    ) -> None:
         """Open the store and read once, so that what Feast loads lazily is loaded.
 
         Args:
             path: folder of the feature repository.
             model_version: the model that decides. Embeddings of another model mean nothing to it, so
                 they count as unknown. The newest one registered when not given.
+            widths: of the model, where they are not those that the store was made with.
 
         Raises:
             NotFound: the model is not registered.
@@ -54,7 +60,7 @@ class OnlineReader:
                 f"feature store {self._store.repo_path}: model {self.model_version!r} is not registered; "
                 "create the store again with it among the model versions"
             )
-        self.width = columns.embedding_width
+        self.widths = {side: (widths or {}).get(side, columns.embedding_width) for side in columns.sides}
         self._lock: AbstractContextManager[Any] = (
             Lock() if self._store.config.online_store.type == "sqlite" else nullcontext()
         )
@@ -85,7 +91,8 @@ class OnlineReader:
         """
         if side not in self._services:
             raise InvalidInput(f"the feature store has no accounts of side {side!r}", field="side")
-        matrix = np.full((len(account_ids), self.width), np.nan, dtype=np.float32)
+        width = self.widths[side]
+        matrix = np.full((len(account_ids), width), np.nan, dtype=np.float32)
         computed_at = np.full(len(account_ids), np.nan)
         for start in range(0, len(account_ids), BATCH):
             part = slice(start, start + BATCH)
@@ -96,9 +103,9 @@ class OnlineReader:
             vectors = [
                 value.float_list_val.val for value, own in zip(values[vector_field(side)], known, strict=True) if own
             ]
-            if any(len(vector) != self.width for vector in vectors):
-                raise Unavailable(f"{side} embeddings of model {self.model_version} are not {self.width} long")
-            matrix[part][known] = np.array(vectors, dtype=np.float32).reshape(-1, self.width)
+            if any(len(vector) != width for vector in vectors):
+                raise Unavailable(f"{side} embeddings of model {self.model_version} are not {width} long")
+            matrix[part][known] = np.array(vectors, dtype=np.float32).reshape(-1, width)
             computed_at[part] = np.where(known, numbers(values[computed_field(side)]), np.nan)
         return matrix, computed_at
 

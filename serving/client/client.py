@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from serving.http.tokens import Role, ledger_tokens
 from serving.ledger.api.corrections import CORRECTION_TYPE
 from serving.ledger.api.events import TYPE
-from serving.protocol import INPUTS, OUTPUTS
+from serving.protocol import INPUTS, OUTPUTS, type_of
 from shadowprice.errors import Conflict, InvalidRequest, NotFound, ShadowpriceError, Unavailable
 from shadowprice.pacing.decision_log.records import CorrectionKind
 
@@ -131,20 +131,28 @@ class DecisionClient(_Client):
         account_ids: Sequence[str],
         sides: Sequence[str],
         partner_ids: Sequence[str] | None = None,
+        context: Mapping[str, Sequence[float | str | None]] | None = None,
     ) -> Decisions:
-        """Decide n requests in one call; ``partner_ids`` has "" where a request has no partner.
+        """Decide n requests in one call.
+
+        Args:
+            request_ids, account_ids, sides: (n,).
+            partner_ids: (n,), "" where a request has no partner.
+            context: name → (n,), numbers of x_…, texts of c_…; None where a request has none.
 
         Raises:
+            InvalidContext: the active model does not read a value of the context.
             InvalidRequest: the predictor refuses a field; Conflict: a request id is used twice for
                 different accounts; NotFound: another campaign; Unavailable: it cannot answer now.
         """
-        tensors = [*zip(INPUTS, (request_ids, account_ids, sides), strict=True)]
+        tensors: dict[str, Sequence[Any]] = dict(zip(INPUTS, (request_ids, account_ids, sides), strict=True))
         if partner_ids is not None:
-            tensors.append(("partner_id", partner_ids))
+            tensors["partner_id"] = partner_ids
+        texts = {name: [str(value) for value in values] for name, values in tensors.items()}
         body = {
             "inputs": [
-                {"name": name, "datatype": "BYTES", "shape": [len(values)], "data": [str(value) for value in values]}
-                for name, values in tensors
+                {"name": name, "datatype": type_of(name, name), "shape": [len(values)], "data": list(values)}
+                for name, values in (texts | dict(context or {})).items()
             ]
         }
         started = time.perf_counter()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 MAX_ID_LENGTH = 256
 """Characters of a request, account or event identifier."""
+MAX_CONTEXT_LENGTH = 32 * 1024
+"""Characters of one request's context values, as JSON."""
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_ITEMS = 1000
 """Instances, authorisations or events in one call, unless configured otherwise."""

@@ -69,9 +69,11 @@ def _warm_up(config: Config, campaign: Campaign, ledger: Authoriser, model: Camp
     metrics = PredictorMetrics(campaign)
 
     def open_features(bundle: Bundle) -> Features:
+        default = bundle.defaults()
+        widths = {side: each.size for side, each in default.items()}
         return Features(
-            open_reader(config.features_dir, bundle.model_version, config.feature_reader),
-            {side: head.default_embedding for side, head in bundle.heads.items()},
+            open_reader(config.features_dir, bundle.model_version, config.feature_reader, widths),
+            default,
             cache_seconds=config.cache_seconds,
             max_age_seconds=config.feature_max_age_seconds,
         )

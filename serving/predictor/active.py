@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from serving.predictor.features import Features
 from shadowprice.campaign import Side
 from shadowprice.price import PriceRecord
 from shadowprice.responses.layers.heads import Head
+from shadowprice.responses.layers.tower import ServedTower
 
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model that is loaded and warm: its heads, and the embeddings it computed."""
+    """A model that is loaded and warm: its heads, the embeddings it computed, and the towers that read requests."""
 
     version: str
     heads: Mapping[Side, Head]
     features: Features
+    towers: Mapping[Side, ServedTower] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

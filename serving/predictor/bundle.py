@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shadowprice.campaign import MODEL_VERSION, Campaign, Side
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.responses.integrity import check_files
 from shadowprice.responses.layers.heads import Head, load_heads
+from shadowprice.responses.layers.tower import ServedTower, load_towers
 
 VERSIONS = "models"
 """Folder of the immutable models, one per version, beside the pointer to the newest."""
@@ -22,10 +24,20 @@ VERSIONS = "models"
 
 @dataclass(frozen=True)
 class Bundle:
-    """Response heads by side, and the version they were trained as."""
+    """Response heads and request towers by side, and the version they were trained as."""
 
     heads: Mapping[Side, Head]
     model_version: str
+    towers: Mapping[Side, ServedTower] = field(default_factory=dict)
+
+    def defaults(self) -> dict[Side, NDArray[np.float32]]:
+        """Side → what stands for an account that the feature store does not know, as long as what is stored of one."""
+        return {
+            side: np.concatenate([head.default_embedding, self.towers[side].default_own])
+            if side in self.towers
+            else head.default_embedding
+            for side, head in self.heads.items()
+        }
 
 
 def read_version(folder: Path) -> str:
@@ -65,7 +77,7 @@ def load_bundle(folder: Path, campaign: Campaign) -> Bundle:
     check_files(folder, files)
     heads = load_heads(folder)
     check_heads(campaign, heads)
-    return Bundle(heads, version)
+    return Bundle(heads, version, load_towers(folder))
 
 
 def _read_meta(folder: Path) -> tuple[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from serving.predictor.ledger_client import Authorisation, KnownRequests
-from serving.protocol import ACCEPTED, Answers, Reason, Requests
+from serving.protocol import Answers, Reason, Requests
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict
 
@@ -31,7 +31,7 @@ class Calls:
         """Join calls of which :func:`first_occurrences` are known."""
         starts = np.cumsum([0, *map(len, calls)]).tolist()
         return cls(
-            requests=Requests(*([item for call in calls for item in getattr(call, name)] for name in ACCEPTED)),
+            requests=Requests.joined(calls),
             call=[index for index, call in enumerate(calls) for _ in range(len(call))],
             first=[start + row for start, rows in zip(starts, first, strict=False) for row in rows],
             count=len(calls),

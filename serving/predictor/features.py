@@ -192,18 +192,21 @@ async def _on_a_thread(reader: EmbeddingReader, side: Side, account_ids: Sequenc
     return await asyncio.get_running_loop().run_in_executor(None, reader.embeddings, side, account_ids)
 
 
-def open_reader(folder: Path, model_version: str, name: ReaderName = "auto") -> EmbeddingReader:
+def open_reader(
+    folder: Path, model_version: str, name: ReaderName = "auto", widths: Mapping[Side, int] | None = None
+) -> EmbeddingReader:
     """Embeddings that ``model_version`` computed, from the online store of a Feast repository.
 
     ``sdk`` reads any store through Feast, which is imported here and not with this module: the import takes
     seconds, in which the service already answers that it is not ready. ``packed`` reads Redis without Feast.
-    ``auto`` is ``packed`` where the store is one Redis, and ``sdk`` elsewhere.
+    ``auto`` is ``packed`` where the store is one Redis, and ``sdk`` elsewhere. ``widths`` are the lengths of what is
+    stored of an account of each side.
     """
     if name != "sdk":
         from feature_repo.packed import PackedReader, reads
 
         if name == "packed" or ((folder / CONFIG_FILE).exists() and reads(folder)):
-            return PackedReader(folder, model_version)
+            return PackedReader(folder, model_version, widths)
     from feature_repo.online import OnlineReader
 
-    return OnlineReader(folder, model_version)
+    return OnlineReader(folder, model_version, widths)

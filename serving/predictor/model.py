@@ -8,8 +8,9 @@ import kserve
 
 from serving.http.limits import MAX_ITEMS
 from serving.predictor.batching import MicroBatcher
+from serving.predictor.context import context_names
 from serving.predictor.predictor import Predictor
-from serving.protocol import ACCEPTED, OUTPUTS, Answers, Requests
+from serving.protocol import ACCEPTED, OUTPUTS, Answers, Requests, type_of
 from shadowprice.errors import Unavailable
 
 
@@ -53,8 +54,10 @@ class CampaignModel(kserve.Model):  # type: ignore[misc]
         return await self.batcher.answer(payload)
 
     def get_input_types(self) -> list[dict[str, Any]]:
-        """Inputs for the V2 metadata."""
-        return [{"name": name, "datatype": "BYTES", "shape": [-1]} for name in ACCEPTED]
+        """Inputs for the V2 metadata: those of every model, and the context that the active one reads."""
+        active = self.predictor.source.current if self.ready else None
+        context = [] if active is None else context_names(active.model)
+        return [{"name": name, "datatype": type_of(name, "inputs"), "shape": [-1]} for name in (*ACCEPTED, *context)]
 
     def get_output_types(self) -> list[dict[str, Any]]:
         """Outputs for the V2 metadata."""

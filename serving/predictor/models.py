@@ -8,6 +8,7 @@ from threading import Lock
 
 from serving.predictor.active import ServedModel
 from serving.predictor.bundle import Bundle, find_bundle, load_bundle, read_version
+from serving.predictor.context import as_stored
 from serving.predictor.features import Features
 from shadowprice.campaign import Campaign
 from shadowprice.decision import decide
@@ -44,7 +45,8 @@ class Models:
         with self._loading:
             if self._last is None or self._last.version != version:
                 bundle = load_bundle(find_bundle(self._pointer, version), self._campaign)
-                self._last = self._warm(ServedModel(version, bundle.heads, self._open_features(bundle)))
+                served = ServedModel(version, bundle.heads, self._open_features(bundle), bundle.towers)
+                self._last = self._warm(served)
             return self._last
 
     def _warm(self, model: ServedModel) -> ServedModel:
@@ -53,7 +55,7 @@ class Models:
             embeddings = model.features.read(side, ["warm-up"])
             if embeddings.failed:
                 raise Unavailable("the feature store does not answer")
-            response = model.heads[side].response(embeddings.matrix)
+            response = model.heads[side].response(as_stored(model, side, embeddings.matrix))
             value, cost = self._campaign.terms(side).value(response), self._campaign.charges(side, response)
             decide(value, cost, [0.0] * len(cost), 0.0, ["warm-up"])
         return model

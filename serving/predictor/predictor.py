@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from serving.predictor.active import Active
 from serving.predictor.calls import Calls, Unrecorded, answers, first_occurrences, recorded_rows
+from serving.predictor.context import check_context, logged_context, with_requests
 from serving.predictor.ledger_client import Authorisation, Authorised, KnownRequests, Proposals
 from serving.predictor.metrics import PredictorMetrics
 from serving.protocol import Answers, Requests, UnrecordedReason
@@ -80,6 +81,7 @@ class Predictor:
         Raises:
             Conflict: a request id stands for another account or side.
             InvalidInput: a side the campaign does not have.
+            InvalidContext: context that the active model does not read.
             Unavailable: there is no price yet, or no authorisation.
         """
         (found,) = await self.answer_all([requests])
@@ -96,24 +98,26 @@ class Predictor:
         gets that answer. Otherwise an account that no level is allowed for (ineligible), or a request outside the
         window (outside_window), is given nothing that costs money, and the ledger has nothing to record.
         """
-        first = [self._first_occurrences(call) for call in calls]
+        active = self.source.current
+        first = [self._first_occurrences(call, active) for call in calls]
         accepted = [(call, rows) for call, rows in zip(calls, first, strict=True) if isinstance(rows, list)]
         answered: Iterator[Answers | Exception] = iter(())
         if accepted:
             try:
-                answered = await self._answer(Calls.joined(*zip(*accepted, strict=True)))
+                answered = await self._answer(Calls.joined(*zip(*accepted, strict=True)), active)
             except ShadowpriceError as error:
                 answered = iter([error] * len(accepted))
         return [next(answered) if isinstance(rows, list) else rows for rows in first]
 
-    def _first_occurrences(self, requests: Requests) -> list[int] | ShadowpriceError:
+    def _first_occurrences(self, requests: Requests, active: Active | None) -> list[int] | ShadowpriceError:
         try:
+            if active is not None:
+                check_context(active.model, requests)
             return first_occurrences(self.campaign, requests)
         except ShadowpriceError as error:
             return error
 
-    async def _answer(self, calls: Calls) -> Iterator[Answers | Exception]:
-        active = self.source.current
+    async def _answer(self, calls: Calls, active: Active | None) -> Iterator[Answers | Exception]:
         if active is None:
             raise Unavailable(f"campaign {self.campaign.name!r} has no price yet")
         price, requests, firsts, now = active.price, calls.requests, calls.rows, self.clock()
@@ -188,7 +192,8 @@ class Predictor:
         """The rows of one side that may be given something, what it would be, and whether the store failed."""
         terms, price, model = self.campaign.terms(side), active.price, active.model
         with self.metrics.stage("features"):
-            embeddings = await model.features.fetch(side, [requests.account_id[row] for row in rows])
+            stored = await model.features.fetch(side, [requests.account_id[row] for row in rows])
+            embeddings = await with_requests(model, side, requests, rows, stored)
         self.metrics.features_used(side, int((~embeddings.known).sum()), _oldest(embeddings.computed_at, now))
         allowed = allowed_by(model.heads[side], embeddings.matrix)
         if allowed is not None:
@@ -233,6 +238,7 @@ class Predictor:
             features_at=[None if math.isnan(at) else at for at in times],
             arm=mine.arm.tolist(),
             partner_id=[requests.partner_id[row] for row in rows],
+            context=logged_context(requests, rows),
         )
         return rows, proposals, embeddings.failed
 

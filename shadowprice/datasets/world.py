@@ -10,6 +10,9 @@ change points at 80 and 100 cents; traits act differently in each regime, so haz
 ``own_change_point`` every customer has a change point of their own instead, at 60 or at 120 cents, which follows from
 the traits. A merchant's number of shares grows linearly with its commission. Incentives of the trial are randomised and
 their propensities logged.
+
+With ``context`` a customer's response also depends on the request: on the merchant's traits, the basket (``x_basket``)
+and the channel (``c_channel``). The truth of an account is then its mean over the requests that it may make.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from numpy.typing import NDArray
 
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
+from shadowprice.datasets.world_context import CHANNELS, RequestContext, draw_context, mean_response
 from shadowprice.datasets.world_graph import GraphOptions, WorldGraph, draw_graph, of_sides, slices
 from shadowprice.errors import InvalidInput
 from shadowprice.tables import validate_tables
@@ -62,6 +66,7 @@ class WorldOptions(GraphOptions):
     rho                    strength of influence along edges, 0 for none
     spillover              whether the incentives of an account's partners move its own response
     own_change_point       whether customers differ in the incentive at which they move
+    context                weight of a request's merchant, basket and channel in the customer's response, 0 for none
     budget_per_request     minor units per expected request of the campaign day
     day_requests           expected requests of the campaign day, both sides together
 
@@ -73,13 +78,14 @@ class WorldOptions(GraphOptions):
     rho: float = 1.0
     spillover: bool = False
     own_change_point: bool = False
+    context: float = 0.0
     budget_per_request: float = 24.0
     day_requests: int = 30_000
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_whole(trials=1, day_requests=1)
-        self.check_real("rho", "budget_per_request")
+        self.check_real("rho", "context", "budget_per_request")
 
     def respond(self, strength: NDArray[np.float64]) -> NDArray[np.float64]:
         """(J, N): true redemption probability of customers with the given trait strengths (N, 2)."""
@@ -102,19 +108,25 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
     customers, merchants = graph.customers, graph.merchants
 
     strength = graph.influence(chosen.rho)
-    truth_customer = chosen.respond(strength[customers])
+    truth_customer = true_response(chosen, graph)
     truth_merchant = merchant_response(strength[merchants])
     profile = HOURLY_SHAPE / HOURLY_SHAPE.sum()
 
     trial_c = _assign(customers, CUSTOMER_LEVELS, chosen.trials, profile, random)
     trial_m = _assign(merchants, MERCHANT_LEVELS, chosen.trials, profile, random)
+    context: RequestContext | None = None
     mean_c, mean_m = truth_customer[trial_c.level, trial_c.row], truth_merchant[trial_m.level, trial_m.row]
+    if chosen.context:
+        context = draw_context(graph, trial_c.node.astype(np.intp), context_generator(seed))
+        mean_c = chosen.respond(context.moves(graph, strength[trial_c.node], chosen.context))[
+            trial_c.level, np.arange(trial_c.row.size)
+        ]
     if chosen.spillover:
         mean_c = _spill(mean_c, trial_c, trial_m, graph)
     redeemed = random.random(mean_c.size) < mean_c
     before = random.poisson(6.0 * np.exp(0.3 * random.normal(size=mean_m.size)))
     shares = random.poisson(mean_m * np.maximum(before, 1))
-    trial = _Rows(graph.ids, trial_c, trial_m, redeemed, shares, before)
+    trial = _Rows(graph.ids, trial_c, trial_m, redeemed, shares, before, context)
     offer = pd.DataFrame(
         {
             "offer_id": [f"coupon-{r}" for r in CUSTOMER_LEVELS] + [f"commission-{r}" for r in MERCHANT_LEVELS],
@@ -162,6 +174,19 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
             "change points": "60 or 120 cents, by customer" if chosen.own_change_point else "80 and 100 cents",
         },
     )
+
+
+def context_generator(seed: int) -> np.random.Generator:
+    """Random numbers of the context of the trial's requests at a seed."""
+    return np.random.default_rng(np.random.SeedSequence([seed, 0xC047]))
+
+
+def true_response(options: WorldOptions, graph: WorldGraph) -> NDArray[np.float64]:
+    """(J, N): true response of the customers; with context, the mean over their requests."""
+    strength = graph.influence(options.rho)
+    if options.context:
+        return mean_response(graph, strength, options.context, options.respond)
+    return options.respond(strength[graph.customers])
 
 
 def customer_response(strength: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -235,6 +260,7 @@ class _Rows:
     redeemed: NDArray[np.bool_]
     shares: NDArray[np.int64]
     before: NDArray[np.int64]
+    context: RequestContext | None = None
 
     @property
     def size(self) -> int:
@@ -265,7 +291,7 @@ class _Rows:
             if side == "customer"
             else (self.merchants, "commission", MERCHANT_LEVELS)
         )
-        return pd.DataFrame(
+        rows = pd.DataFrame(
             {
                 "request_id": self._request_id(side, part),
                 "account_id": self.ids[trial.node[part]],
@@ -277,6 +303,22 @@ class _Rows:
                 "exploration": True,
             }
         )
+        return rows if self.context is None else rows.assign(**self._context(self.context, side, part))
+
+    def _context(self, context: RequestContext, side: str, part: slice) -> dict[str, Any]:
+        """Columns of the requests' context; merchants have none."""
+        if side == "merchant":
+            rows = part.stop - part.start
+            empty = pd.Series([None] * rows, dtype=object)
+            return {"partner_id": empty, "x_basket": np.full(rows, np.nan), "c_channel": empty}
+        partner = context.partner[part]
+        named = self.ids[partner].astype(object)
+        named[partner < 0] = None
+        return {
+            "partner_id": named,
+            "x_basket": context.basket[part],
+            "c_channel": np.array(CHANNELS, dtype=object)[context.channel[part]],
+        }
 
     def _outcome(self, side: str, part: slice) -> pd.DataFrame:
         unknown = pd.array([pd.NA] * (part.stop - part.start), dtype="Int64")

@@ -22,6 +22,8 @@ from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.integrity import file_digests
 from shadowprice.responses.layers.heads import FILE as HEADS_FILE
 from shadowprice.responses.layers.heads import Head, save_heads
+from shadowprice.responses.layers.tower import FILE as TOWERS_FILE
+from shadowprice.responses.layers.tower import ServedTower, save_towers
 from shadowprice.responses.sided import SidedModel
 
 EMBEDDINGS = "embeddings.parquet"
@@ -31,11 +33,18 @@ ROWS = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class Served:
-    """What is served of one side: the embedding (n, WIDTH) of each account, and the head that reads it."""
+    """What is served of one side.
+
+    embedding  (n, WIDTH), of each account's current request
+    head       reads it
+    own, tower (n, WIDTH) of each account alone and what joins it with a request; None where nothing of it is read
+    """
 
     account_id: NDArray[np.str_]
     embedding: NDArray[np.float32]
     head: Head
+    own: NDArray[np.float32] | None = None
+    tower: ServedTower | None = None
 
 
 def write_bundle(
@@ -51,16 +60,20 @@ def write_bundle(
 
     network.safetensors, or a folder per side   the whole model, to embed accounts again later
     heads.safetensors, model.json               the response heads, for a server without torch
-    embeddings.parquet                          account_id, side, computed_at, embedding of every account served
+    towers.safetensors                          what reads a request's context and partner, where the model does
+    embeddings.parquet                          account_id, side, computed_at, embedding of every account served,
+                                                and with towers ``own``, that of the account alone
 
     The version is a digest of the heads and the served embeddings: the same training gives the same version.
     """
     model.save(folder)
-    embedded = model.embed(data.snapshots, data.serving)
-    heads = model.heads(embedded)
+    embedded = model.embed_parts(data.snapshots, data.serving)
+    heads = model.heads({side: each.request for side, each in embedded.items()})
     served = {
-        side: Served(data.serving[side]["account_id"].to_numpy(dtype=str), matrix, heads[side])
-        for side, matrix in embedded.items()
+        side: Served(
+            data.serving[side]["account_id"].to_numpy(dtype=str), each.request, heads[side], each.own, each.tower
+        )
+        for side, each in embedded.items()
     }
     return write_served(
         served, folder, recipe=recipe, describe=model.describe(), corrections=corrections, metrics=metrics
@@ -83,7 +96,11 @@ def write_served(
     """
     computed_at = datetime.now(UTC)
     save_heads({side: each.head for side, each in served.items()}, folder)
+    towers = {side: each.tower for side, each in served.items() if each.tower is not None}
+    save_towers(towers, folder)
     digest = hashlib.sha256((folder / HEADS_FILE).read_bytes())
+    if towers:
+        digest.update((folder / TOWERS_FILE).read_bytes())
     (width,) = {each.embedding.shape[1] for each in served.values()}
     schema = pa.schema(
         {
@@ -91,6 +108,7 @@ def write_served(
             "side": pa.string(),
             "computed_at": pa.timestamp("us", tz="UTC"),
             "embedding": pa.list_(pa.float32(), width),
+            **({"own": pa.list_(pa.float32(), width)} if towers else {}),
         }
     )
     with pq.ParquetWriter(folder / EMBEDDINGS, schema) as table:
@@ -105,6 +123,12 @@ def write_served(
                     pa.array([computed_at] * len(names), schema.field("computed_at").type),
                     pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), width),
                 ]
+                if each.own is not None:
+                    own = np.ascontiguousarray(each.own[start : start + ROWS], dtype=np.float32)
+                    digest.update(own.tobytes())
+                    columns.append(pa.FixedSizeListArray.from_arrays(pa.array(own.ravel()), width))
+                elif towers:
+                    columns.append(pa.nulls(len(names), schema.field("own").type))
                 table.write_table(pa.Table.from_arrays(columns, schema=schema))
     version = f"{recipe}-{digest.hexdigest()[:12]}"
     meta = {

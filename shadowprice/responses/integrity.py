@@ -10,11 +10,13 @@ from typing import Any
 from shadowprice.checks import require
 from shadowprice.errors import NotFound
 from shadowprice.responses.layers.heads import FILE
+from shadowprice.responses.layers.tower import FILE as TOWERS
 
 
 def file_digests(folder: Path) -> dict[str, str]:
     """File name → SHA-256 of the files that decide: what ``model.json`` keeps under ``files``."""
-    return {FILE: hashlib.sha256((folder / FILE).read_bytes()).hexdigest()}
+    present = [name for name in (FILE, TOWERS) if name == FILE or (folder / name).exists()]
+    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in present}
 
 
 def check_files(folder: Path, expected: Any) -> None:
@@ -28,6 +30,10 @@ def check_files(folder: Path, expected: Any) -> None:
     require(told, str(folder / "model.json"), "tells no digests of the model's files under 'files'")
     if not (folder / FILE).exists():
         raise NotFound(f"no {FILE} in {folder}; train a model first")
-    for name, digest in file_digests(folder).items():
+    found = file_digests(folder)
+    for name in expected:
+        if name not in found:
+            raise NotFound(f"no {name} in {folder}; copy the whole model again")
+    for name, digest in found.items():
         same = expected.get(name) == digest
         require(same, str(folder / name), "is not the file that model.json was written with")

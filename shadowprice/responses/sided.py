@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.layers.heads import Head
+from shadowprice.responses.layers.tower import ServedTower
 
 NETWORK, SEPARATE, REPAIRED = "network.safetensors", "separate.json", "repair.json"
 KINDS = {
@@ -24,6 +26,20 @@ KINDS = {
     NETWORK: "shadowprice.responses.joint.model:JointModel",
 }
 """File that marks the folder of a model → its class; the first one found decides."""
+
+
+@dataclass(frozen=True, eq=False)
+class Embedded:
+    """Requests of one side as they are served.
+
+    request  float32 (n, D), embeddings of the requests, which the head reads
+    own      float32 (n, D), the accounts' own embeddings, where a tower joins them with the request
+    tower    None where the model reads nothing of the request
+    """
+
+    request: NDArray[np.float32]
+    own: NDArray[np.float32] | None = None
+    tower: ServedTower | None = None
 
 
 class SidedModel(ABC):
@@ -47,6 +63,12 @@ class SidedModel(ABC):
         self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
     ) -> dict[Side, NDArray[np.float32]]:
         """Embeddings (n, WIDTH) of the requests of each side: all that a head needs."""
+
+    def embed_parts(
+        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
+    ) -> dict[Side, Embedded]:
+        """Embeddings as :meth:`embed` gives them, and where the model has request towers what these joined."""
+        return {side: Embedded(each) for side, each in self.embed(snapshots, frames).items()}
 
     @abstractmethod
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,12 @@ import pyarrow.parquet as pq
 
 from shadowprice.campaign import Side
 from shadowprice.learning.bundle import EMBEDDINGS, ROWS, Served, write_served
-from shadowprice.responses.layers.heads import FILE, HazardHead
+from shadowprice.learning.fit import fit_bundle
+from shadowprice.learning.recipes import Training
+from shadowprice.responses.joint.model import JointModel
+from shadowprice.responses.layers.heads import FILE, HazardHead, load_heads
+from shadowprice.responses.layers.tower import context_values, load_towers
+from shadowprice.responses.training import TrainingConfig
 
 WIDTH = 3
 
@@ -51,3 +57,29 @@ def test_embeddings_of_several_row_groups_equal_what_was_given_and_keep_the_dige
             np.testing.assert_array_equal(np.stack(own["embedding"].to_numpy()), each.embedding)
         assert stored["computed_at"].nunique() == 1
         assert str(stored["computed_at"].dt.tz) == "UTC"
+
+
+def test_a_model_that_reads_requests_is_served_with_its_towers_and_the_accounts_own_embeddings(make_set, tmp_path):
+    _, data = make_set("world", 0, context=1.0, customers=300, merchants=80, both=10)
+    last = data.rows["customer"].drop_duplicates("account_id", keep="last").set_index("account_id")
+    serving = data.serving["customer"].join(last[["partner_id", *data.context["customer"]]], on="account_id")
+    data = replace(data, serving={**data.serving, "customer": serving})
+    data.save(tmp_path / "data")
+    fit_bundle(tmp_path / "data", tmp_path, Training("joint_gnn"), TrainingConfig(epochs=3), workers=0)
+    towers, heads = load_towers(tmp_path), load_heads(tmp_path)
+    assert list(towers) == ["customer"]
+    stored = pd.read_parquet(tmp_path / EMBEDDINGS)
+    of = {side: own.set_index("account_id") for side, own in stored.groupby("side")}
+    assert of["merchant"]["own"].isna().all()
+    rows = serving[serving["partner_id"].notna()].head(20)
+    live = towers["customer"].embed(
+        np.stack(of["customer"].loc[rows["account_id"], "own"]),
+        context_values(rows, len(rows), towers["customer"].context.names),
+        np.stack(of["merchant"].loc[rows["partner_id"], "embedding"]),
+    )
+    np.testing.assert_array_equal(live, np.stack(of["customer"].loc[rows["account_id"], "embedding"]))
+    model = JointModel.load(tmp_path)
+    curves = model.curves(data.snapshots, {"customer": rows})["customer"].response
+    np.testing.assert_array_equal(heads["customer"].response(live), curves)
+    network = model._embedded(data.snapshots, {"customer": rows})["customer"][0].detach().numpy()
+    np.testing.assert_allclose(live, network, atol=1e-4)

@@ -18,11 +18,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from serving.local.launch import Deployment, Service, free_port, start_ledger, start_predictor
 from shadowprice.campaign import SIDES, Budget, Campaign, Terms
+from shadowprice.graphs.scaling import Scaling
 from shadowprice.limits import GroupBudget, Limits
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 from shadowprice.responses.integrity import file_digests
 from shadowprice.responses.layers.heads import HazardHead, Head, LinearHead, save_heads
+from shadowprice.responses.layers.tower import ServedTower, save_towers
 
 WIDTH = 6
 ACCOUNTS = 120
@@ -116,8 +118,35 @@ def write_campaign(campaign: Campaign, path: Path) -> Path:
     return path
 
 
-def write_model(heads: dict[str, Head], folder: Path, version: str = MODEL) -> Path:
+def make_towers(seed: int = 2) -> dict[str, ServedTower]:
+    """Customers' requests have a basket, a channel and a merchant."""
+    rng = np.random.default_rng(seed)
+    names = ("x_basket", "c_channel=app", "c_channel=web")
+    context = Scaling(
+        names, np.zeros(3, bool), np.array([0.5, 0.4, 0.6], np.float32), np.ones(3, np.float32), np.zeros(3, bool)
+    )
+
+    def draw(*shape):
+        return rng.normal(scale=0.5, size=shape).astype(np.float32)
+
+    hidden = 9
+    tower = ServedTower(
+        context=context,
+        partner=True,
+        hidden_weight=draw(hidden, 2 * WIDTH + 3),
+        hidden_bias=draw(hidden),
+        out_weight=draw(WIDTH, hidden),
+        out_bias=draw(WIDTH),
+        default_own=draw(WIDTH),
+    )
+    return {"customer": tower}
+
+
+def write_model(
+    heads: dict[str, Head], folder: Path, version: str = MODEL, towers: dict[str, ServedTower] | None = None
+) -> Path:
     save_heads(heads, folder)
+    save_towers(towers or {}, folder)
     (folder / "model.json").write_text(json.dumps({"model_version": version, "files": file_digests(folder)}))
     return folder
 
@@ -139,9 +168,13 @@ class World:
         limits = Limits(budgets=(GroupBudget(name="customers", limit=100_000_000, side="customer"),))
         self.campaign = make_campaign(limits=limits)
         self.heads = make_heads()
+        self.towers = make_towers()
         self.embeddings = make_embeddings()
+        drawn = np.random.default_rng(3).normal(size=(len(self.embeddings), WIDTH)).astype(np.float32)
+        has = self.embeddings["side"] == "customer"
+        self.embeddings["own"] = [own if tower else None for own, tower in zip(drawn, has, strict=True)]
         self.deployment = Deployment.of_run(run, write_campaign(self.campaign, run / "campaign.json"))
-        write_model(self.heads, self.deployment.model_dir)
+        write_model(self.heads, self.deployment.model_dir, towers=self.towers)
         write_features(self.embeddings, self.deployment.features_dir)
         self.prices = PriceStore(self.deployment.prices_dir)
         self._ledger_port = free_port()
@@ -249,6 +282,7 @@ def kit() -> SimpleNamespace:
     return SimpleNamespace(
         campaign=make_campaign,
         heads=make_heads,
+        towers=make_towers,
         price=make_price,
         embeddings=make_embeddings,
         write_campaign=write_campaign,

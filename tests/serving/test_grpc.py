@@ -100,7 +100,7 @@ def test_health_and_metadata_are_kserves_and_models_are_not_managed_from_outside
     assert stub.ServerReady(messages.ServerReadyRequest()).ready
     assert stub.ModelReady(messages.ModelReadyRequest(name="spring")).ready
     metadata = stub.ModelMetadata(messages.ModelMetadataRequest(name="spring"))
-    assert tuple(tensor.name for tensor in metadata.inputs) == (*NAMES, "partner_id")
+    assert tuple(tensor.name for tensor in metadata.inputs) == (*NAMES, "partner_id", "x_basket", "c_channel")
     for call, request in (
         (stub.RepositoryModelUnload, messages.RepositoryModelUnloadRequest(model_name="spring")),
         (stub.RepositoryModelLoad, messages.RepositoryModelLoadRequest(model_name="spring")),

@@ -17,7 +17,14 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from serving.http.limits import IDENTIFIER_RULE, MAX_ID_LENGTH, MAX_ITEMS, MAX_MINOR_UNITS, is_identifier
+from serving.http.limits import (
+    IDENTIFIER_RULE,
+    MAX_CONTEXT_LENGTH,
+    MAX_ID_LENGTH,
+    MAX_ITEMS,
+    MAX_MINOR_UNITS,
+    is_identifier,
+)
 from serving.http.web import check_structure
 from serving.protocol import RecordedReason
 from shadowprice.campaign import Side
@@ -42,6 +49,7 @@ Identifier = Annotated[
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH}),
 ]
 Partner = Annotated[str, AfterValidator(_check_partner), WithJsonSchema({"type": "string", "maxLength": MAX_ID_LENGTH})]
+Context = Annotated[str, Field(max_length=MAX_CONTEXT_LENGTH)]
 MinorUnits = Annotated[int, Field(ge=0, le=MAX_MINOR_UNITS)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -95,6 +103,7 @@ _SENT: dict[str, Any] = {
     "propensities": Annotated[list[Probability], Field(max_length=10_000, fail_fast=True)],
     "reason": RecordedReason,
     "partner_id": Partner,
+    "context": Context,
     "features_at": Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)],
 }
 """Fields of a decision whose values are checked for more than the limits of their type."""
@@ -123,6 +132,7 @@ response         expected response, and expected_cost the money it is expected t
 response_unpaid  expected response if the money is refused; 0 where absent
 propensities     probability of each level of the side; a nearly exhausted budget adds up those that do not fit
 partner_id       partner of each request; empty where it has none
+context          context values of each request as a JSON object; empty where it has none
 features_at      when the features were computed, seconds since 1970 (UTC); null where there were none""",
         **sent,
         response_unpaid=(Column[Finite] | None, None),

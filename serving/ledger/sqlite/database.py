@@ -15,7 +15,7 @@ from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.pacing.decision_log.records import REQUIRED, Column, Decision, columns
 
-SCHEMA_VERSION = "6"
+SCHEMA_VERSION = "7"
 _TYPES = {str: "TEXT", int: "INTEGER", float: "REAL", bool: "INTEGER", tuple: "TEXT"}
 
 
@@ -179,6 +179,10 @@ UPDATE about SET value = '5' WHERE key = 'schema';
 ALTER TABLE decision ADD COLUMN partner_id TEXT NOT NULL DEFAULT '';
 ALTER TABLE decision ADD COLUMN limited_by TEXT NOT NULL DEFAULT '';
 {LIMITS}UPDATE about SET value = '6' WHERE key = 'schema';
+""",
+    "6": """
+ALTER TABLE decision ADD COLUMN context TEXT NOT NULL DEFAULT '';
+UPDATE about SET value = '7' WHERE key = 'schema';
 """,
 }
 """Schema → what makes it the next, in one transaction.

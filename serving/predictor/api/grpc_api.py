@@ -18,7 +18,7 @@ from serving.http.access import Access
 from serving.http.admission import Admission
 from serving.http.limits import IDENTIFIER_RULE, MAX_BODY_BYTES, MAX_HEAD_BYTES, is_identifier
 from serving.http.tokens import Caller
-from serving.protocol import ACCEPTED, OUTPUTS, Answers, Requests, check_count, checked_columns
+from serving.protocol import ACCEPTED, OUTPUTS, Answers, Requests, check_count, checked_columns, type_of
 from shadowprice.errors import InvalidRequest, NotFound, ShadowpriceError
 
 logger = logging.getLogger("serving")
@@ -172,7 +172,7 @@ class GrpcServer:
 
 
 def decode(request: messages.ModelInferRequest, max_items: int) -> Requests:
-    """Requests of a message with the inputs of :data:`ACCEPTED`, BYTES of shape [n], as contents or raw.
+    """Requests of a message with the inputs of the model, of shape [n], as contents or raw.
 
     Raises:
         InvalidRequest: anything else; names the field and the first offending rows.
@@ -184,20 +184,23 @@ def decode(request: messages.ModelInferRequest, max_items: int) -> Requests:
         raise InvalidRequest(f"holds {len(raw)} tensors for {len(request.inputs)} inputs", field="raw_input_contents")
     columns: dict[str, list[Any]] = {}
     for position, tensor in enumerate(request.inputs):
-        if tensor.name not in ACCEPTED:
-            raise InvalidRequest(
-                f"is not an input of this model; it takes {list(ACCEPTED)}", field=f"inputs[{position}].name"
-            )
+        datatype = type_of(tensor.name, f"inputs[{position}].name")
         field = f"inputs.{tensor.name}"
         if tensor.name in columns:
             raise InvalidRequest("is given twice", field=field)
-        if tensor.datatype != "BYTES":
-            raise InvalidRequest("must be BYTES", field=f"{field}.datatype")
-        values = _unpacked(raw[position], max_items, field) if raw else tensor.contents.bytes_contents
+        if tensor.datatype != datatype:
+            raise InvalidRequest(f"must be {datatype}", field=f"{field}.datatype")
+        values: Any
+        if datatype == "FP64":
+            values = _doubles(raw[position], field) if raw else tensor.contents.fp64_contents
+        else:
+            values = _unpacked(raw[position], max_items, field) if raw else tensor.contents.bytes_contents
         check_count(values, max_items, f"{field}.contents")
         if list(tensor.shape) != [len(values)]:
             raise InvalidRequest(f"must be [{len(values)}], the number of values", field=f"{field}.shape")
-        columns[tensor.name] = [_text(value) for value in values]
+        columns[tensor.name] = list(values) if datatype == "FP64" else [_text(value) for value in values]
+        if tensor.name not in ACCEPTED and None in columns[tensor.name]:
+            raise InvalidRequest("must be UTF-8", field=field)
     return checked_columns(columns)
 
 
@@ -239,6 +242,13 @@ def _unpacked(raw: bytes, max_items: int, field: str) -> list[bytes]:
         values.append(raw[place : place + length])
         place += length
     return values
+
+
+def _doubles(raw: bytes, field: str) -> list[float]:
+    """The values of a raw FP64 tensor, little-endian; NaN stands for none."""
+    if len(raw) % 8:
+        raise InvalidRequest("its raw contents end in the middle of a value", field=field)
+    return list(struct.unpack(f"<{len(raw) // 8}d", raw))
 
 
 def _text(value: bytes) -> str | None:

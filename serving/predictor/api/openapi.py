@@ -5,18 +5,41 @@ from __future__ import annotations
 from typing import Any
 
 from serving.http.limits import MAX_ID_LENGTH, MAX_ITEMS
-from serving.protocol import ACCEPTED, INPUTS, OPTIONAL
+from serving.protocol import ACCEPTED, CONTEXT, INPUTS, MAX_CONTEXT, OPTIONAL
 from shadowprice.campaign import SIDES
 
 _IDENTIFIER = {"type": "string", "minLength": 1, "maxLength": MAX_ID_LENGTH}
 _COLUMNS: dict[str, Any] = {
     name: {"type": "string", "enum": list(SIDES)} if name == "side" else _IDENTIFIER for name in INPUTS
 } | {name: {"type": "string", "maxLength": MAX_ID_LENGTH} for name in OPTIONAL}
+_CONTEXT = {
+    "type": "object",
+    "description": "what is known of the request; the model's metadata lists the names that it reads",
+    "maxProperties": MAX_CONTEXT,
+    "patternProperties": {
+        "^x_": {"type": ["number", "null"]},
+        "^c_": {"type": ["string", "null"], "maxLength": MAX_ID_LENGTH},
+    },
+    "additionalProperties": False,
+}
 
 
 def _body(properties: dict[str, Any]) -> dict[str, Any]:
     schema = {"type": "object", "required": [name for name in properties if name != "id"], "properties": properties}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def _tensor(name: dict[str, Any], datatype: str, value: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": ["name", "datatype", "shape", "data"],
+        "properties": {
+            "name": {"type": "string", **name},
+            "datatype": {"type": "string", "enum": [datatype]},
+            "shape": {"type": "array", "minItems": 1, "maxItems": 1, "items": {"type": "integer"}},
+            "data": {"type": "array", "minItems": 1, "maxItems": MAX_ITEMS, "items": {"type": value}},
+        },
+    }
 
 
 V1_BODY = _body(
@@ -28,7 +51,7 @@ V1_BODY = _body(
             "items": {
                 "type": "object",
                 "required": list(INPUTS),
-                "properties": _COLUMNS,
+                "properties": {**_COLUMNS, CONTEXT: _CONTEXT},
                 "additionalProperties": False,
             },
         }
@@ -40,16 +63,13 @@ V2_BODY = _body(
         "inputs": {
             "type": "array",
             "minItems": len(INPUTS),
-            "maxItems": len(ACCEPTED),
+            "maxItems": len(ACCEPTED) + MAX_CONTEXT,
             "items": {
-                "type": "object",
-                "required": ["name", "datatype", "shape", "data"],
-                "properties": {
-                    "name": {"type": "string", "enum": list(ACCEPTED)},
-                    "datatype": {"type": "string", "enum": ["BYTES"]},
-                    "shape": {"type": "array", "minItems": 1, "maxItems": 1, "items": {"type": "integer"}},
-                    "data": {"type": "array", "minItems": 1, "maxItems": MAX_ITEMS, "items": {"type": "string"}},
-                },
+                "anyOf": [
+                    _tensor({"enum": list(ACCEPTED)}, "BYTES", "string"),
+                    _tensor({"pattern": "^x_"}, "FP64", ["number", "null"]),
+                    _tensor({"pattern": "^c_"}, "BYTES", ["string", "null"]),
+                ]
             },
         },
     }

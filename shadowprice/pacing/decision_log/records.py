@@ -92,6 +92,7 @@ class Decision(NamedTuple):
     arm           arm of the account; ``unassigned`` without an experiment
     partner_id    partner of the request; empty where it has none
     limited_by    limit that replaced the wanted level: a budget or cap by its name; empty where none did
+    context       context values of the request as a JSON object, names in order; empty where it has none
     """
 
     request_id: Annotated[str, Field(sql="UNIQUE", returned=True)]
@@ -112,6 +113,7 @@ class Decision(NamedTuple):
     arm: Annotated[str, Field(returned=True)] = UNASSIGNED
     partner_id: str = ""
     limited_by: Annotated[str, Field(sent=False, returned=True)] = ""
+    context: str = ""
 
     @property
     def reserved(self) -> int:

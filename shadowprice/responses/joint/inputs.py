@@ -18,6 +18,7 @@ from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.plain import Plain
 from shadowprice.responses.base import RESERVED
 from shadowprice.responses.joint.network import Rows
+from shadowprice.responses.layers.tower import context_values
 from shadowprice.responses.weights import given_weights
 
 MOST_FITTED = 1 << 19
@@ -46,20 +47,14 @@ def context_matrix(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[tuple[s
     return tuple(table.columns), table.to_numpy(dtype=np.float32).reshape(len(frame), -1)
 
 
-def context_values(frame: pd.DataFrame, names: Sequence[str]) -> NDArray[np.float32]:
-    """Values (n, C) of the fitted request features ``names``, NaN where the frame lacks the column.
-
-    A category is read against the fitted values and not those that happen to be in the frame, so that a row means the
-    same alone as in company.
-    """
-    values = np.full((len(frame), len(names)), np.nan, dtype=np.float32)
-    for position, name in enumerate(names):
-        column, _, value = name.partition("=")
-        if name.startswith("c_") and column in frame:
-            values[:, position] = frame[column].astype(str) == value
-        elif name in frame:
-            values[:, position] = frame[name].to_numpy(dtype=np.float32, na_value=np.nan)
-    return values
+def request_values(frame: pd.DataFrame, names: Sequence[str]) -> NDArray[np.float32]:
+    """Values (n, C) of the fitted request features ``names`` of a frame, NaN where it lacks the column."""
+    columns = {
+        name: frame[name].to_numpy(dtype=np.float32, na_value=np.nan) if name.startswith("x_") else frame[name]
+        for name in dict.fromkeys(name.partition("=")[0] for name in names)
+        if name in frame
+    }
+    return context_values(columns, len(frame), names)
 
 
 def fit_inputs(
@@ -115,7 +110,7 @@ def request_rows(
     return Rows(
         node=node,
         partner=np.full(len(frame), -1, dtype=np.int64) if partner is None else partner,
-        context=scaling.context[side].apply(context_values(frame, scaling.context[side].names)),
+        context=scaling.context[side].apply(request_values(frame, scaling.context[side].names)),
         level=frame["level"].to_numpy(dtype=np.int64) if "level" in frame else np.zeros(len(frame), dtype=np.int64),
         response=column("response", 0.0),
         weight=given_weights(frame).astype(np.float32),

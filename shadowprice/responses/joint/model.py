@@ -21,11 +21,11 @@ from shadowprice.responses.base import labels
 from shadowprice.responses.joint.batches import TrainingData, make_batches
 from shadowprice.responses.joint.fit import fit_network, scheduled
 from shadowprice.responses.joint.graph import ModelGraph
-from shadowprice.responses.joint.inputs import InputScaling, fit_inputs, request_rows
+from shadowprice.responses.joint.inputs import InputScaling, fit_inputs, request_rows, request_values
 from shadowprice.responses.joint.network import ResponseNetwork, RowTensors
 from shadowprice.responses.layers.base import ResponseLayer, make_layer
 from shadowprice.responses.layers.heads import Head
-from shadowprice.responses.sided import NETWORK, SEPARATE, SidedModel
+from shadowprice.responses.sided import NETWORK, SEPARATE, Embedded, SidedModel
 from shadowprice.responses.state import State, load_state, save_state
 from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
 from shadowprice.responses.weights import given_weights
@@ -136,7 +136,27 @@ class JointModel(SidedModel):
         self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
     ) -> dict[Side, NDArray[np.float32]]:
         """Embeddings (n, WIDTH) of the requests of each side: all that a head needs."""
-        return {side: each.numpy() for side, (each, _) in self._embedded(snapshots, frames).items()}
+        return {side: each.request for side, each in self.embed_parts(snapshots, frames).items()}
+
+    @torch.no_grad()
+    def embed_parts(
+        self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]
+    ) -> dict[Side, Embedded]:
+        """Embeddings of the requests, joined by the towers that are served, and those of their accounts."""
+        self.network.eval()
+        nodes = ModelGraph(snapshots, self.scaling).embed(self.network.encoder)
+        found: dict[Side, Embedded] = {}
+        for side, frame in frames.items():
+            rows = request_rows(frame, snapshots, self.scaling, side)
+            own = nodes[rows.node].numpy()
+            if side not in self.network.towers:
+                found[side] = Embedded(own)
+                continue
+            tower = self.network.tower(side).served(self.scaling.context[side], own.mean(axis=0).astype(np.float32))
+            partner = np.where((rows.partner >= 0)[:, None], nodes[np.maximum(rows.partner, 0)].numpy(), np.float32(0))
+            context = request_values(frame, self.scaling.context[side].names)
+            found[side] = Embedded(tower.embed(own, context, partner), own, tower)
+        return found
 
     def _embedded(
         self, snapshots: Sequence[GraphSnapshot], frames: Mapping[Side, pd.DataFrame]

@@ -13,7 +13,9 @@ from torch import Tensor, nn
 
 from shadowprice.campaign import Side
 from shadowprice.encoders.base import WIDTH, GraphEncoder, GraphTensors
+from shadowprice.graphs.scaling import Scaling
 from shadowprice.responses.layers.base import ResponseLayer
+from shadowprice.responses.layers.tower import ServedTower, add_request
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +78,17 @@ class RequestTower(nn.Module):
     def forward(self, account: Tensor, context: Tensor, partner: Tensor) -> Tensor:
         """(n, WIDTH)."""
         parts = [account, context, partner] if self.partner else [account, context]
-        out: Tensor = account + self.net(torch.cat(parts, dim=1))
+        out: Tensor = add_request(account, torch.cat(parts, dim=1), self.net[0], self.net[2])
         return out
+
+    def served(self, context: Scaling, default_own: NDArray[np.float32]) -> ServedTower:
+        """Return the tower as a server without torch computes it."""
+        weights = {
+            f"{name}_{kind}": getattr(layer, kind).detach().numpy()
+            for name, layer in (("hidden", self.net[0]), ("out", self.net[2]))
+            for kind in ("weight", "bias")
+        }
+        return ServedTower(context=context, partner=self.partner, default_own=default_own, **weights)
 
 
 class ResponseNetwork(nn.Module):
@@ -107,6 +118,10 @@ class ResponseNetwork(nn.Module):
     def layer(self, side: Side) -> ResponseLayer:
         """The response layer of a side."""
         return cast(ResponseLayer, self.layers[side])
+
+    def tower(self, side: Side) -> RequestTower:
+        """The request tower of a side that has one."""
+        return cast(RequestTower, self.towers[side])
 
     def requests(self, side: Side, embedding: Tensor, rows: RowTensors) -> Tensor:
         """Embeddings (n, WIDTH) of the requests, from those of the nodes (N, WIDTH)."""

@@ -9,7 +9,7 @@ import importlib.util, sys
 name = "shadowprice.pacing.decision_log.records"
 spec = importlib.util.find_spec(name)
 text = open(spec.origin).read()
-line = '    limited_by: Annotated[str, Field(sent=False, returned=True)] = ""\\n'
+line = '    context: str = ""\\n'
 assert text.count(line) == 1
 module = importlib.util.module_from_spec(spec)
 sys.modules[name] = module
@@ -34,10 +34,10 @@ from operations.workspace import read_campaign
 folder, redis = Path(sys.argv[1]), sys.argv[2]
 campaign = read_campaign(folder / "campaign.json")
 incentives = campaign.terms("customer").incentives
-database.SCHEMA_VERSION = "7"
-database.UPGRADES["6"] = (
+database.SCHEMA_VERSION = "8"
+database.UPGRADES["7"] = (
     "ALTER TABLE decision ADD COLUMN channel TEXT NOT NULL DEFAULT 'all';"
-    "UPDATE about SET value = '7' WHERE key = 'schema';"
+    "UPDATE about SET value = '8' WHERE key = 'schema';"
 )
 shares = [1.0] + [0.0] * (len(incentives) - 1)
 

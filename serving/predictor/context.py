@@ -1,0 +1,113 @@
+"""Embeddings of requests that carry context or a partner, joined when they are decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from serving.predictor.active import ServedModel
+from serving.predictor.features import Embeddings
+from serving.protocol import CONTEXT, Requests
+from shadowprice.campaign import SIDES, Side
+from shadowprice.errors import InvalidContext
+from shadowprice.responses.layers.tower import ServedTower, context_values
+
+
+def context_names(model: ServedModel) -> tuple[str, ...]:
+    """Return the names of all context values that the model reads, of any side."""
+    return tuple(dict.fromkeys(name for tower in model.towers.values() for name in tower.accepts))
+
+
+def check_context(model: ServedModel, requests: Requests) -> None:
+    """Refuse context that the model does not read for the side of its request.
+
+    Raises:
+        InvalidContext: names the value, the first rows, and what the model reads.
+    """
+    for name, values in requests.context.items():
+        wrong = [
+            row
+            for row, (side, value) in enumerate(zip(requests.side, values, strict=True))
+            if value is not None and name not in _accepted(model, side)
+        ]
+        if wrong:
+            side = requests.side[wrong[0]]
+            read = list(_accepted(model, side))
+            what = f"it reads {read}" if read else "it reads none"
+            reason = f"the active model does not read it for side {side!r}; {what}"
+            raise InvalidContext(reason, field=f"{CONTEXT}.{name}", rows=wrong[:5])
+
+
+def logged_context(requests: Requests, rows: Sequence[int]) -> list[str]:
+    """Return the context of requests as the decision log keeps it: JSON with sorted names, empty without any."""
+    if not requests.context:
+        return [""] * len(rows)
+    names = sorted(requests.context)
+    found = []
+    for row in rows:
+        given = {name: value for name in names if (value := requests.context[name][row]) is not None}
+        found.append(orjson.dumps(given).decode() if given else "")
+    return found
+
+
+def as_stored(model: ServedModel, side: Side, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the embeddings (n, D) of the stored requests, of all that is stored of n accounts."""
+    tower = model.towers.get(side)
+    return matrix if tower is None else matrix[:, : tower.width]
+
+
+async def with_requests(
+    model: ServedModel, side: Side, requests: Requests, rows: Sequence[int], found: Embeddings
+) -> Embeddings:
+    """Return the embeddings of requests of one side, of all that is stored of their accounts.
+
+    A request without context and partner has the stored embedding. Any other is joined now: the account's own
+    embedding, the context it carries, and the partner's own embedding, as the rows of training were. A partner that
+    the feature store does not know counts as none.
+    """
+    tower, matrix = model.towers.get(side), as_stored(model, side, found.matrix)
+    live = [] if tower is None else _live(model, tower, side, requests, rows)
+    if tower is None or not live:
+        return replace(found, matrix=matrix)
+    at = [rows[place] for place in live]
+    partner, failed = np.zeros((len(live), tower.width), dtype=np.float32), False
+    named = [place for place, row in enumerate(at) if _reads_partner(model, tower, side) and requests.partner_id[row]]
+    if named:
+        theirs = await model.features.fetch(_other(side), [requests.partner_id[at[place]] for place in named])
+        partner[named] = np.where(theirs.known[:, None], theirs.matrix[:, -tower.width :], np.float32(0.0))
+        failed = theirs.failed
+    context = {name: [values[row] for row in at] for name, values in requests.context.items()}
+    joined = matrix.copy()
+    joined[live] = tower.embed(
+        found.matrix[live, tower.width :], context_values(context, len(live), tower.context.names), partner
+    )
+    return replace(found, matrix=joined, failed=found.failed or failed)
+
+
+def _live(model: ServedModel, tower: ServedTower, side: Side, requests: Requests, rows: Sequence[int]) -> list[int]:
+    """Places among ``rows`` of the requests that carry something the tower reads."""
+    columns = [values for name, values in requests.context.items() if name in tower.accepts]
+    partner = _reads_partner(model, tower, side)
+    return [
+        place
+        for place, row in enumerate(rows)
+        if (partner and requests.partner_id[row]) or any(values[row] is not None for values in columns)
+    ]
+
+
+def _reads_partner(model: ServedModel, tower: ServedTower, side: Side) -> bool:
+    # Accounts of a side without offers have no embedding in the store.
+    return tower.partner and _other(side) in model.heads
+
+
+def _accepted(model: ServedModel, side: Side) -> tuple[str, ...]:
+    tower = model.towers.get(side)
+    return () if tower is None else tower.accepts
+
+
+def _other(side: Side) -> Side:
+    return SIDES[1 - SIDES.index(side)]

@@ -1,0 +1,152 @@
+"""Request tower: what belongs to a request, its context and its partner, added to the account's embedding.
+
+One definition for training and serving: :func:`add_request` takes torch tensors and numpy arrays. Does not load torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.campaign import Side
+from shadowprice.errors import InvalidInput
+from shadowprice.graphs.scaling import Scaling
+from shadowprice.responses.arrays import Array, relu
+from shadowprice.responses.state import State, load_state, save_state
+
+FILE = "towers.safetensors"
+ROWS = 1 << 14
+"""Requests computed at a time."""
+
+
+def add_request(account: Any, inputs: Any, hidden: Callable[[Any], Array], out: Callable[[Array], Array]) -> Array:
+    """Return z = h_account + out(relu(hidden(inputs))), inputs = h_account ‖ context ‖ h_partner."""
+    found: Array = account + out(relu(hidden(inputs)))
+    return found
+
+
+def context_values(columns: Mapping[str, Any], rows: int, names: Sequence[str]) -> NDArray[np.float32]:
+    """Return the values (n, C) of the fitted request features ``names``, NaN where the column is missing.
+
+    A category is read against the fitted values and not those that happen to be in the columns, so that a row means
+    the same alone as in company.
+
+    Args:
+        columns: column → n values; numbers of x_…, texts of c_…; None or NaN where unknown.
+        rows: n.
+        names: ``x_…`` or ``c_…=value``.
+
+    Example:
+        >>> context_values({"c_channel": ["app", "web"], "x_basket": [2.0, None]}, 2, ("c_channel=app", "x_basket"))
+        array([[ 1.,  2.],
+               [ 0., nan]], dtype=float32)
+    """
+    values = np.full((rows, len(names)), np.nan, dtype=np.float32)
+    for position, name in enumerate(names):
+        column, _, value = name.partition("=")
+        if name.startswith("c_") and column in columns:
+            values[:, position] = [str(each) == value for each in columns[column]]
+        elif name in columns:
+            values[:, position] = np.asarray(columns[name], dtype=np.float32)
+    return values
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ServedTower:
+    """A request tower with its fitted weights, for the solver and a server without torch.
+
+    It computes in float64 and rounds only the result, so that a request gives the same embedding alone or in a batch.
+
+    context      standardisation of the context
+    partner      whether the partner's embedding is read
+    hidden_weight (H, I), hidden_bias (H,), out_weight (D, H), out_bias (D,), I = D + context.width + D if partner
+    default_own  (D,), mean of the accounts' own embeddings, for accounts never seen
+    """
+
+    context: Scaling
+    partner: bool
+    hidden_weight: NDArray[np.float32]
+    hidden_bias: NDArray[np.float32]
+    out_weight: NDArray[np.float32]
+    out_bias: NDArray[np.float32]
+    default_own: NDArray[np.float32]
+
+    @property
+    def width(self) -> int:
+        """Length D of an embedding."""
+        return int(self.out_bias.size)
+
+    @property
+    def accepts(self) -> tuple[str, ...]:
+        """Names of the context values that are read: x_… are numbers, c_… are texts."""
+        return tuple(dict.fromkeys(name.partition("=")[0] for name in self.context.names))
+
+    def embed(
+        self, own: NDArray[np.float32], context: NDArray[np.float32], partner: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """Embeddings (n, D) of n requests; a row depends on no other. O(n·H·(I + D)).
+
+        Args:
+            own: (n, D), the accounts' own embeddings.
+            context: (n, C), raw values of ``self.context.names``, NaN where unknown (:func:`context_values`).
+            partner: (n, D), the partners' own embeddings, zeros where there is none; not read without ``partner``.
+        """
+        found = np.empty((len(own), self.width), dtype=np.float32)
+        for start in range(0, len(own), ROWS):
+            part = slice(start, start + ROWS)
+            read = [own[part], self.context.apply(context[part]), *([partner[part]] if self.partner else [])]
+            found[part] = add_request(
+                own[part].astype(np.float64),
+                np.concatenate(read, axis=1),
+                lambda inputs: _dense(inputs, self.hidden_weight, self.hidden_bias),
+                lambda hidden: _dense(hidden, self.out_weight, self.out_bias),
+            )
+        return found
+
+
+def save_towers(towers: Mapping[Side, ServedTower], folder: Path) -> None:
+    """Write the towers to ``towers.safetensors`` in ``folder``; the file goes where there are none."""
+    if not towers:
+        (folder / FILE).unlink(missing_ok=True)
+        return
+    arrays = {
+        f"{side}.{name}": value
+        for side, tower in towers.items()
+        for name, value in vars(tower).items()
+        if isinstance(value, np.ndarray)
+    }
+    meta: dict[str, Any] = {
+        str(side): {"context": tower.context.to_dict(), "partner": tower.partner} for side, tower in towers.items()
+    }
+    save_state(State(arrays, meta), folder / FILE)
+
+
+def load_towers(folder: Path) -> dict[Side, ServedTower]:
+    """Read what :func:`save_towers` wrote; empty where there is no such file.
+
+    Raises:
+        InvalidInput: it is not a file of towers.
+    """
+    if not (folder / FILE).exists():
+        return {}
+    state = load_state(folder / FILE, kind="request towers")
+    towers: dict[Side, ServedTower] = {}
+    try:
+        for side, meta in state.meta.items():
+            own = {key.split(".", 1)[1]: each for key, each in state.arrays.items() if key.startswith(f"{side}.")}
+            context = Scaling.from_dict(meta["context"])
+            towers[side] = ServedTower(context=context, partner=bool(meta["partner"]), **own)  # type: ignore[index]
+    except Exception as error:
+        raise InvalidInput(f"not a file of request towers: {error}", field=str(folder / FILE)) from error
+    return towers
+
+
+def _dense(inputs: NDArray[Any], weight: NDArray[np.float32], bias: NDArray[np.float32]) -> NDArray[np.float64]:
+    """(n, O): inputs @ weightᵀ + bias, summed in an order that does not depend on n."""
+    product = np.einsum("ni,oi->no", inputs.astype(np.float64), weight.astype(np.float64), optimize=False)
+    return np.asarray(product + bias.astype(np.float64))

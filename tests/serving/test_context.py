@@ -1,0 +1,181 @@
+"""Requests that carry context: the decision is that of the curve computed from account, partner and context."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import grpc
+import httpx
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kserve.protocol.grpc import grpc_predict_v2_pb2 as messages
+from kserve.protocol.grpc import grpc_predict_v2_pb2_grpc as service
+
+from serving.client.client import DecisionClient
+from serving.ledger.sqlite.reader import open_for_reading
+from shadowprice.decision import decide
+from shadowprice.errors import InvalidRequest
+
+LEVELS = np.array([0, 50, 80, 130])
+COUNT = itertools.count()
+CHANNELS = {"app": 1, "web": 2}
+
+
+@pytest.fixture(scope="module")
+def stored(world):
+    frame = world.embeddings.set_index(["side", "account_id"])
+    return lambda side, name, column: frame.loc[(side, name), column]
+
+
+@pytest.fixture
+def client(world):
+    world.publish(price=0.004)
+    with DecisionClient(world.predictor.url, "spring") as client:
+        yield client
+
+
+def ids(count):
+    return [f"context-{next(COUNT)}" for _ in range(count)]
+
+
+def by_hand(tower, own, basket, channel, partner):
+    """The embedding of a request, written as plain matrix algebra."""
+    raw = np.array([np.nan if basket is None else basket, channel == "app", channel == "web"], dtype=np.float64)
+    scaled = np.where(np.isnan(raw), 0.0, np.clip((raw - tower.context.mean) / tower.context.scale, -8, 8))
+    inputs = np.concatenate([own, scaled, partner]).astype(np.float64)
+    hidden = np.maximum(tower.hidden_weight.astype(np.float64) @ inputs + tower.hidden_bias, 0.0)
+    return own + tower.out_weight.astype(np.float64) @ hidden + tower.out_bias
+
+
+def over_v2(world, names, accounts, partners, basket, channel):
+    with DecisionClient(world.predictor.url, "spring") as client:
+        context = {"x_basket": basket, "c_channel": channel}
+        found = client.decide(names, accounts, ["customer"] * len(names), partners, context)
+    return found.level.tolist(), found.response.tolist()
+
+
+def over_v1(world, names, accounts, partners, basket, channel):
+    instances = []
+    for name, account, partner, x, c in zip(names, accounts, partners, basket, channel, strict=True):
+        instance = {"request_id": name, "account_id": account, "side": "customer"}
+        instance |= {"partner_id": partner} if partner else {}
+        context = {key: value for key, value in (("x_basket", x), ("c_channel", c)) if value is not None}
+        instances.append(instance | ({"context": context} if context else {}))
+    answer = httpx.post(f"{world.predictor.url}/v1/models/spring:predict", json={"instances": instances}).json()
+    return [each["level"] for each in answer["predictions"]], [each["response"] for each in answer["predictions"]]
+
+
+def over_grpc(world, names, accounts, partners, basket, channel):
+    message = messages.ModelInferRequest(model_name="spring")
+    texts = {"request_id": names, "account_id": accounts, "side": ["customer"] * len(names), "partner_id": partners}
+    for name, values in (texts | {"c_channel": [each or "" for each in channel]}).items():
+        tensor = message.inputs.add(name=name, datatype="BYTES", shape=[len(values)])
+        tensor.contents.bytes_contents.extend([value.encode() for value in values])
+    tensor = message.inputs.add(name="x_basket", datatype="FP64", shape=[len(names)])
+    tensor.contents.fp64_contents.extend([np.nan if each is None else each for each in basket])
+    with grpc.insecure_channel(f"127.0.0.1:{world.grpc_port}") as wire:
+        found = service.GRPCInferenceServiceStub(wire).ModelInfer(message)
+    outputs = {output.name: output.contents for output in found.outputs}
+    return list(outputs["level"].int_contents), list(outputs["response"].fp64_contents)
+
+
+REQUEST = st.tuples(
+    st.sampled_from([*(f"c{number}" for number in range(8)), "nobody"]),
+    st.sampled_from(["", "m1", "m2", "never-seen"]),
+    st.one_of(st.none(), st.floats(-20, 20, width=32)),
+    st.sampled_from([None, "app", "web", "telephone"]),
+)
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(st.lists(REQUEST, min_size=1, max_size=12), st.sampled_from([over_v1, over_v2, over_grpc]))
+def test_decisions_are_those_of_the_curve_of_account_partner_and_context(world, client, stored, requests, ask):
+    accounts, partners, basket, channel = (list(column) for column in zip(*requests, strict=True))
+    names = ids(len(requests))
+    levels, responses = ask(world, names, accounts, partners, basket, channel)
+    head, tower = world.heads["customer"], world.towers["customer"]
+    vectors = []
+    for account, partner, x, c in requests:
+        known = account != "nobody"
+        if not partner and x is None and c is None:
+            vectors.append(stored("customer", account, "embedding") if known else head.default_embedding)
+            continue
+        own = stored("customer", account, "own") if known else tower.default_own
+        theirs = stored("merchant", partner, "embedding") if partner.startswith("m") else np.zeros(own.size)
+        vectors.append(by_hand(tower, own, x, c, theirs).astype(np.float32))
+    response = head.response(np.stack(vectors)).astype(float)
+    expected = decide(response, LEVELS[:, None] * response, [0.004], 0.4, names)
+    np.testing.assert_allclose(responses, response[expected.level, np.arange(len(names))], rtol=1e-5)
+    assert levels == expected.level.tolist()
+
+
+def test_the_metadata_names_the_context_that_the_model_reads(world, client):
+    inputs = httpx.get(f"{world.predictor.url}/v2/models/spring").json()["inputs"]
+    assert [(each["name"], each["datatype"]) for each in inputs[3:]] == [
+        ("partner_id", "BYTES"),
+        ("x_basket", "FP64"),
+        ("c_channel", "BYTES"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("context", "side", "status", "told"),
+    [
+        ({"x_weather": 1.0}, "customer", 422, ["context.x_weather", "'x_basket', 'c_channel'"]),
+        ({"x_basket": 1.0}, "merchant", 422, ["context.x_basket", "reads none"]),
+        ({"basket": 1.0}, "customer", 400, ["'basket'", "x_"]),
+        ({"x_basket": "much"}, "customer", 400, ["context.x_basket", "number"]),
+        ({"x_basket": True}, "customer", 400, ["context.x_basket", "number"]),
+        ({"c_channel": 3}, "customer", 400, ["context.c_channel", "printable"]),
+        ([], "customer", 200, []),
+        (["x_basket"], "customer", 400, ["context", "object"]),
+    ],
+)
+def test_context_that_is_not_read_or_not_sound_is_refused_with_what_is(world, client, context, side, status, told):
+    (name,) = ids(1)
+    instance = {"request_id": name, "account_id": side[0] + "1", "side": side, "context": context}
+    answer = httpx.post(f"{world.predictor.url}/v1/models/spring:predict", json={"instances": [instance]})
+    assert answer.status_code == status, answer.text
+    for part in told:
+        assert part in answer.json()["error"]
+
+
+def test_only_the_call_with_wrong_context_is_refused(world, client):
+    with pytest.raises(InvalidRequest, match="x_weather"):
+        client.decide(ids(2), ["c1", "c2"], ["customer"] * 2, context={"x_weather": [None, 2.0]})
+    assert client.decide(ids(2), ["c1", "c2"], ["customer"] * 2, context={"x_basket": [None, 2.0]}).level.size == 2
+
+
+def test_a_repeated_request_keeps_its_answer_whatever_its_context_says_now(world, client):
+    names = ids(8)
+    accounts, sides = [f"c{number}" for number in range(8)], ["customer"] * 8
+    first = client.decide(names, accounts, sides, context={"x_basket": [-3.0] * 8})
+    again = client.decide(names, accounts, sides, context={"x_basket": [3.0] * 8})
+    other = client.decide(ids(8), accounts, sides, context={"x_basket": [3.0] * 8})
+    assert again.repeat.all()
+    np.testing.assert_array_equal(again.response, first.response)
+    assert not np.array_equal(other.response, first.response)
+
+
+def test_the_log_keeps_the_context(world, client):
+    names = ids(3)
+    client.decide(
+        names,
+        ["c1", "c2", "c3"],
+        ["customer"] * 3,
+        ["m1", "", ""],
+        {"x_basket": [1.5, None, None], "c_channel": ["web", "app", None]},
+    )
+    rows = open_for_reading(world.deployment.ledger_db)
+    kept = dict(rows.execute("SELECT request_id, context FROM decision WHERE context <> ''"))
+    rows.close()
+    assert [json.loads(kept[name]) if name in kept else None for name in names] == [
+        {"c_channel": "web", "x_basket": 1.5},
+        {"c_channel": "app"},
+        None,
+    ]
