@@ -30,6 +30,7 @@ from shadowprice.pacing.resolve import Resolution
 from shadowprice.pacing.state import PricingState
 from shadowprice.price import PriceRecord
 from shadowprice.responses.layers.heads import Head, load_heads
+from shadowprice.responses.layers.tower import load_towers, stored_defaults
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,13 +137,15 @@ class Solver:
         model = (workspace / MODEL).resolve()
         self.model_version = str(read_meta(model)["model_version"])
         self.heads: Mapping[Side, Head] = load_heads(model)
+        stored = stored_defaults(self.heads, load_towers(model))
+        self._widths = {side: each.size for side, each in stored.items()}
         self.prices = PriceStore(workspace / PRICES)
         self._features = workspace / FEATURES
         self._population = read_population(workspace / POPULATION / self.model_version, self.heads)
 
     @cached_property
     def _reader(self) -> OnlineReader:
-        return OnlineReader(self._features, self.model_version)
+        return OnlineReader(self._features, self.model_version, self._widths)
 
     def curves(self, side: Side, account_id: NDArray[np.str_]) -> Curves:
         """Curves of accounts as the predictor sees them: those it does not know get the default embedding."""
@@ -150,6 +153,8 @@ class Solver:
         embedding, _ = self._reader.embeddings(side, names.tolist())
         known = np.asarray(np.isfinite(embedding).all(axis=1))[:, None]
         head = self.heads[side]
+        # Of a side with a request tower the account's own embedding is stored behind that of its last request.
+        embedding = embedding[:, : head.default_embedding.size]
         complete = np.where(known, embedding, head.default_embedding).astype(np.float32)
         return Curves(head.levels, head.response(complete)).take(place)
 

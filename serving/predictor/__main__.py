@@ -28,6 +28,7 @@ from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput, NotFound, ShadowpriceError, Unavailable
 from shadowprice.lifeline import end_with_parent
 from shadowprice.pacing.price_store import PriceStore
+from shadowprice.responses.layers.tower import stored_defaults
 
 logger = logging.getLogger("serving")
 RETRY_SECONDS = 0.5
@@ -69,7 +70,7 @@ def _warm_up(config: Config, campaign: Campaign, ledger: Authoriser, model: Camp
     metrics = PredictorMetrics(campaign)
 
     def open_features(bundle: Bundle) -> Features:
-        default = bundle.defaults()
+        default = stored_defaults(bundle.heads, bundle.towers)
         widths = {side: each.size for side, each in default.items()}
         return Features(
             open_reader(config.features_dir, bundle.model_version, config.feature_reader, widths),

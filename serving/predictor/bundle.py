@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shadowprice.campaign import MODEL_VERSION, Campaign, Side
 from shadowprice.errors import InvalidInput, NotFound
@@ -29,15 +28,6 @@ class Bundle:
     heads: Mapping[Side, Head]
     model_version: str
     towers: Mapping[Side, ServedTower] = field(default_factory=dict)
-
-    def defaults(self) -> dict[Side, NDArray[np.float32]]:
-        """Side → what stands for an account that the feature store does not know, as long as what is stored of one."""
-        return {
-            side: np.concatenate([head.default_embedding, self.towers[side].default_own])
-            if side in self.towers
-            else head.default_embedding
-            for side, head in self.heads.items()
-        }
 
 
 def read_version(folder: Path) -> str:

@@ -101,35 +101,7 @@ def write_served(
     digest = hashlib.sha256((folder / HEADS_FILE).read_bytes())
     if towers:
         digest.update((folder / TOWERS_FILE).read_bytes())
-    (width,) = {each.embedding.shape[1] for each in served.values()}
-    schema = pa.schema(
-        {
-            "account_id": pa.string(),
-            "side": pa.string(),
-            "computed_at": pa.timestamp("us", tz="UTC"),
-            "embedding": pa.list_(pa.float32(), width),
-            **({"own": pa.list_(pa.float32(), width)} if towers else {}),
-        }
-    )
-    with pq.ParquetWriter(folder / EMBEDDINGS, schema) as table:
-        for side, each in served.items():
-            for start in range(0, len(each.account_id), ROWS):
-                names = each.account_id[start : start + ROWS]
-                part = np.ascontiguousarray(each.embedding[start : start + ROWS], dtype=np.float32)
-                digest.update(part.tobytes())
-                columns = [
-                    pa.array(names.tolist(), pa.string()),
-                    pa.array([side] * len(names), pa.string()),
-                    pa.array([computed_at] * len(names), schema.field("computed_at").type),
-                    pa.FixedSizeListArray.from_arrays(pa.array(part.ravel()), width),
-                ]
-                if each.own is not None:
-                    own = np.ascontiguousarray(each.own[start : start + ROWS], dtype=np.float32)
-                    digest.update(own.tobytes())
-                    columns.append(pa.FixedSizeListArray.from_arrays(pa.array(own.ravel()), width))
-                elif towers:
-                    columns.append(pa.nulls(len(names), schema.field("own").type))
-                table.write_table(pa.Table.from_arrays(columns, schema=schema))
+    write_embeddings(served, folder / EMBEDDINGS, own=bool(towers), computed_at=computed_at, digest=digest)
     version = f"{recipe}-{digest.hexdigest()[:12]}"
     meta = {
         "model_version": version,
@@ -142,6 +114,52 @@ def write_served(
     }
     write_whole(folder / "model.json", json.dumps(meta, indent=1, sort_keys=True))
     return version
+
+
+def write_embeddings(
+    served: Mapping[Side, Served],
+    path: Path,
+    *,
+    own: bool,
+    computed_at: datetime | None = None,
+    digest: Any = None,
+) -> None:
+    """Write account_id, side, computed_at and embedding of each account, and with ``own`` its own embedding.
+
+    ``own`` is empty on a side without one. The time is now where none is given; ``digest`` takes in all numbers.
+    """
+    (width,) = {each.embedding.shape[1] for each in served.values()}
+    schema = pa.schema(
+        {
+            "account_id": pa.string(),
+            "side": pa.string(),
+            "computed_at": pa.timestamp("us", tz="UTC"),
+            "embedding": pa.list_(pa.float32(), width),
+            **({"own": pa.list_(pa.float32(), width)} if own else {}),
+        }
+    )
+    at, digest = computed_at or datetime.now(UTC), digest or hashlib.sha256()
+
+    def vectors(matrix: NDArray[np.float32]) -> pa.Array:
+        values = np.ascontiguousarray(matrix, dtype=np.float32)
+        digest.update(values.tobytes())
+        return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), width)
+
+    with pq.ParquetWriter(path, schema) as table:
+        for side, each in served.items():
+            for start in range(0, len(each.account_id), ROWS):
+                part = slice(start, start + ROWS)
+                names = each.account_id[part]
+                columns = [
+                    pa.array(names.tolist(), pa.string()),
+                    pa.array([side] * len(names), pa.string()),
+                    pa.array([at] * len(names), schema.field("computed_at").type),
+                    vectors(each.embedding[part]),
+                ]
+                if own:
+                    missing = pa.nulls(len(names), schema.field("own").type)
+                    columns.append(missing if each.own is None else vectors(each.own[part]))
+                table.write_table(pa.Table.from_arrays(columns, schema=schema))
 
 
 def read_meta(folder: Path) -> dict[str, Any]:

@@ -34,6 +34,7 @@ CACHED = {
 # Who opens the feature store; what is in the library below it cannot.
 STORE = {
     "train": {"featurize", "register"},
+    "embed": {"featurize", "embed"},
     "resolve": {"solve", "publish"},
     "delivery": {"featurize", "register", "publish"},
     "vouchers": {"register", "publish"},

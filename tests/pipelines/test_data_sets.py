@@ -8,13 +8,18 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from operations.workspace import CAMPAIGN, read_campaign
-from serving.client.client import LedgerClient
+from pipelines.local import run as run_pipeline
+from serving.client.client import DecisionClient, LedgerClient
 from serving.local.launch import Deployment, launch
 from shadowprice.datasets import load
 from shadowprice.datasets.folder import write_tables
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.sided import load_sided
+from shadowprice.tables import validate_tables
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -37,17 +42,39 @@ def test_thornton_goes_through_and_says_that_outcomes_are_simulated(quickstart) 
     assert "fitted outcome model" in (folder / "report.html").read_text()
 
 
+NEW = [f"a{number:07d}" for number in range(40)]
+"""Customers who come after training."""
+
+
 @pytest.fixture(scope="module")
-def own_tables(quickstart, tmp_path_factory: pytest.TempPathFactory):
-    """A run on a user's own tables."""
+def newer_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables with requests that have context, and with customers that the older tables beside them lack."""
     folder = tmp_path_factory.mktemp("own")
-    write_tables(load("world", customers=1200, merchants=300, both=30, day_requests=6000).tables, folder / "tables")
-    return quickstart("--dataset", "tables", "--data", str(folder / "tables"), "--workers", "0", "--epochs", "80")
+    size = {"customers": 1200, "merchants": 300, "both": 0, "day_requests": 6000}
+    tables = load("world", context=1.0, **size).tables
+    write_tables(tables, folder / "newer")
+    older = {
+        "account": tables.account[~tables.account["account_id"].isin(NEW)],
+        "edge": tables.edge[~tables.edge["src"].isin(NEW)],
+        "exposure": tables.exposure[~tables.exposure["account_id"].isin(NEW)],
+        "offer": tables.offer,
+        "campaign": tables.campaign,
+    }
+    known = tables.outcome["request_id"].isin(older["exposure"]["request_id"])
+    write_tables(validate_tables({**older, "outcome": tables.outcome[known]}), folder / "tables")
+    return folder / "newer"
+
+
+@pytest.fixture(scope="module")
+def own_tables(quickstart, newer_tables: Path):
+    """A run on a user's own tables."""
+    data = str(newer_tables.with_name("tables"))
+    return quickstart("--dataset", "tables", "--data", data, "--workers", "0", "--epochs", "80")
 
 
 def test_a_users_own_tables_go_through(own_tables) -> None:
     _, summary = own_tables
-    assert summary["rows"]["exposure"] == 12_000
+    assert summary["rows"]["exposure"] == 12_000 - 8 * len(NEW)
     assert summary["serve"]["errors"] == 0
     assert summary["pacing"]["overspend"] <= summary["pacing"]["largest_hourly_forecast_error"]
 
@@ -91,6 +118,33 @@ def test_a_deployed_campaign_is_checked_and_priced_again_by_the_commands_of_the_
     gone = command("serving.client.check", "--campaign", running.name, *address)
     assert gone.returncode == 1
     assert "does not answer" in gone.stderr
+
+
+def test_accounts_that_came_after_training_are_embedded_and_decided_by_their_own_curves(
+    own_tables, newer_tables: Path, tmp_path: Path
+) -> None:
+    run, _ = own_tables
+    context = {"x_basket": [0.5] * 4, "c_channel": ["app"] * 4}
+    asked = [[*NEW[:3], "a0000100"], ["customer"] * 4, ["a0001250"] * 4]
+    with (
+        launch(Deployment.of_run(run, run / CAMPAIGN)) as services,
+        DecisionClient(services.predictor_url, "world") as client,
+    ):
+        before = client.decide([f"before-{row}" for row in range(4)], *asked, context=context)
+        done = run_pipeline("embed", tmp_path, {"workspace": str(run), "dataset": "tables", "data": str(newer_tables)})
+        after = client.decide([f"after-{row}" for row in range(4)], *asked, context=context)
+    assert "embed" in done
+    assert before.reason.tolist()[:3] == ["cold_start"] * 3
+    assert "cold_start" not in after.reason
+    # The account known before keeps its answer, and the price its model.
+    assert (before.response[3], before.model_version[3]) == (after.response[3], after.model_version[3])
+    model = load_sided(run / "model")
+    (found,) = {path.parent for path in tmp_path.rglob("training_set.json")}
+    data = TrainingSet.load(found)
+    rows = pd.DataFrame({"account_id": asked[0], "partner_id": asked[2], **context})
+    curves = model.curves(data.snapshots, {"customer": rows})["customer"].response
+    expected = curves[after.level, range(4)]
+    assert after.response[:3] == pytest.approx(expected[:3], rel=1e-4)
 
 
 def test_the_example_is_too_small_to_pass_the_gate_and_the_run_says_so(examples: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput
 from shadowprice.graphs.scaling import Scaling
 from shadowprice.responses.arrays import Array, relu
+from shadowprice.responses.layers.heads import Head
 from shadowprice.responses.state import State, load_state, save_state
 
 FILE = "towers.safetensors"
@@ -144,6 +145,19 @@ def load_towers(folder: Path) -> dict[Side, ServedTower]:
     except Exception as error:
         raise InvalidInput(f"not a file of request towers: {error}", field=str(folder / FILE)) from error
     return towers
+
+
+def stored_defaults(heads: Mapping[Side, Head], towers: Mapping[Side, ServedTower]) -> dict[Side, NDArray[np.float32]]:
+    """Return what stands for an account that the store does not know, as long as what is stored of one.
+
+    That is the embedding (D,) of a side, and behind it the account's own embedding where the side has a tower.
+    """
+    return {
+        side: np.concatenate([head.default_embedding, towers[side].default_own])
+        if side in towers
+        else head.default_embedding
+        for side, head in heads.items()
+    }
 
 
 def _dense(inputs: NDArray[Any], weight: NDArray[np.float32], bias: NDArray[np.float32]) -> NDArray[np.float64]:
