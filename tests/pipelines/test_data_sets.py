@@ -125,7 +125,7 @@ def test_accounts_that_came_after_training_are_embedded_and_decided_by_their_own
 ) -> None:
     run, _ = own_tables
     context = {"x_basket": [0.5] * 4, "c_channel": ["app"] * 4}
-    asked = [[*NEW[:3], "a0000100"], ["customer"] * 4, ["a0001250"] * 4]
+    asked = [[*NEW[:3], "a0000100"], ["customer"] * 4]
     with (
         launch(Deployment.of_run(run, run / CAMPAIGN)) as services,
         DecisionClient(services.predictor_url, "world") as client,
@@ -141,7 +141,7 @@ def test_accounts_that_came_after_training_are_embedded_and_decided_by_their_own
     model = load_sided(run / "model")
     (found,) = {path.parent for path in tmp_path.rglob("training_set.json")}
     data = TrainingSet.load(found)
-    rows = pd.DataFrame({"account_id": asked[0], "partner_id": asked[2], **context})
+    rows = pd.DataFrame({"account_id": asked[0], **context})
     curves = model.curves(data.snapshots, {"customer": rows})["customer"].response
     expected = curves[after.level, range(4)]
     assert after.response[:3] == pytest.approx(expected[:3], rel=1e-4)
