@@ -122,6 +122,7 @@ def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:
         spent=0,
         responses=dict.fromkeys(campaign.sides, 0.0),
         requests=dict.fromkeys(campaign.sides, 0),
+        spent_of=dict.fromkeys(campaign.sides, 0),
         observed_at=datetime.now(UTC),
     )
     remaining = traffic.forecast(campaign).remaining(0, {side: [] for side in traffic.profiles})

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from shadowprice.arms import UNASSIGNED, Experiment
 from shadowprice.curves import check_levels
 from shadowprice.errors import InvalidInput
-from shadowprice.limits import MOST_AMOUNT, Limits
+from shadowprice.limits import MOST_AMOUNT, GroupBudget, Limits
 
 Side = Literal["customer", "merchant"]
 SIDES: tuple[Side, ...] = get_args(Side)
@@ -295,15 +295,26 @@ class Campaign:
 
     @property
     def priced(self) -> tuple[str, ...]:
-        """Names that a price record must price: the budget, or every segment of a delivery."""
+        """Names that a price record must price: the budget and those of sides, or every segment of a delivery."""
         found = tuple(segment.name for terms in self.sides.values() for segment in terms.segments)
-        return found or (self.budget.name,)
+        return found or (self.budget.name, *(each.name for each in self.side_budgets))
+
+    @property
+    def side_budgets(self) -> tuple[GroupBudget, ...]:
+        """Further budgets that have a price: those of a whole side for the whole campaign."""
+        return tuple(
+            each
+            for each in self.limits.budgets
+            if each.side is not None and each.period == "campaign" and not each.partners and each.arm is None
+        )
 
     def charges(self, side: Side, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """(K, J, N): amount that each level takes of each name in :attr:`priced`: money, or 1 for its segment."""
         segments = self.terms(side).segments
         if not segments:
-            return self.net_cost(side, response)[None]
+            cost = self.terms(side).cost(response)
+            own = [cost if each.side == side else np.zeros_like(cost) for each in self.side_budgets]
+            return np.stack([self.net_cost(side, response), *own])
         return np.broadcast_to(np.eye(len(segments))[:, :, None], (len(segments), *np.shape(response)))
 
     def net_cost(self, side: Side, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:

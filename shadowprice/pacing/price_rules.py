@@ -48,9 +48,11 @@ def _fault(record: PriceRecord, campaign: Campaign, now: datetime) -> str:
     if missing := [name for name in campaign.priced if name not in record.prices]:
         return f"it holds no price of {', '.join(missing)}"
     # A segment of exact size may cost or earn; more of a budget is never worth less than nothing.
-    price = record.prices[campaign.priced[0]]
-    if campaign.priced == (campaign.budget.name,) and price < 0:
-        return f"the price of budget {campaign.budget.name!r} is {price:g}; that of an upper limit is never below 0"
+    if campaign.priced[0] == campaign.budget.name:
+        for name in campaign.priced:
+            if record.prices[name] < 0:
+                price = record.prices[name]
+                return f"the price of budget {name!r} is {price:g}; that of an upper limit is never below 0"
     if record.status not in STATUSES:
         return f"its status is {record.status!r}, not one of {', '.join(STATUSES)}"
     for name, shown, limit in (

@@ -11,7 +11,6 @@ from typing import Any
 from shadowprice.errors import Unavailable
 from shadowprice.pacing.spend import (
     NEEDED,
-    OF_CAMPAIGN,
     OPTIONAL,
     REPEAT,
     REQUESTS,
@@ -59,8 +58,6 @@ class PrometheusSpend:
             query = f"max by (side) ({name}{chosen})"
             if name == REQUESTS:
                 query = f"sum by (side) (max by (side, level, reason) ({decided}))"
-            elif name in OF_CAMPAIGN:
-                query = f"sum({query})"
             for series in self._query(query, at=now):
                 totals[name, series["metric"].get("side", "")] = float(series["value"][1])
         return report_of(totals, campaign, datetime.fromtimestamp(oldest, UTC))

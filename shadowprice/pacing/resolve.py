@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -91,7 +91,9 @@ def resolve(
     - for a mean ``per_response``: limit·(measure so far + measure to come) − spent, where the
       measure is the responses of a side paid on response and the requests of one paid on grant.
 
-    The rest of the campaign's ``late_reserve`` is set aside, and so is the cost of its exploration
+    A budget of one side for the whole campaign is a constraint with a price of its own: its limit − what the side
+    spent, less the expected cost of the side's open authorizations. Other further limits have no price: the ledger
+    enforces them. The rest of the campaign's ``late_reserve`` is set aside, and so is the cost of its exploration
     (:mod:`shadowprice.pacing.window`). Where the day has shown that a minor unit expected by the
     curves is really ``spend_ratio`` minor units (:mod:`shadowprice.pacing.learned`), the money in hand is divided by
     it: the price is then that at which the budget really binds. The plan is the expected spend of the chosen levels,
@@ -116,18 +118,19 @@ def resolve(
     in_hand = left - sum(held.values()) - campaign.set_aside(spend.late)
     committed = spend.spent + sum(held.values())
     ratio = spend_ratio(campaign, newest, spend, committed, at, model_version)
-    found = solve_window(campaign, curves, expected, in_hand / ratio, solver=solver, executor=executor)
+    of_sides = {name: in_hand / ratio for name, in_hand in in_hand_of_sides(campaign, spend, held).items()}
+    found = solve_window(campaign, curves, expected, in_hand / ratio, of_sides, solver=solver, executor=executor)
     _certify(campaign, found.allocation, in_hand)
-    price = float(found.allocation.prices[0])
-    bounded = within_a_step(price, newest, campaign.budget.name)
+    solved = prices_of(campaign, curves, found.allocation)
+    bounded = {name: within_a_step(price, newest, name) for name, price in solved.items()}
     by_slot = sum(ratio * found.spend[side] * ahead[side] for side in curves)
     record = PriceRecord(
         campaign=campaign.name,
         version=version,
         slot=slot,
-        prices={campaign.budget.name: bounded},
-        tie_share=found.allocation.tie_share if bounded == price else 0.0,
-        status=found.allocation.status if bounded == price else "bounded",
+        prices=bounded,
+        tie_share=found.allocation.tie_share if bounded == solved else 0.0,
+        status=found.allocation.status if bounded == solved else "bounded",
         primal=found.primal,
         dual=found.dual,
         gap=found.allocation.gap,
@@ -149,6 +152,31 @@ def resolve(
         spend_ratio=ratio,
     )
     return Resolution(record.sealed(), float(np.asarray(by_slot)[0]), record.seconds)
+
+
+def prices_of(campaign: Campaign, present: Collection[Side], solved: Allocation) -> dict[str, float]:
+    """name → price of each budget; 0 of a side that no request is expected of.
+
+    A price of a side comes on top of the main budget's.
+    """
+    priced = [campaign.budget.name, *(each.name for each in campaign.side_budgets if each.side in present)]
+    found = dict(zip(priced, map(float, solved.prices), strict=True))
+    return {name: found.get(name, 0.0) for name in campaign.priced}
+
+
+def in_hand_of_sides(campaign: Campaign, spend: SpendReport, held: Mapping[Side, float]) -> dict[str, float]:
+    """name → minor units in hand of each budget of one side, less the expected cost of its open authorizations.
+
+    Raises:
+        NotCertified: the spend does not tell the sides apart.
+    """
+    found: dict[str, float] = {}
+    for each in campaign.side_budgets:
+        side = next(name for name in campaign.sides if name == each.side)
+        if side not in spend.spent_of:
+            raise NotCertified(f"budget {each.name!r} is of side {side!r}, but the spend is not told by side")
+        found[each.name] = each.limit - spend.spent_of[side] - held.get(side, 0.0)
+    return found
 
 
 def within_a_step(price: float, newest: PriceRecord | None, budget: str) -> float:
@@ -189,8 +217,8 @@ def expected_cost_of_holds(
             response, shares = curves.response, curves.shares()
             given = decide(
                 terms.value(response),
-                campaign.net_cost(side, response),
-                list(newest.prices.values()),
+                campaign.charges(side, response),
+                [newest.prices.get(name, 0.0) for name in campaign.priced],
                 newest.tie_share,
                 range(curves.accounts),
                 exploration=by_rule.drawn / (by_rule.drawn + by_rule.chosen),

@@ -40,6 +40,7 @@ class SpendReport:
     outstanding  side → minor units held for authorizations that are neither captured nor released
     refunded     minor units paid and taken back by corrections; withdrawn likewise, side → units of response
     late         minor units captured after their authorization was closed
+    spent_of     side → its part of ``spent``; empty where the source does not tell the sides apart
     observed_at  UTC; the totals are at least as new as this
     """
 
@@ -50,6 +51,7 @@ class SpendReport:
     refunded: int = 0
     withdrawn: Mapping[Side, float] = field(default_factory=dict)
     late: int = 0
+    spent_of: Mapping[Side, int] = field(default_factory=dict)
     observed_at: datetime
 
 
@@ -95,7 +97,7 @@ class MetricsSpend:
                 series[one] = _larger(value, series.get(one, value))
         totals: dict[tuple[str, str], float] = {}
         for (name, pairs), value in series.items():
-            key = (name, "" if name in OF_CAMPAIGN else dict(pairs).get("side", ""))
+            key = (name, dict(pairs).get("side", ""))
             totals[key] = totals.get(key, 0.0) + value
         return report_of(totals, campaign, observed_at)
 
@@ -126,7 +128,7 @@ def fetch(url: str, timeout: float, *, token: str = "") -> bytes:
 
 
 def report_of(totals: Mapping[tuple[str, str], float], campaign: str, observed_at: datetime) -> SpendReport:
-    """The report of summed series, (metric, side) → value, with the side empty for those of :data:`OF_CAMPAIGN`.
+    """The report of summed series, (metric, side) → value; those of :data:`OF_CAMPAIGN` may have no side.
 
     Raises:
         Unavailable: a metric has no series for the campaign, a side is unknown, or a value is not
@@ -136,19 +138,29 @@ def report_of(totals: Mapping[tuple[str, str], float], campaign: str, observed_a
         if not any(metric == name for metric, _ in totals):
             raise Unavailable(f"no series {name}{{campaign={campaign!r}}}; a service must export it from zero on")
     for (name, side), value in totals.items():
-        if name not in OF_CAMPAIGN and side not in SIDES:
+        if side not in SIDES and not (name in OF_CAMPAIGN and side == ""):
             raise Unavailable(f"{name}{{campaign={campaign!r}}} has side {side!r}; it must be one of {SIDES}")
         if not (math.isfinite(value) and value >= 0):
             raise Unavailable(f"{name}{{campaign={campaign!r}}} is {value}; it must be finite and not negative")
-    refunded = round(totals.get((REFUNDED, ""), 0.0))
+    refunded = round(_of_all(totals, REFUNDED))
     withdrawn: dict[Side, float] = {side: totals.get((WITHDRAWN, side), 0.0) for side in SIDES}
     return SpendReport(
-        spent=round(totals[SPEND, ""]) - refunded,
+        spent=round(_of_all(totals, SPEND)) - refunded,
         responses={side: max(totals.get((RESPONSES, side), 0.0) - withdrawn[side], 0.0) for side in SIDES},
         requests={side: round(totals.get((REQUESTS, side), 0.0)) for side in SIDES},
         outstanding={side: round(totals.get((OUTSTANDING, side), 0.0)) for side in SIDES},
         refunded=refunded,
         withdrawn=withdrawn,
-        late=round(totals.get((LATE, ""), 0.0)),
+        late=round(_of_all(totals, LATE)),
+        spent_of={
+            side: round(totals[SPEND, side] - totals.get((REFUNDED, side), 0.0))
+            for side in SIDES
+            if (SPEND, side) in totals
+        },
         observed_at=observed_at,
     )
+
+
+def _of_all(totals: Mapping[tuple[str, str], float], name: str) -> float:
+    """Sum of a metric over the sides."""
+    return sum(value for (metric, _), value in totals.items() if metric == name)

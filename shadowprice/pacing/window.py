@@ -11,13 +11,17 @@ from numpy.typing import NDArray
 from shadowprice.allocation import Allocation, solve
 from shadowprice.allocation.executors import Executor
 from shadowprice.allocation.problem.solution import pick
-from shadowprice.allocation.sources.campaign import CampaignProblem, Money
+from shadowprice.allocation.sources.campaign import CampaignProblem, Money, SideSource
 from shadowprice.campaign import AnswerShares, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
 
 IN_MEMORY = 1 << 18
 """Up to this many accounts the matrices of the problem are made once; of more they are made at each pass."""
+
+
+SLACK = 1e-6
+"""Room above the cost of the cheapest levels, relative and in minor units, so that rounding leaves them possible."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ def solve_window(
     curves: Mapping[Side, Curves],
     ahead: Mapping[Side, float],
     left: float,
+    of_sides: Mapping[str, float] | None = None,
     *,
     solver: str = "auto",
     executor: Executor | None = None,
@@ -51,6 +56,9 @@ def solve_window(
         curves: side → curves of accounts, each of which makes its share of the requests expected of its side.
         ahead: side → requests expected; positive for every side of ``curves``.
         left: minor units in hand; what the requests themselves earn of a mean comes on top.
+        of_sides: name → minor units in hand of each of the campaign's budgets of one side; their limits by default.
+            One that does not pay for the cheapest levels of its side counts as if it just did: the hard stop refuses
+            the rest, and the other side keeps its money.
         solver: a name of ``shadowprice.allocation.solvers``.
         executor: who holds the accounts; None for this process.
 
@@ -72,18 +80,31 @@ def solve_window(
     requests = {side: ahead[side] * mine.shares() for side, mine in curves.items() if mine.accounts}
     window = CampaignProblem(campaign, curves, requests)
     other_value = other_net = 0.0
+    other_cost: dict[Side, float] = dict.fromkeys(window.sides, 0.0)
     if shares.chosen < 1:
-        for arrays in window.tiles():
-            net = arrays["cost"] - campaign.budget.limit * arrays.get("measure", 0.0)
-            other_value += _without_a_price(shares, arrays["value"], arrays.get("allowed"))
-            other_net += _without_a_price(shares, net, arrays.get("allowed"))
+        for side, source in window.sides.items():
+            for _, arrays in source.tiles(source.names):
+                allowed = arrays.get("allowed")
+                drawn = _without_a_price(shares, arrays["cost"], allowed)
+                earned = arrays.get("measure")
+                other_value += _without_a_price(shares, arrays["value"], allowed)
+                other_cost[side] += drawn
+                other_net += drawn
+                if earned is not None:
+                    other_net -= campaign.budget.limit * _without_a_price(shares, earned, allowed)
     in_hand = (left - other_net) / shares.chosen
     if campaign.budget.form == "total" and in_hand < 0 <= left:
         raise NotCertified(
             f"exploring {shares.drawn:.1%} and holding {shares.held:.1%} of the requests to come would cost "
             f"{other_net:.0f} of the {left:.0f} minor units that are left; lower campaign.exploration or an arm's share"
         )
-    window.resources = Money(campaign, in_hand)
+    given = {each.name: float(each.limit) for each in campaign.side_budgets} if of_sides is None else of_sides
+    sides = {}
+    for budget in campaign.side_budgets:
+        if budget.side in window.sides and budget.name in given:
+            most = (given[budget.name] - other_cost[budget.side]) / shares.chosen
+            sides[budget.name] = max(most, _cheapest(window.sides[budget.side]))
+    window.resources = Money(campaign, in_hand, sides)
     small = executor is None and window.accounts <= IN_MEMORY
     solved = solve(window.whole() if small else window, executor, solver=solver)
     spend: dict[Side, float] = {}
@@ -99,6 +120,16 @@ def solve_window(
     return WindowSolution(
         solved, shares.chosen * solved.primal + other_value, shares.chosen * solved.dual + other_value, spend
     )
+
+
+def _cheapest(source: SideSource) -> float:
+    """Cost of the cheapest levels of all requests of a side, and a little more."""
+    total = 0.0
+    for _, arrays in source.tiles(source.names & {"cost", "allowed"}):
+        allowed = arrays.get("allowed")
+        cost = arrays["cost"] if allowed is None else np.where(allowed, arrays["cost"], np.inf)
+        total += float(cost.min(axis=0).sum())
+    return total * (1.0 + SLACK) + SLACK
 
 
 def _without_a_price(shares: AnswerShares, matrix: NDArray[np.float64], allowed: NDArray[np.bool_] | None) -> float:

@@ -165,7 +165,7 @@ class World:
     """One campaign with its stores and both services; the ledger may be restarted."""
 
     def __init__(self, run: Path) -> None:
-        limits = Limits(budgets=(GroupBudget(name="customers", limit=100_000_000, side="customer"),))
+        limits = Limits(budgets=(GroupBudget(name="customers", limit=100_000_000, side="customer", period="day"),))
         self.campaign = make_campaign(limits=limits)
         self.heads = make_heads()
         self.towers = make_towers()

@@ -367,6 +367,20 @@ def test_a_cap_per_partner_and_a_budget_of_partners_bind_the_requests_that_name_
     assert answers.reason == ["optimal", "capped", "budget_exhausted", "optimal", "optimal"]
 
 
+def test_a_budget_of_one_side_adds_its_price_to_that_side_alone(build, kit, heads):
+    limits = Limits(budgets=(GroupBudget(name="buyers", limit=10**6, side="customer"),))
+    campaign = kit.campaign(limits=limits)
+    price = kit.price(prices={"budget": 0.002, "buyers": 0.003})
+    frame = kit.embeddings().set_index(["side", "account_id"])["embedding"]
+    for side, total in (("customer", 0.005), ("merchant", 0.002)):
+        names = [f"{side[0]}{row}" for row in range(60)]
+        answers = build(terms=campaign, price=price)[0].answer(Requests(names, names, [side] * 60))
+        response = heads[side].response(np.stack([frame[side, name] for name in names]))
+        terms = campaign.terms(side)
+        expected = np.argmax(terms.value(response) - total * terms.cost(response), axis=0)
+        np.testing.assert_array_equal(answers.level, expected)
+
+
 def test_a_tie_at_the_price_is_shared_and_says_so(build, kit):
     customer = Terms(levels=(0, 50, 80, 130))
     terms = kit.campaign(sides={"customer": customer}, budget=Budget(form="total", limit=10**9))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +25,34 @@ STEP = 1 << 14
 
 @dataclass(frozen=True, eq=False)
 class Money:
-    """The limit on some requests; the money is that of all requests together.
+    """The limits on some requests; the money is that of all requests together.
 
-    in_hand  minor units that may be spent, on top of what a mean earns
+    in_hand   minor units that may be spent, on top of what a mean earns
+    of_sides  name → minor units that may be spent of a budget of one side; those that are not named do not limit
     """
 
     campaign: Campaign
     in_hand: float
+    of_sides: Mapping[str, float] = field(default_factory=dict)
 
     def __call__(self, arrays: Arrays) -> list[Resource]:
-        """The one resource of a campaign over the arrays of :meth:`CampaignProblem.arrays`."""
+        """The resources of a campaign over the arrays of :meth:`CampaignProblem.arrays`, the main budget first."""
         budget = self.campaign.budget
+        own = [
+            Resource.total(each.name, arrays[cost_of(each.side)], self.of_sides[each.name])
+            for each in self.campaign.side_budgets
+            if each.name in self.of_sides
+        ]
         if budget.form == "total":
-            return [Resource.total(budget.name, arrays["cost"], self.in_hand)]
+            return [Resource.total(budget.name, arrays["cost"], self.in_hand), *own]
         # A mean per account is a mean per response where every request counts one.
-        return [Resource.per_response(budget.name, arrays["cost"], budget.limit, arrays["measure"], carry=self.in_hand)]
+        earned = arrays["measure"]
+        return [Resource.per_response(budget.name, arrays["cost"], budget.limit, earned, carry=self.in_hand), *own]
+
+
+def cost_of(side: str | None) -> str:
+    """Return the name of the matrix with the cost of one side's requests, zero for the others."""
+    return f"cost of {side}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +109,8 @@ class SideSource:
     def names(self) -> frozenset[str]:
         """Names of the arrays."""
         mean, masked = self.campaign.budget.form != "total", self.masked
-        return frozenset({"value", "cost", *(["measure"] if mean else []), *(["allowed"] if masked else [])})
+        sides = {cost_of(each.side) for each in self.campaign.side_budgets}
+        return frozenset({"value", "cost", *sides, *(["measure"] if mean else []), *(["allowed"] if masked else [])})
 
     @property
     def grain(self) -> int:
@@ -139,8 +153,10 @@ class SideSource:
         terms = self.campaign.terms(self.side)
         if name == "value":
             return terms.value(response)
-        if name == "cost":
+        if name in ("cost", cost_of(self.side)):
             return terms.cost(response)
+        if name.startswith("cost"):
+            return np.zeros_like(response)
         return terms.measure(response) if self.campaign.budget.form == "per_response" else np.ones_like(response)
 
 

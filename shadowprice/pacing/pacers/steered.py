@@ -46,7 +46,7 @@ def steered(state: CampaignState, newest: PriceRecord, log_change: float) -> Res
         slot=slot,
         step=step,
         at=state.at,
-        prices={name: within_a_step(price * math.exp(log_change), newest, name)},
+        prices={**newest.prices, name: within_a_step(price * math.exp(log_change), newest, name)},
         tie_share=newest.tie_share if log_change == 0 else 0.0,
         status="steered",
         spent=state.spend.spent,

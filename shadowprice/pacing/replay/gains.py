@@ -14,6 +14,7 @@ from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.evaluation.policy.incremental import Added, added, cost_of_one, total
 from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.limits import Limits
 from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.replay.outcomes import Outcomes
 from shadowprice.pacing.window import solve_window
@@ -106,7 +107,7 @@ def flat_mixtures(campaign: Campaign, curves: Mapping[Side, Curves], spend: int)
     None where the lowest levels cost more. The linear programme has one account per side, with the mean curve.
     """
     budget = Budget(name=campaign.budget.name, limit=spend)
-    plain = replace(campaign, budget=budget, exploration=0.0, late_reserve=0, experiment=None)
+    plain = replace(campaign, budget=budget, exploration=0.0, late_reserve=0, experiment=None, limits=Limits())
     means = {
         side: Curves(mine.levels, mine.response.mean(axis=1, keepdims=True, dtype=np.float64))
         for side, mine in curves.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,13 +31,22 @@ class SimulatedLedger:
 
     def __init__(self, campaign: Campaign, history: Mapping[Side, NDArray[np.str_]], sample_rows: int = 4000) -> None:
         self.campaign = campaign
-        self.spent = 0
+        self.spent_of: dict[Side, int] = dict.fromkeys(history, 0)
         self.responses: dict[Side, float] = dict.fromkeys(history, 0.0)
         self.requests: dict[Side, int] = dict.fromkeys(history, 0)
         self.outstanding: dict[Side, int] = dict.fromkeys(history, 0)
         self.recent: dict[Side, deque[str]] = {
             side: deque(accounts.tolist(), maxlen=sample_rows) for side, accounts in history.items()
         }
+
+    @property
+    def spent(self) -> int:
+        """Minor units paid on all sides."""
+        return sum(self.spent_of.values())
+
+    def committed(self, side: Side) -> int:
+        """Minor units paid and held on a side."""
+        return self.spent_of[side] + self.outstanding[side]
 
     def authorise(self, batch: Day, level: NDArray[np.int32]) -> None:
         """Hold the amount that each request of a batch is given."""
@@ -50,9 +60,9 @@ class SimulatedLedger:
 
     def settle(self, outcomes: Outcomes) -> None:
         """Capture redeemed amounts and release the held ones."""
-        self.spent += int(outcomes.cost.sum())
         for side in self.recent:
             mine = outcomes.side == side
+            self.spent_of[side] += int(outcomes.cost[mine].sum())
             self.responses[side] += float(outcomes.response[mine].sum())
             self.outstanding[side] -= self.campaign.terms(side).most_units * int(outcomes.incentive[mine].sum())
 
@@ -65,6 +75,7 @@ class SimulatedLedger:
             responses=dict(self.responses),
             requests=dict(self.requests),
             outstanding=dict(self.outstanding),
+            spent_of=dict(self.spent_of),
             observed_at=datetime.now(UTC),
         )
 
@@ -77,8 +88,8 @@ class SimulatedLedger:
 class PricedPolicy:
     """Answers batches by :func:`decide` at the active price, on the model's curves.
 
-    hard_stop  for a total budget: each answer is cut to the remaining budget, as the ledger does it
-               (:func:`shadowprice.decision.fit_budget`). Without it the budget is a plan.
+    hard_stop  for a total budget: each answer is cut to the remaining budget, and to that of its side, as the ledger
+               does it (:func:`shadowprice.decision.fit_budget`). Without it the budget is a plan.
     """
 
     campaign: Campaign
@@ -108,8 +119,8 @@ class PricedPolicy:
             mine = treated.take(rows)
             decision = decide(
                 self.campaign.terms(side).value(response),
-                self.campaign.net_cost(side, response),
-                list(self.price.prices.values()),
+                self.campaign.charges(side, response),
+                [self.price.prices[name] for name in self.campaign.priced],
                 self.price.tie_share,
                 batch.request_id[rows].tolist(),
                 mine.allowed(len(response), None),
@@ -135,18 +146,25 @@ class PricedPolicy:
         limit = self.campaign.budget.limit - self.campaign.late_reserve
         left = limit - self.ledger.spent - sum(self.ledger.outstanding.values())
         reserved = {side: self.campaign.terms(side).reserved for side in decided}
-        wanted = sum(int(np.asarray(most)[decided[side].level].sum()) for side, most in reserved.items())
-        if wanted + max(most[-1] for most in reserved.values()) <= left:
+        wanted = {side: int(np.asarray(most)[decided[side].level].sum()) for side, most in reserved.items()}
+        most_of = dict.fromkeys(reserved, math.inf)
+        for each in self.campaign.side_budgets:
+            for side in (name for name in reserved if name == each.side):
+                most_of[side] = min(most_of[side], each.limit - self.ledger.committed(side))
+        margin = {side: wanted[side] + most[-1] for side, most in reserved.items()}
+        if sum(margin.values()) <= left and all(margin[side] <= most_of[side] for side in reserved):
             return
         shares = {side: iter(decision.policy.propensities().T.tolist()) for side, decision in decided.items()}
         for row, side in enumerate(batch.side.tolist()):
             most = reserved[side]
-            found = fit_budget(int(level[row]), next(shares[side]), most, left)
-            if most[level[row]] > max(left, 0):
+            room = min(left, most_of[side])
+            found = fit_budget(int(level[row]), next(shares[side]), most, room)
+            if most[level[row]] > max(room, 0):
                 reason[row] = "budget_exhausted"
             level[row], propensity[row] = found.level, found.propensity
             if found.level != NOTHING:
                 left -= most[found.level]
+                most_of[side] -= most[found.level]
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from serving.ledger.records import Entry
 from shadowprice.campaign import Budget, Terms
 from shadowprice.decision import NOTHING, decide
 from shadowprice.errors import InvalidInput, NotCertified, NotFound, Unavailable
+from shadowprice.limits import GroupBudget, Limits
 from shadowprice.pacing.decision_log.records import Decision as LedgerDecision
 from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.pacers import make_pacer
@@ -279,7 +281,7 @@ def test_the_hard_stop_holds_within_one_batch_whatever_is_redeemed(make_setting:
     system = System(make_setting(requests=800), hard_stop=True)
     system.pricer(0.0, {"customer": np.zeros(0, dtype=int), "merchant": np.zeros(0, dtype=int)})
     limit = system.setting.campaign.budget.limit
-    system.ledger.spent = int(limit) - 5000
+    system.ledger.spent_of["merchant"] = int(limit) - 5000
     answers = system.policy(system.setting.day)
     promised = 0
     for side, level in zip(system.setting.day.side, answers.level, strict=True):
@@ -291,27 +293,34 @@ def test_the_hard_stop_holds_within_one_batch_whatever_is_redeemed(make_setting:
     assert set(answers.level[cut].tolist()) == {0, NOTHING}
 
 
-def test_the_hard_stop_answers_and_logs_what_the_ledger_does(make_setting: MakeSetting) -> None:
+@pytest.mark.parametrize("of_customers", [None, 1000])
+def test_the_hard_stop_answers_and_logs_what_the_ledger_does(
+    make_setting: MakeSetting, of_customers: int | None
+) -> None:
     setting = make_setting(requests=600)
     setting = replace(setting, campaign=replace(setting.campaign, exploration=0.3))
+    if of_customers:
+        buyers = GroupBudget(name="buyers", limit=of_customers, side="customer")
+        setting = replace(setting, campaign=replace(setting.campaign, limits=Limits(budgets=(buyers,))))
     system = System(setting, hard_stop=True)
     system.pricer(0.0, {"customer": np.zeros(0, dtype=int), "merchant": np.zeros(0, dtype=int)})
     campaign, day = setting.campaign, setting.day
-    system.ledger.spent = int(campaign.budget.limit) - 3000
+    system.ledger.spent_of["merchant"] = int(campaign.budget.limit) - 3000
     answers = system.policy(day)
     # The ledger is given what the policy would answer without a limit, and what is left of its budget.
     free = System(setting)
     free.policy.price = system.policy.price
     wanted = free.policy(day)
     left, cut = 3000, 0
+    room = {"customer": of_customers or math.inf, "merchant": math.inf}
     for row in range(len(day)):
         side = day.side[row]
         terms = campaign.terms(side)
         response = setting.model[side].of(day.account_id[row : row + 1]).response
         policy = decide(
             terms.value(response),
-            campaign.net_cost(side, response),
-            list(system.policy.price.prices.values()),
+            campaign.charges(side, response),
+            [system.policy.price.prices[name] for name in campaign.priced],
             system.policy.price.tie_share,
             [str(day.request_id[row])],
             exploration=0.3,
@@ -322,8 +331,9 @@ def test_the_hard_stop_answers_and_logs_what_the_ledger_does(make_setting: MakeS
             tuple(policy.propensities()[:, 0].tolist()), "optimal", "m", 1, None, 0,
         )  # fmt: skip
         spare = decision._replace(level=0 if terms.levels[0] == 0 else NOTHING, incentive=0)
-        recorded = Entry(decision, spare, terms.reserved, 0).at(Left(left, "budget"))
+        recorded = Entry(decision, spare, terms.reserved, 0).at(Left(min(left, room[side]), "budget"))
         left -= recorded.reserved
+        room[side] -= recorded.reserved
         assert (recorded.level, recorded.propensity) == (answers.level[row], pytest.approx(answers.propensity[row]))
         cut += recorded.level != level
     assert cut > 100
