@@ -61,16 +61,16 @@ class Change:
     certificate: str
 
 
-def price_of(record: PriceRecord) -> float:
-    """λ of the record's first limit, the budget, per minor unit."""
-    return float(next(iter(record.prices.values())))
+def price_of(campaign: Campaign, record: PriceRecord) -> float:
+    """λ of the campaign's main budget, per minor unit."""
+    return float(record.prices[campaign.priced[0]])
 
 
 def changes(campaign: Campaign, records: Sequence[PriceRecord]) -> list[Change]:
     """Every record with the reasons of its change, in the order of ``records``."""
     found = []
     for before, record in zip([None, *records], records, strict=False):
-        price, last = price_of(record), None if before is None else price_of(before)
+        price, last = price_of(campaign, record), None if before is None else price_of(campaign, before)
         relative = price / last - 1 if last else None
         found.append(Change(record, price, relative, reasons(before, record), certificate(campaign, record)))
     return found

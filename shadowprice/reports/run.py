@@ -161,7 +161,7 @@ def solves(
     ]
     published = [
         Solve(
-            price=next(iter(record.prices.values())),
+            price=record.prices[campaign.priced[0]],
             rows=record.sample_rows,
             seconds=seconds.get(record.version, np.nan),
             certificate=certificate(campaign, record),

@@ -36,7 +36,8 @@ def steered(state: CampaignState, newest: PriceRecord, log_change: float) -> Res
         NotCertified: the spend is stale, or totals or clock went back.
     """
     check_progress(state.spend, newest, state.now)
-    name, price = next(iter(newest.prices.items()))
+    name = state.campaign.priced[0]
+    price = newest.prices[name]
     paid = committed(state)
     slot, step = state.slot_and_step
     plan = (paid, *newest.plan[max(slot, 0) - max(newest.slot, 0) + 1 :])

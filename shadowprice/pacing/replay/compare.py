@@ -150,11 +150,12 @@ def best_fixed_price(setting: Setting, *, rounds: int = 14) -> Outcomes:
     solved = run_pacer(replace(setting, campaign=campaign, day=day.take(slice(0, 1))), hindsight(setting)).prices[0][1]
     ledger = SimulatedLedger(campaign, {})
     policy = PricedPolicy(campaign, setting.model, ledger)
-    name, start = next(iter(solved.record.prices.items()))
+    name = campaign.priced[0]
+    start = solved.record.prices[name]
     low, high, best = start / 4, start * 4, None
     for _ in range(rounds):
         middle = float(np.sqrt(low * high))
-        policy.price = replace(solved.record, prices={name: middle})
+        policy.price = replace(solved.record, prices={**solved.record.prices, name: middle})
         found = setting.outcomes.draw(day, policy(day).level)
         if found.cost.sum() <= campaign.budget.limit:
             high, best = middle, found

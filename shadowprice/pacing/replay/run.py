@@ -153,7 +153,7 @@ def replay(
                     shown.advance(len(some))
             at_first, own = first or (price, None)
             rows.append(
-                {"slot": slot, **_sums(campaign, parts), "exhausted": exhausted, **_price(at_first, own)}
+                {"slot": slot, **_sums(campaign, parts), "exhausted": exhausted, **_price(campaign, at_first, own)}
                 | {"updates": updates, "resolve_seconds": own.seconds if own else np.nan}
                 | {**_latency(calls), "note": "; ".join(notes)}
             )
@@ -220,11 +220,11 @@ def _sums(campaign: Campaign, settled: list[Outcomes]) -> dict[str, float]:
     return sums
 
 
-def _price(price: Resolution | None, found: Resolution | None) -> dict[str, object]:
+def _price(campaign: Campaign, price: Resolution | None, found: Resolution | None) -> dict[str, object]:
     record = price.record if price else None
     return {
         "planned": found.planned if found else np.nan,
-        "price": next(iter(record.prices.values())) if record else np.nan,
+        "price": record.prices[campaign.priced[0]] if record else np.nan,
         "tie_share": record.tie_share if record else np.nan,
         "version": record.version if record else 0,
         "gap": record.gap if record else np.nan,
