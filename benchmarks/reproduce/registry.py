@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TABLES: dict[str, str] = {
     "attainable_gain": "benchmarks.reproduce.tables.attainable_gain",
+    "cold_start": "benchmarks.reproduce.tables.cold_start",
     "context": "benchmarks.reproduce.tables.context",
     "curve_repair": "benchmarks.reproduce.tables.curve_repair",
     "off_policy": "benchmarks.reproduce.tables.off_policy",
