@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from operations.workspace import read_campaign
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence
 from shadowprice.experiments.analysis import ALARM, Analysis, analyse
-from shadowprice.experiments.lifts import Columns, Lift
-from shadowprice.experiments.served import mature, served_requests
+from shadowprice.experiments.lifts import Lift
+from shadowprice.experiments.served import mature, served_requests, with_units
 from shadowprice.files import write_whole
 from shadowprice.pacing.decision_log.served import read_log
 
@@ -50,7 +50,7 @@ def run(job: LiftJob) -> Analysis:
     Raises:
         InvalidInput: the campaign has no experiment, or the features lack an account's row or a column.
         InvalidTable: the arms of the log are not those of the experiment.
-        NotCertified: accounts are missing in an arm (sample-ratio mismatch); the result is written all the same.
+        NotCertified: units are missing in an arm (sample-ratio mismatch); the result is written all the same.
     """
     campaign, log = read_campaign(job.campaign), read_log(job.log)
     if campaign.experiment is None:
@@ -59,6 +59,7 @@ def run(job: LiftJob) -> Analysis:
     if job.side:
         campaign.terms(job.side)  # type: ignore[arg-type]
         asked = asked[asked["side"] == job.side].reset_index(drop=True)
+    asked, columns = with_units(asked, campaign.experiment)
     hours = campaign.authorisation_ttl_hours if job.mature_hours == BY_CAMPAIGN else float(job.mature_hours)
     rows = mature(asked, log, hours)
     if rows.empty:
@@ -73,7 +74,7 @@ def run(job: LiftJob) -> Analysis:
         campaign.experiment,
         asked=asked,
         baseline=job.baseline,
-        columns=Columns(covariates=covariates),
+        columns=replace(columns, covariates=covariates),
         segment=job.segment,
     )
     content = {"campaign": campaign.name, "mature_hours": hours, "requests": len(asked), "mature": len(rows)}
@@ -81,7 +82,7 @@ def run(job: LiftJob) -> Analysis:
     write_whole(job.page, "\n".join(_page(campaign.name, found, len(asked) - len(rows))) + "\n")
     if found.mismatch:
         raise NotCertified(
-            f"sample-ratio mismatch: the accounts of the arms {dict(found.sample_ratio.observed)} do not have the "
+            f"sample-ratio mismatch: the units of the arms {dict(found.sample_ratio.observed)} do not have the "
             f"shares of the experiment (always-valid p-value below {ALARM}); find the lost rows before reading the lift"
         )
     return found
@@ -157,16 +158,16 @@ def _page(campaign: str, found: Analysis, young: int) -> Iterator[str]:
     yield f"# Lift of campaign {campaign}"
     yield ""
     if found.mismatch:
-        yield "**Do not read the lift: the accounts do not have the shares of the experiment.**"
+        yield "**Do not read the lift: the units do not have the shares of the experiment.**"
         yield ""
     yield f"Per request, against the arm `{found.baseline}`, with {found.level:.0%} intervals; money in minor units."
     if young:
         yield f"{young:,} requests are left out, because their outcome can still come."
     yield ""
-    yield "| arm | accounts | requests | value | paid |"
+    yield "| arm | units | requests | value | paid |"
     yield "|---|---|---|---|---|"
     for arm in found.arms:
-        yield f"| {arm.arm} | {arm.accounts:,} | {arm.requests:,} | {arm.value:,.6g} | {arm.cost:,} |"
+        yield f"| {arm.arm} | {arm.units:,} | {arm.requests:,} | {arm.value:,.6g} | {arm.cost:,} |"
     for lift in found.lifts:
         total = [each * lift.requests for each in (lift.value.value, lift.value.low, lift.value.high)]
         yield ""
@@ -202,7 +203,7 @@ def _page(campaign: str, found: Analysis, young: int) -> Iterator[str]:
     yield ""
     yield f"p-value {ratio.p_value:.3g}; valid on all days together: {found.ratio_by_day[-1]:.3g}."
     yield ""
-    yield "| arm | accounts | expected |"
+    yield "| arm | units | expected |"
     yield "|---|---|---|"
     for name, expected in ratio.expected.items():
         yield f"| {name} | {ratio.observed[name]:,} | {expected:,.0f} |"

@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -18,7 +19,12 @@ from shadowprice.decision import Decision
 from shadowprice.errors import InvalidInput
 
 ArmKind = Literal["holdout", "policy", "explore"]
-Unit = Literal["account", "partner", "cluster"]
+Unit = Literal["account", "partner", "cluster", "hour"]
+SERVED_UNITS: tuple[Unit, ...] = ("account", "partner", "hour")
+"""Units that a request tells: its account, its partner, and the hour (UTC) at which it is decided."""
+
+HOUR = "%Y-%m-%dT%H"
+"""Name of an hour as a unit."""
 
 UNASSIGNED = "unassigned"
 """Arm of a unit that no arm has taken, and of every request of a campaign without an experiment."""
@@ -80,7 +86,7 @@ class Experiment:
 
     arms    names differ; the shares sum to at most 10,000 basis points
     salt    1 to 64 bytes, secret to nobody; another experiment takes another salt, so that its arms are independent
-    unit    identifier that is hashed: all requests of a unit are in one arm
+    unit    identifier that is hashed: all requests of a unit are in one arm; one without a name has none
     raises  growth of arms since the start, in order
 
     Each unit has a fixed place in [0, 10,000). The arms take intervals of places in their order, and each raise takes
@@ -166,7 +172,9 @@ class Experiment:
         intervals = self._intervals
         ends = np.cumsum([share for _, share in intervals])
         arm = np.array([place for place, _ in intervals] + [len(self.arms)], dtype=np.intp)
-        return arm[np.searchsorted(ends, self.places(units), side="right")]
+        found = arm[np.searchsorted(ends, self.places(units), side="right")]
+        found[[row for row, unit in enumerate(units) if not unit]] = len(self.arms)
+        return found
 
     def arm_of(self, units: Sequence[str]) -> NDArray[np.str_]:
         """(N,): the name of each unit's arm. The same unit always gets the same arm while shares only grow. O(N)."""
@@ -223,6 +231,31 @@ class Treatment:
         lowest = mask[:, self.held].argmax(axis=0)
         mask[:, self.held] = np.arange(levels)[:, None] == lowest
         return mask
+
+
+def units_of(
+    experiment: Experiment | None, account_id: Sequence[str], partner_id: Sequence[str], at: Sequence[datetime]
+) -> Sequence[str]:
+    """Return the unit of each of N requests; empty where a request names none.
+
+    Args:
+        experiment: None: accounts.
+        account_id, partner_id: of the requests; a partner may be empty.
+        at: time of each decision, with a time zone.
+
+    Example:
+        >>> from datetime import UTC
+        >>> test = Experiment(arms=(Arm(name="on", kind="policy", share=5000),), salt="s", unit="hour")
+        >>> units_of(test, ["a"], [""], [datetime(2026, 5, 1, 13, 40, tzinfo=UTC)])
+        ['2026-05-01T13']
+    """
+    if experiment is None or experiment.unit == "account":
+        return account_id
+    if experiment.unit == "partner":
+        return partner_id
+    if experiment.unit == "hour":
+        return [f"{each.astimezone(UTC):{HOUR}}" for each in at]
+    raise InvalidInput(f"must be one of {list(SERVED_UNITS)}: a request names no {experiment.unit}", field="unit")
 
 
 def treatment(experiment: Experiment | None, units: Sequence[str], exploration: float) -> Treatment:

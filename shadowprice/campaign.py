@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.arms import UNASSIGNED, Experiment
+from shadowprice.arms import SERVED_UNITS, UNASSIGNED, Experiment
 from shadowprice.curves import check_levels
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import MOST_AMOUNT, GroupBudget, Limits
@@ -254,9 +254,10 @@ class Campaign:
     def _check_experiment(self, experiment: Experiment) -> None:
         if any(terms.segments for terms in self.sides.values()):
             raise InvalidInput("a delivery has exact sizes and no arms", field="campaign.experiment")
-        if experiment.unit != "account":
+        if experiment.unit not in SERVED_UNITS:
             raise InvalidInput(
-                f"must be account: a request names no {experiment.unit}; assign the others outside of the service",
+                f"must be one of {list(SERVED_UNITS)}: a request names no {experiment.unit}; assign it outside of the "
+                "service",
                 field="campaign.experiment.unit",
             )
         if self.answer_shares.chosen <= 0:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from shadowprice.arms import UNASSIGNED, WHOLE, Arm, Experiment, treatment
+from shadowprice.arms import UNASSIGNED, WHOLE, Arm, Experiment, treatment, units_of
 from shadowprice.decision import EXPLORE, uniform
 from shadowprice.errors import InvalidInput
 
@@ -68,7 +69,7 @@ def test_an_experiment_survives_json_and_refuses_what_cannot_be() -> None:
         TEST.raised("new", 9000)
     with pytest.raises(InvalidInput, match="no arm 'other'"):
         TEST.raised("other", 9000)
-    for wrong in ({"salt": ""}, {"salt": "x" * 65}, {"unit": "hour"}, {"arms": ()}, {"arms": (ARMS[0], ARMS[0])}):
+    for wrong in ({"salt": ""}, {"salt": "x" * 65}, {"unit": "week"}, {"arms": ()}, {"arms": (ARMS[0], ARMS[0])}):
         with pytest.raises(InvalidInput):
             Experiment(**({"arms": ARMS, "salt": "a"} | wrong))  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="not 'unassigned'"):
@@ -97,3 +98,21 @@ def test_a_campaign_without_an_experiment_assigns_nobody() -> None:
     assert found.arm.tolist() == [UNASSIGNED] * 3
     assert found.allowed(2, None) is None
     assert found.exploration.tolist() == [0.2] * 3
+
+
+def test_a_unit_is_what_the_request_names_of_it() -> None:
+    arms = (Arm(name="on", kind="policy", share=5000), Arm(name="off", kind="holdout", share=5000))
+    at = [
+        datetime(2026, 5, 1, 13, 59, 59, tzinfo=UTC),
+        datetime(2026, 5, 1, 16, 0, tzinfo=timezone(timedelta(hours=2))),
+    ]
+    accounts, partners = ["a", "b"], ["m", ""]
+    named = {
+        unit: units_of(Experiment(arms=arms, salt="s", unit=unit), accounts, partners, at)
+        for unit in ("account", "partner", "hour")
+    }
+    assert named == {"account": accounts, "partner": partners, "hour": ["2026-05-01T13", "2026-05-01T14"]}
+    by_partner = Experiment(arms=arms, salt="s", unit="partner")
+    assert treatment(by_partner, partners, 0.0).arm.tolist()[1] == "unassigned"
+    with pytest.raises(InvalidInput, match="a request names no cluster"):
+        units_of(Experiment(arms=arms, salt="s", unit="cluster"), accounts, partners, at)

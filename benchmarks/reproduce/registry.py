@@ -8,6 +8,7 @@ TABLES: dict[str, str] = {
     "context": "benchmarks.reproduce.tables.context",
     "curve_repair": "benchmarks.reproduce.tables.curve_repair",
     "off_policy": "benchmarks.reproduce.tables.off_policy",
+    "interference": "benchmarks.reproduce.tables.interference",
     "o2o": "benchmarks.reproduce.tables.o2o",
     "s0_methods": "benchmarks.reproduce.tables.s0.methods",
     "s0_change_points": "benchmarks.reproduce.tables.s0.change_points",

@@ -22,7 +22,7 @@ from serving.predictor.context import check_context, logged_context, with_reques
 from serving.predictor.ledger_client import Authorisation, Authorised, KnownRequests, Proposals
 from serving.predictor.metrics import PredictorMetrics
 from serving.protocol import Answers, Requests, UnrecordedReason
-from shadowprice.arms import Treatment, treatment
+from shadowprice.arms import Treatment, treatment, units_of
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING, decide
 from shadowprice.errors import ShadowpriceError, Unavailable
@@ -123,7 +123,9 @@ class Predictor:
         price, requests, firsts, now = active.price, calls.requests, calls.rows, self.clock()
         outside = self.window and not self.campaign.starts_at <= now < self.campaign.ends_at
         stale = not outside and price.stale(now)
-        treated = treatment(self.campaign.experiment, requests.account_id, self.campaign.exploration)
+        test = self.campaign.experiment
+        units = units_of(test, requests.account_id, requests.partner_id, [now] * len(requests))
+        treated = treatment(test, units, self.campaign.exploration)
         proposed: list[tuple[list[int], Proposals]] = []
         failed = False
         for side in () if outside else dict.fromkeys(requests.side):

@@ -54,6 +54,8 @@ HOURLY_SHAPE = np.array([5, 3, 2, 2, 2, 3, 6, 10, 14, 17, 20, 24, 26, 24, 21, 20
 TRIAL_START = datetime(2026, 3, 2, tzinfo=UTC)
 TRIAL_DAYS = 2
 
+SPILL = 0.1
+"""Log hazard of a customer for a minor unit more that its merchants are offered."""
 PART = 1 << 19
 """Rows of a table that are made at once."""
 
@@ -353,12 +355,25 @@ def _spill(
     seen = np.zeros_like(offered)
     np.add.at(offered, merchants.node, np.asarray(MERCHANT_LEVELS, float)[merchants.level])
     np.add.at(seen, merchants.node, 1.0)
-    offered /= np.maximum(seen, 1.0)
+    return spilled(mean, customers.node, offered / np.maximum(seen, 1.0), graph)
+
+
+def spilled(
+    mean: NDArray[np.float64], customer: NDArray[np.integer], offered: NDArray[np.float64], graph: WorldGraph
+) -> NDArray[np.float64]:
+    """Redemption probability of n requests where merchants move their customers.
+
+    Args:
+        mean: (n,), probability without influence.
+        customer: (n,), node of each request's customer.
+        offered: (N,), mean commission offered to each account; what is not a merchant is not read.
+        graph: with the ties.
+    """
     pull, ties = np.zeros_like(offered), np.zeros_like(offered)
     np.add.at(pull, graph.tie[0], offered[graph.tie[1]])
     np.add.at(ties, graph.tie[0], 1.0)
     pull = pull / np.maximum(ties, 1.0) - float(np.mean(MERCHANT_LEVELS))
-    hazard = -np.log1p(-mean) * np.exp(0.1 * pull[customers.node])
+    hazard = -np.log1p(-mean) * np.exp(SPILL * pull[customer])
     return np.asarray(-np.expm1(-hazard))
 
 

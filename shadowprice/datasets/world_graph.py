@@ -15,6 +15,8 @@ from shadowprice.errors import InvalidInput
 HISTORY_DAYS = 60
 TRAITS = 2
 FEATURES = 8
+AT_HOME = 0.95
+"""Share of ties within a community."""
 FAR = 0.7
 """Influence over two hops relative to that over one."""
 
@@ -27,6 +29,7 @@ class GraphOptions:
     both                   of these, accounts that are on both sides
     ties                   mean number of merchants a customer trades with; a merchant drawn twice counts once
     noise                  standard deviation of the noise in the features
+    communities            groups of accounts that trade with each other, except for one tie in twenty; 1: no groups
 
     Raises:
         InvalidInput: an option outside its range.
@@ -37,12 +40,15 @@ class GraphOptions:
     both: int = 150
     ties: float = 7.0
     noise: float = 0.8
+    communities: int = 1
 
     def __post_init__(self) -> None:
-        self.check_whole(customers=1, merchants=1, both=0)
+        self.check_whole(customers=1, merchants=1, both=0, communities=1)
         self.check_real("ties", "noise")
         if self.both > min(self.customers, self.merchants):
             raise InvalidInput("must not exceed customers or merchants", field="options.both")
+        if self.communities > self.merchants:
+            raise InvalidInput("must not exceed the number of merchants", field="options.communities")
         if not 1 <= self.ties <= self.merchants:
             raise InvalidInput(
                 f"must lie between 1 and the number of merchants, got {self.ties!r}", field="options.ties"
@@ -172,6 +178,23 @@ def of_sides(part: slice, customers: int) -> list[tuple[str, slice]]:
     return [(side, each) for side, each in own.items() if each.start < each.stop]
 
 
+def _at_home(
+    options: GraphOptions,
+    customer: NDArray[np.intp],
+    chosen: NDArray[np.intp],
+    popularity: NDArray[np.float64],
+    random: np.random.Generator,
+) -> NDArray[np.intp]:
+    """Merchants (E,) in place of those chosen: most are of the customer's own community."""
+    group, stays = customer % options.communities, random.random(customer.size) < AT_HOME
+    found = chosen.copy()
+    for number in range(options.communities):
+        mine = np.flatnonzero(stays & (group == number))
+        near = np.arange(number, options.merchants, options.communities)
+        found[mine] = random.choice(near, size=mine.size, p=popularity[near] / popularity[near].sum())
+    return found
+
+
 def draw_graph(options: GraphOptions, random: np.random.Generator) -> WorldGraph:
     """Draw accounts, traits, features and ties; ties do not depend on traits."""
     customers = np.arange(options.customers)
@@ -191,6 +214,8 @@ def draw_graph(options: GraphOptions, random: np.random.Generator) -> WorldGraph
     degree = 1 + random.poisson(options.ties - 1, size=options.customers)
     popularity = random.lognormal(0.0, 0.7, size=options.merchants)
     chosen = random.choice(options.merchants, size=int(degree.sum()), p=popularity / popularity.sum())
+    if options.communities > 1:
+        chosen = _at_home(options, np.repeat(customers, degree), chosen, popularity, random)
     tie = np.stack(np.divmod(np.unique(np.repeat(customers, degree) * nodes + merchants[chosen]), nodes))
     tie = tie[:, tie[0] != tie[1]]
     return WorldGraph(

@@ -24,7 +24,7 @@ class ArmTotals:
     """Sums over the requests of one arm; cost in minor units."""
 
     arm: str
-    accounts: int
+    units: int
     requests: int
     value: float
     cost: int
@@ -34,7 +34,7 @@ class ArmTotals:
 class Analysis:
     """Result of an experiment.
 
-    sample_ratio  of all accounts that asked, by the arm that they have now, also before it was raised
+    sample_ratio  of all units that asked, by the arm that they have now, also before it was raised
     ratio_by_day  always-valid p-value of the sample ratio after each day
     mismatch      whether the newest of them is below :data:`ALARM`
     lifts, daily  of each arm against the baseline

@@ -7,17 +7,52 @@ from datetime import timedelta
 import numpy as np
 import pandas as pd
 
+from shadowprice.arms import HOUR, Experiment
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidTable
+from shadowprice.experiments.assignment import assign
+from shadowprice.experiments.lifts import Columns
 from shadowprice.pacing.decision_log.served import ServedLog
+
+COLUMNS = ("request_id", "account_id", "partner_id", "side", "arm", "decided_at")
+"""Columns that are those of the log."""
+LATE = timedelta(minutes=1)
+"""Most time between a decision by the predictor and its record in the ledger."""
+
+
+def with_units(requests: pd.DataFrame, experiment: Experiment) -> tuple[pd.DataFrame, Columns]:
+    """Return the requests that have a unit of the experiment, with the column of it, and the names of the columns.
+
+    A request without a partner has no unit where partners are assigned. The hour is that of the decision; where the
+    ledger recorded it within a minute of the next hour and the arm is that of the hour before, it is the hour before.
+
+    Rows of one partner depend on each other too where accounts are assigned, and rows of one account where partners
+    are; a request without a partner depends on those of its account alone.
+    """
+    if experiment.unit == "partner":
+        named = requests[requests["partner_id"] != ""].reset_index(drop=True)
+        return named, Columns(unit="partner_id", partner="account_id")
+    if experiment.unit == "hour":
+        decided = requests["decided_at"]
+        now, before = (at.dt.strftime(HOUR) for at in (decided, decided - LATE))
+        arm = requests["arm"].astype(str).to_numpy()
+        moved = (arm != assign(experiment, now)) & (arm == assign(experiment, before))
+        return requests.assign(hour=np.where(moved, before, now)), Columns(unit="hour")
+    if not (requests["partner_id"] != "").any():
+        return requests, Columns()
+    alone = "account " + requests["account_id"].astype(str)
+    return requests.assign(partner=requests["partner_id"].where(requests["partner_id"] != "", alone)), Columns(
+        partner="partner"
+    )
 
 
 def served_requests(log: ServedLog, campaign: Campaign) -> pd.DataFrame:
     """Return one row for each decision, with its outcome as it stands now.
 
-    Columns: ``request_id``, ``account_id``, ``side``, ``arm``, ``decided_at``, ``day`` (UTC days since the first
-    decision), ``value`` (response times the weight of its side), ``cost`` (minor units paid). A request without an
-    outcome has value and cost 0: leave out those whose outcome can still come (:func:`mature`).
+    Columns: ``request_id``, ``account_id``, ``partner_id`` (empty where a request has none), ``side``, ``arm``,
+    ``decided_at``, ``day`` (UTC days since the first decision), ``value`` (response times the weight of its side),
+    ``cost`` (minor units paid). A request without an outcome has value and cost 0: leave out those whose outcome can
+    still come (:func:`mature`).
 
     Raises:
         InvalidTable: the log has no decisions, or a side that the campaign does not have.
@@ -33,7 +68,7 @@ def served_requests(log: ServedLog, campaign: Campaign) -> pd.DataFrame:
     date = decisions["decided_at"].dt.floor("D")
     return pd.DataFrame(
         {
-            **{name: decisions[name] for name in ("request_id", "account_id", "side", "arm", "decided_at")},
+            **{name: decisions[name] for name in COLUMNS},
             "day": ((date - date.min()) // pd.Timedelta(days=1)).astype(np.int64),
             "value": weight * decisions["request_id"].map(outcomes["response"]).fillna(0.0).astype(np.float64),
             "cost": decisions["request_id"].map(outcomes["cost"]).fillna(0).astype(np.int64),

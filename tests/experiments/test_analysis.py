@@ -63,7 +63,7 @@ def test_the_result_counts_each_arm_and_finds_the_segment_that_responds() -> Non
     for arm in found.arms:
         rows = frame[frame["arm"] == arm.arm]
         assert (arm.requests, arm.value, arm.cost) == (len(rows), rows["value"].sum(), rows["cost"].sum())
-        assert arm.accounts == rows["account_id"].nunique()
+        assert arm.units == rows["account_id"].nunique()
     assert {each.arm for each in found.arms} == {"holdout", "policy", UNASSIGNED}
     assert found.baseline == "holdout"
     assert sum(found.sample_ratio.observed.values()) == frame["account_id"].nunique()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shadowprice.arms import Arm, Experiment, treatment
+from shadowprice.arms import Arm, Experiment, Unit, treatment, units_of
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.decision import decide
 from shadowprice.pacing.decision_log.records import Decision, OutcomeRow
@@ -34,14 +35,25 @@ CAMPAIGN = Campaign(
 TRUTH = np.array([0.2, 0.3, 0.36])
 
 
-def write_log(folder: Path) -> pd.DataFrame:
-    """Decide 6,000 requests of ten days by arm, draw outcomes, and write the segments; return the rows by hand."""
+RECORDED = timedelta(seconds=2)
+"""Time between a decision and its record in the ledger."""
+
+
+def write_log(folder: Path, unit: Unit | None = None) -> pd.DataFrame:
+    """Decide 6,000 requests of ten days by arm, draw outcomes, and write the segments; return the rows by hand.
+
+    With a unit nine requests of ten name a partner, and the ledger records each a little after its decision.
+    """
     rng = np.random.default_rng(100)
     accounts = np.array([f"a{each}" for each in rng.integers(0, 1500, 6000)])
     ids = [f"r{row}" for row in range(accounts.size)]
     at = np.sort(rng.uniform(0, 240, accounts.size))
     response = np.repeat(TRUTH[:, None], accounts.size, axis=1)
-    treated = treatment(CAMPAIGN.experiment, accounts.tolist(), CAMPAIGN.exploration)
+    named = rng.random(accounts.size) < 0.9 if unit else np.zeros(accounts.size, dtype=bool)
+    partners = [f"m{int(name[1:]) * 7 % 200}" if has else "" for name, has in zip(accounts, named, strict=True)]
+    test = replace(CAMPAIGN.experiment, unit=unit or "account")
+    times = [START + timedelta(hours=hour) for hour in at.tolist()]
+    treated = treatment(test, units_of(test, accounts.tolist(), partners, times), CAMPAIGN.exploration)
     made = decide(
         response,
         CAMPAIGN.net_cost("customer", response),
@@ -55,7 +67,7 @@ def write_log(folder: Path) -> pd.DataFrame:
     redeemed = rng.random(accounts.size) < TRUTH[made.level]
     decisions, outcomes, rows = [], [], []
     for row, (name, level) in enumerate(zip(accounts.tolist(), made.level.tolist(), strict=True)):
-        decided = START + timedelta(hours=float(at[row]))
+        decided = times[row] + (RECORDED if unit else timedelta())
         decisions.append(
             Decision(
                 request_id=ids[row],
@@ -73,18 +85,20 @@ def write_log(folder: Path) -> pd.DataFrame:
                 features_at=None,
                 decided_at=round(decided.timestamp() * 1e6),
                 arm=str(treated.arm[row]),
+                partner_id=partners[row],
             )._asdict()
         )
         if redeemed[row]:
             when = round(decided.timestamp() * 1e6) + 1
             paid = (0, 50, 100)[level]
             outcomes.append(vars(OutcomeRow(ids[row], "customer", 1.0, paid, False, when, when)))
-        rows.append((name, str(treated.arm[row]), float(redeemed[row]), (0, 50, 100)[level] * redeemed[row], at[row]))
+        paid = (0, 50, 100)[level] * redeemed[row]
+        rows.append((name, partners[row], str(treated.arm[row]), float(redeemed[row]), paid, at[row]))
     folder.mkdir()
     for kind, records in (("decisions", decisions), ("outcomes", outcomes)):
         table = pa.Table.from_pylist(records, schema=SCHEMAS[kind])  # type: ignore[index]
         pq.write_table(table, Segment.named(folder, kind, 1, len(records)).path)  # type: ignore[arg-type]
-    return pd.DataFrame(rows, columns=["account_id", "arm", "value", "cost", "hour"])
+    return pd.DataFrame(rows, columns=["account_id", "partner_id", "arm", "value", "cost", "hour"])
 
 
 def write_segments(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from served_log import CAMPAIGN, TRUTH, write_log
 
 from operations import __main__ as command
 from operations.lift import LiftJob, run
+from shadowprice.arms import Unit
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.experiments import lift, plan
@@ -61,6 +63,30 @@ def test_the_command_reads_the_log_and_gives_the_estimate_of_its_rows(tmp_path: 
     page = (tmp_path / "lift.md").read_text()
     assert "Value that would not have come anyway" in page
     assert "nan" not in page
+
+
+@pytest.mark.parametrize("unit", ["account", "partner", "hour"])
+def test_the_unit_of_the_experiment_is_that_of_the_analysis(tmp_path: Path, unit: Unit) -> None:
+    rows = write_log(tmp_path / "log", unit)
+    test = replace(CAMPAIGN, experiment=replace(CAMPAIGN.experiment, unit=unit))
+    (tmp_path / "campaign.json").write_text(json.dumps(test.to_dict()))
+    files = {"log": tmp_path / "log", "campaign": tmp_path / "campaign.json", "page": tmp_path / "b.md"}
+    found = run(LiftJob(**files, result=tmp_path / "a.json", mature_hours=0))
+    rows = rows.assign(hour=np.floor(rows["hour"]).astype(int), alone=np.arange(len(rows)))
+    if unit == "partner":
+        rows = rows[rows["partner_id"] != ""]
+    rows["other"] = rows["account_id"] if unit == "partner" else rows["partner_id"]
+    rows.loc[rows["other"] == "", "other"] = "account " + rows["account_id"]
+    columns = {
+        "account": Columns(partner="other"),
+        "partner": Columns(unit="partner_id", partner="other"),
+        "hour": Columns(unit="hour"),
+    }[unit]
+    expected = lift(rows[rows["arm"] != "unassigned"], "holdout", columns=columns)
+    for one, other in zip(sorted(found.lifts, key=lambda each: each.arm), expected, strict=True):
+        assert (one.arm, one.units, one.requests) == (other.arm, other.units, other.requests)
+        assert (one.value.value, one.value.error) == pytest.approx((other.value.value, other.value.error))
+    assert not found.mismatch
 
 
 def test_a_holdout_without_its_rows_raises_the_alarm_and_is_written_all_the_same(

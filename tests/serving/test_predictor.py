@@ -367,6 +367,21 @@ def test_a_cap_per_partner_and_a_budget_of_partners_bind_the_requests_that_name_
     assert answers.reason == ["optimal", "capped", "budget_exhausted", "optimal", "optimal"]
 
 
+@pytest.mark.parametrize("unit", ["partner", "hour"])
+def test_partners_and_hours_are_units_of_an_experiment(build, kit, unit):
+    arms = (Arm(name="none", kind="holdout", share=5000), Arm(name="all", kind="policy", share=5000))
+    test = Experiment(arms=arms, salt="spring", unit=unit)
+    predictor, _ = build(terms=kit.campaign(experiment=test), price=kit.price(price=0.0))
+    partners = [*(f"m{row}" for row in range(39)), ""]
+    names = [f"c{row}" for row in range(40)]
+    answers = predictor.answer(Requests(names, names, ["customer"] * 40, partners))
+    now = predictor.predictor.clock()
+    units = partners if unit == "partner" else [f"{now:%Y-%m-%dT%H}"] * 40
+    assert list(answers.arm) == test.arm_of(units).tolist()
+    assert answers.arm[-1] == ("unassigned" if unit == "partner" else answers.arm[0])
+    assert [incentive == 0 for incentive in answers.incentive] == [arm == "none" for arm in answers.arm]
+
+
 def test_a_budget_of_one_side_adds_its_price_to_that_side_alone(build, kit, heads):
     limits = Limits(budgets=(GroupBudget(name="buyers", limit=10**6, side="customer"),))
     campaign = kit.campaign(limits=limits)

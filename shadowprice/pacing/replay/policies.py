@@ -6,12 +6,12 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.arms import treatment
+from shadowprice.arms import treatment, units_of
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.decision import NOTHING, Decision, decide, fit_budget
@@ -109,7 +109,10 @@ class PricedPolicy:
         level = np.full(len(batch), NOTHING, dtype=np.int32)
         reason = np.full(len(batch), "optimal", dtype="U16")
         propensity = np.ones(len(batch))
-        treated = treatment(self.campaign.experiment, batch.account_id.tolist(), self.campaign.exploration)
+        test, start = self.campaign.experiment, self.campaign.starts_at
+        at = [start + timedelta(hours=hour) for hour in batch.at.tolist()]
+        units = units_of(test, batch.account_id.tolist(), [""] * len(batch), at)
+        treated = treatment(test, units, self.campaign.exploration)
         decided: dict[Side, Decision] = {}
         for side in self.campaign.sides:
             rows = np.flatnonzero(batch.side == side)

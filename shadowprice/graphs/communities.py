@@ -1,0 +1,78 @@
+"""Partition of a graph into groups of neighbours of limited size: units of a trial whose effects spill over."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from shadowprice.checks import require
+
+ROUNDS = 30
+
+
+def communities(
+    edge_index: NDArray[np.integer], nodes: int, most: int, *, weight: NDArray[np.floating] | None = None, seed: int = 0
+) -> NDArray[np.int64]:
+    """Return the group of each node, (N,), 0, 1, … by size of the groups' first nodes.
+
+    Each node begins alone. In each round every node, in random order, moves to the group that most of its ties lead to,
+    if the group has room. So connected parts that fit become one group, and larger ones are cut where ties are few.
+
+    Args:
+        edge_index: (2, E), ends of the ties.
+        nodes: N.
+        most: accounts of one group, at most.
+        weight: (E,) of the ties; 1 each by default.
+        seed: of the order.
+
+    Complexity: O(rounds · (N + E)), at most 30 rounds.
+
+    Source: Raghavan, Albert and Kumara (2007), label propagation, with a limit of size (Ugander and Backstrom, 2013).
+
+    Example:
+        >>> communities(np.array([[0, 1, 3], [1, 2, 4]]), 5, 3).tolist()
+        [0, 0, 0, 1, 1]
+    """
+    require(most >= 1, "most", "must be at least 1")
+    source, target = (np.asarray(ends, dtype=np.int64) for ends in edge_index)
+    value = np.ones(source.size) if weight is None else np.asarray(weight, dtype=np.float64)
+    ties = sparse.csr_array((value, (source, target)), shape=(nodes, nodes))
+    ties = sparse.csr_array(ties + ties.T)
+    random = np.random.default_rng(seed)
+    group, size = np.arange(nodes), np.ones(nodes, dtype=np.int64)
+    start, other, strength = ties.indptr, ties.indices, ties.data
+    for _ in range(ROUNDS):
+        moved = 0
+        for node in random.permutation(nodes).tolist():
+            near = slice(start[node], start[node + 1])
+            if near.start == near.stop:
+                continue
+            labels, place = np.unique(group[other[near]], return_inverse=True)
+            pull = np.bincount(place, strength[near])
+            own = group[node]
+            pull[(size[labels] >= most) & (labels != own)] = -1.0
+            best = labels[np.argmax(pull)]
+            stays = pull[labels == own].max(initial=0.0)
+            if best != own and pull.max() > stays:
+                size[own] -= 1
+                size[best] += 1
+                group[node] = best
+                moved += 1
+        if not moved:
+            break
+    return _in_order(group)
+
+
+def _in_order(group: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number the groups by their first node."""
+    _, first, place = np.unique(group, return_index=True, return_inverse=True)
+    rank = np.empty(first.size, dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(first.size)
+    return rank[place]
+
+
+def cut_share(edge_index: NDArray[np.integer], group: NDArray[np.integer]) -> float:
+    """Return the share of ties whose ends are in two groups: what a trial by groups still lets spill over."""
+    ends = group[np.asarray(edge_index)]
+    return float(np.mean(ends[0] != ends[1])) if ends.size else 0.0
