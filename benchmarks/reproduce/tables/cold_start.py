@@ -124,8 +124,7 @@ def reading(found: Summary) -> str:
     column = _column(NEW[1])
     return (
         f"The request's context: {found.sentence(column, CONTEXT, MEAN)}. The customer's own features: "
-        f"{found.sentence(column, OWN, CONTEXT)}. Its ties: {found.sentence(column, TIES, OWN)}. What training on the "
-        f"customer itself would add: {found.sentence(column, KNOWN, TIES)}."
+        f"{found.sentence(column, OWN, CONTEXT)}. Its ties: {found.sentence(column, TIES, OWN)}."
     )
 
 
