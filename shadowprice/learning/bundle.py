@@ -46,12 +46,15 @@ def write_bundle(
     recipe: str,
     corrections: Mapping[Side, float],
     metrics: Mapping[str, Any],
+    label_rates: Mapping[Side, Any] | None = None,
 ) -> str:
     """Write the bundle of a trained model into ``folder`` and return its version.
 
     network.safetensors, or a folder per side   the whole model, to embed accounts again later
     heads.safetensors, model.json               the response heads, for a server without torch
     embeddings.parquet                          account_id, side, computed_at, embedding of every account served
+
+    ``label_rates`` are those of :func:`shadowprice.responses.label_rates.label_rates`, or None.
 
     The version is a digest of the heads and the served embeddings: the same training gives the same version.
     """
@@ -62,9 +65,8 @@ def write_bundle(
         side: Served(data.serving[side]["account_id"].to_numpy(dtype=str), matrix, heads[side])
         for side, matrix in embedded.items()
     }
-    return write_served(
-        served, folder, recipe=recipe, describe=model.describe(), corrections=corrections, metrics=metrics
-    )
+    describe = dict(model.describe()) | ({} if label_rates is None else {"labels": dict(label_rates)})
+    return write_served(served, folder, recipe=recipe, describe=describe, corrections=corrections, metrics=metrics)
 
 
 def write_served(

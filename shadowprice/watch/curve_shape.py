@@ -9,7 +9,7 @@ from scipy import special
 from shadowprice.evaluation.statistics.metric import Array
 from shadowprice.experiments.always_valid import always_valid
 from shadowprice.watch.evidence import SMALLEST
-from shadowprice.watch.finding import Finding
+from shadowprice.watch.finding import ALL_LEVELS, Finding
 from shadowprice.watch.reference import Reference
 
 LEAST_ROWS = 100
@@ -75,5 +75,5 @@ def curve_shape(rows: pd.DataFrame, reference: Reference) -> list[Finding]:
         verdict = "another shape" if alarms.size else "no evidence of another shape"
         words = f"{side}: slope of the response over the levels off by {fits[-1, 0]:+.3f} log odds; {verdict}."
         statistic, limit = float(away[-1]), reference.tolerance
-        found.append(Finding("curve_shape", side, -1, statistic, limit, bool(alarms.size), len(own), at, words))
+        found.append(Finding("curve_shape", side, ALL_LEVELS, statistic, limit, bool(alarms.size), len(own), at, words))
     return found

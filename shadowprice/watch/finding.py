@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+ALL_LEVELS = -1
+BY_LEVEL = ("calibration", "label_drift", "stability")
+BY_SIDE = ("curve_shape",)
+"""Names of the checks; the services read them here, without the libraries that the checks need."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -11,7 +16,7 @@ class Finding:
 
     check      name of the check, a key of :data:`shadowprice.watch.registry.CHECKS`
     side       side of the market
-    level      index of the incentive level; -1: all levels together
+    level      index of the incentive level, or :data:`ALL_LEVELS`
     statistic  compared with ``limit``: an alarm is a statistic at the limit or above
     limit      of the statistic
     alarm      verdict

@@ -26,9 +26,13 @@ def watched_rows(log: ServedLog, campaign: Campaign, hours: float, model_version
         hours: age at which a request without an outcome counts as no response.
         model_version: model whose requests are read; empty: that of the last decision.
 
+    A log without decisions gives an empty table.
+
     Raises:
-        InvalidTable: the log has no decisions, or a side that the campaign does not have.
+        InvalidTable: the log has a side that the campaign does not have.
     """
+    if log.decisions.empty:
+        return pd.DataFrame(columns=list(COLUMNS))
     requests = mature(served_requests(log, campaign), log, hours)
     version = model_version or str(log.decisions["model_version"].iloc[-1])
     decisions = log.decisions.set_index("request_id")
