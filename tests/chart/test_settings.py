@@ -167,6 +167,11 @@ def test_callers_of_grpc_are_let_in() -> None:
     assert ingress(PRODUCTION) == {8080, 9000}
 
 
+def test_the_pacer_for_an_alarm_reaches_the_hourly_solve() -> None:
+    assert "SHADOWPRICE_ON_ALARM" not in environment(pod(MINIMAL, "CronJob"))
+    assert environment(pod(merged(MINIMAL, "resolve.onAlarm", "pi"), "CronJob"))["SHADOWPRICE_ON_ALARM"] == "pi"
+
+
 def test_the_watch_reads_the_ledgers_log_and_takes_its_settings_as_the_job_does() -> None:
     values = merged(merged(MINIMAL, "resolve.by", "none"), "watch", {"enabled": True, "matureHours": 6, "rate": 0.01})
     spec = pod(values, "CronJob")
