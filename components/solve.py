@@ -20,6 +20,7 @@ def solve(
     campaign: str = "",
     budget: int = 0,
     requests: int = 0,
+    on_alarm: str = "",
     ray_job: str = "",
 ) -> None:
     """Run a :class:`operations.solve.SolveJob`, in this container or as the Ray job of the ConfigMap ``ray_job``."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from feature_repo.online import OnlineReader
 from operations.job import Job, option, reads, required, write_figures, writes
 from operations.kind import CAMPAIGN, find_kind
-from operations.workspace import FEATURES, MODEL, POPULATION, PRICE, PRICES, read_campaign
+from operations.workspace import FEATURES, MODEL, POPULATION, PRICE, PRICES, read_campaign, watch_alarms
 from shadowprice.allocation.executors import Executor
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
@@ -53,6 +53,9 @@ class SolveJob(Job):
     campaign: str = option("", "name of a campaign that starts with this price")
     budget: int = option(0, "minor units for the day of a campaign that starts")
     requests: int = option(0, "requests expected in the day of a campaign that starts")
+    on_alarm: str = option(
+        "", "pacer to price by while the watch alarms, such as constant or pi; empty: the campaign's"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,7 +87,7 @@ def run(job: SolveJob) -> PriceRecord:
     """
     if job.state is not None:
         with executor_of(job.workers) as executor:
-            found = Solved(_solve_state(job.workspace, PricingState.load(job.state), job.solver, executor))
+            found = Solved(_solve_state(job, PricingState.load(job.state), executor))
     else:
         assert job.model is not None
         found = find_kind(read_meta(job.model).get("kind", CAMPAIGN)).solve(job)
@@ -112,10 +115,11 @@ def executor_of(workers: int) -> Iterator[Executor | None]:
         yield executor
 
 
-def _solve_state(workspace: Path, state: PricingState, solver: str, executor: Executor | None) -> PriceRecord:
+def _solve_state(job: SolveJob, state: PricingState, executor: Executor | None) -> PriceRecord:
     """The next price of a workspace, or the newest where the moment has its price already."""
+    workspace = job.workspace
     try:
-        return Solver(workspace).solve(state, solver=solver, executor=executor).record
+        return Solver(workspace, job.on_alarm).solve(state, solver=job.solver, executor=executor).record
     except Conflict as settled:
         newest = PriceStore(workspace / PRICES).latest(read_campaign(workspace).name, verified_only=True)
         if newest is None:
@@ -128,9 +132,12 @@ class Solver:
     """Solves for one workspace; what takes long to open is opened once, the feature store only where it is needed.
 
     workspace  folder with campaign.json, model/, population/, features/ and prices/
+    on_alarm   pacer that sets the price while the watch alarms on the registered model; empty: the campaign's
+
+    The moments of prices are those of the campaign's pacer in either case.
     """
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, on_alarm: str = "") -> None:
         self.campaign = read_campaign(workspace)
         self.pacer = make_pacer(self.campaign.pacer)
         # Resolved once, so that version and heads belong together even if the link moves meanwhile.
@@ -142,6 +149,13 @@ class Solver:
         self.prices = PriceStore(workspace / PRICES)
         self._features = workspace / FEATURES
         self._population = read_population(workspace / POPULATION / self.model_version, self.heads)
+        self._price = self.pacer.price
+        if on_alarm:
+            # Made also without an alarm, so that a wrong name is found at once.
+            safe = make_pacer(on_alarm)
+            if watch_alarms(workspace, self.campaign.name, self.model_version):
+                print(f"the watch alarms on model {self.model_version}: pacer {on_alarm!r} sets the price", flush=True)
+                self._price = safe.price
 
     @cached_property
     def _reader(self) -> OnlineReader:
@@ -173,7 +187,7 @@ class Solver:
             same_model = of_window.model_version == self.model_version
             if same_model and place <= (of_window.slot, of_window.step):
                 raise Conflict(f"slot {place[0]}, step {place[1]} has a price already: version {of_window.version}")
-        found = self.pacer.price(
+        found = self._price(
             CampaignState(
                 campaign=self.campaign,
                 at=state.at,

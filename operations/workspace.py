@@ -7,6 +7,8 @@ from pathlib import Path
 
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput
+from shadowprice.watch.verdict import FILE as WATCH
+from shadowprice.watch.verdict import Verdict
 
 FEATURES = "features"
 MODEL = "model"
@@ -34,3 +36,15 @@ def read_campaign(path: Path) -> Campaign:
         raise InvalidInput(f"cannot be read: {error}", field=str(file)) from error
     except (ValueError, TypeError, AttributeError) as error:
         raise InvalidInput(f"is not a campaign: {error}", field=str(file)) from error
+
+
+def watch_alarms(workspace: Path, campaign: str, model_version: str) -> bool:
+    """Return whether the verdict in a workspace has an alarm on a model; a missing or damaged verdict has none."""
+    try:
+        found = Verdict.read(workspace / WATCH)
+    except InvalidInput as error:
+        print(f"no verdict of the watch: {error}", flush=True)
+        return False
+    return (
+        found is not None and (found.campaign, found.model_version) == (campaign, model_version) and bool(found.alarms)
+    )

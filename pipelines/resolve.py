@@ -17,6 +17,7 @@ def resolve_pipeline(
     solver: str = "auto",
     workers: int = 0,
     ray_job: str = "",
+    on_alarm: str = "",
 ) -> None:
     """Solve λ* again and publish it. What now matters is never cached.
 
@@ -28,13 +29,19 @@ def resolve_pipeline(
         solver: name of the allocation's solver.
         workers: Ray actors that hold the accounts; 0 solves in one process, which is quicker below 10⁷ accounts.
         ray_job: ConfigMap with the RayJob that the solve runs in; empty solves in the step's own container.
+        on_alarm: pacer to price by while the watch alarms; empty: the campaign's.
     """
     measured = measure(
         workspace=workspace, ledger_url=ledger_url, metrics_urls=metrics_urls, prometheus_url=prometheus_url
     ).set_caching_options(False)
     placed(measured, cpu="250m", memory="1Gi", minutes=5, ledger=True)
     solved = solve(
-        state=measured.outputs["state"], workspace=workspace, solver=solver, workers=workers, ray_job=ray_job
+        state=measured.outputs["state"],
+        workspace=workspace,
+        solver=solver,
+        workers=workers,
+        on_alarm=on_alarm,
+        ray_job=ray_job,
     )
     solved.set_caching_options(False)
     placed(solved, cpu="1", memory="4Gi", minutes=10, online_store=True)

@@ -25,13 +25,16 @@ def main() -> int:
     add_setting(parser, environment, "workspace", "folder with campaign, model, features and prices", type=Path)
     add_setting(parser, environment, "ledger-url", "address of the ledger; empty before the start", default="")
     add_setting(parser, environment, "prometheus-url", "address of Prometheus; empty: the ledger's metrics", default="")
-    given = parser.parse_args()
+    help = "pacer to price by while the watch alarms, such as constant or pi; empty: the campaign's"
+    add_setting(parser, environment, "on-alarm", help, default="")
+    given = vars(parser.parse_args())
+    workspace, on_alarm = given["workspace"], given.pop("on_alarm")
     with tempfile.TemporaryDirectory(prefix="resolve-") as scratch:
         state, price = Path(scratch) / "state.json", Path(scratch) / "price"
         try:
-            measure.run(measure.MeasureJob(state=state, **vars(given)))
-            record = solve.run(solve.SolveJob(state=state, price=price, workspace=given.workspace))
-            version = publish.run(publish.PublishJob(price=price, workspace=given.workspace))
+            measure.run(measure.MeasureJob(state=state, **given))
+            record = solve.run(solve.SolveJob(state=state, price=price, workspace=workspace, on_alarm=on_alarm))
+            version = publish.run(publish.PublishJob(price=price, workspace=workspace))
         except Conflict as error:
             print(f"another solver was first: {error}")
             return 0

@@ -22,6 +22,7 @@ from serving.ledger.opening import open_store
 from serving.settings import PREFIX, add_setting
 from shadowprice.errors import ShadowpriceError
 from shadowprice.lifeline import end_with_parent
+from shadowprice.watch.verdict import FILE
 
 
 def main() -> int:
@@ -70,6 +71,7 @@ def main() -> int:
         background=background,
         troubles=troubles,
         volumes=volumes,
+        verdict=settings.campaign_file.parent / FILE,
     )
     uvicorn.run(
         app,

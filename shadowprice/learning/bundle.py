@@ -55,6 +55,7 @@ def write_bundle(
     recipe: str,
     corrections: Mapping[Side, float],
     metrics: Mapping[str, Any],
+    label_rates: Mapping[Side, Any] | None = None,
 ) -> str:
     """Write the bundle of a trained model into ``folder`` and return its version.
 
@@ -63,6 +64,8 @@ def write_bundle(
     towers.safetensors                          what reads a request's context and partner, where the model does
     embeddings.parquet                          account_id, side, computed_at, embedding of every account served,
                                                 and with towers ``own``, that of the account alone
+
+    ``label_rates`` are those of :func:`shadowprice.responses.label_rates.label_rates`, or None.
 
     The version is a digest of the heads and the served embeddings: the same training gives the same version.
     """
@@ -75,9 +78,8 @@ def write_bundle(
         )
         for side, each in embedded.items()
     }
-    return write_served(
-        served, folder, recipe=recipe, describe=model.describe(), corrections=corrections, metrics=metrics
-    )
+    describe = dict(model.describe()) | ({} if label_rates is None else {"labels": dict(label_rates)})
+    return write_served(served, folder, recipe=recipe, describe=describe, corrections=corrections, metrics=metrics)
 
 
 def write_served(

@@ -16,6 +16,7 @@ from shadowprice.learning.recipes import recipe as recipe_of
 from shadowprice.learning.repair import repair
 from shadowprice.learning.train import fit_separate, held_out_loss, train
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.responses.label_rates import label_rates
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.training import FitResult, TrainingConfig
@@ -55,6 +56,7 @@ def fit_bundle(
         recipe=how.recipe,
         corrections=corrections,
         metrics={"validation_loss": result.validation_loss, "epochs": result.epochs, "best_epoch": result.best_epoch},
+        label_rates=label_rates(data.part("train"), data.levels),
     )
     return version, result
 

@@ -200,6 +200,7 @@ def test_all_missing_kinds_are_named_also_where_their_group_has_others(helm: str
         ("minimal", "ledger.books", "redis", "ledger.redis.existingSecret"),
         ("one-node", "predictor.featureReader", "packed", "features.online.store"),
         ("minimal", "campaign", "Summer_2027", "nameOverride"),
+        ("kubeflow", "ledger.decisionLog.enabled", False, "watch.enabled"),
         ("minimal", "networkPolicy.callers", [{"team": "shop"}], "both or neither"),
         ("minimal", "networkPolicy.scrapers", [{"team": "watch"}], "both or neither"),
     ],
@@ -345,6 +346,7 @@ def test_without_a_closing_schedule_there_is_one_job() -> None:
 @pytest.mark.parametrize("closing", ["5-55/5 23 * * *", "5-55/5 11 * * *", ""])
 def test_a_kubeflow_schedule_comes_when_the_cron_jobs_would_and_has_none_beside_it(closing: str) -> None:
     values = merged(values_of(CHART / "ci" / "kubeflow-values.yaml"), "resolve.closingSchedule", closing)
+    values["watch"] = {"enabled": False}
     objects = render(values)
     assert not [entry for entry in objects if entry["kind"] == "CronJob"]
     [job] = [entry for entry in objects if entry["kind"] == "Job"]

@@ -11,16 +11,19 @@ from typing import Any
 import pytest
 import yaml
 from prometheus_client import CollectorRegistry
-from rendering import CHART, ROOT, render, values_of
+from rendering import CHART, ROOT, merged, render, values_of
 
 from serving.ledger.api.headroom import HeadroomCollector
 from serving.ledger.api.metrics import LedgerCollector
+from serving.ledger.api.watch import WatchCollector
 from serving.ledger.records import Storage
 from serving.ledger.totals import Totals
 from serving.predictor.metrics import PredictorMetrics
 from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.watch.finding import BY_LEVEL
 
-RULES = next(o for o in render(values_of(CHART / "ci" / "production-values.yaml")) if o["kind"] == "PrometheusRule")
+PRODUCTION = merged(values_of(CHART / "ci" / "production-values.yaml"), "watch.enabled", True)
+RULES = next(o for o in render(PRODUCTION) if o["kind"] == "PrometheusRule")
 CAMPAIGN = "summer_2027"
 ALERTS = {rule["alert"]: rule for group in RULES["spec"]["groups"] for rule in group["rules"] if "alert" in rule}
 NAME = re.compile(r"\bshadowprice_[a-z0-9_]+|campaign:shadowprice_[a-z0-9_:]+")
@@ -54,6 +57,7 @@ def exported() -> set[str]:
     storage = Storage(used_bytes=0, limit_bytes=0, decisions=0, outcomes=0)
     registry.register(HeadroomCollector("c", lambda: storage, {"store": Path()}))
     registry.register(LedgerCollector(campaign, lambda: totals, lambda _: {}, lambda: 0.0))
+    registry.register(WatchCollector(campaign, Path("absent")))
     names = set()
     for family in registry.collect():
         names.add(family.name)
@@ -149,7 +153,16 @@ HEALTHY = [
     series("shadowprice_disk_size_bytes", "10e9x240", volume="store"),
     series("shadowprice_store_bytes", "7e8x240"),
     series("shadowprice_store_limit_bytes", "1e9x240"),
+    *(series("shadowprice_watch_alarm", "0x240", side="customer", level="1", reason=check) for check in BY_LEVEL),
+    series("shadowprice_watch_alarm", "0x240", side="customer", level="-1", reason="curve_shape"),
+    series("shadowprice_watch_age_seconds", "3600+60x240"),
 ]
+WATCH = {
+    "ShadowpriceMiscalibrated": "calibration",
+    "ShadowpriceLabelDrift": "label_drift",
+    "ShadowpricePredictionsDrift": "stability",
+    "ShadowpriceCurveShape": "curve_shape",
+}
 
 ILL: dict[str, list[dict[str, str]]] = {
     "ShadowpricePriceStale": [series("shadowprice_price_age_seconds", "7300+60x240")],
@@ -169,6 +182,11 @@ ILL: dict[str, list[dict[str, str]]] = {
     ],
     "ShadowpriceStoreFull": [series("shadowprice_store_bytes", "9e8x240")],
     "ShadowpriceClockSkew": [series("shadowprice_clock_skew_seconds", "-61x240")],
+    **{
+        alert: [series("shadowprice_watch_alarm", "0x20 1x220", side="customer", level="1", reason=check)]
+        for alert, check in WATCH.items()
+    },
+    "ShadowpriceWatchStale": [series("shadowprice_watch_age_seconds", "21600+60x240")],
     "ShadowpriceMetricsMissing": [],
 }
 

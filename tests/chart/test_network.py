@@ -82,7 +82,7 @@ def test_the_dashboard_answers_submitter_and_operator_and_the_client_port_driver
     assert admitted(named, there, head, 8265)
 
 
-@pytest.mark.parametrize("role", ["resolve", "test", "ray-submitter"])
+@pytest.mark.parametrize("role", ["resolve", "watch", "test", "ray-submitter"])
 def test_nobody_calls_a_job(role: str) -> None:
     for caller in (STRANGER, NEIGHBOUR, own("predictor"), OPERATOR):
         assert not admitted(PRODUCTION, caller, own(role), 8080)

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from rendering import CHART, merged, pods, render, values_of
 
+from operations.job import add_flags
+from operations.watch import WatchJob
 from serving.http.tokens import ROLES, Tokens
 from serving.ledger.__main__ import _settings
 from serving.predictor.config import Config
@@ -163,3 +165,21 @@ def test_callers_of_grpc_are_let_in() -> None:
 
     assert ingress(MINIMAL) == {8080}
     assert ingress(PRODUCTION) == {8080, 9000}
+
+
+def test_the_pacer_for_an_alarm_reaches_the_hourly_solve() -> None:
+    assert "SHADOWPRICE_ON_ALARM" not in environment(pod(MINIMAL, "CronJob"))
+    assert environment(pod(merged(MINIMAL, "resolve.onAlarm", "pi"), "CronJob"))["SHADOWPRICE_ON_ALARM"] == "pi"
+
+
+def test_the_watch_reads_the_ledgers_log_and_takes_its_settings_as_the_job_does() -> None:
+    values = merged(merged(MINIMAL, "resolve.by", "none"), "watch", {"enabled": True, "matureHours": 6, "rate": 0.01})
+    spec = pod(values, "CronJob")
+    [container] = spec["containers"]
+    assert container["args"][:4] == ["python", "-m", "operations", "watch"]
+    parser = argparse.ArgumentParser()
+    add_flags(parser, WatchJob)
+    job = WatchJob(**vars(parser.parse_args(container["args"][4:])))
+    assert (job.mature_hours, job.rate, job.tolerance) == (6, 0.01, 0.2)
+    assert mounted(spec, job.log) == "spring-ledger"
+    assert mounted(spec, job.page) == mounted(spec, job.workspace / "watch.json") == "spring-workspace"

@@ -35,6 +35,7 @@ def test_the_schedule_of_a_release_runs_on_its_image_with_its_claim_and_secrets(
         "workspace": {"existingClaim": "campaigns", "subPath": "spring"},
         "features.online.redis": {"existingSecret": "online", "key": "address"},
         "auth": {"existingSecret": "callers", "key": "bearer"},
+        "watch": {"enabled": False},
     }.items():
         values = merged(values, path, value)
     found = container(values)

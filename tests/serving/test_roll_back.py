@@ -32,6 +32,7 @@ from serving.predictor.features import Features
 from serving.predictor.models import Models
 from serving.predictor.price_watcher import PriceWatcher
 from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.errors import NotFound
 from shadowprice.learning.bundle import EMBEDDINGS
 from shadowprice.pacing.forecast import Profile
 from shadowprice.pacing.history import Traffic
@@ -42,6 +43,8 @@ from shadowprice.pacing.state import PricingState
 from shadowprice.price import PriceRecord
 from shadowprice.responses.integrity import file_digests
 from shadowprice.responses.layers.heads import StoredHead, save_heads
+from shadowprice.watch.finding import Finding
+from shadowprice.watch.verdict import Verdict
 
 LEVELS = (0, 50)
 NAMES = ["a", "b", "c", "d"]
@@ -156,6 +159,44 @@ def test_a_pipeline_that_runs_twice_in_an_hour_hands_on_the_price_that_is_there(
         published.append(publish_job(PublishJob(price=price, workspace=workspace)))
     assert published == [1, 1, 2]
     assert [PriceStore(workspace / "prices").read("spring", version).slot for version in (1, 2)] == [2, 3]
+
+
+def test_while_the_watch_alarms_on_the_model_the_price_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workspace = make_workspace(tmp_path, datetime(2026, 3, 3, tzinfo=UTC))
+    register(RegisterJob(model=bundle(tmp_path / "first", "m-1", 0.2), workspace=workspace))
+    state, price = tmp_path / "state.json", tmp_path / "price"
+    finding = Finding("calibration", "customer", 0, 9.0, 5.0, True, 500, 3, "customer, level 0.")
+
+    def solved(hour: int, alarm_on: str) -> PriceRecord:
+        spent = SpendReport(
+            spent=100 * hour,
+            responses={"customer": 2.0},
+            requests={"customer": 20 * hour},
+            observed_at=datetime.now(UTC),
+        )
+        PricingState(float(hour), spent, {"customer": np.full(24 - hour, 10.0)}, {"customer": np.array(NAMES)}).save(
+            state
+        )
+        verdict = Verdict(
+            campaign="spring", model_version=alarm_on, requests=500, written_at=datetime.now(UTC), findings=(finding,)
+        )
+        verdict.write(workspace / "watch.json")
+        found: PriceRecord = solve(SolveJob(state=state, price=price, workspace=workspace, on_alarm="constant"))
+        publish_job(PublishJob(price=price, workspace=workspace))
+        return found
+
+    first = solved(2, "m-0")
+    assert "the watch alarms" not in capsys.readouterr().out
+    kept = solved(3, "m-1")
+    assert (kept.version, kept.status, kept.slot) == (2, "steered", 3)
+    assert (kept.prices, kept.tie_share) == (first.prices, first.tie_share)
+    assert kept.expires_at > first.expires_at
+    assert "the watch alarms on model m-1: pacer 'constant'" in capsys.readouterr().out
+    assert solved(4, "m-0").status != "steered"
+    with pytest.raises(NotFound, match="horoscope"):
+        solve(SolveJob(state=state, price=price, workspace=workspace, on_alarm="horoscope"))
 
 
 def test_of_two_pipelines_at_once_both_succeed_and_one_price_is_there(tmp_path: Path) -> None:

@@ -275,7 +275,8 @@ def test_recent_traffic_is_counted_by_hour_and_sampled_newest_first(client, ledg
 
 
 OF_THE_MACHINE = {
-    f"shadowprice_{name}" for name in ("clock_skew_seconds", "disk_free_bytes", "disk_size_bytes", "store_bytes")
+    f"shadowprice_{name}"
+    for name in ("clock_skew_seconds", "disk_free_bytes", "disk_size_bytes", "store_bytes", "watch_age_seconds")
 }
 """Gauges that change without a request."""
 

@@ -35,6 +35,7 @@ from serving.ledger.api.openapi import describe, described
 from serving.ledger.api.settle import outcomes
 from serving.ledger.api.skew import ClockSkew
 from serving.ledger.api.usage import limits_now
+from serving.ledger.api.watch import WatchCollector
 from serving.ledger.clock import microseconds
 from serving.ledger.store import Store
 from serving.ledger.terms import offered
@@ -61,6 +62,7 @@ class Ledger:
         hard_stop: bool,
         volumes: Mapping[str, Path],
         troubles: Sequence[Trouble],
+        verdict: Path | None,
     ) -> None:
         self.campaign = campaign
         self.store = store
@@ -72,6 +74,8 @@ class Ledger:
         self.registry = CollectorRegistry()
         self.registry.register(self.collector)
         self.registry.register(HeadroomCollector(campaign.name, store.storage, volumes))
+        if verdict is not None:
+            self.registry.register(WatchCollector(campaign, verdict))
 
     async def authorise(self, body: bytes, _: Caller) -> bytes:
         """POST /v1/authorizations."""
@@ -191,15 +195,17 @@ def create_app(
     background: Sequence[Background] = (),
     volumes: Mapping[str, Path] = MappingProxyType({}),
     troubles: Sequence[Trouble] = (),
+    verdict: Path | None = None,
 ) -> Application:
     """Return the application of a campaign's ledger, which closes its store at the end.
 
     ``tokens`` are those that callers must show, and ``calls_per_second`` the rate of each caller (0: no limit).
     ``background`` is what runs beside the endpoints while they are served, such as the sweep. ``troubles``
     are functions that return why the ledger is not ready, beside the store's own reasons; None where all is well.
-    ``volumes`` are the folders whose free space is exported, by name.
+    ``volumes`` are the folders whose free space is exported, by name. ``verdict`` is the file of the watch on the
+    served model, whose findings are exported.
     """
-    ledger = Ledger(store, campaign, hard_stop, volumes, troubles)
+    ledger = Ledger(store, campaign, hard_stop, volumes, troubles, verdict)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

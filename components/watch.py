@@ -1,0 +1,23 @@
+"""Watch the quality of the served model, from the decision log of its campaign."""
+
+from kfp import dsl
+from kfp.dsl import Artifact, Dataset, Input, Markdown, Output
+
+from components.image import BASE_IMAGE
+
+
+@dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
+def watch(
+    log: Input[Dataset],
+    workspace: str,
+    result: Output[Artifact],
+    page: Output[Markdown],
+    tolerance: float = 0.2,
+    rate: float = 0.05,
+    mature_hours: int = -1,
+) -> None:
+    """Run a :class:`operations.watch.WatchJob`."""
+    arguments = dict(locals())
+    from components.run import run_component
+
+    run_component("watch", arguments)

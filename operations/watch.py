@@ -1,0 +1,106 @@
+"""Watch the quality of the served model, from the decision log of its campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from operations.job import Job, option, reads, required, writes
+from operations.workspace import MODEL, POPULATION, read_campaign
+from shadowprice.campaign import Campaign
+from shadowprice.learning.bundle import read_meta
+from shadowprice.pacing.decision_log.served import read_log
+from shadowprice.pacing.population import read_population
+from shadowprice.responses.layers.heads import load_heads
+from shadowprice.watch.reference import Reference
+from shadowprice.watch.registry import check_all
+from shadowprice.watch.rows import watched_rows
+from shadowprice.watch.verdict import FILE, Verdict
+
+BY_CAMPAIGN = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchJob(Job):
+    """Check calibration, label drift, stability and curve shape of the registered model, and keep the verdict."""
+
+    log: Path = reads("folder of the decision log")
+    workspace: Path = required("folder with campaign and model; the verdict is kept there")
+    result: Path = writes("file that gets the verdict as JSON")
+    page: Path = writes("file that gets the verdict as Markdown")
+    tolerance: float = option(0.2, "error of predictions and rates that is no alarm, in log odds")
+    rate: float = option(0.05, "probability of a false alarm of one check in the life of a model")
+    mature_hours: int = option(
+        BY_CAMPAIGN, "age at which a decision without an outcome counts as no response; -1: when its money is released"
+    )
+
+
+def run(job: WatchJob) -> Verdict:
+    """Write the verdict, also into the workspace, where the ledger's metrics and the next solve read it.
+
+    Raises:
+        NotFound: no log, or no model.
+        InvalidTable: the log has a side that the campaign does not have.
+    """
+    campaign, log = read_campaign(job.workspace), read_log(job.log)
+    # Resolved once, so that version and heads belong together even if the link moves meanwhile.
+    model = (job.workspace / MODEL).resolve()
+    hours = campaign.authorisation_ttl_hours if job.mature_hours == BY_CAMPAIGN else float(job.mature_hours)
+    version = str(read_meta(model)["model_version"])
+    rows = watched_rows(log, campaign, hours, version)
+    findings = check_all(rows, _reference(job, campaign, model, version))
+    found = Verdict(
+        campaign=campaign.name,
+        model_version=version,
+        requests=len(rows),
+        written_at=datetime.now(UTC),
+        findings=tuple(findings),
+    )
+    found.write(job.result)
+    job.page.write_text("\n".join(_page(found, hours)) + "\n")
+    found.write(job.workspace / FILE)
+    return found
+
+
+def _reference(job: WatchJob, campaign: Campaign, model: Path, version: str) -> Reference:
+    population = read_population(job.workspace / POPULATION / version, load_heads(model))
+    activity: dict[str, NDArray[np.floating]] = {}
+    for side, each in population.items():
+        weight = np.asarray(each.curves.weight)
+        # Without a past the accounts count alike.
+        if weight.any():
+            activity[side] = weight
+    rates = read_meta(model).get("labels", {})
+    return Reference(
+        levels={side: len(terms.levels) for side, terms in campaign.sides.items()},
+        tolerance=job.tolerance,
+        rate=job.rate,
+        predicted={side: each.curves.response for side, each in population.items()},
+        activity=activity,
+        labels={
+            (side, level): (int(rows), mean)
+            for side, levels in rates.items()
+            for level, (rows, mean) in enumerate(levels)
+            if rows >= 1
+        },
+    )
+
+
+def _page(found: Verdict, hours: float) -> Iterator[str]:
+    yield f"# Watch on model {found.model_version} of campaign {found.campaign}"
+    yield ""
+    count = len(found.alarms)
+    yield f"**{count} alarms.**" if count else "**No alarm.**"
+    yield f"{found.requests:,} requests are at least {hours:g} hours old and were judged."
+    yield ""
+    yield "| check | side | level | rows | statistic | limit | alarm | verdict |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for each in found.findings:
+        level = "all" if each.level < 0 else each.level
+        numbers = f"{each.rows:,} | {each.statistic:.3g} | {each.limit:.3g}"
+        yield f"| {each.check} | {each.side} | {level} | {numbers} | {'yes' if each.alarm else ''} | {each.sentence} |"

@@ -1,0 +1,1 @@
+"""Watch on a served model: calibration, label drift, stability of inputs, and the shape of the curves."""

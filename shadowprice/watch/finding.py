@@ -1,0 +1,36 @@
+"""Finding of one check on one group of requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ALL_LEVELS = -1
+BY_LEVEL = ("calibration", "label_drift", "stability")
+BY_SIDE = ("curve_shape",)
+"""Names of the checks; the services read them here, without the libraries that the checks need."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Result of one check.
+
+    check      name of the check, a key of :data:`shadowprice.watch.registry.CHECKS`
+    side       side of the market
+    level      index of the incentive level, or :data:`ALL_LEVELS`
+    statistic  compared with ``limit``: an alarm is a statistic at the limit or above
+    limit      of the statistic
+    alarm      verdict
+    rows       requests that were judged
+    day        first day of the alarm, UTC days since the first decision; -1: none, or not known
+    sentence   the verdict in words
+    """
+
+    check: str
+    side: str
+    level: int
+    statistic: float
+    limit: float
+    alarm: bool
+    rows: int
+    day: int
+    sentence: str

@@ -1,0 +1,54 @@
+"""Requests of a decision log as the table that the checks read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from shadowprice.campaign import Campaign
+from shadowprice.experiments.served import mature, served_requests
+from shadowprice.pacing.decision_log.served import ServedLog
+
+COLUMNS = ("account_id", "side", "level", "day", "predicted", "response", "explored")
+
+
+def watched_rows(log: ServedLog, campaign: Campaign, hours: float, model_version: str = "") -> pd.DataFrame:
+    """Return the requests whose outcome cannot change any more, in order of time, with the model's prediction.
+
+    Columns: :data:`COLUMNS`. ``day`` counts UTC days since the first decision of the model, ``predicted`` is the
+    response that the model expected at the given level. The table has one request of an account, side and day, the
+    first, and none without a level. Young requests are left out whether they have an outcome or not: the delay of
+    outcomes then biases no rate.
+
+    Args:
+        log: the decision log.
+        campaign: of the log.
+        hours: age at which a request without an outcome counts as no response.
+        model_version: model whose requests are read; empty: that of the last decision.
+
+    A log without decisions gives an empty table.
+
+    Raises:
+        InvalidTable: the log has a side that the campaign does not have.
+    """
+    if log.decisions.empty:
+        return pd.DataFrame(columns=list(COLUMNS))
+    requests = mature(served_requests(log, campaign), log, hours)
+    version = model_version or str(log.decisions["model_version"].iloc[-1])
+    decisions = log.decisions.set_index("request_id")
+    joined = requests.join(decisions[["level", "response", "reason", "model_version"]], on="request_id")
+    kept = joined[(joined["level"] >= 0) & (joined["model_version"] == version)]
+    kept = kept.sort_values("decided_at", kind="stable")
+    kept = kept.drop_duplicates(["account_id", "side", "day"])
+    weight = kept["side"].map({side: terms.weight for side, terms in campaign.sides.items()}).astype(np.float64)
+    return pd.DataFrame(
+        {
+            "account_id": kept["account_id"],
+            "side": kept["side"],
+            "level": kept["level"].astype(np.int64),
+            "day": kept["day"] - (kept["day"].min() if len(kept) else 0),
+            "predicted": kept["response"].astype(np.float64),
+            "response": kept["value"] / weight,
+            "explored": kept["reason"] == "explored",
+        }
+    ).reset_index(drop=True)
