@@ -2,9 +2,9 @@
 
 from kfp import dsl
 
-from components.choose_tables import choose_tables
-from components.index_tables import index_tables
-from components.measure_table import measure_table
+from components.tables.choose_tables import choose_tables
+from components.tables.index_tables import index_tables
+from components.tables.measure_table import measure_table
 from pipelines.placement import MOUNT, placed
 
 AT_ONCE = 4
