@@ -190,12 +190,23 @@ def request_name(body: Mapping[str, Any]) -> str | None:
 
 
 def encode_v1(answers: Answers) -> dict[str, Any]:
-    """``{"predictions": [{…}, …]}`` with the names of the V2 outputs."""
+    """``{"predictions": [{…}, …], …}`` with the names of the V2 outputs, and the parameters of the V2 answer."""
     columns = [
         values.tolist() if isinstance(values, np.ndarray) else values
         for values in (getattr(answers, name) for name in OUTPUTS)
     ]
-    return {"predictions": [dict(zip(OUTPUTS, row, strict=True)) for row in zip(*columns, strict=True)]}
+    predictions = [dict(zip(OUTPUTS, row, strict=True)) for row in zip(*columns, strict=True)]
+    return {"predictions": predictions, **parameters(answers)}
+
+
+def parameters(answers: Answers) -> dict[str, Any]:
+    """Return what holds for all answers of a call."""
+    return {
+        "price_version": answers.active_price_version,
+        "model_version": answers.active_model_version,
+        "price_age_seconds": answers.price_age_seconds,
+        "degraded": answers.degraded,
+    }
 
 
 def encode_v2(answers: Answers, model_name: str, name: str | None) -> dict[str, Any]:
@@ -205,12 +216,7 @@ def encode_v2(answers: Answers, model_name: str, name: str | None) -> dict[str, 
         "model_name": model_name,
         "model_version": answers.active_model_version,
         **({} if name is None else {"id": name}),
-        "parameters": {
-            "price_version": answers.active_price_version,
-            "model_version": answers.active_model_version,
-            "price_age_seconds": answers.price_age_seconds,
-            "degraded": answers.degraded,
-        },
+        "parameters": parameters(answers),
         "outputs": [
             {"name": output, "datatype": datatype, "shape": shape, "data": getattr(answers, output)}
             for output, datatype in OUTPUTS.items()

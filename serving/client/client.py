@@ -124,6 +124,7 @@ class DecisionClient(_Client):
         super().__init__(url)
         self._token = token
         self._path = f"/v2/models/{campaign}/infer"
+        self._explain = f"/v1/models/{campaign}:explain"
 
     def decide(
         self,
@@ -171,6 +172,29 @@ class DecisionClient(_Client):
             degraded=parameters["degraded"],
             seconds=seconds,
         )
+
+    def explain(
+        self,
+        request_ids: Sequence[str],
+        account_ids: Sequence[str],
+        sides: Sequence[str],
+        partner_ids: Sequence[str] | None = None,
+        context: Mapping[str, Sequence[float | str | None]] | None = None,
+    ) -> dict[str, Any]:
+        """Explain what n requests would be given now: ``explanations``, prices and versions; nothing is authorized.
+
+        Arguments and errors are those of :meth:`decide`.
+        """
+        rows = zip(request_ids, account_ids, sides, strict=True)
+        instances: list[dict[str, Any]] = [dict(zip(INPUTS, row, strict=True)) for row in rows]
+        for row, instance in enumerate(instances):
+            if partner_ids is not None:
+                instance["partner_id"] = partner_ids[row]
+            if context:
+                instance["context"] = {name: values[row] for name, values in context.items()}
+        body = orjson.dumps({"instances": instances})
+        found: dict[str, Any] = self._send("POST", self._explain, self._token, content=body)
+        return found
 
 
 class LedgerClient(_Client):

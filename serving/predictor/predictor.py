@@ -9,24 +9,26 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from serving.predictor.active import Active
 from serving.predictor.calls import Calls, Unrecorded, answers, first_occurrences, recorded_rows
-from serving.predictor.context import check_context, logged_context, with_requests
+from serving.predictor.context import check_context, logged_context
+from serving.predictor.explain import explained, unexplained
 from serving.predictor.ledger_client import Authorisation, Authorised, KnownRequests, Proposals
 from serving.predictor.metrics import PredictorMetrics
+from serving.predictor.wanted import reasons_of, want
 from serving.protocol import Answers, Requests, UnrecordedReason
 from shadowprice.arms import Treatment, treatment, units_of
 from shadowprice.campaign import Campaign, Side
-from shadowprice.decision import NOTHING, decide
+from shadowprice.decision import NOTHING
 from shadowprice.errors import ShadowpriceError, Unavailable
-from shadowprice.responses.layers.heads import allowed_by
 
 
 class Ledger(Protocol):
@@ -109,6 +111,47 @@ class Predictor:
                 answered = iter([error] * len(accepted))
         return [next(answered) if isinstance(rows, list) else rows for rows in first]
 
+    async def explain(self, requests: Requests) -> tuple[list[dict[str, Any]], Active, bool]:
+        """Explain what requests would be given now; nothing is authorized, recorded or counted.
+
+        The ledger is not asked: a request id that was answered before has that answer, and a level that does not fit
+        what is left is not given.
+
+        Returns:
+            The explanation of each request, the active price and model, and whether features or price are degraded.
+
+        Raises:
+            Conflict, InvalidInput, InvalidContext: as :meth:`answer`.
+            Unavailable: there is no price yet.
+        """
+        active = self.source.current
+        if active is None:
+            raise Unavailable(f"campaign {self.campaign.name!r} has no price yet")
+        check_context(active.model, requests)
+        first_occurrences(self.campaign, requests)
+        now = self.clock()
+        outside = self.window and not self.campaign.starts_at <= now < self.campaign.ends_at
+        stale = not outside and active.price.stale(now)
+        treated = self._treated(requests, now)
+        found: dict[int, dict[str, Any]] = {}
+        failed = False
+        for side in () if outside else dict.fromkeys(requests.side):
+            rows = [row for row, each in enumerate(requests.side) if each == side]
+            wanted = await want(self.campaign, active, side, rows, requests, treated, lambda _: nullcontext())
+            failed |= wanted.read.failed
+            found |= dict(explained(self.campaign, active, requests, side, wanted, stale))
+        reason: UnrecordedReason = "outside_window" if outside else "ineligible"
+        told = [
+            found.get(row) or unexplained(requests, row, reason, self._level_of_nothing(side, outside))
+            for row, side in enumerate(requests.side)
+        ]
+        return told, active, failed or stale
+
+    def _treated(self, requests: Requests, now: datetime) -> Treatment:
+        test = self.campaign.experiment
+        units = units_of(test, requests.account_id, requests.partner_id, [now] * len(requests))
+        return treatment(test, units, self.campaign.exploration)
+
     def _first_occurrences(self, requests: Requests, active: Active | None) -> list[int] | ShadowpriceError:
         try:
             if active is not None:
@@ -123,9 +166,7 @@ class Predictor:
         price, requests, firsts, now = active.price, calls.requests, calls.rows, self.clock()
         outside = self.window and not self.campaign.starts_at <= now < self.campaign.ends_at
         stale = not outside and price.stale(now)
-        test = self.campaign.experiment
-        units = units_of(test, requests.account_id, requests.partner_id, [now] * len(requests))
-        treated = treatment(test, units, self.campaign.exploration)
+        treated = self._treated(requests, now)
         proposed: list[tuple[list[int], Proposals]] = []
         failed = False
         for side in () if outside else dict.fromkeys(requests.side):
@@ -192,41 +233,15 @@ class Predictor:
         now: datetime,
     ) -> tuple[list[int], Proposals, bool]:
         """The rows of one side that may be given something, what it would be, and whether the store failed."""
-        terms, price, model = self.campaign.terms(side), active.price, active.model
-        with self.metrics.stage("features"):
-            stored = await model.features.fetch(side, [requests.account_id[row] for row in rows])
-            embeddings = await with_requests(model, side, requests, rows, stored)
-        self.metrics.features_used(side, int((~embeddings.known).sum()), _oldest(embeddings.computed_at, now))
-        allowed = allowed_by(model.heads[side], embeddings.matrix)
-        if allowed is not None:
-            # Who may be given nothing is not decided for: no score reaches over a rule.
-            able = np.flatnonzero(allowed.any(axis=0))
-            rows = [rows[column] for column in able]
-            embeddings, allowed = embeddings.take(able), allowed[:, able]
-        request_ids = [requests.request_id[row] for row in rows]
-        mine = treated.take(rows)
-        with self.metrics.stage("curve"):
-            response = model.heads[side].response(embeddings.matrix)
-        with self.metrics.stage("decide"):
-            decision = decide(
-                terms.value(response),
-                self.campaign.charges(side, response),
-                [price.prices[name] for name in self.campaign.priced],
-                price.tie_share,
-                request_ids,
-                mine.allowed(len(response), allowed),
-                exploration=mine.exploration,
-            )
+        terms = self.campaign.terms(side)
+        wanted = await want(self.campaign, active, side, rows, requests, treated, self.metrics.stage)
+        read, rows, decision, response = wanted.read, wanted.rows, wanted.decision, wanted.response
+        self.metrics.features_used(side, int((~read.known).sum()), _oldest(read.computed_at, now))
         level, columns = decision.level, np.arange(len(rows))
         unpaid = response[0] if terms.incentives[0] == 0 else np.zeros(len(rows), dtype=np.float32)
-        reasons = mine.reasons(decision).astype(object)
-        # The answer of a holdout depends neither on the curve nor on the price.
-        reasons[~embeddings.known & ~mine.held] = "cold_start"
-        if stale:
-            reasons[~mine.held] = "stale_price"
-        times = embeddings.computed_at.tolist()
+        times = wanted.embeddings.computed_at.tolist()
         proposals = Proposals(
-            request_id=request_ids,
+            request_id=[requests.request_id[row] for row in rows],
             account_id=[requests.account_id[row] for row in rows],
             side=[side] * len(rows),
             level=level.tolist(),
@@ -234,15 +249,15 @@ class Predictor:
             response=response[level, columns].tolist(),
             expected_cost=terms.cost(response)[level, columns].tolist(),
             propensity=decision.propensity.tolist(),
-            reason=reasons.tolist(),
+            reason=reasons_of(wanted, stale),
             response_unpaid=unpaid.tolist(),
             propensities=decision.policy.propensities().T.tolist(),
             features_at=[None if math.isnan(at) else at for at in times],
-            arm=mine.arm.tolist(),
+            arm=wanted.treated.arm.tolist(),
             partner_id=[requests.partner_id[row] for row in rows],
             context=logged_context(requests, rows),
         )
-        return rows, proposals, embeddings.failed
+        return rows, proposals, read.failed
 
     async def _authorise(
         self, proposals: Proposals, known: KnownRequests, sizes: Sequence[int], active: Active

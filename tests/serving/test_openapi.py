@@ -65,7 +65,7 @@ def test_no_call_that_fits_or_breaks_the_description_makes_a_service_fail(world,
 def test_the_predictors_description_has_the_endpoints_of_the_contract(world):
     names = set(operations(world.predictor.url))
     assert names >= {"POST /v1/models/{model_name}:predict", "POST /v2/models/{model_name}/infer", "GET /metrics"}
-    assert not [name for name in names if "repository" in name or "explain" in name]
+    assert not [name for name in names if "repository" in name]
 
 
 def test_the_refusals_of_guarded_routes_are_described(world):

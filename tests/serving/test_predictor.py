@@ -549,7 +549,7 @@ def test_a_repeat_is_the_first_answer_also_when_the_feature_store_fails(build, k
 def nobody_is_eligible(monkeypatch):
     def bar():
         monkeypatch.setattr(
-            "serving.predictor.predictor.allowed_by",
+            "serving.predictor.wanted.allowed_by",
             lambda head, matrix: np.zeros((len(head.levels), len(matrix)), dtype=bool),
         )
 

@@ -91,7 +91,11 @@ class ContractServer(RESTServer):  # type: ignore[misc]
         # Described here; the request handler answers for a model of this name, so this route gets other names only.
         names = sorted(self.dataplane.model_registry.get_models())
         parameter = {"name": "model_name", "in": "path", "required": True, "schema": {"type": "string", "enum": names}}
-        for path, body in (("/v1/models/{model_name}:predict", V1_BODY), ("/v2/models/{model_name}/infer", V2_BODY)):
+        for path, body in (
+            ("/v1/models/{model_name}:predict", V1_BODY),
+            ("/v1/models/{model_name}:explain", V1_BODY),
+            ("/v2/models/{model_name}/infer", V2_BODY),
+        ):
             described = {"parameters": [parameter], **body, "responses": responses("POST")}
             router.add_api_route(path, answering(self._unknown), methods=["POST"], openapi_extra=described)
         app.include_router(router)
@@ -106,6 +110,7 @@ class ContractServer(RESTServer):  # type: ignore[misc]
         handlers: dict[str, Handler] = {}
         for model in self.dataplane.model_registry.get_models().values():
             handlers[f"/v1/models/{model.name}:predict"] = partial(predict_v1, model, self._access)
+            handlers[f"/v1/models/{model.name}:explain"] = partial(explain_v1, model)
             handlers[f"/v2/models/{model.name}/infer"] = partial(infer_v2, model, self._access)
         application = import_from_string(self.config.app)
         self.config.app = RequestHandler(application, handlers, self._access, self._seconds, self._admission)
@@ -141,6 +146,24 @@ async def predict_v1(model: CampaignModel, access: Access, body: bytes, caller: 
         access.charge(caller, answers.authorized)
         with metrics.stage("encode"):
             return orjson.dumps(encode_v1(answers))
+
+
+async def explain_v1(model: CampaignModel, body: bytes, _: Caller) -> bytes:
+    """``POST /v1/models/{name}:explain``: why each request would get what it would get; nothing is authorized."""
+    predictor = model.when_ready()
+    found, active, degraded = await predictor.explain(decode_v1(parse_json(body), model.max_instances))
+    price = active.price
+    return orjson.dumps(
+        {
+            "explanations": found,
+            "prices": dict(price.prices),
+            "tie_share": price.tie_share,
+            "price_version": price.version,
+            "model_version": active.model.version,
+            "price_age_seconds": (predictor.clock() - price.solved_at).total_seconds(),
+            "degraded": degraded,
+        }
+    )
 
 
 async def infer_v2(model: CampaignModel, access: Access, body: bytes, caller: Caller) -> bytes:

@@ -1,0 +1,105 @@
+"""What the campaign wants to give requests of one side, before the ledger is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from serving.predictor.active import Active
+from serving.predictor.context import with_requests
+from serving.predictor.features import Embeddings
+from serving.protocol import Requests
+from shadowprice.arms import Treatment
+from shadowprice.campaign import Campaign, Side
+from shadowprice.decision import Decision, decide
+from shadowprice.responses.layers.heads import allowed_by
+
+Stage = Callable[[str], AbstractContextManager[None]]
+"""Gives the block that a stage of the answer is timed in."""
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """Decisions on n requests of one side that may be given something.
+
+    rows        of these requests among all
+    read        embeddings of all requests that were asked about, eligible or not
+    embeddings  of the n requests
+    treated     arms of the n requests
+    response    float32 (J, n), the curves
+    value, charges  (J, n) worth, and (K, J, n) what each level takes of each priced budget
+    allowed     bool (J, n), or None where every level is
+    decision    at the active price
+    """
+
+    rows: list[int]
+    read: Embeddings
+    embeddings: Embeddings
+    treated: Treatment
+    response: NDArray[np.float32]
+    value: NDArray[np.float64]
+    charges: NDArray[np.float64]
+    allowed: NDArray[np.bool_] | None
+    decision: Decision
+
+
+async def want(
+    campaign: Campaign,
+    active: Active,
+    side: Side,
+    rows: Sequence[int],
+    requests: Requests,
+    treated: Treatment,
+    stage: Stage,
+) -> Wanted:
+    """Read features, compute curves, and decide by the one rule.
+
+    Args:
+        campaign: terms and arms.
+        active: price and model.
+        side: of the requests.
+        rows: of the requests among ``requests``.
+        requests: all requests.
+        treated: arms of all requests.
+        stage: timer.
+    """
+    model, price, chosen = active.model, active.price, list(rows)
+    with stage("features"):
+        stored = await model.features.fetch(side, [requests.account_id[row] for row in chosen])
+        read = embeddings = await with_requests(model, side, requests, chosen, stored)
+    allowed = allowed_by(model.heads[side], embeddings.matrix)
+    if allowed is not None:
+        # Who may be given nothing is not decided for: no score reaches over a rule.
+        able = np.flatnonzero(allowed.any(axis=0))
+        chosen = [chosen[column] for column in able]
+        embeddings, allowed = embeddings.take(able), allowed[:, able]
+    mine = treated.take(chosen)
+    with stage("curve"):
+        response = model.heads[side].response(embeddings.matrix)
+    with stage("decide"):
+        value, charges = campaign.terms(side).value(response), campaign.charges(side, response)
+        possible = mine.allowed(len(response), allowed)
+        decision = decide(
+            value,
+            charges,
+            [price.prices[name] for name in campaign.priced],
+            price.tie_share,
+            [requests.request_id[row] for row in chosen],
+            possible,
+            exploration=mine.exploration,
+        )
+    return Wanted(chosen, read, embeddings, mine, response, value, charges, possible, decision)
+
+
+def reasons_of(wanted: Wanted, stale: bool) -> list[str]:
+    """Return why each level is wanted: of a holdout that, else stale_price, cold_start, explored, tie or optimal."""
+    found = wanted.treated.reasons(wanted.decision).astype(object)
+    # The answer of a holdout depends neither on the curve nor on the price.
+    found[~wanted.embeddings.known & ~wanted.treated.held] = "cold_start"
+    if stale:
+        found[~wanted.treated.held] = "stale_price"
+    return [str(each) for each in found]
