@@ -6,6 +6,7 @@ TABLES: dict[str, str] = {
     "attainable_gain": "benchmarks.reproduce.tables.attainable_gain",
     "curve_repair": "benchmarks.reproduce.tables.curve_repair",
     "off_policy": "benchmarks.reproduce.tables.off_policy",
+    "watch": "benchmarks.reproduce.tables.watch",
     "o2o": "benchmarks.reproduce.tables.o2o",
     "s0_methods": "benchmarks.reproduce.tables.s0.methods",
     "s0_change_points": "benchmarks.reproduce.tables.s0.change_points",
