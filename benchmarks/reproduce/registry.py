@@ -9,6 +9,7 @@ TABLES: dict[str, str] = {
     "curve_repair": "benchmarks.reproduce.tables.curve_repair",
     "off_policy": "benchmarks.reproduce.tables.off_policy",
     "interference": "benchmarks.reproduce.tables.interference",
+    "watch": "benchmarks.reproduce.tables.watch",
     "o2o": "benchmarks.reproduce.tables.o2o",
     "s0_methods": "benchmarks.reproduce.tables.s0.methods",
     "s0_change_points": "benchmarks.reproduce.tables.s0.change_points",

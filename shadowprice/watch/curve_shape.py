@@ -73,7 +73,9 @@ def curve_shape(rows: pd.DataFrame, reference: Reference) -> list[Finding]:
         alarms = np.flatnonzero(away > reference.tolerance)
         at = int(day[ends[alarms[0]] - 1]) if alarms.size else -1
         verdict = "another shape" if alarms.size else "no evidence of another shape"
-        words = f"{side}: slope of the response over the levels off by {fits[-1, 0]:+.3f} log odds; {verdict}."
+        known = fits[np.isfinite(fits[:, 0]), 0]
+        off = f"off by {known[-1]:+.3f} log odds" if known.size else "not known yet"
+        words = f"{side}: slope of the response over the levels {off}; {verdict}."
         statistic, limit = float(away[-1]), reference.tolerance
         found.append(Finding("curve_shape", side, ALL_LEVELS, statistic, limit, bool(alarms.size), len(own), at, words))
     return found

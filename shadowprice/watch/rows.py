@@ -32,7 +32,8 @@ def watched_rows(log: ServedLog, campaign: Campaign, hours: float, model_version
         InvalidTable: the log has a side that the campaign does not have.
     """
     if log.decisions.empty:
-        return pd.DataFrame(columns=list(COLUMNS))
+        # A column of flags without a type would select columns in place of rows.
+        return pd.DataFrame(columns=list(COLUMNS)).astype({"explored": bool})
     requests = mature(served_requests(log, campaign), log, hours)
     version = model_version or str(log.decisions["model_version"].iloc[-1])
     decisions = log.decisions.set_index("request_id")

@@ -20,13 +20,15 @@ from shadowprice.campaign import Terms
 from shadowprice.errors import InvalidInput
 from shadowprice.pacing.decision_log.records import Decision, OutcomeRow
 from shadowprice.pacing.decision_log.segments import SCHEMAS, Segment
-from shadowprice.pacing.decision_log.served import read_log
+from shadowprice.pacing.decision_log.served import ServedLog, read_log
 from shadowprice.pacing.forecast import Profile
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.population import write_population
 from shadowprice.pacing.replay.day import Accounts
 from shadowprice.responses.label_rates import label_rates
 from shadowprice.responses.layers.heads import HazardHead, save_heads
+from shadowprice.watch.reference import Reference
+from shadowprice.watch.registry import check_all
 from shadowprice.watch.rows import watched_rows
 from shadowprice.watch.verdict import Verdict
 
@@ -109,6 +111,10 @@ def test_a_drift_in_the_log_reaches_the_verdict_and_the_metrics(workspace: Path,
     assert registry.get_sample_value("shadowprice_watch_alarm", labels | {"reason": "label_drift"}) == 0.0
 
 
+def empty_log() -> ServedLog:
+    return ServedLog(**{kind: schema.empty_table().to_pandas() for kind, schema in SCHEMAS.items()})
+
+
 def test_the_rows_are_mature_and_one_of_an_account_and_day(workspace: Path, tmp_path: Path) -> None:
     log = read_log(tmp_path / "log")
     rows = watched_rows(log, SPRING, 48.0)
@@ -118,7 +124,10 @@ def test_the_rows_are_mature_and_one_of_an_account_and_day(workspace: Path, tmp_
     young = log.outcomes["recorded_at"].max() - pd.Timedelta(hours=48)
     kept = log.decisions[log.decisions["decided_at"] <= young]
     assert len(rows) == len(kept.assign(day=kept["decided_at"].dt.floor("D")).drop_duplicates(["account_id", "day"]))
-    assert watched_rows(log, SPRING, 48.0, "another").empty
+    reference = Reference(levels={"customer": 3})
+    for none in (watched_rows(log, SPRING, 48.0, "another"), watched_rows(empty_log(), SPRING, 48.0)):
+        assert none.empty
+        assert check_all(none, reference) == []
     assert workspace.exists()
 
 

@@ -92,6 +92,12 @@ def test_the_error_of_the_slope_is_that_of_a_logistic_regression_with_an_offset(
     assert np.isnan(slope_error(np.ones(9), np.full(9, 0.5), np.zeros(9))).all()
 
 
+def test_without_a_response_the_slope_is_not_known_yet() -> None:
+    [found] = CHECKS["curve_shape"](requests(3).assign(response=0.0), reference())
+    assert not found.alarm
+    assert "not known yet" in found.sentence
+
+
 def test_the_stability_index_is_the_sum_over_deciles() -> None:
     expected = np.arange(1000.0)
     observed = np.concatenate([np.arange(100.0), np.arange(100.0)])
