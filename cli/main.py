@@ -27,6 +27,7 @@ class Command:
 
 COMMANDS = {
     "check": Command("cli.check", "Check your own files, without training", "cli"),
+    "doctor": Command("cli.doctor.command", "Name each fault of an installation or workspace, and its mend", "cli"),
     "run": Command("cli.run", "Run the whole loop on your own files", "all"),
     "quickstart": Command("pipelines.quickstart", "Run the whole main job on one machine", "all"),
     "pipeline": Command("pipelines.__main__", "Compile, run, upload or schedule a pipeline", "all"),
