@@ -27,8 +27,10 @@ class Command:
 
 COMMANDS = {
     "check": Command("cli.check", "Check your own files, without training", "cli"),
+    "doctor": Command("cli.doctor.command", "Name each fault of an installation or workspace, and its mend", "cli"),
     "run": Command("cli.run", "Run the whole loop on your own files", "all"),
     "quickstart": Command("pipelines.quickstart", "Run the whole main job on one machine", "all"),
+    "price": Command("cli.price", "Show the active price of a workspace, or all its prices", "pacing,cli"),
     "pipeline": Command("pipelines.__main__", "Compile, run, upload or schedule a pipeline", "all"),
     "job": Command("operations.__main__", "Run one job: its name and its fields as JSON", "all"),
     "rolling": Command("pipelines.rolling", "Evaluate a recipe by rolling origin", "all"),

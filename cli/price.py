@@ -1,0 +1,59 @@
+"""``shadowprice price``: show the active price of a workspace, or all its prices."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.status import status_of
+from operations.workspace import PRICES, read_campaign
+from shadowprice.errors import NotFound
+from shadowprice.pacing.price_store import PriceStore
+from shadowprice.price import PriceRecord
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
+Workspace = Annotated[Path, typer.Argument(help="folder of the run")]
+AsJson = Annotated[bool, typer.Option("--json", help="print the result as JSON")]
+
+
+@app.command()
+def show(workspace: Workspace, as_json: AsJson = False) -> None:
+    """Show the newest price with its certificate; exit 1 where there is none or it is damaged."""
+    name = read_campaign(workspace).name
+    found = PriceStore(workspace / PRICES).latest(name)
+    if found is None:
+        raise NotFound(f"campaign {name!r} has no price in {workspace / PRICES}; solve and publish one")
+    print(found.to_json() if as_json else line(found))
+
+
+@app.command()
+def history(workspace: Workspace, as_json: AsJson = False) -> None:
+    """List every sound price, the oldest first, and the faults of damaged files; exit 1 where there are faults."""
+    records, faults = PriceStore(workspace / PRICES).history(read_campaign(workspace).name)
+    if as_json:
+        print(json.dumps({"prices": [json.loads(each.to_json()) for each in records], "faults": faults}))
+    else:
+        for each in records:
+            print(line(each))
+        for fault in faults:
+            print(f"damaged: {fault}")
+    if faults:
+        raise typer.Exit(1)
+
+
+def line(record: PriceRecord) -> str:
+    """Return a price in one line."""
+    prices = ", ".join(f"{name} {price:.6g}" for name, price in record.prices.items())
+    return (
+        f"version {record.version}, slot {record.slot}, model {record.model_version}: {prices}; {record.status}, "
+        f"gap {record.gap:.1e}, violation {record.violation:.1e}, remaining {record.remaining:,}, "
+        f"solved {record.solved_at:%Y-%m-%d %H:%M} UTC, expires {record.expires_at:%Y-%m-%d %H:%M} UTC"
+    )
+
+
+def main() -> int:
+    """Command line; see :func:`show` and :func:`history`."""
+    return status_of(app, "shadowprice price")
