@@ -19,7 +19,7 @@ from pipelines.step_progress import PROGRESS, StepProgress
 from shadowprice.errors import ShadowpriceError
 from shadowprice.lifeline import Child, end_with_parent
 
-PIPELINES = ("train", "embed", "resolve", "delivery", "vouchers", "reproduce")
+PIPELINES = ("train", "retrain", "embed", "resolve", "delivery", "vouchers", "reproduce")
 PATHS = ("workspace", "data")
 """Arguments of pipelines that are folders."""
 

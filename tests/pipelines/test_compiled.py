@@ -29,11 +29,13 @@ NAMES = {
 # What depends on nothing but the artifacts it is given; everything else reads a file, a clock or a service.
 CACHED = {
     "train": {"train"},
+    "retrain": {"train"},
     "vouchers": {"featurize", "train", "evaluate", "curves"},
 }
 # Who opens the feature store; what is in the library below it cannot.
 STORE = {
     "train": {"featurize", "register"},
+    "retrain": {"featurize", "register"},
     "embed": {"featurize", "embed"},
     "resolve": {"solve", "publish"},
     "delivery": {"featurize", "register", "publish"},
@@ -42,6 +44,7 @@ STORE = {
 LEDGER = {"resolve": {"measure"}}
 ON_RAY = {
     "train": {"train"},
+    "retrain": {"train"},
     "resolve": {"solve"},
     "delivery": {"train", "solve"},
     "vouchers": {"train", "solve"},

@@ -1,0 +1,22 @@
+"""Turn the served log into rows to train on."""
+
+from kfp import dsl
+from kfp.dsl import Dataset, Input, Metrics, Output
+
+from components.image import BASE_IMAGE
+
+
+@dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
+def harvest(
+    tables: Input[Dataset],
+    harvested: Output[Dataset],
+    metrics: Output[Metrics],
+    workspace: str,
+    log: str = "",
+    mature_hours: int = -1,
+) -> None:
+    """Run a :class:`operations.harvest.HarvestJob`."""
+    arguments = dict(locals())
+    from components.run import run_component
+
+    run_component("harvest", arguments)

@@ -1,0 +1,113 @@
+"""Turn the served log of a campaign into rows to train on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from operations.job import Job, option, reads, required, write_figures, writes
+from operations.workspace import read_campaign
+from shadowprice.campaign import SIDES
+from shadowprice.datasets.package import load_dataset, save_dataset
+from shadowprice.pacing.decision_log.harvest import harvest
+from shadowprice.pacing.decision_log.served import read_log
+from shadowprice.tables import Tables, validate_tables
+from shadowprice.tables.database import parquet_parts
+
+BY_CAMPAIGN = -1
+SERVED = "served"
+"""Folder of the decision log of a run on one machine."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarvestJob(Job):
+    """Add the decisions that were served, with their final outcomes, to the tables of a data set.
+
+    The tables pass the same checks as a user's. The whole log is read each time: an outcome that came late, and a
+    correction, change the rows of the next harvest. Rows of the data set with the same request id are replaced.
+    """
+
+    tables: Path = reads("folder of the prepared tables of the campaign")
+    workspace: Path = required("folder with the campaign that was served")
+    log: Path | None = option(None, "folder of the decision log; that of a run on one machine if left out")
+    harvested: Path = writes("folder of the tables with the served rows")
+    figures: Path | None = writes("file of the numbers of rows", optional=True)
+    mature_hours: int = option(
+        BY_CAMPAIGN, "age at which a decision without an outcome counts as no response; -1: when its money is released"
+    )
+
+
+def run(job: HarvestJob) -> dict[str, int]:
+    """Write the tables and return the numbers of rows.
+
+    Raises:
+        NotFound: no log or no tables.
+        InvalidInput: an incentive that no offer, or more than one offer, of its side has.
+        InvalidTable: the rows break a rule of the tables.
+    """
+    campaign, dataset = read_campaign(job.workspace), load_dataset(job.tables)
+    hours = campaign.authorisation_ttl_hours if job.mature_hours == BY_CAMPAIGN else float(job.mature_hours)
+    found = harvest(read_log(job.log or _log_of(job.workspace)), campaign, dataset.tables.offer, hours)
+    exposure, strangers = _of_known(dataset.tables, found.exposure)
+    outcome = found.outcome[found.outcome["request_id"].isin(exposure["request_id"])]
+    served = set(exposure["request_id"])
+    sources = {name: _parts(dataset.tables, name) for name in dataset.tables.sources}
+    sources["exposure"] = _joined(dataset.tables, "exposure", served, exposure)
+    sources["outcome"] = _joined(dataset.tables, "outcome", served, outcome)
+    counts = {
+        "served rows": len(exposure),
+        "open rows": found.open,
+        "rows given nothing": found.nothing,
+        "rows of accounts without a profile": strangers,
+    }
+    notes = {**dataset.notes, "served": f"{len(exposure):,} requests of the decision log"}
+    save_dataset(replace(dataset, tables=validate_tables(sources), notes=notes), job.harvested)
+    write_figures(job.figures, counts)
+    return counts
+
+
+def _log_of(workspace: Path) -> Path:
+    """Return the folder that a run's ledger writes its log to."""
+    folder = workspace / SERVED
+    inner = sorted(path for path in folder.glob("*") if path.is_dir())
+    return inner[0] if len(inner) == 1 else folder
+
+
+def _of_known(tables: Tables, exposure: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """Return the rows of accounts that the tables know, and how many are left out; unknown partners become none.
+
+    A request of an account without a profile has nothing to learn from; a partner without one says nothing.
+    """
+    if exposure.empty:
+        return exposure, 0
+    other = exposure["side"].map(dict(zip(SIDES, reversed(SIDES), strict=True)))
+    asked = pd.concat([exposure["account_id"], exposure["partner_id"].dropna()])
+    with tables.connect() as db:
+        db.register("asked", pa.table({"account_id": pa.array(asked.unique(), pa.string())}))
+        pairs = db.sql("SELECT DISTINCT account_id, side FROM account SEMI JOIN asked USING (account_id)").fetchall()
+    known = set(pairs)
+    own = [pair in known for pair in zip(exposure["account_id"], exposure["side"], strict=True)]
+    named = np.array([pair in known for pair in zip(exposure["partner_id"], other, strict=True)], dtype=np.bool_)
+    found = exposure.assign(partner_id=exposure["partner_id"].where(named, None))[own].reset_index(drop=True)
+    return found, len(exposure) - len(found)
+
+
+def _parts(tables: Tables, name: str) -> Iterator[pd.DataFrame]:
+    source = tables.sources[name]
+    if isinstance(source, Path):
+        yield from parquet_parts(source)
+    else:
+        yield source
+
+
+def _joined(tables: Tables, name: str, served: set[str], rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Rows of a table that were not served, then those that were."""
+    for part in _parts(tables, name):
+        yield part[~part["request_id"].isin(served)]
+    if len(rows):
+        yield rows

@@ -1,0 +1,66 @@
+"""The pipeline that closes the loop: prepare → harvest → featurize → train → evaluate → register."""
+
+from kfp import dsl
+
+from components.evaluate import evaluate
+from components.featurize import featurize
+from components.harvest import harvest
+from components.prepare import prepare
+from components.register import register
+from components.train import train
+from pipelines.placement import MOUNT, placed
+
+
+@dsl.pipeline(name="shadowprice-retrain", description="Train again, with the decisions that were served.")
+def retrain_pipeline(
+    workspace: str = MOUNT,
+    log: str = "",
+    dataset: str = "tables",
+    data: str = "",
+    options: dict = {},  # noqa: B006 - kfp reads the default from the signature
+    recipe: str = "",
+    epochs: int = 400,
+    seed: int = 0,
+    workers: int = 1,
+    mature_hours: int = -1,
+    ray_job: str = "",
+) -> None:
+    """Train a model on its data set and on what it was served with; serve it if it beats the one in use.
+
+    Args:
+        workspace: folder with the campaign that is served; gets the new model.
+        log: folder of the decision log; that of a run on one machine if empty.
+        dataset: that the model in use was trained on, with the newest files.
+        data: folder of the files, for data sets that read files.
+        options: what the data set takes besides.
+        recipe: as of the train pipeline; empty for the data set's own.
+        epochs: passes over the rows, at most.
+        seed: of the data where generated, initialisation and dropout.
+        workers: Ray workers; 0 trains in the component's own process.
+        mature_hours: age at which a decision without an outcome counts as no response; -1: when its money is released.
+        ray_job: ConfigMap with the RayJob that the training runs in; empty trains in the step's own container.
+    """
+    prepared = prepare(dataset=dataset, data=data, seed=seed, options=options).set_caching_options(False)
+    placed(prepared, cpu="1", memory="8Gi", minutes=60)
+    served = harvest(tables=prepared.outputs["tables"], log=log, workspace=workspace, mature_hours=mature_hours)
+    placed(served.set_caching_options(False), cpu="1", memory="8Gi", minutes=60)
+    tables = served.outputs["harvested"]
+    featurized = featurize(tables=tables, workspace=workspace).set_caching_options(False)
+    placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
+    training = featurized.outputs["training"]
+    trained = train(
+        training=training,
+        recipe=recipe,
+        epochs=epochs,
+        seed=seed,
+        workers=workers,
+        workspace=workspace,
+        ray_job=ray_job,
+    )
+    placed(trained, cpu="2", memory="16Gi", minutes=480)
+    model = trained.outputs["model"]
+    verdict = evaluate(model=model, training=training, tables=tables, workspace=workspace).set_caching_options(False)
+    placed(verdict, cpu="1", memory="16Gi", minutes=60)
+    with dsl.If(verdict.outputs["Output"] == True, name="gate-passed"):  # noqa: E712 - a pipeline condition
+        registered = register(model=model, workspace=workspace).set_caching_options(False)
+        placed(registered, cpu="1", memory="8Gi", minutes=60, online_store=True)

@@ -1,0 +1,124 @@
+"""Served decisions and their final outcomes as canonical rows to train on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+import pandas as pd
+
+from shadowprice.campaign import Campaign
+from shadowprice.errors import InvalidInput
+from shadowprice.pacing.decision_log.served import FLAG, WHOLE, ServedLog, exposure_and_outcome
+
+UNITS = 1_000_000
+"""Share count before that stands for a merchant's past: the log holds the ratio, which is then exact to a millionth."""
+
+
+@dataclass(frozen=True, eq=False)
+class Harvest:
+    """Rows of the canonical tables.
+
+    exposure, outcome  of each request whose outcome is final
+    open               requests whose outcome can still come
+    nothing            requests that were given nothing at all
+    """
+
+    exposure: pd.DataFrame
+    outcome: pd.DataFrame
+    open: int
+    nothing: int
+
+
+def harvest(log: ServedLog, campaign: Campaign, offer: pd.DataFrame, hours: float) -> Harvest:
+    """Return the served rows of a campaign.
+
+    An outcome is final ``hours`` after its decision, by the newest record of the log. A request without one by then did
+    not respond: it has a row with response 0 and cost 0. The rule looks at the time of the decision alone, since early
+    outcomes of young requests would count responses and not their absence.
+
+    The propensity is that of the answer under the arm of the request, so a holdout's is 1. Context of the request is in
+    columns ``x_…`` and ``c_…``. The log holds a merchant's response as a ratio: its counts are that ratio of
+    1,000,000.
+
+    Args:
+        log: of the campaign.
+        campaign: that was served.
+        offer: canonical table; the offer of a level is the one of its side with that face value.
+        hours: age at which an outcome is final.
+
+    Raises:
+        InvalidInput: an incentive that no offer, or more than one, of its side has.
+        InvalidTable: a side that the campaign does not have.
+
+    O(rows of the log).
+    """
+    given, reported = exposure_and_outcome(log, campaign)
+    decisions = log.decisions.set_index("request_id")
+    nothing = len(log.decisions) - len(given)
+    if given.empty:
+        return Harvest(given, reported, 0, nothing)
+    newest = max([given["decided_at"].max(), *log.outcomes["recorded_at"].nlargest(1)])
+    final = (given["decided_at"] <= newest - timedelta(hours=hours)).to_numpy()
+    exposure = given[final].reset_index(drop=True)
+    kept = decisions.loc[exposure["request_id"]].reset_index()
+    exposure["offer_id"] = _offers(kept, offer)
+    exposure["partner_id"] = kept["partner_id"].where(kept["partner_id"] != "", None)
+    exposure = exposure.assign(**_context(kept["context"]))
+    return Harvest(exposure, _outcomes(exposure, log, reported, hours), int((~final).sum()), nothing)
+
+
+def _offers(decisions: pd.DataFrame, offer: pd.DataFrame) -> pd.Series:
+    """Offer of each decision, by side and incentive."""
+    ids: dict[tuple[str, int], str] = {}
+    for side, value, name in zip(offer["side"], offer["face_value"], offer["offer_id"], strict=True):
+        if (side, int(value)) in ids:
+            raise InvalidInput(
+                f"{ids[side, int(value)]!r} and {name!r} of side {side!r} both have {value} minor units: a served "
+                "incentive does not tell which was given",
+                field="offer.face_value",
+            )
+        ids[side, int(value)] = str(name)
+    wanted = list(zip(decisions["side"], decisions["incentive"], strict=True))
+    missing = sorted({pair for pair in wanted if pair not in ids})
+    if missing:
+        side, value = missing[0]
+        raise InvalidInput(f"no offer of side {side!r} has {value} minor units, which was served", field="offer")
+    return pd.Series([ids[pair] for pair in wanted], dtype=object)
+
+
+def _context(logged: pd.Series) -> dict[str, pd.Series]:
+    """Columns of the context values of the requests."""
+    read = [json.loads(text) if text else {} for text in logged]
+    names = sorted({name for each in read for name in each})
+    return {
+        name: pd.Series([each.get(name) for each in read], dtype=np.float64 if name.startswith("x_") else object)
+        for name in names
+    }
+
+
+def _outcomes(exposure: pd.DataFrame, log: ServedLog, reported: pd.DataFrame, hours: float) -> pd.DataFrame:
+    """One final outcome of each exposure: as reported and corrected, or none."""
+    known = reported.set_index("request_id")
+    stands = log.corrected.set_index("request_id")["response"]
+    request, customer = exposure["request_id"], (exposure["side"] == "customer").to_numpy()
+    ended = exposure["decided_at"] + pd.to_timedelta(hours, unit="h")
+    response = request.map(stands).fillna(0.0).to_numpy(dtype=np.float64)
+    whole = pd.array([pd.NA] * len(exposure), dtype=WHOLE)
+    redeemed, count, before = whole.copy(), whole.copy(), whole.copy()
+    redeemed[customer] = (response[customer] > 0).astype(np.int64)
+    count[~customer] = np.round(response[~customer] * UNITS).astype(np.int64)
+    before[~customer] = UNITS
+    return pd.DataFrame(
+        {
+            "request_id": request,
+            "observed_at": request.map(known["observed_at"]).fillna(ended),
+            "mature": pd.array([True] * len(exposure), dtype=FLAG),
+            "cost_paid": request.map(known["cost_paid"]).fillna(0).astype(WHOLE),
+            "redeemed": redeemed,
+            "share_count": count,
+            "share_count_before": before,
+        }
+    )

@@ -1,0 +1,160 @@
+"""Served rows as training rows, against a count in plain Python."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from served_log import CAMPAIGN, START, write_log
+
+from operations.harvest import HarvestJob, run
+from shadowprice.campaign import Terms
+from shadowprice.datasets.package import load_dataset, save_dataset
+from shadowprice.datasets.registry import Dataset
+from shadowprice.datasets.split import Split
+from shadowprice.errors import InvalidInput
+from shadowprice.pacing.decision_log.harvest import UNITS, harvest
+from shadowprice.pacing.decision_log.served import read_log
+from shadowprice.tables import validate_tables
+
+TRIAL = pd.Timestamp(START) - pd.Timedelta(days=5)
+
+
+def tables(offers=("free", "coupon-50", "coupon-100")) -> dict[str, pd.DataFrame]:
+    """A small trial before the campaign; one of its requests has the id of a served one."""
+    accounts = [f"a{number}" for number in range(1500)]
+    merchants = [f"m{number}" for number in range(100)]
+    values = {
+        "account_id": [*accounts[:-5], *merchants],
+        "side": ["customer"] * 1495 + ["merchant"] * 100,
+        "snapshot_ts": TRIAL - pd.Timedelta(days=1),
+    }
+    exposure = pd.DataFrame({"request_id": ["t0", "t1", "r0"], "account_id": accounts[:3], "side": "customer"})
+    exposure = exposure.assign(offer_id=offers[1], decided_at=TRIAL, propensity=0.5)
+    outcome = pd.DataFrame({"request_id": ["t0", "t1", "r0"], "mature": True, "cost_paid": 0, "redeemed": 0})
+    return {
+        "account": pd.DataFrame(values).assign(x_age=np.arange(1595.0)),
+        "edge": pd.DataFrame({"src": [], "dst": [], "relation": [], "weight": [], "ts": pd.to_datetime([], utc=True)}),
+        "offer": pd.DataFrame(
+            {"offer_id": offers, "side": "customer", "kind": "coupon", "face_value": [0, 50, 100][: len(offers)]}
+        ),
+        "exposure": exposure,
+        "outcome": outcome.assign(observed_at=TRIAL + pd.Timedelta(days=3)),
+        "campaign": pd.DataFrame(
+            [
+                {
+                    "campaign_id": "spring",
+                    "starts_at": pd.Timestamp(START),
+                    "hours": 240,
+                    "budget_name": "day",
+                    "budget_form": "total",
+                    "budget_limit": 1e6,
+                    "cost_basis_customer": "on_response",
+                    "expected_requests": 6000,
+                }
+            ]
+        ),
+    }
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> HarvestJob:
+    save_dataset(Dataset(name="tables", tables=validate_tables(tables()), split=Split(by="account")), tmp_path / "data")
+    (tmp_path / "campaign.json").write_text(json.dumps(CAMPAIGN.to_dict()))
+    return HarvestJob(
+        log=tmp_path / "log", tables=tmp_path / "data", workspace=tmp_path, harvested=tmp_path / "out", mature_hours=48
+    )
+
+
+def test_every_final_request_is_a_row_with_its_offer_and_outcome(job: HarvestJob) -> None:
+    rows = write_log(job.log, "account")
+    counts = run(job)
+    found = load_dataset(job.harvested).tables
+    rows["request_id"] = [f"r{row}" for row in range(len(rows))]
+    final = rows[rows["hour"] <= rows["hour"].max() - 48 + 1e-6]
+    exposure, outcome = (each.set_index("request_id") for each in (found.exposure, found.outcome))
+    strangers = rows["account_id"].isin([f"a{number}" for number in range(1495, 1500)])
+    assert set(exposure.index) == {"t0", "t1", *final.loc[~strangers, "request_id"]}
+    assert counts["rows of accounts without a profile"] == strangers[final.index].sum() > 0
+    assert sum(counts.values()) == len(rows)
+    assert set(exposure.index) == set(outcome.index)
+    assert outcome["mature"].all()
+    served = exposure.loc[[name for name in exposure.index if name.startswith("r")]]
+    mine = rows.set_index("request_id").loc[served.index]
+    assert served["account_id"].tolist() == mine["account_id"].tolist()
+    known = [f"m{number}" for number in range(100)]
+    assert (
+        served["partner_id"].fillna("").tolist()
+        == mine["partner_id"].where(mine["partner_id"].isin(known), "").tolist()
+    )
+    assert outcome.loc[served.index, "redeemed"].tolist() == mine["value"].astype(int).tolist()
+    assert outcome.loc[served.index, "cost_paid"].tolist() == mine["cost"].astype(int).tolist()
+    paid = served["offer_id"].map({"free": 0, "coupon-50": 50, "coupon-100": 100})
+    redeemed = mine["value"] == 1
+    assert paid[redeemed].tolist() == mine.loc[redeemed, "cost"].tolist()
+    assert (served.loc[(mine["arm"] == "holdout").to_numpy(), "offer_id"] == "free").all()
+    ended = outcome.loc[served.index, "observed_at"] - served["decided_at"]
+    assert (ended[(~redeemed).to_numpy()] == pd.Timedelta(hours=48)).all()
+
+
+def test_harvesting_again_changes_nothing_and_takes_up_what_came_late(job: HarvestJob, tmp_path: Path) -> None:
+    write_log(job.log)
+    run(job)
+    first = load_dataset(job.harvested).tables
+    run(replace(job, harvested=tmp_path / "again"))
+    again = load_dataset(tmp_path / "again").tables
+    assert again.exposure.equals(first.exposure)
+    assert again.outcome.equals(first.outcome)
+    # What was harvested may be the tables of the next harvest; its rows are replaced.
+    (segment,) = job.log.glob("outcomes-*")
+    table = pq.read_table(segment)
+    late = first.outcome[(first.outcome["redeemed"] == 0) & first.outcome["request_id"].str.startswith("r")].iloc[0]
+    row = table.slice(0, 1).to_pylist()[0] | {"request_id": late["request_id"], "late": True, "response": 1.0}
+    pq.write_table(
+        pa.concat_tables([table, pa.Table.from_pylist([row], schema=table.schema)]),
+        segment.with_name(segment.name.replace(f"{table.num_rows:012d}", f"{table.num_rows + 1:012d}")),
+    )
+    segment.unlink()
+    run(replace(job, tables=job.harvested, harvested=tmp_path / "later"))
+    later = load_dataset(tmp_path / "later").tables
+    assert len(later.exposure) == len(first.exposure)
+    assert later.outcome.set_index("request_id").loc[late["request_id"], "redeemed"] == 1
+
+
+def test_merchants_have_their_ratio_as_counts_and_context_its_columns(tmp_path: Path) -> None:
+    write_log(tmp_path / "log")
+    log = read_log(tmp_path / "log")
+    decisions = log.decisions.assign(side="merchant", context="")
+    decisions.loc[:1, "context"] = ['{"c_channel":"app","x_basket":1.5}', '{"x_basket":-2.0}']
+    outcomes = log.outcomes.assign(side="merchant", response=1.234567)
+    campaign = replace(CAMPAIGN, sides={"merchant": Terms(levels=(0, 50, 100), cost_basis="on_grant")})
+    offer = tables()["offer"].assign(side="merchant")
+    found = harvest(replace(log, decisions=decisions, outcomes=outcomes), campaign, offer, 0.0)
+    ratio = found.outcome["share_count"] / found.outcome["share_count_before"]
+    paid = found.outcome["request_id"].isin(outcomes["request_id"])
+    assert ratio[paid].tolist() == pytest.approx([1.234567] * int(paid.sum()))
+    assert (ratio[~paid] == 0).all()
+    assert found.outcome["redeemed"].isna().all()
+    assert found.exposure["x_basket"].tolist()[:2] == [1.5, -2.0]
+    assert found.exposure["c_channel"].tolist()[:2] == ["app", None]
+    assert found.exposure["x_basket"][2:].isna().all()
+    assert found.outcome["share_count_before"].iloc[0] == UNITS
+
+
+def test_an_incentive_that_does_not_tell_its_offer_is_refused(tmp_path: Path) -> None:
+    write_log(tmp_path / "log")
+    log, offer = read_log(tmp_path / "log"), tables()["offer"]
+    with pytest.raises(InvalidInput, match="no offer of side 'customer' has 100 minor units"):
+        harvest(log, CAMPAIGN, offer[:2], 0.0)
+    twice = pd.concat([offer, offer.tail(1).assign(offer_id="other")])
+    with pytest.raises(InvalidInput, match=r"'coupon-100' and 'other' .* both have 100"):
+        harvest(log, CAMPAIGN, twice, 0.0)
+    young = harvest(log, CAMPAIGN, offer, timedelta(days=30) / timedelta(hours=1))
+    assert (len(young.exposure), young.open) == (0, len(log.decisions))
