@@ -84,7 +84,8 @@ def doctor(
     else:
         for each in found:
             print(f"{'note' if each.note else 'fault'} ({each.check}): {each.sentence}")
-        print(f"{len(faults)} faults" if faults else "no fault found")
+        count = len(faults)
+        print(f"{count} fault{'s' if count > 1 else ''} found" if faults else "no fault found")
     if faults:
         raise typer.Exit(1)
 

@@ -130,10 +130,15 @@ def test_accounts_that_came_after_training_are_embedded_and_decided_by_their_own
         launch(Deployment.of_run(run, run / CAMPAIGN)) as services,
         DecisionClient(services.predictor_url, "world") as client,
     ):
+        places = ("--url", services.predictor_url, "--ledger-url", services.ledger_url)
+        examined = command("shadowprice", "doctor", str(run), *places)
         before = client.decide([f"before-{row}" for row in range(4)], *asked, context=context)
         done = run_pipeline("embed", tmp_path, {"workspace": str(run), "dataset": "tables", "data": str(newer_tables)})
         after = client.decide([f"after-{row}" for row in range(4)], *asked, context=context)
     assert "embed" in done
+    # A finished run with its own services is sound; its day is past.
+    assert examined.returncode == 0, examined.stdout + examined.stderr
+    assert "note (campaign): the window of campaign world ended" in examined.stdout
     assert before.reason.tolist()[:3] == ["cold_start"] * 3
     assert "cold_start" not in after.reason
     # The account known before keeps its answer, and the price its model.
