@@ -18,7 +18,7 @@ from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.plain import Plain
 from shadowprice.responses.base import RESERVED
 from shadowprice.responses.joint.network import Rows
-from shadowprice.responses.layers.tower import context_values
+from shadowprice.responses.layers.tower import column_of, context_values
 from shadowprice.responses.weights import given_weights
 
 MOST_FITTED = 1 << 19
@@ -51,7 +51,7 @@ def request_values(frame: pd.DataFrame, names: Sequence[str]) -> NDArray[np.floa
     """Values (n, C) of the fitted request features ``names`` of a frame, NaN where it lacks the column."""
     columns = {
         name: frame[name].to_numpy(dtype=np.float32, na_value=np.nan) if name.startswith("x_") else frame[name]
-        for name in dict.fromkeys(name.partition("=")[0] for name in names)
+        for name in dict.fromkeys(map(column_of, names))
         if name in frame
     }
     return context_values(columns, len(frame), names)

@@ -49,12 +49,24 @@ def context_values(columns: Mapping[str, Any], rows: int, names: Sequence[str]) 
     """
     values = np.full((rows, len(names)), np.nan, dtype=np.float32)
     for position, name in enumerate(names):
-        column, _, value = name.partition("=")
-        if name.startswith("c_") and column in columns:
+        column = column_of(name)
+        if column not in columns:
+            continue
+        if column == name:
+            values[:, position] = np.asarray(columns[column], dtype=np.float32)
+        else:
+            value = name.removeprefix(f"{column}=")
             values[:, position] = [str(each) == value for each in columns[column]]
-        elif name in columns:
-            values[:, position] = np.asarray(columns[name], dtype=np.float32)
     return values
+
+
+def column_of(name: str) -> str:
+    """Return the column that a fitted feature is read from.
+
+    >>> column_of("c_channel=app"), column_of("x_basket"), column_of("x_c_city=a")
+    ('c_channel', 'x_basket', 'x_c_city=a')
+    """
+    return name.partition("=")[0] if name.startswith("c_") else name
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -85,7 +97,7 @@ class ServedTower:
     @property
     def accepts(self) -> tuple[str, ...]:
         """Names of the context values that are read: x_… are numbers, c_… are texts."""
-        return tuple(dict.fromkeys(name.partition("=")[0] for name in self.context.names))
+        return tuple(dict.fromkeys(map(column_of, self.context.names)))
 
     def embed(
         self, own: NDArray[np.float32], context: NDArray[np.float32], partner: NDArray[np.float32]

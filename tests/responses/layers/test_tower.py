@@ -40,6 +40,12 @@ def test_it_gives_what_torch_gives(drawn) -> None:
     assert served.accepts == ("x_basket", "c_channel")
 
 
+def test_a_feature_is_read_from_its_own_column_whatever_its_name_holds() -> None:
+    columns = {"x_c_city=a": [1.0, 0.0], "c_city": ["a", "b=c"]}
+    found = context_values(columns, 2, ("x_c_city=a", "c_city=b=c", "x_absent"))
+    np.testing.assert_array_equal(found, [[1, 0, np.nan], [0, 1, np.nan]])
+
+
 def test_a_request_means_the_same_to_the_last_bit_alone_and_in_company(drawn) -> None:
     _, served, own, context, partner = drawn
     together = served.embed(own, context, partner)
