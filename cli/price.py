@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cli.status import status_of
-from operations.workspace import PRICES, read_campaign
+from operations.common.workspace import PRICES, read_campaign
 from shadowprice.errors import NotFound
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from components.ray_job import run_job
-from operations.job import job_class
+from operations.common.job import job_class
 
 
 def run_component(name: str, arguments: Mapping[str, Any]) -> Any:

@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from operations.job import JOBS, add_flags, job_class, run_here
+from operations.common.job import JOBS, add_flags, job_class, run_here
 from shadowprice.errors import ShadowpriceError
 
 

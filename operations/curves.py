@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from operations.job import Job, reads, writes
+from operations.common.job import Job, reads, writes
 from shadowprice.learning.vouchers import store_curves
 
 

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from feature_repo.online import publish_embeddings
 from feature_repo.store import open_store
-from operations.job import Job, reads, required, write_figures, writes
-from operations.workspace import FEATURES, MODEL
+from operations.common.job import Job, reads, required, write_figures, writes
+from operations.common.workspace import FEATURES, MODEL
 from shadowprice.campaign import Side
 from shadowprice.checks import require
 from shadowprice.learning.bundle import EMBEDDINGS, Served, read_meta, write_embeddings

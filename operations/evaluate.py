@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from operations.job import Job, option, reads, write_figures, writes
-from operations.kind import find_kind
+from operations.common.job import Job, option, reads, write_figures, writes
+from operations.common.kind import find_kind
 from shadowprice.learning.training_set import kind_of
 
 

@@ -18,10 +18,10 @@ from feature_repo.columns import describe
 from feature_repo.names import project_of
 from feature_repo.offline import training_frame, write_interactions, write_profiles
 from feature_repo.store import Online, configured_online, create
-from operations.job import Job, option, reads, required, writes
-from operations.kind import CAMPAIGN as CAMPAIGN_KIND
-from operations.kind import DELIVERY, VOUCHERS
-from operations.workspace import CAMPAIGN, FEATURES
+from operations.common.job import Job, option, reads, required, writes
+from operations.common.kind import CAMPAIGN as CAMPAIGN_KIND
+from operations.common.kind import DELIVERY, VOUCHERS
+from operations.common.workspace import CAMPAIGN, FEATURES
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.datasets.package import kind_of, load_dataset
 from shadowprice.datasets.registry import Dataset

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from operations.job import Job, option, reads, required, write_figures, writes
-from operations.workspace import read_campaign
+from operations.common.job import Job, option, reads, required, write_figures, writes
+from operations.common.workspace import read_campaign
 from shadowprice.campaign import SIDES
 from shadowprice.datasets.package import load_dataset, save_dataset
+from shadowprice.errors import InvalidInput
 from shadowprice.pacing.decision_log.harvest import harvest
 from shadowprice.pacing.decision_log.served import read_log
 from shadowprice.tables import Tables, validate_tables
@@ -47,8 +48,8 @@ def run(job: HarvestJob) -> dict[str, int]:
 
     Raises:
         NotFound: no log or no tables.
-        InvalidInput: an incentive that no offer, or more than one offer, of its side has.
-        InvalidTable: the rows break a rule of the tables.
+        InvalidInput: an incentive that no offer, or more than one offer, of its side has; several logs and none named.
+        InvalidTable: the log has no decisions, or the rows break a rule of the tables.
     """
     campaign, dataset = read_campaign(job.workspace), load_dataset(job.tables)
     hours = campaign.authorisation_ttl_hours if job.mature_hours == BY_CAMPAIGN else float(job.mature_hours)
@@ -72,10 +73,12 @@ def run(job: HarvestJob) -> dict[str, int]:
 
 
 def _log_of(workspace: Path) -> Path:
-    """Return the folder that a run's ledger writes its log to."""
-    folder = workspace / SERVED
-    inner = sorted(path for path in folder.glob("*") if path.is_dir())
-    return inner[0] if len(inner) == 1 else folder
+    """Return the only log of a run on one machine."""
+    logs = sorted(path for path in (workspace / SERVED).glob("*") if path.is_dir())
+    if len(logs) != 1:
+        found = f"holds the logs {[str(path) for path in logs]}" if logs else f"has no log in {SERVED}/"
+        raise InvalidInput(f"{workspace} {found}; name one", field="log")
+    return logs[0]
 
 
 def _of_known(tables: Tables, exposure: pd.DataFrame) -> tuple[pd.DataFrame, int]:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from operations.job import Job, option, reads, writes
-from operations.workspace import read_campaign
+from operations.common.job import Job, option, reads, writes
+from operations.common.workspace import read_campaign
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence
 from shadowprice.experiments.analysis import ALARM, Analysis, analyse

@@ -15,8 +15,8 @@ from urllib.parse import urlencode
 import numpy as np
 from numpy.typing import NDArray
 
-from operations.job import Job, option, required, writes
-from operations.workspace import read_campaign
+from operations.common.job import Job, option, required, writes
+from operations.common.workspace import read_campaign
 from shadowprice.campaign import Campaign, Side
 from shadowprice.errors import InvalidInput, NotCertified, Unavailable
 from shadowprice.pacing.history import Traffic

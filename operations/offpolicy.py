@@ -13,8 +13,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from operations.job import Job, option, reads, writes
-from operations.workspace import MODEL, POPULATION, read_campaign
+from operations.common.job import Job, option, reads, writes
+from operations.common.workspace import MODEL, POPULATION, read_campaign
 from shadowprice.arms import UNASSIGNED
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import decide

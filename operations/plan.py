@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from operations.job import Job, option, reads, required, writes
-from operations.workspace import read_campaign
+from operations.common.job import Job, option, reads, required, writes
+from operations.common.workspace import read_campaign
 from shadowprice.errors import InvalidInput
 from shadowprice.experiments import plan
 from shadowprice.experiments.planning import ExperimentPlan, Precision, Prior

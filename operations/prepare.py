@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from operations.job import Job, option, writes
-from operations.kind import VOUCHERS
+from operations.common.job import Job, option, writes
+from operations.common.kind import VOUCHERS
 from shadowprice.datasets.package import prepare
 from shadowprice.learning.vouchers import prepare as prepare_vouchers
 

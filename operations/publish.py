@@ -9,8 +9,8 @@ from pathlib import Path
 
 from feature_repo.online import publish_price
 from feature_repo.store import open_store
-from operations.job import Job, option, reads, required
-from operations.workspace import FEATURES, PRICE, PRICES, read_campaign
+from operations.common.job import Job, option, reads, required
+from operations.common.workspace import FEATURES, PRICE, PRICES, read_campaign
 from shadowprice.errors import Conflict
 from shadowprice.pacing.price_rules import check_price
 from shadowprice.pacing.price_store import PriceStore

@@ -16,8 +16,8 @@ from feature_repo.columns import FeatureColumns, read_columns
 from feature_repo.names import project_of
 from feature_repo.online import publish_embeddings
 from feature_repo.store import configured_online, create
-from operations.job import Job, reads, required
-from operations.workspace import CAMPAIGN, FEATURES, MODEL, POPULATION, VERSIONS, read_campaign
+from operations.common.job import Job, reads, required
+from operations.common.workspace import CAMPAIGN, FEATURES, MODEL, POPULATION, VERSIONS, read_campaign
 from shadowprice.errors import Conflict
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta

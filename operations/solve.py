@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feature_repo.online import OnlineReader
-from operations.job import Job, option, reads, required, write_figures, writes
-from operations.kind import CAMPAIGN, find_kind
-from operations.workspace import FEATURES, MODEL, POPULATION, PRICE, PRICES, read_campaign, watch_alarms
+from operations.common.job import Job, option, reads, required, write_figures, writes
+from operations.common.kind import CAMPAIGN, find_kind
+from operations.common.workspace import FEATURES, MODEL, POPULATION, PRICE, PRICES, read_campaign, watch_alarms
 from shadowprice.allocation.executors import Executor
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from operations.job import Job, option, reads, required, writes
-from operations.workspace import MODEL, POPULATION, read_campaign
+from operations.common.job import Job, option, reads, required, writes
+from operations.common.workspace import MODEL, POPULATION, read_campaign
 from shadowprice.campaign import Campaign
 from shadowprice.learning.bundle import read_meta
 from shadowprice.pacing.decision_log.served import read_log

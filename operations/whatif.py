@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from operations.job import Job, option, reads, required, writes
+from operations.common.job import Job, option, reads, required, writes
+from operations.common.workspace import MODEL, POPULATION, read_campaign
 from operations.measure import before_start
-from operations.workspace import MODEL, POPULATION, read_campaign
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotFound

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from operations.common.workspace import CAMPAIGN
 from operations.measure import SAMPLE_ROWS
 from operations.solve import Solver
 from operations.whatif import open_what_if
-from operations.workspace import CAMPAIGN
 from serving.local.launch import Deployment, launch
 from serving.local.replay import ServiceDay
 from shadowprice.datasets.package import load_dataset

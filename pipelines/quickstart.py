@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from operations.common.job import add_flags
 from operations.evaluate import EvaluateJob
 from operations.featurize import FeaturizeJob
-from operations.job import add_flags
 from operations.prepare import PrepareJob
 from operations.train import TrainJob
 from pipelines.campaign_day import play, warnings, why_not

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from operations.common.job import add_flags
 from operations.featurize import FeaturizeJob
 from operations.featurize import run as featurize
-from operations.job import add_flags
 from operations.train import TrainJob
 from shadowprice.datasets import load, names
 from shadowprice.datasets.package import save_dataset

@@ -23,7 +23,7 @@ from typing import Any, cast
 import orjson
 import pandas as pd
 
-from operations.workspace import read_campaign
+from operations.common.workspace import read_campaign
 from serving.http.tokens import read_secret
 from serving.ledger.clock import time_of
 from serving.ledger.durability import Durability

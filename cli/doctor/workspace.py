@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from cli.doctor.finding import Finding, Findings, Target
-from operations.workspace import FEATURES, MODEL, PRICES, read_campaign
+from operations.common.workspace import FEATURES, MODEL, PRICES, read_campaign
 from shadowprice.campaign import Campaign
 from shadowprice.errors import ShadowpriceError
 

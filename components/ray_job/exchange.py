@@ -14,7 +14,7 @@ from typing import Any
 
 from components.ray_job.api import KubernetesRayJobs, RayJobs
 from components.ray_job.watch import PATIENCE, Patience, answered, run_to_end
-from operations.job import Job, run_here
+from operations.common.job import Job, run_here
 from shadowprice.errors import InvalidInput, Unavailable
 
 EXCHANGE = "ray-jobs"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from operations.common.workspace import MODEL
 from operations.evaluate import EvaluateJob
 from operations.kinds.base import Kind
 from operations.solve import Solved, SolveJob
 from operations.train import TrainJob
-from operations.workspace import MODEL
 from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import read_meta
 from shadowprice.learning.fit import fit_bundle

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from operations.common.workspace import CAMPAIGN, PRICES
 from operations.evaluate import EvaluateJob
 from operations.kinds.base import Kind
 from operations.solve import Solved, SolveJob
 from operations.train import TrainJob
-from operations.workspace import CAMPAIGN, PRICES
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput

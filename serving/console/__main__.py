@@ -9,7 +9,7 @@ from pathlib import Path
 
 import uvicorn
 
-from operations.workspace import read_campaign
+from operations.common.workspace import read_campaign
 from serving.client.client import LedgerClient
 from serving.console.app import create_app
 from serving.console.budget import Questions

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from starlette.datastructures import QueryParams
 
+from operations.common.workspace import MODEL
 from operations.whatif import Question, open_what_if
-from operations.workspace import MODEL
 from shadowprice.currency import Currency
 from shadowprice.errors import InvalidRequest
 from shadowprice.pacing.what_if import Answer, Change, GroupLimit

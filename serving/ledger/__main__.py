@@ -10,7 +10,7 @@ from pathlib import Path
 
 import uvicorn
 
-from operations.workspace import read_campaign
+from operations.common.workspace import read_campaign
 from serving.http.access import check_exposed
 from serving.http.listening import bounds
 from serving.http.logs import quiet_logs

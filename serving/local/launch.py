@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from operations.workspace import POPULATION, read_campaign
+from operations.common.workspace import POPULATION, read_campaign
 from shadowprice.errors import Unavailable
 from shadowprice.lifeline import Child
 

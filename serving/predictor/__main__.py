@@ -9,7 +9,7 @@ import sys
 import time
 from threading import Thread
 
-from operations.workspace import read_campaign
+from operations.common.workspace import read_campaign
 from serving.http.access import Access, check_exposed
 from serving.http.logs import quiet_logs
 from serving.http.tokens import Tokens, ledger_tokens

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rendering import CHART, merged, pods, render, values_of
 
-from operations.job import add_flags
+from operations.common.job import add_flags
 from operations.watch import WatchJob
 from serving.http.tokens import ROLES, Tokens
 from serving.ledger.__main__ import _settings

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from components import run as component
-from operations.job import JOBS, Job
+from operations.common.job import JOBS, Job
 
 VALUES: dict[str, Any] = {"str": "", "int": 1, "float": 0.5, "bool": False, "dict": {"rows": 5}, "list": ["http://a"]}
 GIVEN = {"workspace": "/workspace", "ray_job": "spring-ray-job", "dataset": "world", "weighting": "known"}

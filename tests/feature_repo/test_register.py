@@ -16,8 +16,8 @@ from feature_repo.columns import FeatureColumns, read_columns
 from feature_repo.names import project_of
 from feature_repo.online import OnlineReader, publish_price
 from feature_repo.store import create, open_store
+from operations.common.workspace import CAMPAIGN, FEATURES, read_campaign
 from operations.register import RegisterJob, run
-from operations.workspace import CAMPAIGN, FEATURES, read_campaign
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import Conflict
 from shadowprice.learning.bundle import EMBEDDINGS

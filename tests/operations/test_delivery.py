@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from operations.common.job import run_here
 from operations.featurize import FeaturizeJob
-from operations.job import run_here
 from operations.solve import SolveJob
 from operations.train import TrainJob
 from shadowprice.datasets import load

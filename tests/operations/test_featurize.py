@@ -5,9 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from operations.common.workspace import read_campaign
 from operations.featurize import FeaturizeJob
 from operations.featurize import run as featurize
-from operations.workspace import read_campaign
 from shadowprice.datasets import Dataset, load
 from shadowprice.datasets.package import save_dataset
 from shadowprice.errors import InvalidInput

@@ -19,7 +19,7 @@ from shadowprice.campaign import Terms
 from shadowprice.datasets.package import load_dataset, save_dataset
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
-from shadowprice.errors import InvalidInput
+from shadowprice.errors import InvalidInput, InvalidTable
 from shadowprice.pacing.decision_log.harvest import UNITS, harvest
 from shadowprice.pacing.decision_log.served import read_log
 from shadowprice.tables import validate_tables
@@ -126,6 +126,17 @@ def test_harvesting_again_changes_nothing_and_takes_up_what_came_late(job: Harve
     later = load_dataset(tmp_path / "later").tables
     assert len(later.exposure) == len(first.exposure)
     assert later.outcome.set_index("request_id").loc[late["request_id"], "redeemed"] == 1
+
+
+def test_one_of_several_logs_must_be_named(job: HarvestJob, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"log: .* has no log in served/; name one"):
+        run(replace(job, log=None))
+    for name in ("ledger", "replay-ledger"):
+        (tmp_path / "served" / name).mkdir(parents=True)
+    with pytest.raises(InvalidInput, match=r"holds the logs .*replay-ledger'\]; name one"):
+        run(replace(job, log=None))
+    with pytest.raises(InvalidTable, match="has no decisions"):
+        run(replace(job, log=tmp_path / "served" / "ledger"))
 
 
 def test_merchants_have_their_ratio_as_counts_and_context_its_columns(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from operations import __main__ as command
+from operations.common.job import JOBS, Job, add_flags, job_class
+from operations.common.kind import KINDS, find_kind
 from operations.featurize import FeaturizeJob
-from operations.job import JOBS, Job, add_flags, job_class
-from operations.kind import KINDS, find_kind
 from operations.kinds.base import Kind
 from operations.measure import TOKEN_VARIABLE, MeasureJob
 from operations.offpolicy import OffpolicyJob

@@ -9,8 +9,8 @@ import httpx
 import numpy as np
 import pytest
 
+from operations.common.workspace import CAMPAIGN
 from operations.measure import TOKEN_VARIABLE, MeasureJob, read_traffic, run
-from operations.workspace import CAMPAIGN
 from serving.local.launch import Deployment, free_port, start_ledger
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import InvalidInput, NotCertified, Unavailable

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 from operations.__main__ import main
+from operations.common.workspace import CAMPAIGN, MODEL, POPULATION
 from operations.measure import before_start
 from operations.whatif import WhatifJob, run
-from operations.workspace import CAMPAIGN, MODEL, POPULATION
 from shadowprice.campaign import Budget, Campaign, Segment, Side, Terms
 from shadowprice.errors import InvalidInput
 from shadowprice.pacing.forecast import Profile

@@ -18,7 +18,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from feature_repo.online import OnlineReader
-from operations.workspace import read_campaign
+from operations.common.workspace import read_campaign
 from pipelines.local import PipelineFailed, run
 from serving.client.client import DecisionClient
 from serving.local.launch import Deployment, free_port, start_ledger, start_predictor

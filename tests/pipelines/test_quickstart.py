@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from operations.common.workspace import CAMPAIGN
 from operations.solve import Solver
-from operations.workspace import CAMPAIGN
 from serving.client.client import DecisionClient
 from serving.local.launch import Deployment, launch
 from shadowprice.campaign import SIDES

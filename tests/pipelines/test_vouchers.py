@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from operations.common.job import run_here
+from operations.common.workspace import read_campaign
 from operations.curves import CurvesJob
 from operations.featurize import FeaturizeJob
-from operations.job import run_here
 from operations.prepare import PrepareJob
 from operations.publish import PublishJob
 from operations.register import RegisterJob
 from operations.solve import Solver
 from operations.train import TrainJob
-from operations.workspace import read_campaign
 from pipelines.local import PipelineFailed, run
 from serving.local.launch import Deployment, launch
 from serving.predictor.bundle import load_bundle

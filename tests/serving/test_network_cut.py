@@ -15,7 +15,7 @@ import pytest
 from benchmarks.faults.hosts import host
 from benchmarks.faults.redis_server import RedisServer
 from benchmarks.service.deployment import LEVELS, REDIS, environment, prepare
-from operations.workspace import read_campaign
+from operations.common.workspace import read_campaign
 from serving.client.client import DecisionClient
 from serving.ledger.opening import open_store
 from serving.local.launch import free_port, start_ledger, start_predictor

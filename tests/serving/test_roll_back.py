@@ -19,13 +19,13 @@ from feature_repo.names import project_of
 from feature_repo.online import OnlineReader
 from feature_repo.store import create
 from operations.__main__ import main as operation
+from operations.common.workspace import CAMPAIGN, FEATURES, PRICE
 from operations.publish import PublishJob
 from operations.publish import run as publish_job
 from operations.register import RegisterJob
 from operations.register import run as register
 from operations.solve import SolveJob
 from operations.solve import run as solve
-from operations.workspace import CAMPAIGN, FEATURES, PRICE
 from serving import resolve
 from serving.predictor.bundle import Bundle
 from serving.predictor.features import Features

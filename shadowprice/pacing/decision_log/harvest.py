@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from shadowprice.campaign import Campaign
-from shadowprice.errors import InvalidInput
+from shadowprice.errors import InvalidInput, InvalidTable
 from shadowprice.pacing.decision_log.served import FLAG, WHOLE, ServedLog, exposure_and_outcome
 
 UNITS = 1_000_000
@@ -51,10 +51,12 @@ def harvest(log: ServedLog, campaign: Campaign, offer: pd.DataFrame, hours: floa
 
     Raises:
         InvalidInput: an incentive that no offer, or more than one, of its side has.
-        InvalidTable: a side that the campaign does not have.
+        InvalidTable: no decisions, or a side that the campaign does not have.
 
     O(rows of the log).
     """
+    if log.decisions.empty:
+        raise InvalidTable("has no decisions", field="log")
     given, reported = exposure_and_outcome(log, campaign)
     decisions = log.decisions.set_index("request_id")
     nothing = len(log.decisions) - len(given)

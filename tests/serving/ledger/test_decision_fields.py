@@ -29,7 +29,7 @@ from serving.ledger.log import LogWriter
 from serving.ledger.opening import open_store
 from serving.ledger.sqlite import database
 from serving.predictor.ledger_client import Authorised, Proposals
-from operations.workspace import read_campaign
+from operations.common.workspace import read_campaign
 
 folder, redis = Path(sys.argv[1]), sys.argv[2]
 campaign = read_campaign(folder / "campaign.json")

@@ -15,10 +15,10 @@ from typing import Any, Self, get_type_hints
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
 
-COMMON = {"__main__", "job", "kind", "workspace"}
+COMMON = {"__main__"}
 """Modules of this package that are not jobs."""
 JOBS = tuple(
-    each.name for each in iter_modules([str(Path(__file__).parent)]) if not each.ispkg and each.name not in COMMON
+    each.name for each in iter_modules([str(Path(__file__).parents[1])]) if not each.ispkg and each.name not in COMMON
 )
 """Names of the jobs. Job ``name`` is class ``<Name>Job`` in the module ``name``, imported when it is needed."""
 
