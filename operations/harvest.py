@@ -109,8 +109,15 @@ def _parts(tables: Tables, name: str) -> Iterator[pd.DataFrame]:
 
 
 def _joined(tables: Tables, name: str, served: set[str], rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Rows of a table that were not served, then those that were."""
+    """Rows of a table that were not served, then those that were; all with the columns of both."""
+    names = list(dict.fromkeys((*tables.columns(name), *rows.columns)))
     for part in _parts(tables, name):
-        yield part[~part["request_id"].isin(served)]
+        yield _with_columns(part[~part["request_id"].isin(served)], names)
     if len(rows):
-        yield rows
+        yield _with_columns(rows, names)
+
+
+def _with_columns(rows: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """Rows with all columns; those that they lack are empty."""
+    missing = {name: np.nan if name.startswith("x_") else None for name in names if name not in rows}
+    return rows.assign(**missing)[names]

@@ -37,7 +37,7 @@ def tables(offers=("free", "coupon-50", "coupon-100")) -> dict[str, pd.DataFrame
         "snapshot_ts": TRIAL - pd.Timedelta(days=1),
     }
     exposure = pd.DataFrame({"request_id": ["t0", "t1", "r0"], "account_id": accounts[:3], "side": "customer"})
-    exposure = exposure.assign(offer_id=offers[1], decided_at=TRIAL, propensity=0.5)
+    exposure = exposure.assign(offer_id=offers[1], decided_at=TRIAL, propensity=0.5, x_basket=0.5, c_channel="web")
     outcome = pd.DataFrame({"request_id": ["t0", "t1", "r0"], "mature": True, "cost_paid": 0, "redeemed": 0})
     return {
         "account": pd.DataFrame(values).assign(x_age=np.arange(1595.0)),
