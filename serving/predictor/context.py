@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -60,32 +61,36 @@ def as_stored(model: ServedModel, side: Side, matrix: NDArray[np.float32]) -> ND
     return matrix if tower is None else matrix[:, : tower.width]
 
 
-async def with_requests(
-    model: ServedModel, side: Side, requests: Requests, rows: Sequence[int], found: Embeddings
-) -> Embeddings:
-    """Return the embeddings of requests of one side, of all that is stored of their accounts.
+async def read_requests(model: ServedModel, side: Side, requests: Requests, rows: Sequence[int]) -> Embeddings:
+    """Read the embeddings of requests of one side; accounts and partners at the same time.
 
     A request without context and partner has the stored embedding. Any other is joined now: the account's own
     embedding, the context it carries, and the partner's own embedding, as the rows of training were. A partner that
     the feature store does not know counts as none.
     """
-    tower, matrix = model.towers.get(side), as_stored(model, side, found.matrix)
-    live = [] if tower is None else _live(model, tower, side, requests, rows)
-    if tower is None or not live:
-        return replace(found, matrix=matrix)
+    names, tower = [requests.account_id[row] for row in rows], model.towers.get(side)
+    if tower is None:
+        return await model.features.fetch(side, names)
+    live = _live(model, tower, side, requests, rows)
     at = [rows[place] for place in live]
-    partner, failed = np.zeros((len(live), tower.width), dtype=np.float32), False
     named = [place for place, row in enumerate(at) if _reads_partner(model, tower, side) and requests.partner_id[row]]
+    partner, failed = np.zeros((len(live), tower.width), dtype=np.float32), False
     if named:
-        theirs = await model.features.fetch(_other(side), [requests.partner_id[at[place]] for place in named])
+        partners = [requests.partner_id[at[place]] for place in named]
+        found, theirs = await asyncio.gather(
+            model.features.fetch(side, names), model.features.fetch(_other(side), partners)
+        )
         partner[named] = np.where(theirs.known[:, None], theirs.matrix[:, -tower.width :], np.float32(0.0))
         failed = theirs.failed
-    context = {name: [values[row] for row in at] for name, values in requests.context.items()}
-    joined = matrix.copy()
-    joined[live] = tower.embed(
-        found.matrix[live, tower.width :], context_values(context, len(live), tower.context.names), partner
-    )
-    return replace(found, matrix=joined, failed=found.failed or failed)
+    else:
+        found = await model.features.fetch(side, names)
+    matrix = as_stored(model, side, found.matrix)
+    if live:
+        context = {name: [values[row] for row in at] for name, values in requests.context.items()}
+        values = context_values(context, len(live), tower.context.names)
+        matrix = matrix.copy()
+        matrix[live] = tower.embed(found.matrix[live, tower.width :], values, partner)
+    return replace(found, matrix=matrix, failed=found.failed or failed)
 
 
 def _live(model: ServedModel, tower: ServedTower, side: Side, requests: Requests, rows: Sequence[int]) -> list[int]:

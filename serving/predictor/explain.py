@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,7 +30,9 @@ WORDS: Mapping[Reason, str] = {
 """Reason → what it means. The last two come from the ledger, which an explanation does not ask."""
 
 
-def explained(campaign: Campaign, active: Active, requests: Requests, side: Side, wanted: Wanted, stale: bool) -> Any:
+def explained(
+    campaign: Campaign, active: Active, requests: Requests, side: Side, wanted: Wanted, stale: bool
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield row and explanation of each request of one side that may be given something."""
     terms, price = campaign.terms(side), active.price
     weight = np.array([price.prices[name] for name in campaign.priced])

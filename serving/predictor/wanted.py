@@ -1,4 +1,4 @@
-"""What the campaign wants to give requests of one side, before the ledger is asked."""
+"""Decisions on requests of one side, before the ledger is asked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from serving.predictor.active import Active
-from serving.predictor.context import with_requests
+from serving.predictor.context import read_requests
 from serving.predictor.features import Embeddings
 from serving.protocol import Requests
 from shadowprice.arms import Treatment
@@ -69,8 +69,7 @@ async def want(
     """
     model, price, chosen = active.model, active.price, list(rows)
     with stage("features"):
-        stored = await model.features.fetch(side, [requests.account_id[row] for row in chosen])
-        read = embeddings = await with_requests(model, side, requests, chosen, stored)
+        read = embeddings = await read_requests(model, side, requests, chosen)
     allowed = allowed_by(model.heads[side], embeddings.matrix)
     if allowed is not None:
         # Who may be given nothing is not decided for: no score reaches over a rule.
