@@ -11,7 +11,8 @@ import pandas as pd
 import pyarrow as pa
 
 from operations.common.job import Job, option, reads, required, write_figures, writes
-from operations.common.workspace import read_campaign
+from operations.common.maturity import hours_of, maturity
+from operations.common.workspace import SERVED, read_campaign
 from shadowprice.campaign import SIDES
 from shadowprice.datasets.package import load_dataset, save_dataset
 from shadowprice.errors import InvalidInput
@@ -19,10 +20,6 @@ from shadowprice.pacing.decision_log.harvest import harvest
 from shadowprice.pacing.decision_log.served import read_log
 from shadowprice.tables import Tables, validate_tables
 from shadowprice.tables.database import parquet_parts
-
-BY_CAMPAIGN = -1
-SERVED = "served"
-"""Folder of the decision log of a run on one machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +35,7 @@ class HarvestJob(Job):
     log: Path | None = option(None, "folder of the decision log; that of a run on one machine if left out")
     harvested: Path = writes("folder of the tables with the served rows")
     figures: Path | None = writes("file of the numbers of rows", optional=True)
-    mature_hours: int = option(
-        BY_CAMPAIGN, "age at which a decision without an outcome counts as no response; -1: when its money is released"
-    )
+    mature_hours: int = maturity()
 
 
 def run(job: HarvestJob) -> dict[str, int]:
@@ -52,7 +47,7 @@ def run(job: HarvestJob) -> dict[str, int]:
         InvalidTable: the log has no decisions, or the rows break a rule of the tables.
     """
     campaign, dataset = read_campaign(job.workspace), load_dataset(job.tables)
-    hours = campaign.authorisation_ttl_hours if job.mature_hours == BY_CAMPAIGN else float(job.mature_hours)
+    hours = hours_of(job.mature_hours, campaign)
     found = harvest(read_log(job.log or _log_of(job.workspace)), campaign, dataset.tables.offer, hours)
     exposure, strangers = _of_known(dataset.tables, found.exposure)
     outcome = found.outcome[found.outcome["request_id"].isin(exposure["request_id"])]

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from operations.common.job import Job, option, reads, writes
+from operations.common.maturity import hours_of, maturity
 from operations.common.workspace import read_campaign
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence
@@ -21,7 +22,6 @@ from shadowprice.experiments.served import mature, served_requests, with_units
 from shadowprice.files import write_whole
 from shadowprice.pacing.decision_log.served import read_log
 
-BY_CAMPAIGN = -1
 EFFECTS = ("value", "relative", "cost", "per_money")
 
 
@@ -39,9 +39,7 @@ class LiftJob(Job):
     segment: str = option("", "column of the features whose values get a lift each; empty: none")
     baseline: str = option("", "arm that the others are compared with; empty: the first holdout")
     side: str = option("", "side that is analysed; empty: all together")
-    mature_hours: int = option(
-        BY_CAMPAIGN, "age at which a decision without an outcome counts as no response; -1: when its money is released"
-    )
+    mature_hours: int = maturity()
 
 
 def run(job: LiftJob) -> Analysis:
@@ -60,7 +58,7 @@ def run(job: LiftJob) -> Analysis:
         campaign.terms(job.side)  # type: ignore[arg-type]
         asked = asked[asked["side"] == job.side].reset_index(drop=True)
     asked, columns = with_units(asked, campaign.experiment)
-    hours = campaign.authorisation_ttl_hours if job.mature_hours == BY_CAMPAIGN else float(job.mature_hours)
+    hours = hours_of(job.mature_hours, campaign)
     rows = mature(asked, log, hours)
     if rows.empty:
         raise InvalidInput(f"no decision is {hours:g} hours old; wait, or lower it", field="mature_hours")

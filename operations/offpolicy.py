@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from operations.common.job import Job, option, reads, writes
+from operations.common.maturity import hours_of, maturity
 from operations.common.workspace import MODEL, POPULATION, read_campaign
 from shadowprice.arms import UNASSIGNED
 from shadowprice.campaign import Campaign, Side
@@ -51,9 +52,7 @@ class OffpolicyJob(Job):
     level: int = option(NONE, "level that every request gets; -1: none")
     estimator: str = option("", "ips, hajek or dr; empty: dr with a workspace, hajek without")
     side: str = option("", "side that is judged; empty: all together")
-    mature_hours: int = option(
-        NONE, "age at which a decision without an outcome counts as no response; -1: when its money is released"
-    )
+    mature_hours: int = maturity()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,7 +71,7 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
         NotFound: the workspace has no model.
     """
     campaign, log = read_campaign(job.campaign), read_log(job.log)
-    hours = campaign.authorisation_ttl_hours if job.mature_hours == NONE else float(job.mature_hours)
+    hours = hours_of(job.mature_hours, campaign)
     requests = mature(served_requests(log, campaign), log, hours)
     if job.side:
         campaign.terms(job.side)  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from operations.common.job import Job, option, reads, required, writes
+from operations.common.maturity import hours_of, maturity
 from operations.common.workspace import MODEL, POPULATION, read_campaign
 from shadowprice.campaign import Campaign
 from shadowprice.learning.bundle import read_meta
@@ -21,8 +22,6 @@ from shadowprice.watch.reference import Reference
 from shadowprice.watch.registry import check_all
 from shadowprice.watch.rows import watched_rows
 from shadowprice.watch.verdict import FILE, Verdict
-
-BY_CAMPAIGN = -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +34,7 @@ class WatchJob(Job):
     page: Path = writes("file that gets the verdict as Markdown")
     tolerance: float = option(0.2, "error of predictions and rates that is no alarm, in log odds")
     rate: float = option(0.05, "probability of a false alarm of one check in the life of a model")
-    mature_hours: int = option(
-        BY_CAMPAIGN, "age at which a decision without an outcome counts as no response; -1: when its money is released"
-    )
+    mature_hours: int = maturity()
 
 
 def run(job: WatchJob) -> Verdict:
@@ -50,7 +47,7 @@ def run(job: WatchJob) -> Verdict:
     campaign, log = read_campaign(job.workspace), read_log(job.log)
     # Resolved once, so that version and heads belong together even if the link moves meanwhile.
     model = (job.workspace / MODEL).resolve()
-    hours = campaign.authorisation_ttl_hours if job.mature_hours == BY_CAMPAIGN else float(job.mature_hours)
+    hours = hours_of(job.mature_hours, campaign)
     version = str(read_meta(model)["model_version"])
     rows = watched_rows(log, campaign, hours, version)
     findings = check_all(rows, _reference(job, campaign, model, version))

@@ -2,12 +2,10 @@
 
 from kfp import dsl
 
-from components.evaluate import evaluate
 from components.featurize import featurize
 from components.harvest import harvest
 from components.prepare import prepare
-from components.register import register
-from components.train import train
+from pipelines.learning import learn
 from pipelines.placement import MOUNT, placed
 
 
@@ -45,22 +43,15 @@ def retrain_pipeline(
     served = harvest(tables=prepared.outputs["tables"], log=log, workspace=workspace, mature_hours=mature_hours)
     placed(served.set_caching_options(False), cpu="1", memory="8Gi", minutes=60)
     tables = served.outputs["harvested"]
-    featurized = featurize(tables=tables, workspace=workspace).set_caching_options(False)
+    featurized = featurize(tables=tables, workspace=workspace, keep_campaign=True).set_caching_options(False)
     placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
-    training = featurized.outputs["training"]
-    trained = train(
-        training=training,
+    learn(
+        featurized.outputs["training"],
+        tables,
+        workspace,
         recipe=recipe,
         epochs=epochs,
         seed=seed,
         workers=workers,
-        workspace=workspace,
         ray_job=ray_job,
     )
-    placed(trained, cpu="2", memory="16Gi", minutes=480)
-    model = trained.outputs["model"]
-    verdict = evaluate(model=model, training=training, tables=tables, workspace=workspace).set_caching_options(False)
-    placed(verdict, cpu="1", memory="16Gi", minutes=60)
-    with dsl.If(verdict.outputs["Output"] == True, name="gate-passed"):  # noqa: E712 - a pipeline condition
-        registered = register(model=model, workspace=workspace).set_caching_options(False)
-        placed(registered, cpu="1", memory="8Gi", minutes=60, online_store=True)

@@ -2,11 +2,9 @@
 
 from kfp import dsl
 
-from components.evaluate import evaluate
 from components.featurize import featurize
 from components.prepare import prepare
-from components.register import register
-from components.train import train
+from pipelines.learning import learn
 from pipelines.placement import MOUNT, placed
 
 
@@ -53,30 +51,17 @@ def train_pipeline(
     tables = prepared.outputs["tables"]
     featurized = featurize(tables=tables, workspace=workspace, weighting=weighting).set_caching_options(False)
     placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
-    training = featurized.outputs["training"]
-    trained = train(
-        training=training,
+    learn(
+        featurized.outputs["training"],
+        tables,
+        workspace,
         recipe=recipe,
         epochs=epochs,
         seed=seed,
         workers=workers,
+        ray_job=ray_job,
         curve_repair=curve_repair,
         calibration=calibration,
-        workspace=workspace,
-        ray_job=ray_job,
-    )
-    placed(trained, cpu="2", memory="16Gi", minutes=480)
-    model = trained.outputs["model"]
-    # The model in use changes behind its path.
-    verdict = evaluate(
-        model=model,
-        training=training,
-        tables=tables,
-        workspace=workspace,
         beat_incumbent=beat_incumbent,
         beat_uniform=beat_uniform,
-    ).set_caching_options(False)
-    placed(verdict, cpu="1", memory="16Gi", minutes=60)
-    with dsl.If(verdict.outputs["Output"] == True, name="gate-passed"):  # noqa: E712 - a pipeline condition
-        registered = register(model=model, workspace=workspace).set_caching_options(False)
-        placed(registered, cpu="1", memory="8Gi", minutes=60, online_store=True)
+    )

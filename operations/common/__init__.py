@@ -1,1 +1,1 @@
-"""What all jobs share: the job as an object, the kinds of data set, and the layout of a workspace."""
+"""Parts that all jobs share: the job as an object, the kinds of data set, and the layout of a workspace."""

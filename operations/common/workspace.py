@@ -19,6 +19,8 @@ POPULATION = "population"
 """Curves and activity of all accounts, one folder per version."""
 CAMPAIGN = "campaign.json"
 PRICES = "prices"
+SERVED = "served"
+"""Decision logs of a run on one machine, a folder for each of its ledgers."""
 PRICE = "price.json"
 """Price record in the folder that a solve writes."""
 

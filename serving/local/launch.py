@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from operations.common.workspace import POPULATION, read_campaign
+from operations.common.workspace import POPULATION, SERVED, read_campaign
 from shadowprice.errors import Unavailable
 from shadowprice.lifeline import Child
 
@@ -50,7 +50,7 @@ class Deployment:
             prices_dir=run / "prices",
             ledger_db=run / ledger,
             logs_dir=run / "logs",
-            served_dir=run / "served" / Path(ledger).stem,
+            served_dir=run / SERVED / Path(ledger).stem,
         )
 
 

@@ -31,7 +31,7 @@ def effect_of_all(
 
     Raises:
         InvalidInput: an arm without rows, an exposure outside [0, 1], or exposures that follow from the own arm, so
-            that the two effects cannot be told apart.
+            that the two effects cannot be separated.
 
     O(N).
 

@@ -12,7 +12,7 @@ from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidTable
 from shadowprice.experiments.assignment import assign
 from shadowprice.experiments.lifts import Columns
-from shadowprice.pacing.decision_log.served import ServedLog
+from shadowprice.pacing.decision_log.served import ServedLog, final
 
 COLUMNS = ("request_id", "account_id", "partner_id", "side", "arm", "decided_at")
 """Columns that are those of the log."""
@@ -77,12 +77,6 @@ def served_requests(log: ServedLog, campaign: Campaign) -> pd.DataFrame:
 
 
 def mature(requests: pd.DataFrame, log: ServedLog, hours: float) -> pd.DataFrame:
-    """Return the requests decided at least ``hours`` before the newest row of the log.
-
-    The rule looks at the time of the decision alone: to keep early outcomes of young requests would count responses
-    and not their absence.
-    """
-    newest = max([requests["decided_at"].max(), *log.outcomes["recorded_at"].nlargest(1)])
-    rows = (requests["decided_at"] <= newest - timedelta(hours=hours)).to_numpy()
-    found: pd.DataFrame = requests.loc[rows].reset_index(drop=True)
+    """Return the requests whose outcome is :func:`~shadowprice.pacing.decision_log.served.final`."""
+    found: pd.DataFrame = requests.loc[final(log, requests["decided_at"], hours)].reset_index(drop=True)
     return found

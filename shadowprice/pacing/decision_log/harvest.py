@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import timedelta
 
 import numpy as np
 import pandas as pd
 
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput, InvalidTable
-from shadowprice.pacing.decision_log.served import FLAG, WHOLE, ServedLog, exposure_and_outcome
+from shadowprice.pacing.decision_log.served import FLAG, WHOLE, ServedLog, exposure_and_outcome, final
 
 UNITS = 1_000_000
 """Share count before that stands for a merchant's past: the log holds the ratio, which is then exact to a millionth."""
@@ -36,8 +35,7 @@ def harvest(log: ServedLog, campaign: Campaign, offer: pd.DataFrame, hours: floa
     """Return the served rows of a campaign.
 
     An outcome is final ``hours`` after its decision, by the newest record of the log. A request without one by then did
-    not respond: it has a row with response 0 and cost 0. The rule looks at the time of the decision alone, since early
-    outcomes of young requests would count responses and not their absence.
+    not respond: it has a row with response 0 and cost 0.
 
     The propensity is that of the answer under the arm of the request, so a holdout's is 1. Context of the request is in
     columns ``x_…`` and ``c_…``. The log holds a merchant's response as a ratio: its counts are that ratio of
@@ -62,14 +60,13 @@ def harvest(log: ServedLog, campaign: Campaign, offer: pd.DataFrame, hours: floa
     nothing = len(log.decisions) - len(given)
     if given.empty:
         return Harvest(given, reported, 0, nothing)
-    newest = max([given["decided_at"].max(), *log.outcomes["recorded_at"].nlargest(1)])
-    final = (given["decided_at"] <= newest - timedelta(hours=hours)).to_numpy()
-    exposure = given[final].reset_index(drop=True)
+    mature = final(log, given["decided_at"], hours)
+    exposure = given[mature].reset_index(drop=True)
     kept = decisions.loc[exposure["request_id"]].reset_index()
     exposure["offer_id"] = _offers(kept, offer)
     exposure["partner_id"] = kept["partner_id"].where(kept["partner_id"] != "", None)
     exposure = exposure.assign(**_context(kept["context"]))
-    return Harvest(exposure, _outcomes(exposure, log, reported, hours), int((~final).sum()), nothing)
+    return Harvest(exposure, _outcomes(exposure, log, reported, hours), int((~mature).sum()), nothing)
 
 
 def _offers(decisions: pd.DataFrame, offer: pd.DataFrame) -> pd.Series:

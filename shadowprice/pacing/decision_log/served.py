@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidTable, NotFound
@@ -78,6 +81,16 @@ def read_parts(folder: str | Path) -> Iterator[ServedLog]:
     for kind in SCHEMAS:
         for table in _tables(place, kind, 0):
             yield ServedLog(**(empty | {kind: table.to_pandas()}))
+
+
+def final(log: ServedLog, decided_at: pd.Series, hours: float) -> NDArray[np.bool_]:
+    """Return whether each decision, by its time, is at least ``hours`` older than the newest record of the log, (N,).
+
+    The rule looks at the time of the decision alone: to keep early outcomes of young requests would count responses
+    and not their absence.
+    """
+    newest = max([decided_at.max(), *log.outcomes["recorded_at"].nlargest(1)])
+    return np.asarray(decided_at <= newest - timedelta(hours=hours))
 
 
 def exposure_and_outcome(log: ServedLog, campaign: Campaign) -> tuple[pd.DataFrame, pd.DataFrame]:
