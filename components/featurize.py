@@ -7,7 +7,13 @@ from components.image import BASE_IMAGE
 
 
 @dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
-def featurize(tables: Input[Dataset], training: Output[Dataset], workspace: str, weighting: str = "none") -> None:
+def featurize(
+    tables: Input[Dataset],
+    training: Output[Dataset],
+    workspace: str,
+    weighting: str = "none",
+    keep_campaign: bool = False,
+) -> None:
     """Run a :class:`operations.featurize.FeaturizeJob`."""
     arguments = dict(locals())
     from components.run import run_component

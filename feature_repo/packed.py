@@ -251,7 +251,7 @@ def _key_parts(join_key: str, project: str) -> tuple[bytes, bytes]:
 
 
 def _vector_head(width: int) -> bytes:
-    """What stands before the numbers of a list of ``width`` of them."""
+    """Bytes before the numbers of a stored list of ``width`` numbers."""
     floats = b"\x0a" + _varint(4 * width)
     return _FLOATS + _varint(len(floats) + 4 * width) + floats
 

@@ -21,7 +21,7 @@ from feature_repo.store import Online, configured_online, create
 from operations.common.job import Job, option, reads, required, writes
 from operations.common.kind import CAMPAIGN as CAMPAIGN_KIND
 from operations.common.kind import DELIVERY, VOUCHERS
-from operations.common.workspace import CAMPAIGN, FEATURES
+from operations.common.workspace import CAMPAIGN, FEATURES, read_campaign
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.datasets.package import kind_of, load_dataset
 from shadowprice.datasets.registry import Dataset
@@ -52,6 +52,7 @@ class FeaturizeJob(Job):
     training: Path = writes("folder of labelled rows with their split, graph snapshots, and the accounts to serve")
     workspace: Path = required("folder that outlives the run; gets the feature store, the campaign and the traffic")
     weighting: str = option("none", "none, known or fitted: propensities whose inverse weights the labelled rows")
+    keep_campaign: bool = option(False, "use the workspace's campaign, which is served, and leave its file as it is")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,7 +72,7 @@ def run(job: FeaturizeJob, *, online: Online | None = None) -> Mapping[str, Any]
     if kind_of(job.tables) == VOUCHERS:
         return build(job.tables, job.training)
     dataset = load_dataset(job.tables)
-    campaign = campaign_from_tables(dataset.tables)
+    campaign = read_campaign(job.workspace) if job.keep_campaign else campaign_from_tables(dataset.tables)
     times = snapshot_times(dataset.tables)
     with Stages("featurize", 5 + len(times)) as stage:
         return _featurize(job, dataset, campaign, times, online or configured_online(), stage)
@@ -124,7 +125,8 @@ def _featurize(
         kind=DELIVERY if any(terms.segments for terms in campaign.sides.values()) else CAMPAIGN_KIND,
     )
     fit_traffic(campaign, tables, served).save(workspace)
-    write_whole(workspace / CAMPAIGN, json.dumps(campaign.to_dict(), indent=1))
+    if not job.keep_campaign:
+        write_whole(workspace / CAMPAIGN, json.dumps(campaign.to_dict(), indent=1))
     with tables.connect() as db:
         ((known,),) = db.sql("SELECT count(DISTINCT account_id) FROM account").fetchall()
     return facts | {

@@ -27,7 +27,8 @@ def embed_pipeline(
     """
     prepared = prepare(dataset=dataset, data=data, seed=seed, options=options).set_caching_options(False)
     placed(prepared, cpu="1", memory="8Gi", minutes=60)
-    featurized = featurize(tables=prepared.outputs["tables"], workspace=workspace).set_caching_options(False)
+    featurized = featurize(tables=prepared.outputs["tables"], workspace=workspace, keep_campaign=True)
+    featurized.set_caching_options(False)
     placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
     embedded = embed(training=featurized.outputs["training"], workspace=workspace).set_caching_options(False)
     placed(embedded, cpu="1", memory="8Gi", minutes=60, online_store=True)

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +28,18 @@ def run(dataset: Dataset, folder: Path, **options: str) -> tuple[TrainingSet, di
     job = FeaturizeJob(tables=folder / "data", workspace=folder, training=folder / "training", **options)
     facts = featurize(job)
     return TrainingSet.load(folder / "training"), dict(facts)
+
+
+def test_a_campaign_that_is_served_is_kept_and_used(world: Dataset, tmp_path: Path) -> None:
+    run(world, tmp_path)
+    served = replace(read_campaign(tmp_path), gap_limit=0.5)
+    (tmp_path / "campaign.json").write_text(json.dumps(served.to_dict()))
+    job = FeaturizeJob(tables=tmp_path / "data", workspace=tmp_path, training=tmp_path / "again", keep_campaign=True)
+    featurize(job)
+    assert read_campaign(tmp_path) == served
+    assert TrainingSet.load(tmp_path / "again").levels["customer"] == served.terms("customer").levels
+    run(world, tmp_path)
+    assert read_campaign(tmp_path).gap_limit != 0.5
 
 
 def test_it_leaves_a_training_set_a_campaign_and_the_traffic(world: Dataset, tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_a_deployed_campaign_is_checked_and_priced_again_by_the_commands_of_the_
         old = command("serving.client.check", "--campaign", running.name, *address, "--max-price-age-seconds", "0")
         assert old.returncode == 1
         assert "old" in old.stderr
-    # What the check was promised, it gave back.
+    # The check returned its authorization.
     assert totals["outstanding"] == 0
     assert sum(totals["requests"].values()) == 1
     gone = command("serving.client.check", "--campaign", running.name, *address)

@@ -1,4 +1,4 @@
-"""What is lost on accounts that came after training, by what is known of them."""
+"""Regret on accounts that came after training, by the information about them."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def at_mean(model: JointModel, data: TrainingSet, asked: pd.DataFrame, *, contex
 
 
 def reading(found: Summary) -> str:
-    """What each thing that is known of a new customer brings."""
+    """State the gain from each piece of information about a new customer."""
     column = _column(NEW[1])
     return (
         f"The request's context: {found.sentence(column, CONTEXT, MEAN)}. The customer's own features: "

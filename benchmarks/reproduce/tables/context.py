@@ -1,4 +1,4 @@
-"""What the context of a request is worth: decided live, from the stored vector, and without it."""
+"""Value of the context of a request: decided live, from the stored vector, and without it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _quiet(_epoch: dict[str, float]) -> None:
 
 
 def reading(found: Summary) -> str:
-    """What the merchant adds to the rest of the context."""
+    """State the gain from the merchant over the rest of the context."""
     return (
         f"The merchant: {found.sentence(SHARE, LIVE, WITHOUT_PARTNER)}. A stored vector of another request is "
         f"compared with no knowledge of requests: {found.sentence(SHARE, STORED, BLIND)}."

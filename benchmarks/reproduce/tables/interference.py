@@ -193,7 +193,7 @@ def _mapped(market: Market, arm: Bools, y: Reals, unit: NDArray[Any]) -> Effect:
 
 
 def reading(found: Summary) -> str:
-    """Which designs to trust, and where."""
+    """State the bias of groups against accounts, with communities and without."""
     near, far = WORLDS
     return (
         f"With communities: {found.sentence(AWAY, f'{near}: {GROUP}', f'{near}: {ACCOUNT}')}. Without: "
