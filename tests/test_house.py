@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-CODE = ("shadowprice", "components", "pipelines", "feature_repo", "serving", "operations", "benchmarks")
+CODE = ("shadowprice", "components", "pipelines", "feature_repo", "serving", "operations", "benchmarks", "cli")
 LARGEST_ROOM = 20
 
 

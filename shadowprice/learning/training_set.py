@@ -21,6 +21,7 @@ from shadowprice.graphs.snapshot import GraphSnapshot
 
 FILE = "training_set.json"
 SPLITS = ("train", "validation", "test")
+TEXT = pd.StringDtype("pyarrow", na_value=np.nan)
 BY_SIDE = ("levels", "context", "confounders")
 """Fields with a tuple of each side."""
 
@@ -110,7 +111,9 @@ class TrainingSet:
 
 def _read(path: Path) -> pd.DataFrame:
     columns = [name for name in pyarrow.parquet.read_schema(path).names if name != "request_id"]
-    return pd.read_parquet(path, columns=columns)
+    table = pyarrow.parquet.read_table(path, columns=columns)
+    # A Python object for every name would take four times the memory of all other columns.
+    return table.to_pandas(types_mapper={pyarrow.string(): TEXT}.get, split_blocks=True, self_destruct=True)
 
 
 def file_of(folder: Path, kind: str, side: Side) -> Path:
