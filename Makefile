@@ -74,7 +74,7 @@ format: install ## Rewrite the code in the house's format
 	$(BIN)/ruff format .
 
 .PHONY: bench-scale
-bench-scale: install ## The whole loop at 10⁴ to 10⁶ accounts, step by step; an interrupted run goes on
+bench-scale: install ## The whole loop at 10⁵ to 10⁷ accounts, step by step; an interrupted run goes on
 	$(BIN)/python -m benchmarks scale --keep
 
 .PHONY: bench

@@ -32,7 +32,7 @@ class Cells:
             started = time.perf_counter()
             found = measure()
             self._found[name] = {"found": found, "took": time.perf_counter() - started, "load": os.getloadavg()[0]}
-            self._write({"cells": self._found})
+            self._write({"machine": machine(), "cells": self._found})
         self._wanted[name] = self._found[name]
         return self._found[name]["found"]
 

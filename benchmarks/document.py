@@ -18,17 +18,19 @@ from benchmarks.service import capacity_tables, tables
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = tuple(DOCS / "reference" / f"{page}.md" for page in ("benchmarks", "capacity", "service-performance"))
-PLOT = DOCS / "images" / "benchmark-allocation.svg"
+IMAGES = DOCS / "images"
 
 
-def write(results: Path, pages: Sequence[Path] = PAGES, plot: Path = PLOT) -> None:
-    """Replace the tables whose results are there; the others stay as they are."""
+def write(results: Path, pages: Sequence[Path] = PAGES, images: Path = IMAGES) -> None:
+    """Replace the tables and plots whose results are there; the others stay as they are."""
     found = {path.stem: json.loads(path.read_text()) for path in sorted(results.glob("*.json"))}
     for page in pages:
         page.write_text(filled(page.read_text(), found))
         print(f"-> {page}")
     if (results / "allocation.svg").is_file():
-        shutil.copyfile(results / "allocation.svg", plot)
+        shutil.copyfile(results / "allocation.svg", images / "benchmark-allocation.svg")
+    if "scale" in found:
+        scale.draw(found, images / "benchmark-scale.svg")
 
 
 def filled(text: str, results: Results) -> str:
@@ -284,6 +286,7 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "vouchers": ("vouchers", vouchers),
     "sample": ("sample", sample.table),
     "scale": ("scale", scale.table),
+    "ahead": ("scale", scale.ahead),
     **capacity_tables.TABLES,
     "service": ("serving", tables.throughput),
     "servicegoals": ("serving", tables.goals),

@@ -1,7 +1,7 @@
 """The whole loop at several sizes, step by step: seconds, peak memory, bytes written, growth.
 
 Every step is the job that the pipeline runs, in a process of its own. With ``--keep`` an interrupted run goes on at the
-step that it was in.
+step that it was in. Tables and plot show what has been measured so far.
 """
 
 from __future__ import annotations
@@ -13,15 +13,22 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
+
 from benchmarks.cells import Cells
+from benchmarks.cluster import SHARDED, Cost, shared_seconds
 from benchmarks.markdown import Results, markdown
 
-SIZES = (10_000, 100_000, 1_000_000)
+SIZES = (100_000, 1_000_000, 10_000_000)
 QUICK_SIZES = (1_000, 2_000)
+AHEAD, WORKERS = (100_000_000, 1_000_000_000), (16, 256)
+"""Accounts and cores of the simulated clusters."""
 OFFERS, TIES = 10, 5
 """Offers of the trial and ties, for each account."""
 CUSTOMERS, BOTH = 0.8, 0.01
@@ -31,18 +38,15 @@ CUSTOMERS, BOTH = 0.8, 0.01
 def run(cells: Cells, *, quick: bool) -> dict[str, Any]:
     """Measure every step at every size."""
     sizes = QUICK_SIZES if quick else SIZES
-    found: dict[int, dict[str, dict[str, Any]]] = {}
     for accounts in sizes:
         folder = cells.path.parent / f"scale-{accounts}"
-        found[accounts] = {}
         for name, fields in steps(accounts, folder).items():
             step = cells.of(f"{name} {accounts}", partial(measure, name, fields, folder))
-            found[accounts][name] = step
             print(f"{accounts:,} {name}: {step}", flush=True)
             if step["failed"]:
                 break
         shutil.rmtree(folder, ignore_errors=True)
-    return {"sizes": [{"accounts": accounts, "steps": each} for accounts, each in found.items()]}
+    return {}
 
 
 def steps(accounts: int, folder: Path) -> dict[str, dict[str, Any]]:
@@ -97,27 +101,69 @@ def written(folder: Path) -> int:
     return sum(kept.values())
 
 
+def measured(results: Results) -> dict[int, dict[str, dict[str, Any]]]:
+    """Return accounts → step → what was measured of it, in the order of the loop."""
+    found: dict[int, dict[str, dict[str, Any]]] = {}
+    for name, cell in results["scale"]["cells"].items():
+        step, accounts = name.split()
+        found.setdefault(int(accounts), {})[step] = cell["found"]
+    return found
+
+
 def table(results: Results) -> str:
-    """Seconds, memory and growth of every step; growth is the exponent from the size before."""
+    """Seconds, memory and growth of every step; growth is the exponent of the CPU time from the size before."""
     lines: list[list[str]] = []
-    before: dict[str, dict[str, Any]] = {}
-    for row, size in enumerate(sizes := results["scale"]["sizes"]):
-        accounts = size["accounts"]
-        for name, step in size["steps"].items():
+    before: tuple[int, dict[str, dict[str, Any]]] = 0, {}
+    for accounts, steps in sorted(measured(results).items()):
+        for name, step in steps.items():
             growth = ""
-            if name in before and not step["failed"]:
-                factor = accounts / sizes[row - 1]["accounts"]
-                growth = f"{math.log(step['seconds'] / before[name]['seconds']) / math.log(factor):.2f}"
-            place = [
-                f"{accounts:,}",
-                name,
-                f"{step['seconds']:.1f}",
-                f"{step['gib']:.2f}",
-                f"{step['bytes'] / 1e6:,.0f}",
-            ]
-            lines.append([*place, step["failed"] or growth])
-        total = [sum(step[each] for step in size["steps"].values()) for each in ("seconds", "bytes")]
-        peak = max(step["gib"] for step in size["steps"].values())
-        lines.append([f"{accounts:,}", "**all**", f"{total[0]:.1f}", f"{peak:.2f}", f"{total[1] / 1e6:,.0f}", ""])
-        before = {name: step for name, step in size["steps"].items() if not step["failed"]}
-    return markdown(("accounts", "step", "seconds", "peak GiB", "MB written", "growth exponent"), lines)
+            if name in before[1] and not step["failed"]:
+                ratio = step["processor"] / before[1][name]["processor"]
+                growth = f"{math.log(ratio) / math.log(accounts / before[0]):.2f}"
+            lines.append([f"{accounts:,}", name, *_columns([step]), step["failed"] or growth])
+        lines.append([f"{accounts:,}", "**all**", *_columns(list(steps.values())), ""])
+        before = accounts, {name: step for name, step in steps.items() if not step["failed"]}
+    return markdown(("accounts", "step", "seconds", "CPU", "peak GiB", "MB written", "growth exponent"), lines)
+
+
+def _columns(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Seconds, CPU seconds, peak memory and megabytes of steps one after the other."""
+    total = {name: sum(step[name] for step in steps) for name in ("seconds", "processor", "bytes")}
+    peak = max(step["gib"] for step in steps)
+    return [
+        f"{total['seconds']:.1f}",
+        f"{total['processor']:.1f}",
+        f"{peak:.2f}",
+        f"{total['bytes'] / 1e6:,.0f}",
+    ]
+
+
+def ahead(results: Results) -> str:
+    """Simulated hours of every step at sizes that were not run, by the number of workers."""
+    found = measured(results)
+    both = [steps for accounts, steps in sorted(found.items()) if len(steps) == len(found[min(found)])][-2:]
+    lines: list[list[str]] = []
+    for name in both[-1] if len(both) == 2 else ():
+        cost = Cost.through({accounts: steps[name]["processor"] for accounts, steps in found.items() if name in steps})
+        hours = [shared_seconds(cost, accounts, workers) / 3600 for accounts, workers in product(AHEAD, WORKERS)]
+        lines.append([name, "yes" if name in SHARDED else "no", *[f"{each:.2g}" for each in hours]])
+    heads = [
+        f"{accounts:.0e} accounts, {workers:,} cores".replace("e+0", "e")
+        for accounts, workers in product(AHEAD, WORKERS)
+    ]
+    return markdown(("step", "shared by processes today", *heads), lines)
+
+
+def draw(results: Results, path: Path) -> None:
+    """Draw CPU seconds and peak memory of every step by the number of accounts, both on logarithmic axes."""
+    found = measured(results)
+    names = list(found[min(found)])
+    drawn, panels = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for panel, (key, title) in zip(panels, (("processor", "CPU seconds"), ("gib", "peak memory, GiB")), strict=True):
+        for name in names:
+            points = [(accounts, steps[name][key]) for accounts, steps in sorted(found.items()) if name in steps]
+            panel.plot(*zip(*points, strict=True), marker="o", label=name)
+        panel.set(xscale="log", yscale="log", xlabel="accounts", title=title)
+    panels[1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+    drawn.savefig(path, metadata={"Date": None})
+    plt.close(drawn)
