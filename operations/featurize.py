@@ -21,15 +21,17 @@ from feature_repo.store import Online, configured_online, create
 from operations.common.job import Job, option, reads, required, writes
 from operations.common.kind import CAMPAIGN as CAMPAIGN_KIND
 from operations.common.kind import DELIVERY, VOUCHERS
-from operations.common.workspace import CAMPAIGN, FEATURES, read_campaign
+from operations.common.workspace import CAMPAIGN, FEATURES, GROUPS, read_campaign
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.datasets.package import kind_of, load_dataset
 from shadowprice.datasets.registry import Dataset
 from shadowprice.files import write_whole
 from shadowprice.graphs.aggregates import interactions_queries
 from shadowprice.graphs.build import build_snapshot, snapshot_times
+from shadowprice.graphs.communities import communities
 from shadowprice.graphs.members import members
 from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.groups import Groups
 from shadowprice.learning.labelling import context_of, write_labelled, write_serving
 from shadowprice.learning.propensity import Weighting, check_weighting, weigh
 from shadowprice.learning.training_set import file_of, snapshot_folder, write_meta
@@ -39,6 +41,9 @@ from shadowprice.progress import Stages
 from shadowprice.responses.joint.inputs import with_features
 from shadowprice.tables import Tables, campaign_from_tables
 from shadowprice.tables.database import BATCH, parquet_parts, write_batches
+
+GROUP_ACCOUNTS, LEAST_GROUPS = 300, 100
+"""Most accounts of a group, and least number of groups: larger ones cut fewer ties, and leave fewer units."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +113,8 @@ def _featurize(
         folder = snapshot_folder(job.training, number)
         _snapshot(store, tables, at, until).save(folder)
         snapshots.append(GraphSnapshot.load(folder))
+    if campaign.experiment is not None and campaign.experiment.unit == "cluster" and not (workspace / GROUPS).exists():
+        _group(snapshots[-1]).save(workspace / GROUPS)
     stage("weigh rows")
     for side in sides:
         facts |= _weigh(job.training, side, len(campaign.terms(side).levels), how, snapshots)
@@ -135,6 +142,12 @@ def _featurize(
         "snapshots": len(snapshots),
         **{f"{side} accounts served": len(accounts) for side, accounts in served.items()},
     }
+
+
+def _group(snapshot: GraphSnapshot) -> Groups:
+    """Groups of neighbours, at most :data:`GROUP_ACCOUNTS` in each, and fewer where there are few accounts."""
+    most = min(GROUP_ACCOUNTS, max(snapshot.nodes // LEAST_GROUPS, 1))
+    return Groups.of(snapshot.account_id.tolist(), communities(snapshot.edge_index, snapshot.nodes, most))
 
 
 def _sum_interactions(tables: Tables, at: datetime, folder: Path) -> list[Path]:

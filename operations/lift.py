@@ -13,7 +13,7 @@ import pandas as pd
 
 from operations.common.job import Job, option, reads, writes
 from operations.common.maturity import hours_of, maturity
-from operations.common.workspace import read_campaign
+from operations.common.workspace import read_campaign, read_groups
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence
 from shadowprice.experiments.analysis import ALARM, Analysis, analyse
@@ -57,7 +57,7 @@ def run(job: LiftJob) -> Analysis:
     if job.side:
         campaign.terms(job.side)  # type: ignore[arg-type]
         asked = asked[asked["side"] == job.side].reset_index(drop=True)
-    asked, columns = with_units(asked, campaign.experiment)
+    asked, columns = with_units(asked, campaign.experiment, read_groups(campaign, job.campaign))
     hours = hours_of(job.mature_hours, campaign)
     rows = mature(asked, log, hours)
     if rows.empty:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from operations.common.workspace import CAMPAIGN
+from operations.common.workspace import CAMPAIGN, read_groups
 from operations.measure import SAMPLE_ROWS
 from operations.solve import Solver
 from operations.whatif import open_what_if
@@ -75,6 +75,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
             },
             forecast=traffic.forecast(campaign),
             history=past_traffic(traffic.accounts, SAMPLE_ROWS, seed=seed),
+            groups=read_groups(campaign, folder),
         )
     with (
         timed("serve and replay"),

@@ -17,12 +17,10 @@ from numpy.typing import NDArray
 
 from shadowprice.decision import Decision
 from shadowprice.errors import InvalidInput
+from shadowprice.groups import Groups
 
 ArmKind = Literal["holdout", "policy", "explore"]
 Unit = Literal["account", "partner", "cluster", "hour"]
-SERVED_UNITS: tuple[Unit, ...] = ("account", "partner", "hour")
-"""Units that a request tells: its account, its partner, and the hour (UTC) at which it is decided."""
-
 HOUR = "%Y-%m-%dT%H"
 """Name of an hour as a unit."""
 
@@ -234,7 +232,11 @@ class Treatment:
 
 
 def units_of(
-    experiment: Experiment | None, account_id: Sequence[str], partner_id: Sequence[str], at: Sequence[datetime]
+    experiment: Experiment | None,
+    account_id: Sequence[str],
+    partner_id: Sequence[str],
+    at: Sequence[datetime],
+    groups: Groups | None = None,
 ) -> Sequence[str]:
     """Return the unit of each of N requests; empty where a request names none.
 
@@ -242,6 +244,10 @@ def units_of(
         experiment: None: accounts.
         account_id, partner_id: of the requests; a partner may be empty.
         at: time of each decision, with a time zone.
+        groups: of accounts, which an experiment by clusters needs; an account of none is a cluster of its own.
+
+    Raises:
+        InvalidInput: the experiment is by clusters and there are no groups.
 
     Example:
         >>> from datetime import UTC
@@ -255,7 +261,9 @@ def units_of(
         return partner_id
     if experiment.unit == "hour":
         return [f"{each.astimezone(UTC):{HOUR}}" for each in at]
-    raise InvalidInput(f"must be one of {list(SERVED_UNITS)}: a request names no {experiment.unit}", field="unit")
+    if groups is None:
+        raise InvalidInput("clusters need the groups of the accounts; run featurize", field="experiment.unit")
+    return groups.units(account_id)
 
 
 def treatment(experiment: Experiment | None, units: Sequence[str], exploration: float) -> Treatment:

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.arms import SERVED_UNITS, UNASSIGNED, Experiment
+from shadowprice.arms import UNASSIGNED, Experiment
 from shadowprice.curves import check_levels
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import MOST_AMOUNT, GroupBudget, Limits
@@ -246,20 +246,14 @@ class Campaign:
         if not 0 <= self.exploration < 1:
             raise InvalidInput("must lie in [0, 1)", field="campaign.exploration")
         if self.experiment is not None:
-            self._check_experiment(self.experiment)
+            self._check_experiment()
         paid = not any(terms.segments for terms in self.sides.values())
         arms = [UNASSIGNED] if self.experiment is None else list(self.experiment.shares)
         self.limits.check_within(self.budget.name, self.sides if paid else (), arms)
 
-    def _check_experiment(self, experiment: Experiment) -> None:
+    def _check_experiment(self) -> None:
         if any(terms.segments for terms in self.sides.values()):
             raise InvalidInput("a delivery has exact sizes and no arms", field="campaign.experiment")
-        if experiment.unit not in SERVED_UNITS:
-            raise InvalidInput(
-                f"must be one of {list(SERVED_UNITS)}: a request names no {experiment.unit}; assign it outside of the "
-                "service",
-                field="campaign.experiment.unit",
-            )
         if self.answer_shares.chosen <= 0:
             raise InvalidInput("leaves no requests to the price; lower a share", field="campaign.experiment.arms.share")
 

@@ -10,6 +10,7 @@ from scipy import stats
 from shadowprice.arms import UNASSIGNED, WHOLE, Arm, Experiment, treatment, units_of
 from shadowprice.decision import EXPLORE, uniform
 from shadowprice.errors import InvalidInput
+from shadowprice.groups import Groups
 
 ARMS = (
     Arm(name="holdout", kind="holdout", share=1000),
@@ -114,5 +115,7 @@ def test_a_unit_is_what_the_request_names_of_it() -> None:
     assert named == {"account": accounts, "partner": partners, "hour": ["2026-05-01T13", "2026-05-01T14"]}
     by_partner = Experiment(arms=arms, salt="s", unit="partner")
     assert treatment(by_partner, partners, 0.0).arm.tolist()[1] == "unassigned"
-    with pytest.raises(InvalidInput, match="a request names no cluster"):
+    with pytest.raises(InvalidInput, match="need the groups"):
         units_of(Experiment(arms=arms, salt="s", unit="cluster"), accounts, partners, at)
+    by_cluster = Experiment(arms=arms, salt="s", unit="cluster")
+    assert units_of(by_cluster, accounts, partners, at, Groups.of(["a"], [3])) == ["group 3", "b"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput
+from shadowprice.groups import Groups
 from shadowprice.watch.verdict import FILE as WATCH
 from shadowprice.watch.verdict import Verdict
 
@@ -19,6 +20,8 @@ POPULATION = "population"
 """Curves and activity of all accounts, one folder per version."""
 CAMPAIGN = "campaign.json"
 PRICES = "prices"
+GROUPS = "groups.npy"
+"""Groups of accounts that an experiment assigns together; they stay for as long as the file does."""
 SERVED = "served"
 """Decision logs of a run on one machine, a folder for each of its ledgers."""
 PRICE = "price.json"
@@ -38,6 +41,21 @@ def read_campaign(path: Path) -> Campaign:
         raise InvalidInput(f"cannot be read: {error}", field=str(file)) from error
     except (ValueError, TypeError, AttributeError) as error:
         raise InvalidInput(f"is not a campaign: {error}", field=str(file)) from error
+
+
+def read_groups(campaign: Campaign, path: Path) -> Groups | None:
+    """Read the groups that the campaign's experiment assigns; None where it assigns something else.
+
+    Args:
+        campaign: with or without an experiment.
+        path: workspace, or a file of the campaign in it.
+
+    Raises:
+        InvalidInput: there is no file of groups, or it is damaged.
+    """
+    if campaign.experiment is None or campaign.experiment.unit != "cluster":
+        return None
+    return Groups.load((path if path.is_dir() else path.parent) / GROUPS)
 
 
 def watch_alarms(workspace: Path, campaign: str, model_version: str) -> bool:

@@ -9,7 +9,7 @@ import sys
 import time
 from threading import Thread
 
-from operations.common.workspace import read_campaign
+from operations.common.workspace import read_campaign, read_groups
 from serving.http.access import Access, check_exposed
 from serving.http.logs import quiet_logs
 from serving.http.tokens import Tokens, ledger_tokens
@@ -26,6 +26,7 @@ from serving.predictor.price_watcher import PriceWatcher
 from serving.predictor.starting import check_models
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput, NotFound, ShadowpriceError, Unavailable
+from shadowprice.groups import Groups
 from shadowprice.lifeline import end_with_parent
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.responses.layers.tower import stored_defaults
@@ -44,6 +45,7 @@ def main() -> int:
     config = Config.parse(sys.argv[1:], os.environ)
     try:
         campaign = read_campaign(config.campaign_file)
+        groups = read_groups(campaign, config.campaign_file)
         tokens = Tokens.of(config.token_file)
         check_exposed(config.host, tokens)
         check_models(config.model_dir, campaign, PriceStore(config.prices_dir))
@@ -60,12 +62,14 @@ def main() -> int:
         access=Access(decisions, tokens, config.calls_per_second, config.amount_per_hour),
         seconds=config.request_seconds,
     )
-    Thread(target=_warm_up, args=(config, campaign, ledger, model), name="warm-up", daemon=True).start()
+    Thread(target=_warm_up, args=(config, campaign, ledger, model, groups), name="warm-up", daemon=True).start()
     server.run()
     return 0
 
 
-def _warm_up(config: Config, campaign: Campaign, ledger: Authoriser, model: CampaignModel) -> None:
+def _warm_up(
+    config: Config, campaign: Campaign, ledger: Authoriser, model: CampaignModel, groups: Groups | None
+) -> None:
     """Wait for everything the model needs, run it once, and declare it ready."""
     metrics = PredictorMetrics(campaign)
 
@@ -96,6 +100,7 @@ def _warm_up(config: Config, campaign: Campaign, ledger: Authoriser, model: Camp
         metrics=metrics,
         authorisation_required=config.authorise == "required",
         window=config.window == "on",
+        groups=groups,
     )
     watching = False
     complaint = ""

@@ -29,6 +29,7 @@ from shadowprice.arms import Treatment, treatment, units_of
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
 from shadowprice.errors import ShadowpriceError, Unavailable
+from shadowprice.groups import Groups
 
 
 class Ledger(Protocol):
@@ -66,6 +67,7 @@ class Predictor:
     ledger                     authorises the decisions
     authorisation_required     refuse to answer while the ledger does not (decision record 0003)
     window                     a request outside the campaign's window costs nothing; False: decide at any time
+    groups                     of accounts, which an experiment by clusters assigns
     clock                      returns the time (UTC)
     """
 
@@ -75,6 +77,7 @@ class Predictor:
     metrics: PredictorMetrics
     authorisation_required: bool = True
     window: bool = True
+    groups: Groups | None = None
     clock: Callable[[], datetime] = _utc_now
 
     async def answer(self, requests: Requests) -> Answers:
@@ -149,7 +152,7 @@ class Predictor:
 
     def _treated(self, requests: Requests, now: datetime) -> Treatment:
         test = self.campaign.experiment
-        units = units_of(test, requests.account_id, requests.partner_id, [now] * len(requests))
+        units = units_of(test, requests.account_id, requests.partner_id, [now] * len(requests), self.groups)
         return treatment(test, units, self.campaign.exploration)
 
     def _first_occurrences(self, requests: Requests, active: Active | None) -> list[int] | ShadowpriceError:

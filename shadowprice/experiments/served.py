@@ -7,11 +7,12 @@ from datetime import timedelta
 import numpy as np
 import pandas as pd
 
-from shadowprice.arms import HOUR, Experiment
+from shadowprice.arms import HOUR, Experiment, units_of
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidTable
 from shadowprice.experiments.assignment import assign
 from shadowprice.experiments.lifts import Columns
+from shadowprice.groups import Groups
 from shadowprice.pacing.decision_log.served import ServedLog, final
 
 COLUMNS = ("request_id", "account_id", "partner_id", "side", "arm", "decided_at")
@@ -20,14 +21,17 @@ LATE = timedelta(minutes=1)
 """Most time between a decision by the predictor and its record in the ledger."""
 
 
-def with_units(requests: pd.DataFrame, experiment: Experiment) -> tuple[pd.DataFrame, Columns]:
+def with_units(
+    requests: pd.DataFrame, experiment: Experiment, groups: Groups | None = None
+) -> tuple[pd.DataFrame, Columns]:
     """Return the requests that have a unit of the experiment, with the column of it, and the names of the columns.
 
     A request without a partner has no unit where partners are assigned. The hour is that of the decision; where the
     ledger recorded it within a minute of the next hour and the arm is that of the hour before, it is the hour before.
 
     Rows of one partner depend on each other too where accounts are assigned, and rows of one account where partners
-    are; a request without a partner depends on those of its account alone.
+    are; a request without a partner depends on those of its account alone. An experiment by clusters needs the groups
+    of the accounts.
     """
     if experiment.unit == "partner":
         named = requests[requests["partner_id"] != ""].reset_index(drop=True)
@@ -38,6 +42,10 @@ def with_units(requests: pd.DataFrame, experiment: Experiment) -> tuple[pd.DataF
         arm = requests["arm"].astype(str).to_numpy()
         moved = (arm != assign(experiment, now)) & (arm == assign(experiment, before))
         return requests.assign(hour=np.where(moved, before, now)), Columns(unit="hour")
+    if experiment.unit == "cluster":
+        at = requests["decided_at"].tolist()
+        names = requests["account_id"].astype(str).tolist()
+        return requests.assign(group=units_of(experiment, names, names, at, groups)), Columns(unit="group")
     if not (requests["partner_id"] != "").any():
         return requests, Columns()
     alone = "account " + requests["account_id"].astype(str)

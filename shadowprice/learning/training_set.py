@@ -113,7 +113,9 @@ def _read(path: Path) -> pd.DataFrame:
     columns = [name for name in pyarrow.parquet.read_schema(path).names if name != "request_id"]
     table = pyarrow.parquet.read_table(path, columns=columns)
     # A Python object for every name would take four times the memory of all other columns.
-    rows: pd.DataFrame = table.to_pandas(types_mapper={pyarrow.string(): TEXT}.get, split_blocks=True, self_destruct=True)
+    rows: pd.DataFrame = table.to_pandas(
+        types_mapper={pyarrow.string(): TEXT}.get, split_blocks=True, self_destruct=True
+    )
     return rows
 
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from shadowprice.arms import Arm, Experiment, Unit, treatment, units_of
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.decision import decide
+from shadowprice.groups import Groups
 from shadowprice.pacing.decision_log.records import Decision, OutcomeRow
 from shadowprice.pacing.decision_log.segments import SCHEMAS, Segment
 
@@ -33,8 +34,8 @@ CAMPAIGN = Campaign(
     experiment=Experiment(arms=ARMS, salt="spring"),
 )
 TRUTH = np.array([0.2, 0.3, 0.36])
-
-
+GROUPS = Groups.of([f"a{each}" for each in range(1400)], np.arange(1400) // 20)
+"""Groups of twenty accounts; the last hundred accounts are in none."""
 RECORDED = timedelta(seconds=2)
 """Time between a decision and its record in the ledger."""
 
@@ -53,7 +54,7 @@ def write_log(folder: Path, unit: Unit | None = None) -> pd.DataFrame:
     partners = [f"m{int(name[1:]) * 7 % 200}" if has else "" for name, has in zip(accounts, named, strict=True)]
     test = replace(CAMPAIGN.experiment, unit=unit or "account")
     times = [START + timedelta(hours=hour) for hour in at.tolist()]
-    treated = treatment(test, units_of(test, accounts.tolist(), partners, times), CAMPAIGN.exploration)
+    treated = treatment(test, units_of(test, accounts.tolist(), partners, times, GROUPS), CAMPAIGN.exploration)
     made = decide(
         response,
         CAMPAIGN.net_cost("customer", response),

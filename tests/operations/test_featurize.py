@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from operations.common.workspace import read_campaign
-from operations.featurize import FeaturizeJob
+from operations.common.workspace import GROUPS, read_campaign, read_groups
+from operations.featurize import LEAST_GROUPS, FeaturizeJob
 from operations.featurize import run as featurize
+from shadowprice.arms import Arm, Experiment
 from shadowprice.datasets import Dataset, load
 from shadowprice.datasets.package import save_dataset
 from shadowprice.errors import InvalidInput
@@ -40,6 +41,31 @@ def test_a_campaign_that_is_served_is_kept_and_used(world: Dataset, tmp_path: Pa
     assert TrainingSet.load(tmp_path / "again").levels["customer"] == served.terms("customer").levels
     run(world, tmp_path)
     assert read_campaign(tmp_path).gap_limit != 0.5
+
+
+def test_groups_of_an_experiment_by_clusters_are_made_once(world: Dataset, tmp_path: Path) -> None:
+    run(world, tmp_path)
+    assert not (tmp_path / GROUPS).exists()
+    arms = (Arm(name="holdout", kind="holdout", share=1000), Arm(name="policy", kind="policy", share=9000))
+    test = Experiment(arms=arms, salt="spring", unit="cluster")
+    campaign = replace(read_campaign(tmp_path), experiment=test)
+    (tmp_path / "campaign.json").write_text(json.dumps(campaign.to_dict()))
+    with pytest.raises(InvalidInput, match=GROUPS):
+        read_groups(campaign, tmp_path)
+    job = FeaturizeJob(tables=tmp_path / "data", workspace=tmp_path, training=tmp_path / "again", keep_campaign=True)
+    featurize(job)
+    groups, graph = read_groups(campaign, tmp_path), TrainingSet.load(tmp_path / "again").snapshots[-1]
+    names = np.array(groups.units(graph.account_id.tolist()))
+    sizes = np.unique(names, return_counts=True)[1]
+    assert sizes.sum() == graph.nodes
+    assert sizes.size >= LEAST_GROUPS
+    assert sizes.max() == graph.nodes // LEAST_GROUPS
+    # Neighbours are together more often than two accounts at random.
+    together = names[graph.edge_index[0]] == names[graph.edge_index[1]]
+    assert together.mean() > ((sizes / sizes.sum()) ** 2).sum()
+    first = (tmp_path / GROUPS).stat().st_mtime_ns
+    featurize(replace(job, training=tmp_path / "third"))
+    assert (tmp_path / GROUPS).stat().st_mtime_ns == first
 
 
 def test_it_leaves_a_training_set_a_campaign_and_the_traffic(world: Dataset, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from served_log import CAMPAIGN, TRUTH, write_log
+from served_log import CAMPAIGN, GROUPS, TRUTH, write_log
 
 from operations import __main__ as command
 from operations.lift import LiftJob, run
@@ -65,22 +65,25 @@ def test_the_command_reads_the_log_and_gives_the_estimate_of_its_rows(tmp_path: 
     assert "nan" not in page
 
 
-@pytest.mark.parametrize("unit", ["account", "partner", "hour"])
+@pytest.mark.parametrize("unit", ["account", "partner", "hour", "cluster"])
 def test_the_unit_of_the_experiment_is_that_of_the_analysis(tmp_path: Path, unit: Unit) -> None:
     rows = write_log(tmp_path / "log", unit)
     test = replace(CAMPAIGN, experiment=replace(CAMPAIGN.experiment, unit=unit))
     (tmp_path / "campaign.json").write_text(json.dumps(test.to_dict()))
+    GROUPS.save(tmp_path / "groups.npy")
     files = {"log": tmp_path / "log", "campaign": tmp_path / "campaign.json", "page": tmp_path / "b.md"}
     found = run(LiftJob(**files, result=tmp_path / "a.json", mature_hours=0))
     rows = rows.assign(hour=np.floor(rows["hour"]).astype(int), alone=np.arange(len(rows)))
     if unit == "partner":
         rows = rows[rows["partner_id"] != ""]
+    rows["group"] = GROUPS.units(rows["account_id"].tolist())
     rows["other"] = rows["account_id"] if unit == "partner" else rows["partner_id"]
     rows.loc[rows["other"] == "", "other"] = "account " + rows["account_id"]
     columns = {
         "account": Columns(partner="other"),
         "partner": Columns(unit="partner_id", partner="other"),
         "hour": Columns(unit="hour"),
+        "cluster": Columns(unit="group"),
     }[unit]
     expected = lift(rows[rows["arm"] != "unassigned"], "holdout", columns=columns)
     for one, other in zip(sorted(found.lifts, key=lambda each: each.arm), expected, strict=True):

@@ -13,6 +13,7 @@ from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
 from shadowprice.evaluation.policy.attainable import Attainable
+from shadowprice.groups import Groups
 from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.pacers import Pacer, make_pacer
 from shadowprice.pacing.replay.day import Day
@@ -30,6 +31,7 @@ class Setting:
     model     side → the curves the policies believe in; the truth's own where the model is perfect
     forecast  expected requests by slot
     history   side → accounts of requests before the window
+    groups    of accounts, which an experiment by clusters assigns
     """
 
     campaign: Campaign
@@ -38,6 +40,7 @@ class Setting:
     model: Mapping[Side, Population]
     forecast: Forecast
     history: Mapping[Side, NDArray[np.str_]]
+    groups: Groups | None = None
 
 
 def run_policies(setting: Setting, *, batch: int = 128, progress: bool = False) -> dict[str, Replay]:
@@ -72,7 +75,7 @@ def run_pacer(
 ) -> Replay:
     """Replay the day under a pacer, in process; the options are those of the policy, the pricing and the replay."""
     ledger = SimulatedLedger(setting.campaign, setting.history)
-    policy = PricedPolicy(setting.campaign, setting.model, ledger, hard_stop=hard_stop)
+    policy = PricedPolicy(setting.campaign, setting.model, ledger, hard_stop=hard_stop, groups=setting.groups)
     pricing = Pricing(policy, setting.forecast, pacer, feed_down=feed_down, store_down=store_down)
     return replay(
         setting.day,

@@ -16,6 +16,7 @@ from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.decision import NOTHING, Decision, decide, fit_budget
 from shadowprice.errors import NotFound, Unavailable
+from shadowprice.groups import Groups
 from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.pacers import CampaignState, Pacer, scheduled_slot
 from shadowprice.pacing.replay.day import Accounts, Day
@@ -90,12 +91,14 @@ class PricedPolicy:
 
     hard_stop  for a total budget: each answer is cut to the remaining budget, and to that of its side, as the ledger
                does it (:func:`shadowprice.decision.fit_budget`). Without it the budget is a plan.
+    groups     of accounts, which an experiment by clusters assigns
     """
 
     campaign: Campaign
     model: Mapping[Side, Population]
     ledger: SimulatedLedger
     hard_stop: bool = False
+    groups: Groups | None = None
     price: PriceRecord | None = field(default=None)
 
     def __call__(self, batch: Day) -> Answers:
@@ -111,7 +114,7 @@ class PricedPolicy:
         propensity = np.ones(len(batch))
         test, start = self.campaign.experiment, self.campaign.starts_at
         at = [start + timedelta(hours=hour) for hour in batch.at.tolist()]
-        units = units_of(test, batch.account_id.tolist(), [""] * len(batch), at)
+        units = units_of(test, batch.account_id.tolist(), [""] * len(batch), at, self.groups)
         treated = treatment(test, units, self.campaign.exploration)
         decided: dict[Side, Decision] = {}
         for side in self.campaign.sides:

@@ -27,6 +27,7 @@ from shadowprice.campaign import SIDES, Budget, Segment, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import Conflict, InvalidInput, Unavailable
+from shadowprice.groups import Groups
 from shadowprice.limits import Cap, GroupBudget, Limits
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import Population
@@ -171,20 +172,24 @@ ARMS = Experiment(
 )
 
 
-def test_each_arm_is_answered_as_the_replay_answers_it(build, kit, heads):
+@pytest.mark.parametrize("unit", ["account", "cluster"])
+def test_each_arm_is_answered_as_the_replay_answers_it(build, kit, heads, unit):
     """Service and simulation: levels, propensities, arms and reasons of the same requests."""
-    terms = kit.campaign(experiment=ARMS, exploration=0.2)
+    terms = kit.campaign(experiment=replace(ARMS, unit=unit), exploration=0.2)
+    groups = Groups.of([f"c{i}" for i in range(50)], np.arange(50) // 3)
     accounts, ids = [f"c{i}" for i in range(60)], [f"r{i}" for i in range(60)]
     frame = kit.embeddings().set_index(["side", "account_id"])["embedding"]
     curve = heads["customer"].response(np.stack([frame["customer", name] for name in accounts]))
     price = kit.price(price=0.006)
-    answers = build(terms=terms, price=price)[0].answer(Requests(ids, accounts, ["customer"] * 60))
+    answers = build(terms=terms, price=price, groups=groups)[0].answer(Requests(ids, accounts, ["customer"] * 60))
     model = {"customer": Population(np.array(accounts), Curves(terms.terms("customer").levels, curve))}
-    policy = PricedPolicy(terms, model, SimulatedLedger(terms, {}), price=price)
+    policy = PricedPolicy(terms, model, SimulatedLedger(terms, {}), groups=groups, price=price)
     replayed = policy(Day(np.array(ids), np.array(accounts), np.full(60, "customer"), np.zeros(60), 1))
     for name in ("level", "propensity", "arm", "reason"):
         assert list(getattr(answers, name)) == list(getattr(replayed, name))
     assert set(answers.arm) == {"holdout", "new", "explore", "unassigned"}
+    if unit == "cluster":
+        assert all(len(set(answers.arm[place : place + 3])) == 1 for place in range(0, 48, 3))
     assert {why for why, arm in zip(answers.reason, answers.arm, strict=True) if arm == "holdout"} == {"holdout"}
 
 
