@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence
 from shadowprice.experiments.analysis import ALARM, Analysis, analyse
 from shadowprice.experiments.lifts import Lift
 from shadowprice.experiments.served import mature, served_requests, with_units
+from shadowprice.experiments.spillover import ForAll, effects_for_all
 from shadowprice.files import write_whole
+from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.pacing.decision_log.served import read_log
 
 EFFECTS = ("value", "relative", "cost", "per_money")
@@ -35,6 +38,10 @@ class LiftJob(Job):
     page: Path = writes("file that gets the result as Markdown")
     features: Path | None = reads(
         "parquet file with account_id, numbers of the time before the campaign, and the segment", optional=True
+    )
+    graph: Path | None = reads(
+        "folder of a graph snapshot, such as TRAINING/snapshot-000, for the effect if everybody is in an arm",
+        optional=True,
     )
     segment: str = option("", "column of the features whose values get a lift each; empty: none")
     baseline: str = option("", "arm that the others are compared with; empty: the first holdout")
@@ -57,7 +64,8 @@ def run(job: LiftJob) -> Analysis:
     if job.side:
         campaign.terms(job.side)  # type: ignore[arg-type]
         asked = asked[asked["side"] == job.side].reset_index(drop=True)
-    asked, columns = with_units(asked, campaign.experiment, read_groups(campaign, job.campaign))
+    groups = read_groups(campaign, job.campaign)
+    asked, columns = with_units(asked, campaign.experiment, groups)
     hours = hours_of(job.mature_hours, campaign)
     rows = mature(asked, log, hours)
     if rows.empty:
@@ -75,9 +83,15 @@ def run(job: LiftJob) -> Analysis:
         columns=replace(columns, covariates=covariates),
         segment=job.segment,
     )
+    everybody: list[ForAll] = []
+    if job.graph is not None:
+        graph = GraphSnapshot.load(job.graph)
+        everybody = effects_for_all(rows, campaign.experiment, graph, baseline=found.baseline, groups=groups)
     content = {"campaign": campaign.name, "mature_hours": hours, "requests": len(asked), "mature": len(rows)}
-    write_whole(job.result, json.dumps(content | to_json(found), indent=1))
-    write_whole(job.page, "\n".join(_page(campaign.name, found, len(asked) - len(rows))) + "\n")
+    told = to_json(found) | {"everybody": [_plain(asdict(each)) for each in everybody]}
+    write_whole(job.result, json.dumps(content | told, indent=1))
+    lines = chain(_page(campaign.name, found, len(asked) - len(rows)), _everybody(everybody))
+    write_whole(job.page, "\n".join(lines) + "\n")
     if found.mismatch:
         raise NotCertified(
             f"sample-ratio mismatch: the units of the arms {dict(found.sample_ratio.observed)} do not have the "
@@ -205,3 +219,17 @@ def _page(campaign: str, found: Analysis, young: int) -> Iterator[str]:
     yield "|---|---|---|"
     for name, expected in ratio.expected.items():
         yield f"| {name} | {ratio.observed[name]:,} | {expected:,.0f} |"
+
+
+def _everybody(found: Sequence[ForAll]) -> Iterator[str]:
+    if not found:
+        return
+    yield ""
+    yield "## If everybody were in an arm"
+    yield ""
+    yield "Per request, against nobody in it: the own arm, and the share of partners in the arm."
+    yield ""
+    yield "| arm | value | cost | requests |"
+    yield "|---|---|---|---|"
+    for each in found:
+        yield f"| {each.arm} | {each.value} | {each.cost} | {each.requests:,} |"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.experiments import lift, plan
 from shadowprice.experiments.lifts import Columns
 from shadowprice.experiments.planning import Precision, Prior
+from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.pacing.decision_log.segments import Segment
 
 
@@ -90,6 +92,33 @@ def test_the_unit_of_the_experiment_is_that_of_the_analysis(tmp_path: Path, unit
         assert (one.arm, one.units, one.requests) == (other.arm, other.units, other.requests)
         assert (one.value.value, one.value.error) == pytest.approx((other.value.value, other.value.error))
     assert not found.mismatch
+
+
+def test_with_a_graph_the_page_says_what_changes_if_everybody_is_in_an_arm(tmp_path: Path, campaign_file: Path) -> None:
+    write_log(tmp_path / "log")
+    nodes = 1500 + 300
+    customers = np.arange(nodes) < 1500
+    tie = np.stack([np.repeat(np.arange(1500), 3), 1500 + np.random.default_rng(0).integers(0, 300, 4500)])
+    GraphSnapshot(
+        account_id=np.array([f"a{each}" for each in range(1500)] + [f"m{each}" for each in range(300)]),
+        is_side=np.stack([customers, ~customers]),
+        names={"customer": (), "merchant": ()},
+        features={side: np.zeros((nodes, 0), dtype=np.float32) for side in ("customer", "merchant")},
+        edge_index=tie,
+        edge_names=(),
+        edge_features=np.zeros((4500, 0), dtype=np.float32),
+        at=datetime(2026, 2, 1, tzinfo=UTC),
+    ).save(tmp_path / "snapshot-000")
+    files = {"log": tmp_path / "log", "campaign": campaign_file, "result": tmp_path / "a.json", "page": tmp_path / "a"}
+    found = run(LiftJob(**files, graph=tmp_path / "snapshot-000", mature_hours=0))
+    policy = next(
+        each for each in json.loads((tmp_path / "a.json").read_text())["everybody"] if each["arm"] == "policy"
+    )
+    lifted = next(each for each in found.lifts if each.arm == "policy")
+    # No partner matters in this log: everybody's effect is the lift, with a wider interval.
+    assert policy["value"]["low"] < lifted.value.value < policy["value"]["high"]
+    assert policy["value"]["error"] > lifted.value.error
+    assert "## If everybody were in an arm" in (tmp_path / "a").read_text()
 
 
 def test_a_holdout_without_its_rows_raises_the_alarm_and_is_written_all_the_same(
