@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,20 @@ class TrainingSet:
         """Rows of one split of every side."""
         require_one_of(split, SPLITS, "split")
         return {side: rows[rows["split"] == split].reset_index(drop=True) for side, rows in self.rows.items()}
+
+    def sample(self, accounts: int) -> TrainingSet:
+        """The labelled rows of about ``accounts`` accounts of each side at most, and all else as it is.
+
+        Whether an account is taken depends on its name alone: its rows stay together, on both sides of the market.
+        """
+        rows: dict[Side, pd.DataFrame] = {}
+        for side, frame in self.rows.items():
+            known = frame["account_id"].nunique()
+            rows[side] = frame
+            if known > accounts:
+                place = pd.util.hash_array(frame["account_id"].to_numpy(dtype=object), categorize=True)
+                rows[side] = frame[place < np.uint64(2**64 * (accounts / known))].reset_index(drop=True)
+        return replace(self, rows=rows)
 
     def digest(self) -> str:
         """Digest of everything that training reads: labelled rows and snapshots."""

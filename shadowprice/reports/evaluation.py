@@ -22,6 +22,9 @@ from shadowprice.responses.sided import load_sided
 from shadowprice.storage import to_json
 from shadowprice.tables import campaign_from_tables
 
+JUDGED_ACCOUNTS = 200_000
+"""Accounts of each side that a model is judged on, at most: more would make no interval shorter that anyone reads."""
+
 
 def evaluate_bundle(
     model: Path,
@@ -53,7 +56,12 @@ def evaluate_bundle(
         meta = read_meta(model)
         inuse = incumbent if incumbent is not None and (incumbent / "model.json").exists() else None
         campaign = campaign_from_tables(dataset.tables)
-        rows = TrainingSet.load(training)
+        whole = TrainingSet.load(training)
+        rows = whole.sample(JUDGED_ACCOUNTS)
+        notes = [f"{name}: {text}" for name, text in dataset.notes.items()]
+        for side, frame in rows.rows.items():
+            if len(frame) < (labelled := len(whole.rows[side])):
+                notes.append(f"{side}: judged on {len(frame):,} of {labelled:,} rows, whole accounts drawn by name")
         served = {side: frame["account_id"] for side, frame in rows.serving.items()}
         expected = fit_traffic(campaign, dataset.tables, served).forecast(campaign).expected
         stage("compute metrics and compare")
@@ -77,7 +85,7 @@ def evaluate_bundle(
             currency=Currency.of(dataset.currency),
             sides=side_reports(found, meta["recipe"], simulated=dataset.truth is not None),
             gate=found.gate,
-            notes=tuple(f"{name}: {text}" for name, text in dataset.notes.items()),
+            notes=tuple(notes),
         )
         write_whole(out, to_json(part))
         write_report(part, page)

@@ -138,3 +138,17 @@ def test_calibration_finds_a_planted_error_and_can_be_taken_off_again(data: Trai
     np.testing.assert_allclose(model.curves(data.snapshots, data.serving)["merchant"].response, right, atol=0.2)
     before = uncalibrated(model, found).curves(data.snapshots, data.serving)["merchant"].response
     np.testing.assert_allclose(before, right + 1.0, atol=0.2)
+
+
+def test_a_sample_takes_whole_accounts_the_same_on_both_sides(data: TrainingSet) -> None:
+    half = {side: rows["account_id"].nunique() // 2 for side, rows in data.rows.items()}
+    assert data.sample(10**6).rows["customer"] is data.rows["customer"]
+    found = data.sample(half["customer"])
+    rows, taken = data.rows["customer"], set(found.rows["customer"]["account_id"])
+    assert len(taken) == pytest.approx(half["customer"], abs=5 * half["customer"] ** 0.5)
+    pd.testing.assert_frame_equal(found.rows["customer"], rows[rows["account_id"].isin(taken)].reset_index(drop=True))
+    # The customer side of this world is the larger one: the merchants' side is whole.
+    assert len(found.rows["merchant"]) == len(data.rows["merchant"])
+    copies = replace(data, rows=dict.fromkeys(data.rows, rows))
+    both = copies.sample(half["customer"])
+    assert set(both.rows["merchant"]["account_id"]) == taken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -12,7 +13,8 @@ from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.off_policy import importance, shrunk
 from shadowprice.evaluation.prediction.per_level import check_index
-from shadowprice.evaluation.statistics.intervals import Estimate, Interval, bands, estimates
+from shadowprice.evaluation.statistics.clusters import Clusters
+from shadowprice.evaluation.statistics.intervals import Estimate, Interval, bands, estimates, gathered
 from shadowprice.evaluation.statistics.metric import Array, as_rows, ratio
 
 Estimator = Literal["hajek", "dr", "switch", "shrunk"]
@@ -104,9 +106,10 @@ def frontier(
 
     The decisions are those of :func:`shadowprice.decision.decide`. O(L · N · (J + replications)).
     """
-    path, asked = decided(trial, value, cost, prices, estimator)
-    at = path.at(np.ones((1, path.rows)))
-    lows, highs = bands(lambda counts: np.stack(path.at(counts), axis=1), path.rows, _interval(trial, interval))
+    cells, drawn = gathered(np.size(np.asarray(trial.value)), _interval(trial, interval))
+    path, asked = decided(trial, value, cost, prices, estimator, cells)
+    at = path.at(np.ones((1, cells.size)))
+    lows, highs = bands(lambda counts: np.stack(path.at(counts), axis=1), cells.size, drawn)
     return Frontier(
         asked, at[0][0], lows[0], highs[0], at[1][0], lows[1], highs[1], path.effective_rows
     )  # fmt: skip
@@ -132,8 +135,8 @@ def at_equal_spend(
     In every bootstrap sample both frontiers are read at ``spend`` by linear interpolation, so the
     difference carries the uncertainty of the spend as well as of the value.
     """
-    paths = [decided(trial, *curves, None, estimator)[0] for curves in (candidate, incumbent)]
-    rows = paths[0].rows
+    cells, drawn = gathered(np.size(np.asarray(trial.value)), _interval(trial, interval))
+    paths = [decided(trial, *curves, None, estimator, cells)[0] for curves in (candidate, incumbent)]
     at = float(np.mean(as_rows({"cost": trial.cost})["cost"])) if spend is None else float(spend)
 
     def values(weight: Array) -> Array:
@@ -141,10 +144,10 @@ def at_equal_spend(
         own, other = (read_at(*path.at(weight), at) for path in paths)
         return np.stack([own, other, own - other], axis=1)
 
-    own, other, difference = estimates(values, rows, _interval(trial, interval))
+    own, other, difference = estimates(values, cells.size, drawn)
     effective, reached = [], True
     for path in paths:
-        cost = path.at(np.ones((1, rows)))[1][0]
+        cost = path.at(np.ones((1, cells.size)))[1][0]
         effective.append(float(path.effective_rows[np.argmin(np.abs(cost - at))]))
         reached &= bool(np.min(cost) <= at <= np.max(cost))
     return EqualSpend(at, own, other, difference, min(effective), reached)
@@ -174,50 +177,85 @@ def spread(worth: Array, count: int = 40) -> Array:
 
 
 class LoggedPolicies:
-    """Estimated value and cost of several deterministic policies, for any weights of the trial's rows.
+    """Estimated value and cost of several deterministic policies, for any weights of the cells of a trial.
 
     Args:
         trial: the logged rows.
-        chosen: (L, N), the level that each of L policies gives each row.
+        chosen: of each of L policies, the level (N,) that it gives each row; read one after the other.
         levels: J.
         estimator: see :mod:`~shadowprice.evaluation.policy.off_policy`.
+        cells: of rows that always have one weight.
 
-    ``rows`` is N, ``effective_rows`` (L,) what the weights of each policy are worth.
+    ``effective_rows`` (L,) is what the weights of each policy are worth. Memory O(L · cells + N).
     """
 
-    def __init__(self, trial: Trial, chosen: NDArray[np.integer], levels: int, estimator: Estimator) -> None:
+    def __init__(
+        self, trial: Trial, chosen: Iterable[NDArray[np.integer]], levels: int, estimator: Estimator, cells: Clusters
+    ) -> None:
         if estimator not in get_args(Estimator):
             raise InvalidInput(f"must be one of {get_args(Estimator)}, got {estimator!r}", field="estimator")
-        logged = as_rows({name: getattr(trial, name) for name in ("value", "cost", "propensity")})
-        self.rows = logged["value"].size
-        given = check_index(trial.level, levels)
-        ids = np.arange(self.rows)
-        w = np.where(chosen == given, importance(np.ones(self.rows), logged["propensity"]), 0.0)
-        self.effective_rows: Array = np.nan_to_num(ratio(w.sum(axis=1) ** 2, (w**2).sum(axis=1)), nan=0.0)
-        if estimator == "hajek":
-            self._terms = [(w * logged[name]).T for name in ("value", "cost")]
-            self._shares: Array | None = np.ascontiguousarray(w.T)
-            return
-        w = shrunk(w, SWITCH_AT if estimator == "switch" else None, SHRINK_AT if estimator == "shrunk" else None)
-        self._terms, self._shares = [], None
-        for name in ("value", "cost"):
-            model = getattr(trial, f"expected_{name}")
-            if model is None:
-                raise InvalidInput(f"is needed by the estimator {estimator!r}", field=f"trial.expected_{name}")
-            model = np.asarray(model, dtype=np.float64)
-            expected = np.take_along_axis(model, chosen, axis=0)
-            self._terms.append((expected + w * (logged[name] - model[given, ids])).T)
+        rows = _Rows.of(trial, levels, estimator)
+        summed = [[cells.sums(each) for each in rows.sums(level)] for level in chosen]
+        self._value, self._cost, self._share, weight, square = (
+            np.stack([each[part] for each in summed], axis=1) for part in range(5)
+        )
+        self.effective_rows: Array = np.nan_to_num(ratio(weight.sum(axis=0) ** 2, square.sum(axis=0)), nan=0.0)
 
     def at(self, weight: Array) -> tuple[Array, Array]:
-        """Value and cost per row (B, L) at weights (B, N); NaN where no row has weight."""
-        share = weight.sum(axis=1, keepdims=True) if self._shares is None else weight @ self._shares
-        share = np.broadcast_to(share, (len(weight), self.effective_rows.size))
-        value, cost = (ratio(weight @ terms, share) for terms in self._terms)
-        return value, cost
+        """Value and cost per row (B, L) at weights (B, cells); NaN where no row has weight."""
+        share = weight @ self._share
+        return ratio(weight @ self._value, share), ratio(weight @ self._cost, share)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What is logged of N rows, and the outcome model's view of them; None without one."""
+
+    level: NDArray[np.intp]
+    inverse: Array
+    logged: tuple[Array, Array]
+    model: tuple[Array, Array] | None
+    estimator: Estimator
+
+    @classmethod
+    def of(cls, trial: Trial, levels: int, estimator: Estimator) -> _Rows:
+        found = as_rows({name: getattr(trial, name) for name in ("value", "cost", "propensity")})
+        model = None
+        if estimator != "hajek":
+            for name in ("value", "cost"):
+                if getattr(trial, f"expected_{name}") is None:
+                    field = f"trial.expected_{name}"
+                    raise InvalidInput(f"is needed by the estimator {estimator!r}", field=field)
+            model = np.asarray(trial.expected_value), np.asarray(trial.expected_cost)
+        inverse = importance(np.ones(found["value"].size), found["propensity"])
+        return cls(check_index(trial.level, levels), inverse, (found["value"], found["cost"]), model, estimator)
+
+    def sums(self, chosen: NDArray[np.integer]) -> tuple[Array, Array, Array, Array, Array]:
+        """Terms (N,) of one policy: of the value, of the cost, of what both are divided by; the weight, its square."""
+        w = np.where(chosen == self.level, self.inverse, 0.0)
+        if self.model is None:
+            value, cost = (w * each for each in self.logged)
+            return value, cost, w, w, w**2
+        ids = np.arange(w.size)
+        short = shrunk(
+            w,
+            SWITCH_AT if self.estimator == "switch" else None,
+            SHRINK_AT if self.estimator == "shrunk" else None,
+        )
+        value, cost = (
+            np.asarray(model[chosen, ids] + short * (logged - model[self.level, ids]), dtype=np.float64)
+            for model, logged in zip(self.model, self.logged, strict=True)
+        )
+        return value, cost, np.ones(w.size), w, w**2
 
 
 def decided(
-    trial: Trial, value: ArrayLike, cost: ArrayLike, prices: ArrayLike | None, estimator: Estimator
+    trial: Trial,
+    value: ArrayLike,
+    cost: ArrayLike,
+    prices: ArrayLike | None,
+    estimator: Estimator,
+    cells: Clusters,
 ) -> tuple[LoggedPolicies, Array]:
     """Policies that decide by the curves (J, N) at each price, and the prices (L,), descending.
 
@@ -227,8 +265,8 @@ def decided(
     worth, paid = check_curves(value, cost, rows)
     asked = price_grid(worth, paid) if prices is None else np.sort(np.asarray(prices, dtype=np.float64))[::-1]
     ids = np.arange(rows)
-    chosen = np.stack([decide(worth, paid, [price], 0.5, ids).level for price in asked]).astype(np.intp)
-    return LoggedPolicies(trial, chosen, len(worth), estimator), asked
+    chosen = (decide(worth, paid, [price], 0.5, ids).level for price in asked)
+    return LoggedPolicies(trial, chosen, len(worth), estimator, cells), asked
 
 
 def check_curves(value: ArrayLike, cost: ArrayLike, rows: int) -> tuple[Array, Array]:

@@ -20,7 +20,8 @@ from shadowprice.evaluation.policy.frontier import (
     step_worth,
 )
 from shadowprice.evaluation.policy.uniform import flat_frontier
-from shadowprice.evaluation.statistics.intervals import Estimate, Interval, estimates
+from shadowprice.evaluation.statistics.clusters import Clusters
+from shadowprice.evaluation.statistics.intervals import Estimate, Interval, estimates, gathered
 from shadowprice.evaluation.statistics.metric import Array
 
 PolicyCurves = tuple[ArrayLike, ArrayLike]
@@ -85,23 +86,26 @@ def at_budget(
     for name, given in (("candidate", candidate), ("incumbent", incumbent), ("requests", requests)):
         if given is not None and set(given) != set(sides):
             raise InvalidInput(f"needs the sides of the trials, {sorted(sides)}, got {sorted(given)}", field=name)
-    flats = {side: _flats(trials[side], np.asarray(candidate[side][0]).shape[0], estimator) for side in sides}
-    paths = [_Joint(trials, each, requests, estimator) for each in (candidate, incumbent) if each is not None]
-    rows = {side: flats[side].rows for side in sides}
+    cells, drawn = _gathered(trials, _interval(trials, interval))
+    flats = {
+        side: _flats(trials[side], np.asarray(candidate[side][0]).shape[0], estimator, cells[side]) for side in sides
+    }
+    paths = [_Joint(trials, each, requests, estimator, cells) for each in (candidate, incumbent) if each is not None]
+    sizes = [cells[side].size for side in sides]
 
     def values(weight: Array) -> Array:
         """Candidate, rival and their difference, (B, 3)."""
-        parts = dict(zip(sides, np.split(weight, np.cumsum(list(rows.values()))[:-1], axis=1), strict=True))
+        parts = dict(zip(sides, np.split(weight, np.cumsum(sizes)[:-1], axis=1), strict=True))
         levels = {side: flats[side].at(part) for side, part in parts.items()}
-        drawn = [sum(requests[side] * levels[side][k].mean(axis=1) for side in sides) for k in range(2)]
-        left = (budget - exploration * drawn[1]) / (1 - exploration)
+        explored = [sum(requests[side] * levels[side][k].mean(axis=1) for side in sides) for k in range(2)]
+        left = (budget - exploration * explored[1]) / (1 - exploration)
         own, *others = [path.read(parts, left) for path in paths]
         other = others[0] if others else _best_flat(levels, requests, left)
-        own, other = ((1 - exploration) * each + exploration * drawn[0] for each in (own, other))
+        own, other = ((1 - exploration) * each + exploration * explored[0] for each in (own, other))
         return np.stack([own, other, own - other], axis=1)
 
-    own, other, difference = estimates(values, sum(rows.values()), _interval(trials, interval))
-    ones = {side: np.ones((1, size)) for side, size in rows.items()}
+    own, other, difference = estimates(values, sum(sizes), drawn)
+    ones = {side: np.ones((1, size)) for side, size in zip(sides, sizes, strict=True)}
     levels = {side: flats[side].at(each) for side, each in ones.items()}
     drawn_cost = exploration * sum(requests[side] * float(levels[side][1].mean()) for side in sides)
     left = (budget - drawn_cost) / (1 - exploration)
@@ -130,10 +134,13 @@ class _Joint:
         curves: Mapping[Side, PolicyCurves],
         requests: Mapping[Side, float],
         estimator: Estimator,
+        cells: Mapping[Side, Clusters],
     ) -> None:
         pairs = {side: (np.asarray(v, dtype=float), np.asarray(c, dtype=float)) for side, (v, c) in curves.items()}
         self.prices = spread(np.concatenate([step_worth(*pair) for pair in pairs.values()]))
-        self.of = {side: decided(trials[side], v, c, self.prices, estimator)[0] for side, (v, c) in pairs.items()}
+        self.of = {
+            side: decided(trials[side], v, c, self.prices, estimator, cells[side])[0] for side, (v, c) in pairs.items()
+        }
         self._requests = requests
 
     def _total(self, weight: Mapping[Side, Array]) -> tuple[Array, Array]:
@@ -160,10 +167,10 @@ class _Joint:
         return float(self._total(weight)[1][0, 0])
 
 
-def _flats(trial: Trial, levels: int, estimator: Estimator) -> LoggedPolicies:
+def _flats(trial: Trial, levels: int, estimator: Estimator, cells: Clusters) -> LoggedPolicies:
     """The policies that give every account one level."""
     rows = np.size(np.asarray(trial.level))
-    return LoggedPolicies(trial, np.repeat(np.arange(levels)[:, None], rows, axis=1), levels, estimator)
+    return LoggedPolicies(trial, (np.full(rows, level) for level in range(levels)), levels, estimator, cells)
 
 
 def _best_flat(levels: Mapping[Side, tuple[Array, Array]], requests: Mapping[Side, float], budget: Array) -> Array:
@@ -193,3 +200,23 @@ def _interval(trials: Mapping[Side, Trial], interval: Interval | None) -> Interv
     ]
     known = any(trial.partner is not None for trial in trials.values())
     return replace(given, cluster=np.concatenate(accounts), partner=np.concatenate(partners) if known else None)
+
+
+def _gathered(trials: Mapping[Side, Trial], interval: Interval) -> tuple[dict[Side, Clusters], Interval]:
+    """Cells of the rows of each side that every sample draws together, and the interval of all cells."""
+    sizes = [np.size(np.asarray(trial.level)) for trial in trials.values()]
+    ends = np.cumsum(sizes)[:-1]
+    ways: list[list[ArrayLike | None]] = [
+        [None] * len(sizes) if way is None else list(np.split(np.asarray(way), ends))
+        for way in (interval.cluster, interval.partner)
+    ]
+    found = [
+        gathered(size, replace(interval, cluster=account, partner=partner))
+        for size, account, partner in zip(sizes, *ways, strict=True)
+    ]
+    clusters, partners = (
+        None if whole is None else np.concatenate([np.asarray(getattr(each, name)) for _, each in found])
+        for name, whole in (("cluster", interval.cluster), ("partner", interval.partner))
+    )
+    cells = dict(zip(trials, (each for each, _ in found), strict=True))
+    return cells, replace(interval, cluster=clusters, partner=partners)

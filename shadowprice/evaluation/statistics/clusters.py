@@ -58,6 +58,26 @@ def partitions(
     return first, second, pair
 
 
+def together(
+    rows: int, account: ArrayLike | None, partner: ArrayLike | None = None, *, fields: tuple[str, str]
+) -> tuple[Clusters, NDArray[np.intp]]:
+    """Return the cells of rows that every draw of whole clusters takes together, and the first row of each cell.
+
+    A statistic of sums over rows needs only the sums over the cells. Arguments as for :func:`partitions`.
+
+    Complexity: O(N log N).
+    """
+    if account is None:
+        every = np.arange(rows)
+        return Clusters(every, rows), every
+    cells = _by(account, rows, fields[0])
+    if partner is not None:
+        cells = Clusters(*crossed(cells.of, _by(partner, rows, fields[1]).of, field=fields[1]))
+    first = np.empty(cells.size, dtype=np.intp)
+    first[cells.of[::-1]] = np.arange(rows - 1, -1, -1)
+    return cells, first
+
+
 def combined(variances: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Variance from those of :func:`partitions`: V_account + V_partner − V_pair, at least each of the first two.
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from shadowprice.errors import InvalidInput
-from shadowprice.evaluation.statistics.clusters import Clusters, combined, partitions
+from shadowprice.evaluation.statistics.clusters import Clusters, combined, partitions, together
 
 Statistic = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 """Weights float64 (B, N) to one value per row of weights, float64 (B,)."""
 
+FIELDS = ("interval.cluster", "interval.partner")
 CELLS_AT_ONCE = 4_000_000
 """Weights drawn at a time, so that a bootstrap needs some 100 MB whatever N is."""
 
@@ -137,6 +138,18 @@ def resamples(clusters: Clusters, interval: Interval) -> Iterator[NDArray[np.flo
         yield counts[:, clusters.of].astype(np.float64)
 
 
+def gathered(rows: int, interval: Interval) -> tuple[Clusters, Interval]:
+    """Return the cells of rows that every sample draws together, and the interval of a statistic of the cells.
+
+    The limits are those of the rows; the memory and time of a sample are those of the cells.
+    """
+    cells, first = together(rows, interval.cluster, interval.partner, fields=FIELDS)
+    if interval.cluster is None:
+        return cells, interval
+    partner = None if interval.partner is None else np.asarray(interval.partner)[first]
+    return cells, replace(interval, cluster=np.asarray(interval.cluster)[first], partner=partner)
+
+
 def _tail(level: float, groups: int) -> float:
     """Share of replicates below the lower limit."""
     quantile = stats.t.ppf((1 + level) / 2, groups - 1) * np.sqrt(groups / (groups - 1))
@@ -150,9 +163,8 @@ def _replicates(
 
 
 def _partitions(rows: int, interval: Interval) -> tuple[Clusters, ...]:
-    fields = ("interval.cluster", "interval.partner")
-    found = partitions(rows, interval.cluster, interval.partner, fields=fields)
+    found = partitions(rows, interval.cluster, interval.partner, fields=FIELDS)
     if min(each.size for each in found) < 2:
-        field, noun = ("interval.cluster", "accounts") if interval.partner is None else (fields[1], "partners")
+        field, noun = (FIELDS[0], "accounts") if interval.partner is None else (FIELDS[1], "partners")
         raise InvalidInput(f"an interval needs at least two {noun}", field=field)
     return found
