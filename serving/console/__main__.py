@@ -45,6 +45,7 @@ def main() -> int:
         currency=Currency.of(settings.currency),
         tokens=tokens,
         calls_per_second=settings.calls_per_second,
+        lift=settings.lift_file,
         questions=None if settings.workspace is None else Questions.of(settings.workspace),
     )
     with ledger:
@@ -79,6 +80,7 @@ def _settings() -> argparse.Namespace:
         type=_path,
         default="",
     )
+    add("lift-file", "file that the job lift writes; empty: none", "CONSOLE_LIFT_FILE", type=_path, default="")
     add("currency", "ISO 4217 code of the campaign's money", default="USD")
     add("token-file", "file with the tokens of the role view", "CONSOLE_TOKEN_FILE", type=_path, default="")
     add("host", "address to listen on", default="127.0.0.1")

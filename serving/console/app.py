@@ -14,8 +14,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from serving.console.access import BasicLogin, role_of
+from serving.console.arms import arm_rows, read_lift
 from serving.console.budget import Questions, change_of
+from serving.console.curves import side_curves
 from serving.console.figures import Drawer, pace
+from serving.console.figures import curves as figures_of_curves
 from serving.console.log import DecisionLog, mix_of_cells
 from serving.console.pages import environment
 from serving.console.prices import PriceHistory
@@ -60,6 +63,7 @@ class Console:
         log: Path | None,
         currency: Currency,
         questions: Questions | None,
+        lift: Path | None,
     ) -> None:
         self._campaign = campaign
         self._ledger = ledger
@@ -67,6 +71,7 @@ class Console:
         self._log = None if log is None else DecisionLog(log)
         self._currency = currency
         self._questions = questions
+        self._lift = lift
         self._drawer = Drawer()
         self._templates = environment(currency)
 
@@ -150,6 +155,37 @@ class Console:
             "figure": Markup(drawn),
         }
 
+    def arms(self, request: Request) -> Page:
+        """GET /campaigns/{name}/arms: the arms of the experiment, and the lift that was written last."""
+        self._check(request)
+        if self._campaign.experiment is None:
+            raise NotFound("this campaign has no experiment; name its arms")
+        lift = None if self._lift is None else read_lift(self._lift, self._campaign.name)
+        rows = arm_rows(self._campaign, self._logged().cells())
+        return "arms.html.jinja", {"state": self._state(), "rows": rows, "lift": lift}
+
+    def curves(self, request: Request) -> Page:
+        """GET /campaigns/{name}/curves: response and hazard by incentive, of groups of accounts."""
+        self._check(request)
+        if self._questions is None:
+            raise NotFound("this console has no model to show; start it with --workspace")
+        opened = self._questions.open()
+        cells = None if self._log is None else self._log.cells()
+        found = [
+            side_curves(side, people.curves, self._campaign, cells)
+            for side, people in opened.question.population.items()
+        ]
+        figures = {
+            each.side: Markup(
+                self._drawer.draw(
+                    ("curves", each.side, opened.current.seconds, str(each.seen)),
+                    partial(figures_of_curves, each, self._currency),
+                )
+            )
+            for each in found
+        }
+        return "curves.html.jinja", {"sides": found, "figures": figures}
+
     def requests(self, request: Request) -> Page:
         """GET /campaigns/{name}/requests?request_id=…: all that is recorded of one request."""
         self._check(request)
@@ -175,7 +211,12 @@ class Console:
         except ShadowpriceError as error:
             status, template, values = error.status, "error.html.jinja", {"error": str(error)}
         text = self._templates.get_template(template).render(
-            dict(values, campaign=self._campaign, has_budget=self._questions is not None)
+            dict(
+                values,
+                campaign=self._campaign,
+                has_model=self._questions is not None,
+                has_arms=self._campaign.experiment is not None,
+            )
         )
         return Response(text, status, HEADERS, "text/html")
 
@@ -210,14 +251,16 @@ def create_app(
     tokens: Tokens | None = None,
     calls_per_second: float = 0.0,
     questions: Questions | None = None,
+    lift: Path | None = None,
 ) -> Application:
     """Return the console of a campaign.
 
     ``ledger`` answers with the totals, ``log`` is the folder of the ledger's decision log, ``tokens`` are those of
     which callers must show one with the role ``view``, and ``calls_per_second`` is the rate of each caller.
-    ``questions`` are those about other budgets; None: there is no such page.
+    ``questions`` are those about other budgets; None: there is no such page. ``lift`` is the file that the job of this
+    name writes.
     """
-    console = Console(campaign, ledger, prices, log, currency or Currency(), questions)
+    console = Console(campaign, ledger, prices, log, currency or Currency(), questions, lift)
     app = FastAPI(title="shadowprice console", docs_url=None, redoc_url=None, openapi_url=None)
     for route, page in (
         ("/", console.campaigns),
@@ -225,6 +268,8 @@ def create_app(
         ("/campaigns/{name}/mix", console.mix),
         ("/campaigns/{name}/mix.csv", console.mix_file),
         ("/campaigns/{name}/budget", console.budget),
+        ("/campaigns/{name}/arms", console.arms),
+        ("/campaigns/{name}/curves", console.curves),
         ("/campaigns/{name}/requests", console.requests),
     ):
         app.add_api_route(route, answering(_endpoint(console, page)), methods=["GET"])

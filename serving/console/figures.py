@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -10,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from serving.console.curves import BAND, SideCurves
 from serving.console.state import State
 from shadowprice.currency import Currency
 from shadowprice.reports import svg
@@ -52,6 +54,8 @@ def _price(axes: Axes, state: State, currency: Currency) -> None:
     if at:
         axes.step([*at, max(state.hours, at[-1])], [*values, values[-1]], where="post", color=svg.MODEL)
         axes.plot(at, values, "o", color=svg.MODEL, markersize=3.5)
+        for each, hour, value in zip(state.window, at, values, strict=True):
+            svg.tell(axes, hour, value, f"Hour {hour:.3g}: λ {number(value)}, version {each.record.version}")
         room = 0.35 * max(float(np.ptp(values)), 0.05 * float(np.abs(values).max())) or 1.0
         axes.set_ylim(float(values.min()) - room, float(values.max()) + room)
     axes.set_title(f"Price of money λ: responses that {currency.symbol}1 must bring")
@@ -69,9 +73,21 @@ def _spend(axes: Axes, state: State, currency: Currency) -> None:
         top = max(top, *record.plan)
     # The ledger knows what was paid by now; each price has what was paid when it was solved.
     points = [(record.at, record.spent) for record in records]
+    for record in records:
+        planned_by = records[0].planned(record.at)
+        told = f"Hour {record.at:.3g}: paid {money(record.spent, currency)}"
+        svg.tell(axes, record.at, record.spent, told + _against(planned_by, currency))
     if state.paid is not None:
         points.append((max([state.hours, *(at for at, _ in points)]), state.paid))
     axes.plot(*zip(*points, strict=True) if points else ([], []), color=svg.MODEL, linewidth=2.4, label="paid")
+    if state.outlook is not None:
+        ahead = state.outlook
+        band = ahead.at, ahead.low, ahead.high
+        axes.fill_between(*band, label="if the price stays", color=svg.MODEL, alpha=0.18, linewidth=0)
+        end = f"Hour {ahead.at[-1]:.3g}, if the price stays: {money(ahead.expected[-1], currency)} paid, "
+        end += f"{ahead.level:.0%} between {money(ahead.low[-1], currency)} and {money(ahead.high[-1], currency)}"
+        svg.tell(axes, float(ahead.at[-1]), float(ahead.expected[-1]), end)
+        top = max(top, float(ahead.high[-1]))
     if state.campaign.budget.form == "total":
         limit = state.campaign.budget.limit
         axes.axhline(limit, color=svg.BUDGET, linewidth=1.4)
@@ -89,3 +105,38 @@ def _spend(axes: Axes, state: State, currency: Currency) -> None:
     axes.set_title("Paid so far")
     svg.legend_above(axes)
     svg.ticks(axes, "y", lambda minor: money(minor, currency).removesuffix("." + "0" * currency.digits))
+
+
+def _against(planned: float, currency: Currency) -> str:
+    return "" if math.isnan(planned) else f"; the first plan had {money(planned, currency)}"
+
+
+def curves(found: SideCurves, currency: Currency) -> str:
+    """Response and hazard by incentive, a line for each group of accounts, as SVG with one panel each."""
+    levels = np.array(found.levels) / currency.unit
+    shades = np.linspace(0.35, 1.0, len(found.groups))
+    with svg.figure(10.6, 3.8, ncols=2, width_ratios=[3, 2]) as (drawn, (response, hazard)):
+        for shade, group in zip(shades, found.groups, strict=True):
+            response.fill_between(levels, group.low, group.high, color=svg.MODEL, alpha=0.07 * shade, linewidth=0)
+            for axes, values in ((response, group.mean), (hazard, group.hazard * currency.unit)):
+                axes.plot(levels, values, color=svg.MODEL, alpha=shade, linewidth=1 + shade, label=group.name)
+                for x, y in zip(levels, values, strict=True):
+                    if np.isfinite(y):
+                        svg.tell(axes, x, y, f"{group.name}, {currency.symbol}{x:,g}: {number(float(y))}")
+        for place, (level, (seen, count)) in enumerate(found.seen.items()):
+            x = levels[level]
+            if np.isfinite(seen.low):
+                response.vlines(x, seen.low, seen.high, color=svg.OBSERVED, linewidth=1.4)
+            name = {"label": "explored requests"} if not place else {}
+            response.plot([x], [seen.value], "D", color=svg.OBSERVED, markersize=4, **name)
+            svg.tell(response, x, seen.value, f"explored, {currency.symbol}{x:,g}: {number(seen.value)}, n = {count:,}")
+        for axes in (response, hazard):
+            axes.set_xlabel(f"Incentive, {currency.major}")
+            axes.set_ylim(bottom=0)
+            svg.ticks(axes, "y", number)
+        response.set_title(f"Expected response; bands: {BAND[0]:.0%} to {BAND[1]:.0%} of the accounts of a group")
+        hazard.set_title(f"Hazard of a response per {currency.symbol}1")
+        svg.legend_above(response, 5)
+        return svg.to_svg(
+            drawn, f"curves-{found.side}", f"Response of {found.side}s by incentive and group of accounts"
+        )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any, Protocol
 
 from serving.console.prices import Change, PriceHistory, changes
 from shadowprice.campaign import Campaign
 from shadowprice.errors import ShadowpriceError
+from shadowprice.pacing.outlook import Outlook, outlook
 
 HOUR = timedelta(hours=1)
 
@@ -57,6 +60,15 @@ class State:
     def planned(self) -> float:
         """Minor units that the newest plan expects to be paid by now; NaN without a plan."""
         return float("nan") if self.newest is None else self.newest.record.planned(self.hours)
+
+    @cached_property
+    def outlook(self) -> Outlook | None:
+        """Spend of the rest of the window at today's price; None before there are enough prices, and afterwards."""
+        if not self.history or self.phase == "ended":
+            return None
+        budget = self.campaign.budget
+        limit = float(budget.limit) if budget.form == "total" else math.inf
+        return outlook([each.record for each in self.window], limit)
 
     @property
     def hours(self) -> float:

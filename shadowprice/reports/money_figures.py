@@ -53,6 +53,8 @@ def budget_curve(answers: Sequence[Answer], current: float, unit: str, currency:
             axes.fill_between(x, low, np.where(np.isfinite(high), high, y), color=svg.MODEL, alpha=0.2, linewidth=0)
             axes.plot(x, y, color=svg.MODEL, linewidth=2.2)
             axes.axvline(current, color=svg.BUDGET, linewidth=1.2, linestyle=svg.DASHED)
+            for each, at, middle in zip(shown, x, y, strict=True):
+                svg.tell(axes, at, middle, f"{money(each.budget, currency)}: {number(float(middle))}")
             here = np.flatnonzero(np.isclose(x, current))
             axes.plot(x[here], y[here], "o", color=svg.BUDGET, markersize=6)
             axes.set_ylim(0, 1.12 * float(np.nanmax(y, initial=0.0)) or 1.0)

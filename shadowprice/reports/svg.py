@@ -112,6 +112,11 @@ def ticks(axes: Axes, axis: str, write: Any, most: int = 5) -> None:
     chosen.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
 
 
+def tell(axes: Axes, x: float, y: float, text: str) -> None:
+    """Show ``text`` where the pointer rests near a point; the page needs no script for it."""
+    axes.plot([x], [y], "o", color=GRID, markersize=13, alpha=0.0, gid=f"told-{text.encode().hex()}", zorder=9)
+
+
 def to_svg(drawn: Figure, key: str, label: str) -> str:
     """The figure as an ``<svg>`` element for an HTML page.
 
@@ -125,12 +130,17 @@ def to_svg(drawn: Figure, key: str, label: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     box = re.search(r'viewBox="([^"]*)"', text)
     body = text[text.index(">") + 1 :]
+    body = re.sub(r'<g id="told-([0-9a-f]+)">', _told, body)
     body = re.sub(r' id="([^"]+)"', rf' id="{key}-\1"', body)
     body = re.sub(r"url\(#([^)]+)\)", rf"url(#{key}-\1)", body)
     body = re.sub(r'xlink:href="#([^"]+)"', rf'href="#{key}-\1"', body)
     for colour, variable in VARIABLES.items():
         body = body.replace(colour, f"var({variable})")
     return f'<svg viewBox="{box.group(1) if box else ""}" role="img" aria-label="{_attribute(label)}">{body}'
+
+
+def _told(match: re.Match[str]) -> str:
+    return f"<g><title>{_attribute(bytes.fromhex(match[1]).decode())}</title>"
 
 
 def _attribute(text: str) -> str:

@@ -1,0 +1,76 @@
+"""Arms of an experiment: their sums in the log, and the lift that the job ``lift`` wrote."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from shadowprice.arms import WHOLE
+from shadowprice.campaign import Campaign
+from shadowprice.errors import Unavailable
+
+FACTS = ("level", "mature", "requests", "mature_hours", "sample_ratio")
+"""Facts of a lift that the page tells."""
+SUMS = ["requests", "outcomes", "responses", "cost"]
+
+
+@dataclass(frozen=True)
+class WrittenLift:
+    """Content of the file of a lift, and when it was written."""
+
+    at: datetime
+    content: dict[str, Any]
+
+    @property
+    def latest(self) -> dict[str, tuple[float, float, float]]:
+        """Arm → incremental value per request with the interval that holds on all days together, as of the last day.
+
+        An arm whose interval has no end yet is left out.
+        """
+        found = {}
+        for each in self.content["daily"]:
+            last = tuple(each["value"][part][-1] for part in ("value", "low", "high")) if each["days"] else (None,)
+            if None not in last:
+                found[each["arm"]] = last
+        return found
+
+
+def arm_rows(campaign: Campaign, cells: pd.DataFrame) -> list[dict[str, Any]]:
+    """One row for each arm: its share of the units, and its sums in the log."""
+    if campaign.experiment is None:
+        return []
+    sums = cells.groupby("arm")[SUMS].sum() if len(cells) else pd.DataFrame(columns=SUMS)
+    kinds = {arm.name: arm.kind for arm in campaign.experiment.arms}
+    return [
+        {
+            "arm": name,
+            "kind": kinds.get(name, "as policy"),
+            "share": share / WHOLE,
+            **{column: float(sums[column].get(name, 0)) for column in SUMS},
+        }
+        for name, share in campaign.experiment.shares.items()
+    ]
+
+
+def read_lift(path: Path, campaign: str) -> WrittenLift | None:
+    """Read the file of a lift; None where there is none yet.
+
+    Raises:
+        Unavailable: it cannot be read, or is of another campaign.
+    """
+    if not path.exists():
+        return None
+    try:
+        content = json.loads(path.read_bytes())
+        at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        found = WrittenLift(at, {name: content[name] for name in ("campaign", "baseline", "lifts", "daily", *FACTS)})
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Unavailable(f"{path} is not a lift ({error!r}); run the job lift again") from error
+    if found.content["campaign"] != campaign:
+        raise Unavailable(f"{path} is the lift of campaign {found.content['campaign']!r}; name that of {campaign!r}")
+    return found

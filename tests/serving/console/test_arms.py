@@ -1,0 +1,130 @@
+"""The page of the arms, over a decision log and the file that the job ``lift`` wrote of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from html import unescape
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from operations.lift import LiftJob, run
+from serving.console.app import create_app
+from shadowprice.arms import Arm, Experiment, treatment
+from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.errors import Unavailable
+from shadowprice.pacing.decision_log.segments import SCHEMAS, Segment
+from shadowprice.pacing.price_store import PriceStore
+
+ROWS = 3000
+ARMS = (Arm(name="holdout", kind="holdout", share=3000), Arm(name="policy", kind="policy", share=5000))
+CAMPAIGN = Campaign(
+    name="spring",
+    sides={"customer": Terms(levels=(0, 100))},
+    budget=Budget(limit=10**6),
+    starts_at=datetime(2026, 3, 1, tzinfo=UTC),
+    hours=240,
+    experiment=Experiment(arms=ARMS, salt="spring"),
+)
+
+
+class Down:
+    def totals(self):
+        raise Unavailable("http://ledger does not answer")
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("arms") / "log"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    names = [f"a{row}" for row in range(ROWS)]
+    treated = treatment(CAMPAIGN.experiment, names, 0.0)
+    level = np.where(treated.held, 0, 1)
+    hit = rng.random(ROWS) < np.where(level, 0.3, 0.2)
+    at = [datetime(2026, 3, 1 + row * 5 // ROWS, 12, tzinfo=UTC) for row in range(ROWS)]
+    decisions = {
+        "request_id": [f"r{row}" for row in range(ROWS)],
+        "account_id": names,
+        "side": ["customer"] * ROWS,
+        "arm": treated.arm.tolist(),
+        "level": level.tolist(),
+        "incentive": (100 * level).tolist(),
+        "reason": ["holdout" if held else "optimal" for held in treated.held],
+        "decided_at": at,
+        "partner_id": [""] * ROWS,
+    }
+    outcomes = {
+        "request_id": [f"r{row}" for row in range(ROWS)],
+        "response": hit.astype(float).tolist(),
+        "cost": (100 * level * hit).tolist(),
+        "redeemed": hit.tolist(),
+        "observed_at": at,
+    }
+    for kind, columns in (("decisions", decisions), ("outcomes", outcomes)):
+        schema = SCHEMAS[kind]
+        blank = {field.name: columns.get(field.name) or _blank(field.type) for field in schema}
+        blank |= {"sequence": list(range(1, ROWS + 1))} if "sequence" in schema.names else {}
+        table = pa.table({name: pa.array(values, schema.field(name).type) for name, values in blank.items()})
+        pq.write_table(table, Segment.named(folder, kind, 1, ROWS).path)
+    return folder
+
+
+def _blank(kind: pa.DataType) -> list[object]:
+    if pa.types.is_timestamp(kind):
+        return [datetime(2026, 3, 1, tzinfo=UTC)] * ROWS
+    if pa.types.is_boolean(kind):
+        return [False] * ROWS
+    if pa.types.is_list(kind):
+        return [[]] * ROWS
+    return [""] * ROWS if pa.types.is_string(kind) or pa.types.is_dictionary(kind) else [0] * ROWS
+
+
+def page(log: Path, lift: Path, tmp_path: Path, campaign: Campaign = CAMPAIGN) -> httpx.Response:
+    app = create_app(campaign, Down(), PriceStore(tmp_path / "prices"), log=log, lift=lift)
+
+    async def once() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://console") as client:
+            return await client.get("/campaigns/spring/arms")
+
+    return asyncio.run(once())
+
+
+def test_the_page_has_the_sums_of_the_log_and_the_lift_of_the_job(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "campaign.json").write_text(json.dumps(CAMPAIGN.to_dict()))
+    lift = tmp_path / "lift.json"
+    assert "No lift is written yet" in page(log, lift, tmp_path).text
+    found = run(
+        LiftJob(log=log, campaign=tmp_path / "campaign.json", result=lift, page=tmp_path / "a.md", mature_hours=1)
+    )
+    shown = unescape(page(log, lift, tmp_path).text)
+    (policy,) = found.lifts
+    assert f"<td>{policy.units:,}</td>" in shown
+    assert f"{policy.value.value:.3g} [{policy.value.low:.3g}, {policy.value.high:.3g}]" in shown.replace("−", "-")
+    (daily,) = found.daily
+    assert f"[{daily.value.low[-1]:.3g}, {daily.value.high[-1]:.3g}]" in shown.replace("−", "-")
+    for arm in found.arms:
+        assert f'<th scope="row">{arm.arm}</th>' in shown
+        assert f"<td>{arm.requests:,}</td>" in shown
+    assert "Do not read the lift" not in shown
+
+
+def test_a_damaged_lift_and_that_of_another_campaign_are_named(log: Path, tmp_path: Path) -> None:
+    lift = tmp_path / "lift.json"
+    lift.write_text("{")
+    assert page(log, lift, tmp_path).status_code == 503
+    keys = ("baseline", "lifts", "daily", "level", "mature", "requests", "mature_hours", "sample_ratio")
+    lift.write_text(json.dumps({"campaign": "summer"} | dict.fromkeys(keys, [])))
+    answer = page(log, lift, tmp_path)
+    assert answer.status_code == 503
+    assert "summer" in answer.text
+    none = page(log, lift, tmp_path, replace(CAMPAIGN, experiment=None))
+    assert none.status_code == 404
+    assert "Arms and lift" not in none.text
