@@ -117,7 +117,7 @@ def curves(found: SideCurves, currency: Currency) -> str:
     shades = np.linspace(0.35, 1.0, len(found.groups))
     with svg.figure(10.6, 3.8, ncols=2, width_ratios=[3, 2]) as (drawn, (response, hazard)):
         for shade, group in zip(shades, found.groups, strict=True):
-            response.fill_between(levels, group.low, group.high, color=svg.MODEL, alpha=0.07 * shade, linewidth=0)
+            response.fill_between(levels, group.low, group.high, color=svg.MODEL, alpha=0.15 * shade, linewidth=0)
             for axes, values in ((response, group.mean), (hazard, group.hazard * currency.unit)):
                 axes.plot(levels, values, color=svg.MODEL, alpha=shade, linewidth=1 + shade, label=group.name)
                 for x, y in zip(levels, values, strict=True):
@@ -134,7 +134,7 @@ def curves(found: SideCurves, currency: Currency) -> str:
             axes.set_xlabel(f"Incentive, {currency.major}")
             axes.set_ylim(bottom=0)
             svg.ticks(axes, "y", number)
-        response.set_title(f"Expected response; bands: {BAND[0]:.0%} to {BAND[1]:.0%} of the accounts of a group")
+        response.set_title(f"Expected response; bands: {BAND[0]:.0%} to {BAND[1]:.0%} of a group")
         hazard.set_title(f"Hazard of a response per {currency.symbol}1")
         svg.legend_above(response, 5)
         return svg.to_svg(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from html import unescape
@@ -15,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from looking import LOOKS, browser, faults, show
 
 from operations.lift import LiftJob, run
 from serving.console.app import create_app
@@ -115,6 +117,19 @@ def test_the_page_has_the_sums_of_the_log_and_the_lift_of_the_job(log: Path, tmp
     for arm, count in zip(arms.tolist(), requests.tolist(), strict=True):
         assert re.search(rf'<th scope="row">{arm}</th>.*<td>{count:,}</td>', shown)
     assert "Do not read the lift" not in shown
+
+
+def test_the_page_has_no_faults_in_a_browser(log: Path, tmp_path: Path, tool: Callable[[str], str]) -> None:
+    (tmp_path / "campaign.json").write_text(json.dumps(CAMPAIGN.to_dict()))
+    files = {"result": tmp_path / "lift.json", "page": tmp_path / "a.md"}
+    run(LiftJob(log=log, campaign=tmp_path / "campaign.json", **files, mature_hours=1))
+    text = page(log, tmp_path / "lift.json", tmp_path).text
+    with browser(tool("chromium")) as opened:
+        shown = opened.new_page()
+        shown.set_content(text)
+        for width, look in LOOKS:
+            show(shown, width, look)
+            assert faults(shown) == [], (width, look)
 
 
 def test_a_damaged_lift_and_that_of_another_campaign_are_named(log: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from serving.console.budget import Questions
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import Unavailable
+from shadowprice.pacing.population import Population
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.what_if import Change, WhatIf
 
@@ -46,7 +47,7 @@ def asked() -> SimpleNamespace:
         starts_at=datetime(2026, 3, 1, tzinfo=UTC),
     )
     curves, ahead = {"customer": Curves(LEVELS, response)}, {"customer": float(ACCOUNTS)}
-    people = {"customer": SimpleNamespace(account_id=np.arange(ACCOUNTS).astype(str))}
+    people = {"customer": Population(np.arange(ACCOUNTS).astype(str), curves["customer"])}
     sample, whole = (WhatIf(campaign, curves, ahead, rows=rows) for rows in (1500, 0))
     return SimpleNamespace(campaign=campaign, question=Question(campaign, people, sample), whole=whole)
 
@@ -56,10 +57,10 @@ def get(asked, tmp_path) -> Callable[..., httpx.Response]:
     questions = Questions(lambda: asked.question, lambda: "model-1")
     app = create_app(asked.campaign, Down(), PriceStore(tmp_path / "prices"), questions=questions)
 
-    def ask(**form: object) -> httpx.Response:
+    def ask(page: str = "budget", **form: object) -> httpx.Response:
         async def once() -> httpx.Response:
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://console") as client:
-                return await client.get("/campaigns/spring/budget", params=form)
+                return await client.get(f"/campaigns/spring/{page}", params=form)
 
         return asyncio.run(once())
 
@@ -114,8 +115,10 @@ def test_what_is_no_amount_is_named_and_the_form_stays(get, field, given):
     assert "Today" in page.text
 
 
-def test_the_page_has_no_faults_in_a_browser(get, tool):
-    text = get(budget=5000, levels_customer=[50]).text
+@pytest.mark.parametrize("name", ["budget", "curves"])
+def test_the_page_has_no_faults_in_a_browser(get, tool, name):
+    text = get(name, budget=5000, levels_customer=[50]).text
+    assert "<title>" in text.split("<svg", 1)[1]
     with browser(tool("chromium")) as opened:
         page = opened.new_page()
         page.set_content(text)
