@@ -26,6 +26,7 @@ class Command:
 
 
 COMMANDS = {
+    "init": Command("cli.init", "Write a first mapping of your own files", "cli"),
     "check": Command("cli.check", "Check your own files, without training", "cli"),
     "doctor": Command("cli.doctor.command", "Name each fault of an installation or workspace, and its mend", "cli"),
     "run": Command("cli.run", "Run the whole loop on your own files", "all"),

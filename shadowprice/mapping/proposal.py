@@ -1,0 +1,339 @@
+"""A first mapping of a user's files: which column is probably which canonical one, with the reason to check it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+
+import duckdb
+
+from shadowprice.errors import InvalidInput
+from shadowprice.mapping.profile import Cells, Profile, profile
+from shadowprice.mapping.sources import literal, quoted, view_of
+from shadowprice.tables.database import empty_database
+
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "propensity": ("propens", "prob"),
+    "decided_at": ("decided", "sent", "shown", "offered", "gesendet", "date"),
+    "observed_at": ("observed", "settled", "redeemed", "result"),
+    "face_value": ("face", "value", "wert", "discount", "incentive", "coupon", "voucher"),
+    "redeemed": ("redeem", "used", "eingel", "accepted", "converted", "bought"),
+    "cost_paid": ("cost", "paid", "kosten"),
+    "amount": ("basket", "order", "revenue", "turnover", "umsatz"),
+}
+"""Canonical column → parts of names that a user may have given it; the content of the column decides first."""
+YES = frozenset(("1", "true", "t", "yes", "y", "ja", "j", "oui", "si", "sí", "sim"))
+OVERLAP = 0.9
+"""Least share of the values of a column that are keys of another file, where it refers to that file."""
+EVEN = 4.0
+"""Standard errors that the share of a value may be off where values were drawn evenly."""
+DEFAULT_DELAY_DAYS = 7
+KEY: Mapping[str, str] = {"customers": "customer", "merchants": "merchant"}
+"""Source of accounts → its side."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposed:
+    """Origin of a canonical column.
+
+    own      the user's column; empty for a constant
+    keys     further keys of the mapping, in order
+    reason   why, in a few words
+    check    whether only the user can tell that it is right
+    """
+
+    own: str = ""
+    keys: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
+    reason: str = ""
+    check: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Rows of one canonical table from one file; ``unused`` are columns that no canonical one was found for."""
+
+    table: str
+    profile: Profile
+    columns: Mapping[str, Proposed]
+    numbers: Sequence[str] = ()
+    texts: Sequence[str] = ()
+    missing: Sequence[str] = ()
+    unused: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """Everything that a first mapping says.
+
+    has_zone  whether every time of the files has its zone
+    starts_at     of the campaign: the day after the log
+    budget_limit  of the campaign: the value that was redeemed on a mean day of the log, in the unit of the files
+    """
+
+    parts: Sequence[Part]
+    has_zone: bool
+    starts_at: str
+    budget_limit: str
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Required columns that no column of the files was found for."""
+        return tuple(f"{part.table}.{name}" for part in self.parts for name in part.missing)
+
+
+def propose(folder: Path, files: Mapping[str, Path]) -> Proposal:
+    """Read the first rows of the files and propose a mapping.
+
+    Args:
+        folder: that the mapping will lie in.
+        files: ``trials``, the offers that were made, and where known ``customers``, ``merchants`` and ``outcomes``.
+
+    Raises:
+        NotFound: there is no such file.
+        InvalidInput: a file cannot be read, or the trials have no time.
+    """
+    with empty_database() as db:
+        found = {name: profile(db, folder, name, file) for name, file in files.items()}
+        keys = {name: key for name, each in found.items() if name in KEY and (key := _key(db, each, found["trials"]))}
+        made = _exposure(db, found, keys)
+        parts = [made]
+        if "outcomes" in found:
+            parts.append(_outcome(db, found["outcomes"], made))
+        first, last = _window(made)
+        zoned = all(each.zoned for one in found.values() for each in one.columns if each.kind == "time")
+        day_after = last + timedelta(days=1)
+        accounts = [
+            _account(found[name], side, keys.get(name, ""), _day(first, zoned), alone="merchants" not in found)
+            for name, side in KEY.items()
+            if name in found
+        ]
+        return Proposal(
+            parts=[*accounts, *parts],
+            has_zone=zoned,
+            starts_at=_day(day_after, zoned),
+            budget_limit=_budget(db, made, (day_after - first).days),
+        )
+
+
+def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys: Mapping[str, str]) -> Part:
+    trials = found["trials"]
+    columns: dict[str, Proposed] = {}
+    free = {each.name: each for each in trials.columns}
+
+    def take(name: str, own: str, **more: object) -> None:
+        columns[name] = Proposed(own=own, **more)  # type: ignore[arg-type]
+        free.pop(own, None)
+
+    request = next((each for each in trials.columns if each.unique and each.kind != "time"), None)
+    if request is not None:
+        take("request_id", request.name, reason="no two rows have the same value")
+    else:
+        columns["request_id"] = Proposed(keys={"row": "R"}, reason="no column names a row: the number of the row does")
+    for source, name in (("customers", "account_id"), ("merchants", "partner_id")):
+        if source in keys:
+            own = _refers(db, found[source], keys[source], trials, free.values())
+            if own:
+                take(name, own, reason=f"its values are {keys[source]} of {found[source].source.file}")
+    times = [each for each in free.values() if each.kind == "time"]
+    if not times:
+        raise InvalidInput("has no column of times; when the offers were made is needed", field=trials.source.file)
+    sent = min(_named(times, "decided_at"), key=lambda each: (each.first is None, each.first))
+    times = [each for each in times if each is not sent]
+    take("decided_at", sent.name, keys=_time(sent), reason=_time_reason(sent, "when the offer was made"), check=True)
+    if "account_id" not in columns:
+        texts = [each for each in free.values() if each.kind != "time" and not each.values]
+        if texts:
+            take("account_id", texts[0].name, reason="many different values", check=True)
+    offered = _named([each for each in free.values() if _is_value(each, trials)], "face_value")
+    if offered:
+        take("face_value", offered[0].name, reason=f"{len(offered[0].values)} values", check=len(offered) > 1)
+    draws = [each for each in free.values() if each.kind == "number" and _hinted(each, "propensity")]
+    if draws:
+        take("propensity", draws[0].name, reason="probability with which this value was drawn")
+    elif offered:
+        columns["propensity"] = _drawn(offered[0])
+    if "outcomes" not in found:
+        columns |= _results(free, sent, times)
+    names = ["account_id", "face_value"] + ([] if "outcomes" in found else ["redeemed"])
+    missing = [name for name in names if name not in columns]
+    return Part(table="exposure", profile=trials, columns=columns, missing=missing, unused=tuple(free))
+
+
+def _results(free: dict[str, Cells], sent: Cells | None, times: Sequence[Cells]) -> Iterator[tuple[str, Proposed]]:
+    """Columns of an outcome; those that are used are removed from ``free``."""
+    answers = _named([each for each in free.values() if len(each.values) == 2 and each.kind != "time"], "redeemed")
+    known = [each for each in times if each.name in free]
+    when = [each for each in known if not each.full]
+    if answers:
+        yield "redeemed", _flag(answers[0], len(answers) > 1 and not _hinted(answers[0], "redeemed"))
+        free.pop(answers[0].name)
+    elif when:
+        own = _named(when, "redeemed")[0].name
+        reason = f"redeemed where {own} is known"
+        expression = f"CASE WHEN {quoted(own)} IS NULL THEN 0 ELSE 1 END"
+        yield "redeemed", Proposed(keys={"expression": expression}, reason=reason, check=True)
+        free.pop(own)
+    full = [each for each in known if each.full]
+    if full:
+        found = _named(full, "observed_at")[0]
+        reason = _time_reason(found, "when the result was known")
+        yield "observed_at", Proposed(own=found.name, keys=_time(found), reason=reason, check=True)
+        free.pop(found.name)
+    elif sent is not None:
+        keys = {**_time(sent), "plus_days": str(DEFAULT_DELAY_DAYS)}
+        reason = "days after which an offer without a result counts as not redeemed"
+        yield "observed_at", Proposed(own=sent.name, keys=keys, reason=reason, check=True)
+    for name in ("cost_paid", "amount"):
+        numbers = [each for each in free.values() if each.kind == "number" and _hinted(each, name)]
+        if numbers:
+            yield name, Proposed(own=numbers[0].name, reason="by its name", check=True)
+            free.pop(numbers[0].name)
+
+
+def _outcome(db: duckdb.DuckDBPyConnection, rows: Profile, made: Part) -> Part:
+    free = {each.name: each for each in rows.columns}
+    columns: dict[str, Proposed] = {}
+    asked = made.columns["request_id"].own
+    own = _refers(db, made.profile, asked, rows, rows.columns) if asked else ""
+    if own:
+        columns["request_id"] = Proposed(own=own, reason=f"its values are {asked} of {made.profile.source.file}")
+        free.pop(own)
+    columns |= _results(free, None, [each for each in free.values() if each.kind == "time"])
+    columns["mature"] = Proposed(keys={"constant": "true"}, reason="every result is final", check=True)
+    missing = [name for name in ("request_id", "redeemed", "observed_at", "cost_paid") if name not in columns]
+    return Part(table="outcome", profile=rows, columns=columns, missing=missing, unused=tuple(free))
+
+
+def _account(rows: Profile, side: str, key: str, first_day: str, *, alone: bool) -> Part:
+    columns: dict[str, Proposed] = {}
+    if key:
+        columns["account_id"] = Proposed(own=key, reason="no two rows have the same value")
+    if not alone:
+        columns["side"] = Proposed(keys={"constant": side})
+    columns["snapshot_ts"] = Proposed(
+        keys={"constant": first_day}, reason="when the other columns were true: before the first offer", check=True
+    )
+    rest = [each for each in rows.columns if each.name != key]
+    numbers = [each.name for each in rest if each.kind == "number" and not each.unique]
+    texts = [each.name for each in rest if each.kind == "text" and each.values]
+    return Part(
+        table="account",
+        profile=rows,
+        columns=columns,
+        numbers=numbers,
+        texts=texts,
+        missing=[] if key else ["account_id"],
+        unused=[each.name for each in rest if each.name not in (*numbers, *texts)],
+    )
+
+
+def _key(db: duckdb.DuckDBPyConnection, rows: Profile, trials: Profile) -> str:
+    """Return the column of a file of accounts that no two rows share, and that the trials refer to where one is."""
+    unique = [each.name for each in rows.columns if each.unique and each.kind != "time"]
+    named = [each for each in unique if _refers(db, rows, each, trials, trials.columns)]
+    return next(iter([*named, *unique]), "")
+
+
+def _refers(db: duckdb.DuckDBPyConnection, rows: Profile, key: str, other: Profile, columns: Collection[Cells]) -> str:
+    """Return the column of ``other`` whose values are keys of ``rows``, or an empty text."""
+    for each in columns:
+        if each.kind == "time" or (each.values and len(each.values) < 3):
+            continue
+        own = quoted(each.name)
+        ((share,),) = db.execute(
+            f"""SELECT avg(CAST(CAST({own} AS VARCHAR) IN (SELECT CAST({quoted(key)} AS VARCHAR)
+            FROM {view_of(rows.source)}) AS DOUBLE)) FROM {quoted(f"sample_{other.source.name}")}"""
+        ).fetchall()
+        if share is not None and share >= OVERLAP:
+            return each.name
+    return ""
+
+
+def _is_value(cells: Cells, rows: Profile) -> bool:
+    """Return whether a column may be the value of an offer: 2 to 50 amounts, not 0 and 1 alone."""
+    if cells.kind != "number" or len(cells.values) < 2 or _hinted(cells, "propensity"):
+        return False
+    amounts = {rows.number(value) for value in cells.values}
+    return min(amounts) >= 0 and amounts != {0.0, 1.0}
+
+
+def _drawn(cells: Cells) -> Proposed:
+    """Return the probability of each value, as its share of the rows."""
+    total = sum(cells.values.values())
+    even = 1 / len(cells.values)
+    off = EVEN * math.sqrt(even * (1 - even) / total)
+    if all(abs(rows / total - even) <= off for rows in cells.values.values()):
+        reason = f"each of {len(cells.values)} values has the same share: right if they were drawn at random"
+        return Proposed(keys={"constant": f"{even:.6g}"}, reason=reason, check=True)
+    shares = {value: f"{rows / total:.6g}" for value, rows in cells.values.items()}
+    reason = "share of each value in the rows: right only if they were drawn at random, the same for all"
+    return Proposed(own=cells.name, keys={"values": shares}, reason=reason, check=True)
+
+
+def _flag(cells: Cells, check: bool) -> Proposed:
+    words = list(cells.values)
+    if set(words) == {"0", "1"}:
+        return Proposed(own=cells.name, reason="0 or 1", check=check)
+    yes = [word for word in words if word.casefold() in YES]
+    rarer = words[-1]
+    chosen = yes[0] if len(yes) == 1 else rarer
+    values = {word: "1" if word == chosen else "0" for word in words}
+    reason = "two values" if len(yes) == 1 else f"two values; the rarer one, {rarer}, is taken for redeemed"
+    return Proposed(own=cells.name, keys={"values": values}, reason=reason, check=check or len(yes) != 1)
+
+
+def _time(cells: Cells) -> dict[str, str]:
+    return {"format": cells.format} if cells.format else {}
+
+
+def _time_reason(cells: Cells, reason: str) -> str:
+    return f"{reason}; day and month may be swapped in the format" if cells.swapped else reason
+
+
+def _hinted(cells: Cells, name: str) -> bool:
+    return any(part in cells.name.casefold() for part in NAMES[name])
+
+
+def _named(cells: Sequence[Cells], name: str) -> list[Cells]:
+    """Return the columns whose names fit, or all where none does."""
+    return [each for each in cells if _hinted(each, name)] or list(cells)
+
+
+def _window(made: Part) -> tuple[date, date]:
+    """Return the days of the first and the last offer."""
+    sent = made.profile.cells(made.columns["decided_at"].own)
+    if sent.first is None or sent.last is None:
+        raise InvalidInput(f"has no time in {sent.name}", field=made.profile.source.file)
+    return sent.first.date(), sent.last.date()
+
+
+def _day(day: date, zoned: bool) -> str:
+    """Return the first moment of a day, with its zone where the mapping has none for times without one."""
+    return f"{day.isoformat()}T00:00Z" if zoned else day.isoformat()
+
+
+def _budget(db: duckdb.DuckDBPyConnection, made: Part, days: int) -> str:
+    """Return the value that was redeemed on a mean day, or that was offered where results are in another file."""
+    if "face_value" not in made.columns:
+        return ""
+    value, redeemed = made.columns["face_value"].own, made.columns.get("redeemed")
+    where = "true" if redeemed is None else _where(redeemed)
+    counted = db.execute(
+        f"""SELECT CAST({quoted(value)} AS VARCHAR), count(*) FROM {view_of(made.profile.source)}
+        WHERE {where} GROUP BY 1"""
+    ).fetchall()
+    amounts = made.profile.cells(value).values
+    total = sum(made.profile.number(amount) * rows for amount, rows in counted if amount in amounts)
+    return str(max(math.ceil(total / days), 1))
+
+
+def _where(redeemed: Proposed) -> str:
+    """Return the SQL of the rows that were redeemed."""
+    expression, values = redeemed.keys.get("expression"), redeemed.keys.get("values")
+    if expression:
+        return f"{expression} = 1"
+    yes = next(own for own, flag in values.items() if flag == "1") if isinstance(values, Mapping) else "1"
+    return f"CAST({quoted(redeemed.own)} AS VARCHAR) = {literal(yes)}"
