@@ -1,8 +1,9 @@
-"""``shadowprice price``: show the active price of a workspace, or all its prices."""
+"""``shadowprice price``: show the active price of a workspace or all its prices, or go back to an earlier one."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from cli.status import status_of
 from operations.common.workspace import PRICES, read_campaign
 from shadowprice.errors import NotFound
 from shadowprice.pacing.price_store import PriceStore
+from shadowprice.pacing.roll_back import rolled_back
 from shadowprice.price import PriceRecord
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
@@ -44,6 +46,25 @@ def history(workspace: Workspace, as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
+@app.command()
+def rollback(
+    workspace: Workspace,
+    version: Annotated[int, typer.Argument(help="version of the earlier price; price history lists them", min=1)],
+    as_json: AsJson = False,
+) -> None:
+    """Publish an earlier price again, as a new version; the next re-solve replaces it.
+
+    An expired price, or one of another window or model, is refused with status 1.
+    """
+    from operations.publish import publish
+
+    campaign = read_campaign(workspace)
+    prices = PriceStore(workspace / PRICES)
+    earlier, newest = prices.read(campaign.name, version), prices.latest(campaign.name, verified_only=True)
+    found = publish(rolled_back(earlier, newest, prices.next_version(campaign.name), datetime.now(UTC)), workspace)
+    print(found.to_json() if as_json else line(found))
+
+
 def line(record: PriceRecord) -> str:
     """Return a price in one line."""
     prices = ", ".join(f"{name} {price:.6g}" for name, price in record.prices.items())
@@ -55,5 +76,5 @@ def line(record: PriceRecord) -> str:
 
 
 def main() -> int:
-    """Command line; see :func:`show` and :func:`history`."""
+    """Command line; see :func:`show`, :func:`history` and :func:`rollback`."""
     return status_of(app, "shadowprice price")
