@@ -25,16 +25,16 @@ def pairs(given: Iterable[str], option: str) -> dict[str, str]:
     return found
 
 
-def numbers(text: str, option: str) -> list[float]:
-    """Return numbers that commas divide.
+def numbers(text: str, option: str) -> list[int | float]:
+    """Return numbers that commas divide; those without a point are whole.
 
-    >>> numbers("0.1,0.2", "response")
-    [0.1, 0.2]
+    >>> numbers("0,0.14,20", "levels")
+    [0, 0.14, 20]
 
     Raises:
         typer.BadParameter: one of them is no number.
     """
     try:
-        return [float(each) for each in text.split(",")]
+        return [int(each) if each.strip().isdigit() else float(each) for each in text.split(",")]
     except ValueError as error:
         raise typer.BadParameter(f"{text!r}: write numbers, such as 0.10,0.14", param_hint=f"--{option}") from error

@@ -17,9 +17,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 @app.command()
 def report(
     run: Annotated[Path, typer.Argument(help="folder of the run, or JSON of the job evaluate")],
-    page: Annotated[
-        Path | None, typer.Option(help="file of the page; report.html of the run if left out")
-    ] = None,
+    page: Annotated[Path | None, typer.Option(help="file of the page; report.html of the run if left out")] = None,
     show: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON")] = False,
 ) -> None:

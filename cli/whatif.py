@@ -29,9 +29,7 @@ def whatif(
     limit: Annotated[Repeated, typer.Option(help="SIDE_OR_GROUP=MINOR_UNITS: most that it may cost")] = None,
     groups: Annotated[Path | None, typer.Option(help="Parquet table of account_id and group")] = None,
     cap: Annotated[Repeated, typer.Option(help="SIDE=MINOR_UNITS: most that one account may cost")] = None,
-    state: Annotated[
-        Path | None, typer.Option(help="file of the job measure: ask about the time left")
-    ] = None,
+    state: Annotated[Path | None, typer.Option(help="file of the job measure: ask about the time left")] = None,
     rows: Annotated[int, typer.Option(help="accounts to solve on; 0 for all", min=0)] = SAMPLE_ROWS,
     as_json: Annotated[bool, typer.Option("--json", help="print the answers as JSON")] = False,
 ) -> None:
@@ -59,29 +57,25 @@ def whatif(
 
 def show(found: dict[str, Any], console: Console) -> None:
     """Print the answers as a table."""
-    table = Table("terms", "budget", "spend", "value", "added", "λ", title=f"campaign {found['campaign']}")
+    table = Table("terms", "budget", "spend", "added value", "λ", title=f"campaign {found['campaign']}")
     for name in ("current", "asked"):
         _add(table, name, found[name])
     table.add_section()
     for each in found["curve"]:
-        _add(table, f"{each['share']:.0%} of the budget", each)
+        _add(table, f"{each['share']:.0%}", each)
     console.print(table)
-    console.print("money in minor units; added: value above the lowest level for every request", soft_wrap=True)
+    console.print("Money in minor units. Added value: above the lowest level for every request.", soft_wrap=True)
 
 
 def _add(table: Table, name: str, answer: dict[str, Any]) -> None:
     if answer["status"] != "optimal":
-        table.add_row(name, f"{answer['budget']:,.0f}", answer["status"], "", "", "")
+        table.add_row(name, f"{answer['budget']:,.0f}", answer["status"], "", "")
         return
-    cells = [_estimate(answer[key]) for key in ("spend", "value", "added", "price")]
-    table.add_row(name, f"{answer['budget']:,.0f}", *cells)
-
-
-def _estimate(found: dict[str, Any]) -> str:
-    value, low, high = (found[key] for key in ("value", "low", "high"))
-    if value is None:
-        return "–"
-    return f"{value:,.6g}" if low in (None, high) else f"{value:,.6g} [{low:,.6g}, {high:,.6g}]"
+    spend, added, price = (answer[key] for key in ("spend", "added", "price"))
+    told = f"{added['value']:,.5g}"
+    if None not in added.values():
+        told += f" [{added['low']:,.5g}, {added['high']:,.5g}]"
+    table.add_row(name, f"{answer['budget']:,.0f}", f"{spend['value']:,.0f}", told, f"{price['value']:.4g}")
 
 
 def main() -> int:

@@ -38,7 +38,7 @@ NOON = 12
 
 
 def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) -> None:
-    """Replay the campaign day of the run in ``folder`` and write summary.json, price.json and the report with its figures.
+    """Replay the campaign day of the run in ``folder`` and write summary.json, price.json and the report.
 
     Args:
         folder: a run whose train and resolve pipelines went through.
