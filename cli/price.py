@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cli.status import status_of
-from operations.common.workspace import PRICES, read_campaign
+from operations.common.workspace import PRICES, override_in, read_campaign
 from shadowprice.errors import NotFound
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.roll_back import rolled_back
@@ -23,12 +23,22 @@ AsJson = Annotated[bool, typer.Option("--json", help="print the result as JSON")
 
 @app.command()
 def show(workspace: Workspace, as_json: AsJson = False) -> None:
-    """Show the newest price with its certificate; exit 1 where there is none or it is damaged."""
+    """Show the newest price with its certificate, and who took its model where the gate refused it.
+
+    Exit 1 where there is no price or it is damaged.
+    """
     name = read_campaign(workspace).name
     found = PriceStore(workspace / PRICES).latest(name)
     if found is None:
         raise NotFound(f"campaign {name!r} has no price in {workspace / PRICES}; solve and publish one")
-    print(found.to_json() if as_json else line(found))
+    override = override_in(workspace, found.model_version)
+    if as_json:
+        print(json.dumps(json.loads(found.to_json()) | ({} if override is None else {"override": override})))
+        return
+    print(line(found))
+    if override is not None:
+        told = f"taken all the same by {override['by']}: {override['reason']}"
+        print(f"the gate refused model {found.model_version}; {told}")
 
 
 @app.command()

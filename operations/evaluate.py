@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from operations.common.job import Job, option, reads, write_figures, writes
-from operations.common.kind import find_kind
+from operations.common.kind import CAMPAIGN, find_kind
+from shadowprice.errors import InvalidInput
 from shadowprice.learning.training_set import kind_of
 
 
@@ -31,7 +32,14 @@ class EvaluateJob(Job):
 
 
 def run(job: EvaluateJob) -> bool:
-    """Write the evaluation and return whether the model may be used: the gate is passed, or overridden."""
-    passed, figures = find_kind(kind_of(job.training)).evaluate(job)
+    """Write the evaluation and return whether the model may be used: the gate is passed, or overridden.
+
+    Raises:
+        InvalidInput: limits or an override that cannot be, or that models of this kind do not have.
+    """
+    kind = kind_of(job.training)
+    if kind != CAMPAIGN and (job.limits or job.override):
+        raise InvalidInput(f"models of kind {kind!r} have no limits and no override", field="limits, override")
+    passed, figures = find_kind(kind).evaluate(job)
     write_figures(job.figures, figures)
     return bool(passed)

@@ -127,10 +127,10 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
     write_whole(folder / "summary.json", json.dumps(found.summary(), indent=1))
 
 
-def why_not(folder: Path) -> tuple[str, ...]:
-    """The rules of the gate that the model of a run breaks."""
-    gate = _evaluation(_training_run(folder)).gate
-    return gate.reasons if gate else ()
+def refused(folder: Path) -> tuple[Path, tuple[str, ...]]:
+    """Write the evaluation of a run whose model was refused as its report; return the page and the broken rules."""
+    found = _evaluation(_training_run(folder))
+    return store_report(found, folder), found.gate.reasons if found.gate else ()
 
 
 def warnings(folder: Path) -> tuple[str, ...]:

@@ -97,3 +97,18 @@ def test_an_expired_price_is_refused(workspace: Path, publish: Publish, capsys: 
     assert command.main(["price", "rollback", str(workspace), "2"]) == 1
     assert "expired at" in capsys.readouterr().err
     assert command.main(["price", "rollback", str(workspace), "first"]) == 2
+
+
+def test_the_price_of_a_model_that_the_gate_refused_says_who_took_it(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    override = {"reason": "first week of a trial", "by": "Ada"}
+    folder = workspace / "models" / "m1"
+    folder.mkdir(parents=True)
+    gate = {"passed": False, "broken": ["customer: AUC"], "override": override}
+    (folder / "model.json").write_text(json.dumps({"model_version": "m1", "gate": gate}))
+    assert command.main(["price", "show", str(workspace)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.endswith("the gate refused model m1; taken all the same by Ada: first week of a trial\n")
+    assert command.main(["price", "show", str(workspace), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["override"] == override
