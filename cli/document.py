@@ -41,7 +41,7 @@ def _command(name: str, command: Any) -> Iterator[str]:
     arguments = [each for each in command.params if each.param_type_name == "argument"]
     words = " ".join(_label(each) if each.required else f"[{_label(each)}]" for each in arguments)
     yield from ("", f"## shadowprice {name}", "", f"    shadowprice {name} {words}", "")
-    yield from (line.strip() for line in command.help.strip().splitlines())
+    yield from (line.strip().replace("``", "`") for line in command.help.strip().splitlines())
     yield from ("", "| | default | |", "|---|---|---|")
     for each in command.params:
         if each.name == "help":
