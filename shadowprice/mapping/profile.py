@@ -41,6 +41,7 @@ class Cells:
     kind     a time, a number or a text
     unique   whether no two rows have the same value
     full     whether no cell of the sample is unknown
+    whole    whether a number has no decimals
     values   value → rows of the sample, the most frequent first; empty where there are more than ``MOST_VALUES``
     format   of a time, as for strptime; empty: ISO 8601
     swapped  whether days and months may be swapped in ``format``
@@ -52,6 +53,7 @@ class Cells:
     kind: Kind
     unique: bool
     full: bool
+    whole: bool = False
     values: Mapping[str, int] = field(default_factory=dict)
     format: str = ""
     swapped: bool = False
@@ -144,14 +146,16 @@ def _cells(
 ) -> Cells:
     text, column = _text(name, null), quoted(name)
     point = r"\." if decimal == "." else decimal
-    is_number, is_iso, zoned, known, cells = db.execute(
-        f"""SELECT bool_and({_matches(text, _NUMBER.format(point))}),
+    is_number, whole, is_iso, zoned, known, cells = db.execute(
+        f"""SELECT bool_and({_matches(text, _NUMBER.format(point))}), bool_and({_matches(text, "-?[0-9]+")}),
             bool_and({_matches(text, _ISO)} AND TRY_CAST({text} AS TIMESTAMPTZ) IS NOT NULL),
             bool_and({_matches(text, _ZONED)}), count(DISTINCT {text}), count(*)
             FROM {sample} WHERE {text} IS NOT NULL"""
     ).fetchall()[0]
-    ((unique,),) = db.execute(f"SELECT count(DISTINCT {column}) = count(*) FROM {view}").fetchall()
     ((rows,),) = db.execute(f"SELECT count(*) FROM {sample}").fetchall()
+    unique = known == rows
+    if unique:
+        ((unique,),) = db.execute(f"SELECT count(DISTINCT {column}) = count(*) FROM {view}").fetchall()
     alike: dict[str, Any] = {"name": name, "unique": unique, "full": cells == rows}
     values: dict[str, int] = {}
     if known <= MOST_VALUES:
@@ -161,8 +165,8 @@ def _cells(
         first, last = _bounds(db, view, f"TRY_CAST({text} AS TIMESTAMP)")
         return Cells(kind="time", **alike, values=values, zoned=zoned, first=first, last=last)
     if is_number:
-        return Cells(kind="number", **alike, values=values)
-    fitting = [each for each in FORMATS if known and _reads(db, sample, text, each)]
+        return Cells(kind="number", **alike, whole=whole, values=values)
+    fitting = [each for each in _formats_of_one(db, sample, text) if _reads(db, sample, text, each)]
     if not fitting:
         return Cells(kind="text", **alike, values=values)
     first, last = _bounds(db, view, f"try_strptime({text}, {literal(fitting[0])})")
@@ -184,6 +188,13 @@ def _text(name: str, null: Sequence[str]) -> str:
 
 def _matches(text: str, pattern: str) -> str:
     return f"regexp_full_match({text}, {literal(pattern)})"
+
+
+def _formats_of_one(db: duckdb.DuckDBPyConnection, sample: str, text: str) -> list[str]:
+    """Return the formats that read the first value: most columns are no times, and that is told by one value."""
+    parsed = ", ".join(f"try_strptime({text}, {literal(each)}) IS NOT NULL" for each in FORMATS)
+    found = db.execute(f"SELECT {parsed} FROM {sample} WHERE {text} IS NOT NULL LIMIT 1").fetchall()
+    return [each for each, reads in zip(FORMATS, found[0], strict=True) if reads] if found else []
 
 
 def _reads(db: duckdb.DuckDBPyConnection, sample: str, text: str, format: str) -> bool:

@@ -22,7 +22,6 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "face_value": ("face", "value", "wert", "discount", "incentive", "coupon", "voucher"),
     "redeemed": ("redeem", "used", "eingel", "accepted", "converted", "bought"),
     "cost_paid": ("cost", "paid", "kosten"),
-    "amount": ("basket", "order", "revenue", "turnover", "umsatz"),
 }
 """Canonical column → parts of names that a user may have given it; the content of the column decides first."""
 YES = frozenset(("1", "true", "t", "yes", "y", "ja", "j", "oui", "si", "sí", "sim"))
@@ -127,26 +126,25 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
         columns[name] = Proposed(own=own, **more)  # type: ignore[arg-type]
         free.pop(own, None)
 
-    request = next((each for each in trials.columns if each.unique and each.kind != "time"), None)
-    if request is not None:
-        take("request_id", request.name, reason="no two rows have the same value")
+    for source, name in (("customers", "account_id"), ("merchants", "partner_id")):
+        own = _refers(db, found[source], keys[source], trials, free.values()) if source in keys else ""
+        if own:
+            take(name, own, reason=f"its values are {keys[source]} of {found[source].source.file}")
+    names = [each.name for each in free.values() if _names_rows(each)]
+    many = [each.name for each in free.values() if each.kind == "text" and not each.values and not each.unique]
+    if "account_id" not in columns and (many or names):
+        take("account_id", (many or names)[0], reason="many different values", check=True)
+    requests = [name for name in names if name in free]
+    if requests:
+        take("request_id", requests[0], reason="no two rows have the same value")
     else:
         columns["request_id"] = Proposed(keys={"row": "R"}, reason="no column names a row: the number of the row does")
-    for source, name in (("customers", "account_id"), ("merchants", "partner_id")):
-        if source in keys:
-            own = _refers(db, found[source], keys[source], trials, free.values())
-            if own:
-                take(name, own, reason=f"its values are {keys[source]} of {found[source].source.file}")
     times = [each for each in free.values() if each.kind == "time"]
     if not times:
         raise InvalidInput("has no column of times; when the offers were made is needed", field=trials.source.file)
     sent = min(_named(times, "decided_at"), key=lambda each: (each.first is None, each.first))
     times = [each for each in times if each is not sent]
     take("decided_at", sent.name, keys=_time(sent), reason=_time_reason(sent, "when the offer was made"), check=True)
-    if "account_id" not in columns:
-        texts = [each for each in free.values() if each.kind != "time" and not each.values]
-        if texts:
-            take("account_id", texts[0].name, reason="many different values", check=True)
     offered = _named([each for each in free.values() if _is_value(each, trials)], "face_value")
     if offered:
         take("face_value", offered[0].name, reason=f"{len(offered[0].values)} values", check=len(offered) > 1)
@@ -186,11 +184,10 @@ def _results(free: dict[str, Cells], sent: Cells | None, times: Sequence[Cells])
         keys = {**_time(sent), "plus_days": str(DEFAULT_DELAY_DAYS)}
         reason = "days after which an offer without a result counts as not redeemed"
         yield "observed_at", Proposed(own=sent.name, keys=keys, reason=reason, check=True)
-    for name in ("cost_paid", "amount"):
-        numbers = [each for each in free.values() if each.kind == "number" and _hinted(each, name)]
-        if numbers:
-            yield name, Proposed(own=numbers[0].name, reason="by its name", check=True)
-            free.pop(numbers[0].name)
+    paid = [each.name for each in free.values() if each.kind == "number" and _hinted(each, "cost_paid")]
+    if paid:
+        yield "cost_paid", Proposed(own=paid[0], reason="by its name", check=True)
+        free.pop(paid[0])
 
 
 def _outcome(db: duckdb.DuckDBPyConnection, rows: Profile, made: Part) -> Part:
@@ -217,7 +214,7 @@ def _account(rows: Profile, side: str, key: str, first_day: str, *, alone: bool)
         keys={"constant": first_day}, reason="when the other columns were true: before the first offer", check=True
     )
     rest = [each for each in rows.columns if each.name != key]
-    numbers = [each.name for each in rest if each.kind == "number" and not each.unique]
+    numbers = [each.name for each in rest if each.kind == "number" and not _names_rows(each)]
     texts = [each.name for each in rest if each.kind == "text" and each.values]
     return Part(
         table="account",
@@ -232,14 +229,22 @@ def _account(rows: Profile, side: str, key: str, first_day: str, *, alone: bool)
 
 def _key(db: duckdb.DuckDBPyConnection, rows: Profile, trials: Profile) -> str:
     """Return the column of a file of accounts that no two rows share, and that the trials refer to where one is."""
-    unique = [each.name for each in rows.columns if each.unique and each.kind != "time"]
+    unique = [each.name for each in rows.columns if _names_rows(each)]
     named = [each for each in unique if _refers(db, rows, each, trials, trials.columns)]
     return next(iter([*named, *unique]), "")
 
 
+def _names_rows(cells: Cells) -> bool:
+    """Return whether a column may identify the rows of its file."""
+    return cells.unique and (cells.kind == "text" or cells.whole)
+
+
 def _refers(db: duckdb.DuckDBPyConnection, rows: Profile, key: str, other: Profile, columns: Collection[Cells]) -> str:
-    """Return the column of ``other`` whose values are keys of ``rows``, or an empty text."""
-    for each in columns:
+    """Return the column of ``other`` whose values are keys of ``rows``, or an empty text.
+
+    Of several, it is the one with the name of the key, or else one with many different values.
+    """
+    for each in sorted(columns, key=lambda each: (each.name != key, bool(each.values))):
         if each.kind == "time" or (each.values and len(each.values) < 3):
             continue
         own = quoted(each.name)

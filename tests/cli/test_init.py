@@ -135,3 +135,51 @@ def test_a_column_that_is_not_found_is_named_in_the_file_and_on_the_screen(
     assert command.main(["init", str(tmp_path), "--trials", str(tmp_path / "log.csv")]) == 0
     assert "no column was found for exposure.face_value" in capsys.readouterr().out
     assert "no column was found for face_value, which is required" in (tmp_path / "mapping.yaml").read_text()
+
+
+def test_numbers_as_keys_merchants_and_few_rows_of_an_account_are_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Amounts, ages and shares are among the keys or differ in each row, and are none."""
+    rng = np.random.default_rng(4)
+    people = pd.DataFrame({"share": rng.random(200), "no": np.arange(1, 201), "age": rng.integers(18, 80, 200)})
+    people["town"] = rng.choice(["Graz", "Linz"], 200)
+    shops = pd.DataFrame({"shop": [f"s{at}" for at in range(60)], "size": rng.integers(1, 9, 60)})
+    sent = pd.Timestamp("2026-01-05") + pd.to_timedelta(np.arange(200) * 7, unit="h")
+    trials = pd.DataFrame(
+        {"basket": rng.random(200), "coupon value": rng.choice([1, 2, 5], 200), "person": people["no"]}
+    )
+    trials = trials.assign(at=sent.strftime("%Y-%m-%d %H:%M"), till=rng.choice(shops["shop"], 200))
+    trials["redeemed"] = rng.choice(["Y", "N"], 200, p=[0.7, 0.3])
+    for name, table in (("people", people), ("shops", shops), ("trials", trials)):
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    files = [f"--{option}={tmp_path / name}.csv" for option, name in (("customers", "people"), ("merchants", "shops"))]
+    assert command.main(["init", str(tmp_path), *files, "--trials", str(tmp_path / "trials.csv"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["columns"]["exposure"] | {"request_id": "", "propensity": ""} == {
+        "account_id": "person",
+        "partner_id": "till",
+        "request_id": "",
+        "decided_at": "at",
+        "face_value": "coupon value",
+        "propensity": "",
+        "redeemed": "redeemed",
+        "observed_at": "at",
+    }
+    tables = map_tables(read_mapping(told["mapping"]))
+    account = tables.account.set_index("side")
+    assert account.loc["customer", ["x_share", "x_age", "c_town"]].notna().all(axis=None)
+    assert account.loc["customer", "x_size"].isna().all()
+    assert account.loc["merchant", ["x_share", "x_age", "c_town"]].isna().all(axis=None)
+    assert tables.account.groupby("side").size().to_dict() == {"customer": 200, "merchant": 60}
+    assert int(tables.outcome["redeemed"].sum()) == int((trials["redeemed"] == "Y").sum())
+
+
+def test_a_log_without_other_files_names_its_accounts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"u{at},2026-01-{1 + at % 28:02}T08:00Z,{at % 3},{at % 2}" for at in range(90)]
+    (tmp_path / "log.csv").write_text("\n".join(["user,at,incentive,used", *rows]))
+    assert command.main(["init", str(tmp_path), "--trials", str(tmp_path / "log.csv"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["columns"]["exposure"]["account_id"] == "user"
+    tables = map_tables(read_mapping(told["mapping"]))
+    assert tables.rows()["account"] == 90
