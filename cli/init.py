@@ -34,7 +34,7 @@ def init(
     """
     given = {"trials": trials, "customers": customers, "merchants": merchants, "outcomes": outcomes}
     found = propose(folder, {name: file for name, file in given.items() if file is not None})
-    campaign = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-") or "campaign"
+    campaign = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")[:63] or "campaign"
     path = write_mapping(folder, found, currency=currency, timezone=timezone, campaign=campaign)
     if as_json:
         tables: dict[str, dict[str, str]] = {}

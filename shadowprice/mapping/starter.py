@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from shadowprice.currency import Currency
 from shadowprice.errors import Conflict, Unavailable
+from shadowprice.mapping.description import currency_code, time_zone
 from shadowprice.mapping.profile import Profile
 from shadowprice.mapping.proposal import Part, Proposal, Proposed
 
@@ -23,10 +23,11 @@ def write_mapping(folder: Path, proposal: Proposal, *, currency: str, timezone: 
 
     Raises:
         Conflict: there is a mapping already.
-        InvalidInput: the currency is no code.
+        InvalidInput: there is no such currency or time zone.
         Unavailable: the folder cannot be written.
     """
-    Currency.of(currency)
+    currency_code(currency)
+    time_zone(timezone, "timezone")
     path = folder / FILE
     text = "\n".join(lines(proposal, currency=currency, timezone=timezone, campaign=campaign)) + "\n"
     try:

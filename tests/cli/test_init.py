@@ -124,6 +124,9 @@ def test_files_that_cannot_be_used_are_named_and_nothing_is_written(
         told = capsys.readouterr().err
         assert words in told
         assert "Traceback" not in told
+    for option, value in (("--currency", "euro"), ("--timezone", "Berlin")):
+        assert command.main(["init", str(target), *GERMAN, option, value]) == 1
+        assert "must be a" in capsys.readouterr().err
     assert not target.exists()
     assert command.main(["init", str(target)]) == 2
 
