@@ -4,50 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
 import duckdb
 
 from shadowprice.errors import InvalidInput
+from shadowprice.mapping.guesses import (
+    Proposed,
+    drawn,
+    flag,
+    hinted,
+    is_value,
+    named,
+    names_rows,
+    time_keys,
+    time_reason,
+)
 from shadowprice.mapping.profile import Cells, Profile, profile
 from shadowprice.mapping.sources import literal, quoted, view_of
 from shadowprice.tables.database import empty_database
 
-NAMES: Mapping[str, tuple[str, ...]] = {
-    "propensity": ("propens", "prob"),
-    "decided_at": ("decided", "sent", "shown", "offered", "gesendet", "date"),
-    "observed_at": ("observed", "settled", "redeemed", "result"),
-    "face_value": ("face", "value", "wert", "discount", "incentive", "coupon", "voucher"),
-    "redeemed": ("redeem", "used", "eingel", "accepted", "converted", "bought"),
-    "cost_paid": ("cost", "paid", "kosten"),
-}
-"""Canonical column → parts of names that a user may have given it; the content of the column decides first."""
-YES = frozenset(("1", "true", "t", "yes", "y", "ja", "j", "oui", "si", "sí", "sim"))
 OVERLAP = 0.9
 """Least share of the values of a column that are keys of another file, where it refers to that file."""
-EVEN = 4.0
-"""Standard errors that the share of a value may be off where values were drawn evenly."""
 DEFAULT_DELAY_DAYS = 7
 KEY: Mapping[str, str] = {"customers": "customer", "merchants": "merchant"}
 """Source of accounts → its side."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Proposed:
-    """Origin of a canonical column.
-
-    own      the user's column; empty for a constant
-    keys     further keys of the mapping, in order
-    reason   why, in a few words
-    check    whether only the user can tell that it is right
-    """
-
-    own: str = ""
-    keys: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
-    reason: str = ""
-    check: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +113,7 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
         own = _refers(db, found[source], keys[source], trials, free.values()) if source in keys else ""
         if own:
             take(name, own, reason=f"its values are {keys[source]} of {found[source].source.file}")
-    names = [each.name for each in free.values() if _names_rows(each)]
+    names = [each.name for each in free.values() if names_rows(each)]
     many = [each.name for each in free.values() if each.kind == "text" and not each.values and not each.unique]
     if "account_id" not in columns and (many or names):
         take("account_id", (many or names)[0], reason="many different values", check=True)
@@ -142,17 +125,17 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
     times = [each for each in free.values() if each.kind == "time"]
     if not times:
         raise InvalidInput("has no column of times; when the offers were made is needed", field=trials.source.file)
-    sent = min(_named(times, "decided_at"), key=lambda each: (each.first is None, each.first))
+    sent = min(named(times, "decided_at"), key=lambda each: (each.first is None, each.first))
     times = [each for each in times if each is not sent]
-    take("decided_at", sent.name, keys=_time(sent), reason=_time_reason(sent, "when the offer was made"), check=True)
-    offered = _named([each for each in free.values() if _is_value(each, trials)], "face_value")
+    take("decided_at", sent.name, keys=time_keys(sent), reason=time_reason(sent, "when the offer was made"), check=True)
+    offered = named([each for each in free.values() if is_value(each, trials)], "face_value")
     if offered:
         take("face_value", offered[0].name, reason=f"{len(offered[0].values)} values", check=len(offered) > 1)
-    draws = [each for each in free.values() if each.kind == "number" and _hinted(each, "propensity")]
+    draws = [each for each in free.values() if each.kind == "number" and hinted(each, "propensity")]
     if draws:
         take("propensity", draws[0].name, reason="probability with which this value was drawn")
     elif offered:
-        columns["propensity"] = _drawn(offered[0])
+        columns["propensity"] = drawn(offered[0])
     if "outcomes" not in found:
         columns |= _results(free, sent, times)
     names = ["account_id", "face_value"] + ([] if "outcomes" in found else ["redeemed"])
@@ -162,29 +145,29 @@ def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys:
 
 def _results(free: dict[str, Cells], sent: Cells | None, times: Sequence[Cells]) -> Iterator[tuple[str, Proposed]]:
     """Columns of an outcome; those that are used are removed from ``free``."""
-    answers = _named([each for each in free.values() if len(each.values) == 2 and each.kind != "time"], "redeemed")
+    answers = named([each for each in free.values() if len(each.values) == 2 and each.kind != "time"], "redeemed")
     known = [each for each in times if each.name in free]
     when = [each for each in known if not each.full]
     if answers:
-        yield "redeemed", _flag(answers[0], len(answers) > 1 and not _hinted(answers[0], "redeemed"))
+        yield "redeemed", flag(answers[0], len(answers) > 1 and not hinted(answers[0], "redeemed"))
         free.pop(answers[0].name)
     elif when:
-        own = _named(when, "redeemed")[0].name
+        own = named(when, "redeemed")[0].name
         reason = f"redeemed where {own} is known"
         expression = f"CASE WHEN {quoted(own)} IS NULL THEN 0 ELSE 1 END"
         yield "redeemed", Proposed(keys={"expression": expression}, reason=reason, check=True)
         free.pop(own)
     full = [each for each in known if each.full]
     if full:
-        found = _named(full, "observed_at")[0]
-        reason = _time_reason(found, "when the result was known")
-        yield "observed_at", Proposed(own=found.name, keys=_time(found), reason=reason, check=True)
+        found = named(full, "observed_at")[0]
+        reason = time_reason(found, "when the result was known")
+        yield "observed_at", Proposed(own=found.name, keys=time_keys(found), reason=reason, check=True)
         free.pop(found.name)
     elif sent is not None:
-        keys = {**_time(sent), "plus_days": str(DEFAULT_DELAY_DAYS)}
+        keys = {**time_keys(sent), "plus_days": str(DEFAULT_DELAY_DAYS)}
         reason = "days after which an offer without a result counts as not redeemed"
         yield "observed_at", Proposed(own=sent.name, keys=keys, reason=reason, check=True)
-    paid = [each.name for each in free.values() if each.kind == "number" and _hinted(each, "cost_paid")]
+    paid = [each.name for each in free.values() if each.kind == "number" and hinted(each, "cost_paid")]
     if paid:
         yield "cost_paid", Proposed(own=paid[0], reason="by its name", check=True)
         free.pop(paid[0])
@@ -214,7 +197,7 @@ def _account(rows: Profile, side: str, key: str, first_day: str, *, alone: bool)
         keys={"constant": first_day}, reason="when the other columns were true: before the first offer", check=True
     )
     rest = [each for each in rows.columns if each.name != key]
-    numbers = [each.name for each in rest if each.kind == "number" and not _names_rows(each)]
+    numbers = [each.name for each in rest if each.kind == "number" and not names_rows(each)]
     texts = [each.name for each in rest if each.kind == "text" and each.values]
     return Part(
         table="account",
@@ -229,14 +212,9 @@ def _account(rows: Profile, side: str, key: str, first_day: str, *, alone: bool)
 
 def _key(db: duckdb.DuckDBPyConnection, rows: Profile, trials: Profile) -> str:
     """Return the column of a file of accounts that no two rows share, and that the trials refer to where one is."""
-    unique = [each.name for each in rows.columns if _names_rows(each)]
+    unique = [each.name for each in rows.columns if names_rows(each)]
     named = [each for each in unique if _refers(db, rows, each, trials, trials.columns)]
     return next(iter([*named, *unique]), "")
-
-
-def _names_rows(cells: Cells) -> bool:
-    """Return whether a column may identify the rows of its file."""
-    return cells.unique and (cells.kind == "text" or cells.whole)
 
 
 def _refers(db: duckdb.DuckDBPyConnection, rows: Profile, key: str, other: Profile, columns: Collection[Cells]) -> str:
@@ -255,56 +233,6 @@ def _refers(db: duckdb.DuckDBPyConnection, rows: Profile, key: str, other: Profi
         if share is not None and share >= OVERLAP:
             return each.name
     return ""
-
-
-def _is_value(cells: Cells, rows: Profile) -> bool:
-    """Return whether a column may be the value of an offer: 2 to 50 amounts, not 0 and 1 alone."""
-    if cells.kind != "number" or len(cells.values) < 2 or _hinted(cells, "propensity"):
-        return False
-    amounts = {rows.number(value) for value in cells.values}
-    return min(amounts) >= 0 and amounts != {0.0, 1.0}
-
-
-def _drawn(cells: Cells) -> Proposed:
-    """Return the probability of each value, as its share of the rows."""
-    total = sum(cells.values.values())
-    even = 1 / len(cells.values)
-    off = EVEN * math.sqrt(even * (1 - even) / total)
-    if all(abs(rows / total - even) <= off for rows in cells.values.values()):
-        reason = f"each of {len(cells.values)} values has the same share: right if they were drawn at random"
-        return Proposed(keys={"constant": f"{even:.6g}"}, reason=reason, check=True)
-    shares = {value: f"{rows / total:.6g}" for value, rows in cells.values.items()}
-    reason = "share of each value in the rows: right only if they were drawn at random, the same for all"
-    return Proposed(own=cells.name, keys={"values": shares}, reason=reason, check=True)
-
-
-def _flag(cells: Cells, check: bool) -> Proposed:
-    words = list(cells.values)
-    if set(words) == {"0", "1"}:
-        return Proposed(own=cells.name, reason="0 or 1", check=check)
-    yes = [word for word in words if word.casefold() in YES]
-    rarer = words[-1]
-    chosen = yes[0] if len(yes) == 1 else rarer
-    values = {word: "1" if word == chosen else "0" for word in words}
-    reason = "two values" if len(yes) == 1 else f"two values; the rarer one, {rarer}, is taken for redeemed"
-    return Proposed(own=cells.name, keys={"values": values}, reason=reason, check=check or len(yes) != 1)
-
-
-def _time(cells: Cells) -> dict[str, str]:
-    return {"format": cells.format} if cells.format else {}
-
-
-def _time_reason(cells: Cells, reason: str) -> str:
-    return f"{reason}; day and month may be swapped in the format" if cells.swapped else reason
-
-
-def _hinted(cells: Cells, name: str) -> bool:
-    return any(part in cells.name.casefold() for part in NAMES[name])
-
-
-def _named(cells: Sequence[Cells], name: str) -> list[Cells]:
-    """Return the columns whose names fit, or all where none does."""
-    return [each for each in cells if _hinted(each, name)] or list(cells)
 
 
 def _window(made: Part) -> tuple[date, date]:

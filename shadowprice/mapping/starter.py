@@ -9,8 +9,9 @@ from pathlib import Path
 
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.mapping.description import currency_code, time_zone
+from shadowprice.mapping.guesses import Proposed
 from shadowprice.mapping.profile import Profile
-from shadowprice.mapping.proposal import Part, Proposal, Proposed
+from shadowprice.mapping.proposal import Part, Proposal
 
 FILE = "mapping.yaml"
 CHECK = "CHECK"

@@ -90,6 +90,7 @@ def test_results_in_a_file_of_their_own_are_joined(tmp_path: Path) -> None:
     paid = wanted.set_index("request_id").sort_index()["cost_paid"]
     results = wanted.rename(columns={"request_id": "for mail", "redeemed": "bought", "cost_paid": "cost"})
     results["cost"] = results["cost"] / 100
+    results["bought"] = results["bought"].astype(float)  # 0.0 and 1.0, as a table with unknown cells writes them
     results["known since"] = "31.01.2026 12:00"
     results.to_csv(tmp_path / "results.csv", index=False, sep="\t", encoding="latin-1")
     trials = pd.read_csv(tmp_path / "mails.csv").drop(columns="redeemed_at")
@@ -99,6 +100,7 @@ def test_results_in_a_file_of_their_own_are_joined(tmp_path: Path) -> None:
     tables = map_tables(read_mapping(tmp_path / "mapping.yaml"))
     outcome = tables.outcome.set_index("request_id").sort_index()
     assert outcome["cost_paid"].astype(int).tolist() == paid.tolist()
+    assert outcome["redeemed"].astype(int).sum() == wanted["redeemed"].sum()
     assert set(outcome["observed_at"]) == {pd.Timestamp("2026-01-31T12:00Z")}
 
 
