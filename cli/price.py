@@ -1,17 +1,19 @@
-"""``shadowprice price``: show the active price of a workspace, or all its prices."""
+"""``shadowprice price``: show the active price of a workspace or all its prices, or go back to an earlier one."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cli.status import status_of
-from operations.common.workspace import PRICES, read_campaign
+from operations.common.workspace import PRICES, override_in, read_campaign
 from shadowprice.errors import NotFound
 from shadowprice.pacing.price_store import PriceStore
+from shadowprice.pacing.roll_back import rolled_back
 from shadowprice.price import PriceRecord
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, no_args_is_help=True)
@@ -21,12 +23,22 @@ AsJson = Annotated[bool, typer.Option("--json", help="print the result as JSON")
 
 @app.command()
 def show(workspace: Workspace, as_json: AsJson = False) -> None:
-    """Show the newest price with its certificate; exit 1 where there is none or it is damaged."""
+    """Show the newest price with its certificate, and who took its model where the gate refused it.
+
+    Exit 1 where there is no price or it is damaged.
+    """
     name = read_campaign(workspace).name
     found = PriceStore(workspace / PRICES).latest(name)
     if found is None:
         raise NotFound(f"campaign {name!r} has no price in {workspace / PRICES}; solve and publish one")
-    print(found.to_json() if as_json else line(found))
+    override = override_in(workspace, found.model_version)
+    if as_json:
+        print(json.dumps(json.loads(found.to_json()) | ({} if override is None else {"override": override})))
+        return
+    print(line(found))
+    if override is not None:
+        told = f"taken all the same by {override['by']}: {override['reason']}"
+        print(f"the gate refused model {found.model_version}; {told}")
 
 
 @app.command()
@@ -44,6 +56,25 @@ def history(workspace: Workspace, as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
+@app.command()
+def rollback(
+    workspace: Workspace,
+    version: Annotated[int, typer.Argument(help="version of the earlier price; price history lists them", min=1)],
+    as_json: AsJson = False,
+) -> None:
+    """Publish an earlier price again, as a new version; the next re-solve replaces it.
+
+    An expired price, or one of another window or model, is refused with status 1.
+    """
+    from operations.publish import publish
+
+    campaign = read_campaign(workspace)
+    prices = PriceStore(workspace / PRICES)
+    earlier, newest = prices.read(campaign.name, version), prices.latest(campaign.name, verified_only=True)
+    found = publish(rolled_back(earlier, newest, prices.next_version(campaign.name), datetime.now(UTC)), workspace)
+    print(found.to_json() if as_json else line(found))
+
+
 def line(record: PriceRecord) -> str:
     """Return a price in one line."""
     prices = ", ".join(f"{name} {price:.6g}" for name, price in record.prices.items())
@@ -55,5 +86,5 @@ def line(record: PriceRecord) -> str:
 
 
 def main() -> int:
-    """Command line; see :func:`show` and :func:`history`."""
+    """Command line; see :func:`show`, :func:`history` and :func:`rollback`."""
     return status_of(app, "shadowprice price")

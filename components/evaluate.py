@@ -18,8 +18,10 @@ def evaluate(
     workspace: str = "",
     beat_incumbent: bool = True,
     beat_uniform: bool = True,
+    limits: dict = {},  # noqa: B006 - kfp reads the default from the signature
+    override: dict = {},  # noqa: B006
 ) -> bool:
-    """Run a :class:`operations.evaluate.EvaluateJob` and return whether the gate is passed."""
+    """Run a :class:`operations.evaluate.EvaluateJob` and return whether the model may be used."""
     arguments = dict(locals())
     from components.run import run_component
 

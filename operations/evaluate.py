@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from operations.common.job import Job, option, reads, write_figures, writes
-from operations.common.kind import find_kind
+from operations.common.kind import CAMPAIGN, find_kind
+from shadowprice.errors import InvalidInput
 from shadowprice.learning.training_set import kind_of
 
 
@@ -24,10 +27,19 @@ class EvaluateJob(Job):
     workspace: Path | None = option(None, "folder that outlives the run; the model in use is in it")
     beat_incumbent: bool = option(True, "whether the model in use must be beaten in value at the campaign's budget")
     beat_uniform: bool = option(True, "refuse a model that does not beat uniform dosing at the campaign's budget")
+    limits: Mapping[str, Any] = option({}, "other limits of the gate, as JSON: auc_floor, ece_share, value_margin, …")
+    override: Mapping[str, Any] = option({}, 'JSON {"reason": "…", "by": "…"}: use a model that the gate refuses')
 
 
 def run(job: EvaluateJob) -> bool:
-    """Write the evaluation and return whether the gate is passed."""
-    passed, figures = find_kind(kind_of(job.training)).evaluate(job)
+    """Write the evaluation and return whether the model may be used: the gate is passed, or overridden.
+
+    Raises:
+        InvalidInput: limits or an override that cannot be, or that models of this kind do not have.
+    """
+    kind = kind_of(job.training)
+    if kind != CAMPAIGN and (job.limits or job.override):
+        raise InvalidInput(f"models of kind {kind!r} have no limits and no override", field="limits, override")
+    passed, figures = find_kind(kind).evaluate(job)
     write_figures(job.figures, figures)
     return bool(passed)

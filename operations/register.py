@@ -6,10 +6,11 @@ both over together.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import uuid
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from feature_repo.columns import FeatureColumns, read_columns
@@ -18,14 +19,16 @@ from feature_repo.online import publish_embeddings
 from feature_repo.store import configured_online, create
 from operations.common.job import Job, reads, required
 from operations.common.workspace import CAMPAIGN, FEATURES, MODEL, POPULATION, VERSIONS, read_campaign
-from shadowprice.errors import Conflict
+from shadowprice.errors import Conflict, InvalidInput
+from shadowprice.evaluation.policy.gate import GateResult
 from shadowprice.files import write_whole
-from shadowprice.learning.bundle import EMBEDDINGS, read_meta
+from shadowprice.learning.bundle import EMBEDDINGS, META, read_meta
 from shadowprice.pacing.history import FILE as TRAFFIC
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.population import write_population
 from shadowprice.responses.integrity import file_digests
 from shadowprice.responses.layers.heads import load_heads
+from shadowprice.storage import from_json
 from shadowprice.tables.database import parquet_parts
 
 
@@ -41,6 +44,7 @@ class RegisterJob(Job):
 
     model: Path = reads("folder of the bundle, such as WORKSPACE/models/<version>")
     workspace: Path = required("folder that outlives the run")
+    evaluation: Path | None = reads("JSON that the job evaluate wrote; its verdict goes into the model", optional=True)
     campaign: Path | None = reads("folder with campaign.json of a campaign that starts with this model", optional=True)
 
 
@@ -51,13 +55,16 @@ def run(job: RegisterJob) -> str:
         The version of the model.
 
     Raises:
-        Conflict: there is another model of this version.
+        Conflict: there is another model of this version, or the verdict refuses the model and nobody overrides it.
     """
     model, workspace = job.model, job.workspace
     version = str(read_meta(model)["model_version"])
+    verdict = None if job.evaluation is None else _verdict(job.evaluation)
+    if verdict is not None and not verdict.accepted:
+        raise Conflict(f"the gate refuses model {version}: {'; '.join(verdict.reasons)}")
     if job.campaign is not None:
         _open(job.campaign, workspace)
-    _keep(model, workspace / VERSIONS / version)
+    _keep(model, workspace / VERSIONS / version, verdict)
     folder = workspace / FEATURES
     columns = read_columns(folder).with_model(version)
     store = create(folder, columns, configured_online(), project_of(read_campaign(workspace)))
@@ -77,12 +84,25 @@ def _open(campaign: Path, workspace: Path) -> None:
     create(workspace / FEATURES, columns, configured_online(), project_of(read_campaign(workspace)))
 
 
-def _keep(model: Path, place: Path) -> None:
-    """Copy a bundle to its place, whole or not at all; nothing is done where it is there already."""
+def _verdict(evaluation: Path) -> GateResult | None:
+    """Return the gate's verdict in the JSON of an evaluation."""
+    try:
+        found = json.loads(evaluation.read_bytes())["gate"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(f"is not the JSON of an evaluation: {error}", field=str(evaluation)) from error
+    return None if found is None else from_json(GateResult, json.dumps(found))
+
+
+def _keep(model: Path, place: Path, verdict: GateResult | None) -> None:
+    """Copy a bundle with its verdict, whole or not at all; nothing is done where it is there already."""
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
         draft = place.parent / f".{place.name}.{uuid.uuid4().hex}"
         shutil.copytree(model, draft, ignore=shutil.ignore_patterns("checkpoint", "ray", "progress.json"))
+        if verdict is not None:
+            override = None if verdict.override is None else asdict(verdict.override)
+            gate = {"passed": verdict.passed, "broken": verdict.reasons, "override": override}
+            write_whole(draft / META, json.dumps(read_meta(model) | {"gate": gate}, indent=1))
         try:
             os.replace(draft, place)
         except OSError:  # somebody else was first

@@ -31,14 +31,14 @@ from shadowprice.pacing.spend import MetricsSpend
 from shadowprice.reports.campaign_day import CampaignDay
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.mix import mix_of, segments_of
-from shadowprice.reports.report import write_report
+from shadowprice.reports.stored import store_report
 from shadowprice.storage import from_json
 
 NOON = 12
 
 
 def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) -> None:
-    """Replay the campaign day of the run in ``folder`` and write summary.json, price.json and report.html with its CSV.
+    """Replay the campaign day of the run in ``folder`` and write summary.json, price.json and the report.
 
     Args:
         folder: a run whose train and resolve pipelines went through.
@@ -122,16 +122,16 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
         seconds=seconds,
     )
     with timed("report"):
-        write_report(found.report(), folder / "report.html")
+        store_report(found.report(), folder)
     seconds["total"] = time.perf_counter() - started
     write_whole(folder / "price.json", found.prices[-1].to_json())
     write_whole(folder / "summary.json", json.dumps(found.summary(), indent=1))
 
 
-def why_not(folder: Path) -> tuple[str, ...]:
-    """The rules of the gate that the model of a run breaks."""
-    gate = _evaluation(_training_run(folder)).gate
-    return gate.reasons if gate else ()
+def refused(folder: Path) -> tuple[Path, tuple[str, ...]]:
+    """Write the evaluation of a run whose model was refused as its report; return the page and the broken rules."""
+    found = _evaluation(_training_run(folder))
+    return store_report(found, folder), found.gate.reasons if found.gate else ()
 
 
 def warnings(folder: Path) -> tuple[str, ...]:

@@ -20,6 +20,8 @@ def learn(
     seed: Any,
     workers: Any,
     ray_job: Any,
+    limits: Any,
+    override: Any,
     curve_repair: Any = "",
     calibration: Any = "",
     beat_incumbent: Any = True,
@@ -29,8 +31,8 @@ def learn(
 
     Args:
         training, tables: outputs of earlier steps.
-        workspace, recipe, epochs, seed, workers, ray_job, curve_repair, calibration, beat_incumbent, beat_uniform:
-            parameters of the pipeline, as :func:`pipelines.train.train_pipeline` describes them.
+        workspace, recipe, epochs, seed, workers, ray_job, curve_repair, calibration, beat_incumbent, beat_uniform,
+        limits, override: parameters of the pipeline, as :func:`pipelines.train.train_pipeline` describes them.
     """
     trained = train(
         training=training,
@@ -53,8 +55,11 @@ def learn(
         workspace=workspace,
         beat_incumbent=beat_incumbent,
         beat_uniform=beat_uniform,
+        limits=limits,
+        override=override,
     ).set_caching_options(False)
     placed(verdict, cpu="1", memory="16Gi", minutes=60)
     with dsl.If(verdict.outputs["Output"] == True, name="gate-passed"):  # noqa: E712 - a pipeline condition
-        registered = register(model=model, workspace=workspace).set_caching_options(False)
+        registered = register(model=model, workspace=workspace, evaluation=verdict.outputs["evaluation"])
+        registered.set_caching_options(False)
         placed(registered, cpu="1", memory="8Gi", minutes=60, online_store=True)

@@ -21,7 +21,7 @@ from operations.evaluate import EvaluateJob
 from operations.featurize import FeaturizeJob
 from operations.prepare import PrepareJob
 from operations.train import TrainJob
-from pipelines.campaign_day import play, warnings, why_not
+from pipelines.campaign_day import play, refused, warnings
 from pipelines.local import compile_all, run
 from shadowprice.errors import ShadowpriceError
 from shadowprice.learning.propensity import check_weighting
@@ -46,7 +46,10 @@ def quickstart(runs: Path, arguments: Mapping[str, Any]) -> Path:
     usual = _seconds_of(runs / "latest", arguments["dataset"])
     seconds = run("train", folder / "pipeline", {**arguments, "workspace": str(folder), "data": data}, usual=usual)
     if not (folder / "model").exists():
-        raise ShadowpriceError(f"the model did not pass the gate and is not served: {'; '.join(why_not(folder))}")
+        page, reasons = refused(folder)
+        raise ShadowpriceError(
+            f"the model did not pass the gate and is not served: {'; '.join(reasons)}; what would mend it: {page}"
+        )
     for warning in warnings(folder):
         print(f"  warning: {warning}; the day is simulated all the same", flush=True)
     seconds |= run("resolve", folder / "pipeline", {"workspace": str(folder)}, usual=usual)
@@ -96,7 +99,7 @@ def main() -> int:
     add_flags(parser, FeaturizeJob, "weighting")
     add_flags(parser, TrainJob, "recipe", "epochs", "workers", "curve_repair", "calibration", epochs=400)
     # The day is simulated and few data sets have the rows to show it; the comparison is reported all the same.
-    add_flags(parser, EvaluateJob, "beat_uniform", beat_uniform=False)
+    add_flags(parser, EvaluateJob, "beat_uniform", "limits", "override", beat_uniform=False)
     given = vars(parser.parse_args())
     try:
         folder = quickstart(given.pop("runs"), given)

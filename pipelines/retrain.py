@@ -22,6 +22,8 @@ def retrain_pipeline(
     workers: int = 1,
     mature_hours: int = -1,
     ray_job: str = "",
+    limits: dict = {},  # noqa: B006
+    override: dict = {},  # noqa: B006
 ) -> None:
     """Train a model on its data set and on what it was served with; serve it if it beats the one in use.
 
@@ -37,6 +39,8 @@ def retrain_pipeline(
         workers: Ray workers; 0 trains in the component's own process.
         mature_hours: age at which a decision without an outcome counts as no response; -1: when its money is released.
         ray_job: ConfigMap with the RayJob that the training runs in; empty trains in the step's own container.
+        limits: of the gate that are not the usual ones, such as {"ece_share": 0.3}.
+        override: {"reason": "…", "by": "…"} registers a model that the gate refuses, and is recorded in it.
     """
     prepared = prepare(dataset=dataset, data=data, seed=seed, options=options).set_caching_options(False)
     placed(prepared, cpu="1", memory="8Gi", minutes=60)
@@ -54,4 +58,6 @@ def retrain_pipeline(
         seed=seed,
         workers=workers,
         ray_job=ray_job,
+        limits=limits,
+        override=override,
     )

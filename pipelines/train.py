@@ -24,6 +24,8 @@ def train_pipeline(
     beat_incumbent: bool = True,
     beat_uniform: bool = True,
     ray_job: str = "",
+    limits: dict = {},  # noqa: B006
+    override: dict = {},  # noqa: B006
 ) -> None:
     """Train a model and serve it if it passes the gate.
 
@@ -44,6 +46,8 @@ def train_pipeline(
         beat_uniform: whether uniform dosing must be beaten there where no model in use is compared with; if not, the
             comparison is only reported.
         ray_job: ConfigMap with the RayJob that the training runs in; empty trains in the step's own container.
+        limits: of the gate that are not the usual ones, such as {"ece_share": 0.3}.
+        override: {"reason": "…", "by": "…"} registers a model that the gate refuses, and is recorded in it.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
     prepared = prepare(dataset=dataset, data=data, seed=seed, options=options).set_caching_options(False)
@@ -64,4 +68,6 @@ def train_pipeline(
         calibration=calibration,
         beat_incumbent=beat_incumbent,
         beat_uniform=beat_uniform,
+        limits=limits,
+        override=override,
     )

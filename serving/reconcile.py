@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
@@ -150,15 +151,20 @@ def main() -> int:
         variable="SHADOWPRICE_LEDGER_LOG_DIR",
     )
     parser.add_argument("--wait-seconds", type=float, default=WAIT_SECONDS, help="for what is under way to arrive")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     given = parser.parse_args()
     try:
         lines = _measure(given.campaign, given.ledger_url, given.prometheus_url, given.log_dir, given.wait_seconds)
     except ShadowpriceError as error:
         print(f"cannot reconcile: {error}", file=sys.stderr)
         return 2
+    agree = all(line.agrees for line in lines)
+    if given.json:
+        print(json.dumps({"agree": agree, "totals": [asdict(line) | {"agrees": line.agrees} for line in lines]}))
+        return 0 if agree else 1
     print(f"{'source':10}  {'total':24}  {'at least':>14}  {'found':>14}  {'at most':>14}")
     print(*lines, sep="\n")
-    return 0 if all(line.agrees for line in lines) else 1
+    return 0 if agree else 1
 
 
 def _measure(campaign: str, ledger_url: str, prometheus_url: str, log_dir: str, wait_seconds: float) -> list[Line]:

@@ -58,6 +58,15 @@ def read_groups(campaign: Campaign, path: Path) -> Groups | None:
     return Groups.load((path if path.is_dir() else path.parent) / GROUPS)
 
 
+def override_in(workspace: Path, model_version: str) -> dict[str, str] | None:
+    """Return reason and name of who took a registered model that the gate refused; None where nobody had to."""
+    try:
+        gate = json.loads((workspace / VERSIONS / model_version / "model.json").read_bytes()).get("gate")
+    except (OSError, ValueError):
+        return None
+    return None if gate is None else gate["override"]
+
+
 def watch_alarms(workspace: Path, campaign: str, model_version: str) -> bool:
     """Return whether the verdict in a workspace has an alarm on a model; a missing or damaged verdict has none."""
     try:

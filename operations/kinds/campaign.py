@@ -10,6 +10,8 @@ from operations.kinds.base import Kind
 from operations.solve import Solved, SolveJob
 from operations.train import TrainJob
 from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.policy.gate import limits_of
+from shadowprice.evaluation.policy.mending import Override
 from shadowprice.learning.bundle import read_meta
 from shadowprice.learning.fit import fit_bundle
 from shadowprice.learning.recipes import Training
@@ -43,6 +45,8 @@ class CampaignKind(Kind):
             summary=job.summary,
             incumbent=job.workspace / MODEL if job.workspace and job.beat_incumbent else None,
             beat_uniform=job.beat_uniform,
+            limits=limits_of(job.limits),
+            override=Override.of(job.override),
         )
 
     def solve(self, job: SolveJob) -> Solved:

@@ -27,6 +27,8 @@ from shadowprice.responses.layers.tower import ServedTower, save_towers
 from shadowprice.responses.sided import SidedModel
 
 EMBEDDINGS = "embeddings.parquet"
+META = "model.json"
+"""Manifest: version, files with their digests, figures of training and, once registered, the gate's verdict."""
 ROWS = 1 << 16
 """Embeddings of one row group, which never holds two sides."""
 

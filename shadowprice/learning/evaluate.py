@@ -152,22 +152,25 @@ def evaluate(
                 sides[side], hazard=_mean_hazard(labelled.response, labelled.levels), change_points=points
             )
     found: dict[str, Mapping[str, Estimate]] = {side: each.metrics for side, each in sides.items()}
+    rows = {str(side): each.rows for side, each in sides.items()}
     if campaign is None:
-        return Evaluation(sides, gate(found, limits=limits, extra=checks))
+        return Evaluation(sides, gate(found, limits=limits, extra=checks, rows=rows))
     asked = requests or {side: float(len(frame)) for side, frame in test.items()}
     if incumbent is None:
         shown = compare_value(data, curves, None, campaign, asked, replications)
         wanted = value_required and identified
-        return Evaluation(sides, gate(found, None, limits, shown, "uniform dosing", wanted, checks), shown)
+        return Evaluation(sides, gate(found, None, limits, shown, "uniform dosing", wanted, checks, rows), shown)
     theirs = _incumbents(incumbent, data, test, curves)
     if isinstance(theirs, str):
-        return Evaluation(sides, gate(found, None, limits, theirs, required=value_required, extra=checks), theirs)
+        verdict = gate(found, None, limits, theirs, required=value_required, extra=checks, rows=rows)
+        return Evaluation(sides, verdict, theirs)
     if looks == "every":
         shown = compare_value_at_every_look(model, data, curves, theirs, campaign, asked)
     else:
         shown = compare_value(data, curves, theirs, campaign, asked, replications)
     baseline: dict[str, dict[str, float]] = {side: {"mse": _mse(frame, theirs[side])} for side, frame in test.items()}
-    return Evaluation(sides, gate(found, baseline, limits, shown, required=value_required, extra=checks), shown)
+    verdict = gate(found, baseline, limits, shown, required=value_required, extra=checks, rows=rows)
+    return Evaluation(sides, verdict, shown)
 
 
 def _incumbents(

@@ -12,6 +12,7 @@ from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import metrics
 from shadowprice.evaluation.policy.gate import Check
+from shadowprice.evaluation.policy.mending import MEANINGS, MENDS
 from shadowprice.evaluation.statistics.windows import DAY, weeks
 from shadowprice.evaluation.uplift.slope import NOT_IDENTIFIED, ROUNDING, Slope, slope_over_windows
 from shadowprice.evaluation.uplift.trial_plan import TrialPlan, plan_trial
@@ -57,13 +58,17 @@ def identification(
     """
     if slope is None:
         found = f"{NOT_IDENTIFIED}: no cell has two levels; curves {curve_slope:.3g}"
-        return Check(side, RULE, found, abs(curve_slope) <= ROUNDING)
+        return _check(side, found, abs(curve_slope) <= ROUNDING)
     told = f"curves {curve_slope:.3g}, log {slope.value:.3g} [{slope.low:.3g}, {slope.high:.3g}] per minor unit"
     passed = slope.allows(curve_slope)
     if slope.identified:
-        return Check(side, RULE, told, passed)
+        return _check(side, told, passed)
     plan = trial(rows, levels, slope)
-    return Check(side, RULE, f"{told}: {NOT_IDENTIFIED}; {plan or 'confounders are missing'}", passed)
+    return _check(side, f"{told}: {NOT_IDENTIFIED}; {plan or 'confounders are missing'}", passed)
+
+
+def _check(side: Side, found: str, passed: bool) -> Check:
+    return Check(side, RULE, found, passed, meaning=MEANINGS["effect"], mend="" if passed else MENDS["effect"])
 
 
 def trial(rows: pd.DataFrame, levels: Sequence[int], slope: Slope) -> TrialPlan | None:

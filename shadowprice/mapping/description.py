@@ -162,11 +162,11 @@ def read_mapping(path: str | Path) -> Mapping:
         raise InvalidInput("the table is missing: it holds the offers that were made", field="tables.exposure")
     return Mapping(
         folder=file.parent,
-        currency=_currency(given),
+        currency=currency_code(given.get("currency", "USD")),
         unit=Kinds.choice(given.get("money", "major"), get_args(Unit), "money"),
-        timezone=_zone(given.get("timezone", ""), "timezone"),
+        timezone=time_zone(given.get("timezone", ""), "timezone"),
         tables={name: _with_sides(name, parts, campaign) for name, parts in tables.items()},
-        split=_split(given, _zone(given.get("timezone", ""), "timezone")),
+        split=_split(given, time_zone(given.get("timezone", ""), "timezone")),
     )
 
 
@@ -223,7 +223,7 @@ def _column(given: Any, place: str) -> Column:
     if "unit" in texts:
         Kinds.choice(texts["unit"], get_args(Unit), f"{place}.unit")
     if "timezone" in texts:
-        _zone(texts["timezone"], f"{place}.timezone")
+        time_zone(texts["timezone"], f"{place}.timezone")
     return Column(values=values, **texts)
 
 
@@ -267,14 +267,16 @@ def _with_sides(table: str, parts: Sequence[Table], campaign: MappingABC[str, st
     ]
 
 
-def _currency(given: MappingABC[str, Any]) -> str:
-    code = Kinds.text(given.get("currency", "USD"), "currency")
+def currency_code(given: Any) -> str:
+    """Return a code of ISO 4217, or raise :class:`InvalidInput`."""
+    code = Kinds.text(given, "currency")
     if not re.fullmatch(r"[A-Z]{3}", code):
         raise InvalidInput(f"must be a code of ISO 4217, such as EUR; got {code!r}", field="currency")
     return code
 
 
-def _zone(given: Any, place: str) -> str:
+def time_zone(given: Any, place: str) -> str:
+    """Return the name of a time zone, which may be empty, or raise :class:`InvalidInput`."""
     zone = Kinds.text(given, place)
     try:
         if zone:

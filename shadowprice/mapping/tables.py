@@ -44,8 +44,13 @@ def map_tables(mapping: Mapping) -> Tables:
 
 
 def _read(db: duckdb.DuckDBPyConnection, parts: Sequence[Part]) -> Iterator[pd.DataFrame]:
+    names = dict.fromkeys(name for part in parts for name in part.columns)
     for part in parts:
-        columns = ", ".join(map(quoted, part.columns))
+        # A part that lacks a column of another part does not know it.
+        known = {
+            name: quoted(name) if name in part.columns else f"CAST(NULL AS VARCHAR) AS {quoted(name)}" for name in names
+        }
+        columns = ", ".join(known.values())
         try:
             for batch in db.cursor().sql(f"SELECT {columns} FROM {part.query}").to_arrow_reader(BATCH):
                 yield batch.to_pandas()

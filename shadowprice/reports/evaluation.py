@@ -9,6 +9,8 @@ from pathlib import Path
 from shadowprice.campaign import Side
 from shadowprice.currency import Currency
 from shadowprice.datasets.package import load_dataset
+from shadowprice.evaluation.policy.gate import Limits
+from shadowprice.evaluation.policy.mending import Override
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
 from shadowprice.learning.evaluate import Evaluation, SideEvaluation, evaluate
@@ -36,6 +38,8 @@ def evaluate_bundle(
     summary: Path,
     incumbent: Path | None = None,
     beat_uniform: bool = True,
+    limits: Limits | None = None,
+    override: Override | None = None,
 ) -> tuple[bool, Mapping[str, float]]:
     """Evaluate the bundle in ``model`` and write what is found.
 
@@ -46,9 +50,11 @@ def evaluate_bundle(
             without a bundle, where there is none.
         beat_uniform: whether a model without an incumbent must beat uniform dosing at the campaign's budget; if not,
             that comparison is only reported.
+        limits: what the gate asks for.
+        override: decision of a person to use a model that the gate refuses.
 
     Returns:
-        Whether the gate is passed, and one number per side and metric.
+        Whether the model may be used, and one number per side and metric.
     """
     with Stages("evaluate", 3) as stage:
         stage("load")
@@ -75,7 +81,9 @@ def evaluate_bundle(
             campaign=campaign,
             value_required=beat_uniform or inuse is not None,
             requests={side: float(each.sum()) for side, each in expected.items()},
+            limits=limits,
         )
+        verdict = found.gate.overridden(override)
         stage("write the report")
         part = ReportData(
             title=f"Evaluation of {meta['model_version']}",
@@ -84,13 +92,13 @@ def evaluate_bundle(
             simulated=dataset.truth is not None,
             currency=Currency.of(dataset.currency),
             sides=side_reports(found, meta["recipe"], simulated=dataset.truth is not None),
-            gate=found.gate,
+            gate=verdict,
             notes=tuple(notes),
         )
         write_whole(out, to_json(part))
         write_report(part, page)
         write_whole(summary, evaluation_markdown(part.sides, part.gate, part.currency))
-        return found.gate.passed, evaluation_metrics(part.sides)
+        return verdict.accepted, evaluation_metrics(part.sides)
 
 
 def side_reports(found: Evaluation, recipe: str, *, simulated: bool) -> tuple[SideReport, ...]:

@@ -19,65 +19,11 @@ import pytest
 import cli.main as command
 from cli.doctor.command import CHECKS, examine
 from cli.doctor.finding import Target
-from feature_repo.columns import FeatureColumns
-from feature_repo.store import create as create_features
-from serving.ledger.sqlite.database import create as create_ledger
-from shadowprice.campaign import Budget, Campaign, Terms
+from operations.common.workspace import read_campaign
 from shadowprice.pacing.price_store import PriceStore
-from shadowprice.price import PriceRecord
-from shadowprice.responses.integrity import file_digests
 from shadowprice.responses.layers.heads import FILE
 
 NOW = datetime.now(UTC)
-CAMPAIGN = Campaign(
-    name="spring",
-    sides={"customer": Terms(levels=(0, 50))},
-    budget=Budget(form="total", limit=1_000),
-    starts_at=NOW - timedelta(hours=1),
-)
-PRICE = PriceRecord(
-    campaign="spring",
-    version=1,
-    slot=0,
-    prices={"budget": 0.1},
-    tie_share=0.0,
-    status="optimal",
-    primal=1.0,
-    dual=1.0,
-    gap=0.0,
-    violation=0.0,
-    spent=0,
-    remaining=1_000,
-    sample_rows=10,
-    model_version="m1",
-    solved_at=NOW,
-    expires_at=NOW + timedelta(hours=2),
-)
-
-
-@pytest.fixture(scope="module")
-def features(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Feast's configuration of the campaign, as the product writes it."""
-    folder = tmp_path_factory.mktemp("features")
-    columns = FeatureColumns(profile={"customer": ("x_age",)}, embedding_width=2, model_versions=("m1",))
-    create_features(folder, columns, project="shadowprice_spring")
-    return (folder / "feature_store.yaml").read_text()
-
-
-@pytest.fixture
-def workspace(tmp_path: Path, features: str) -> Path:
-    """A workspace without a fault."""
-    place = tmp_path / "workspace"
-    for name in ("model", "features"):
-        (place / name).mkdir(parents=True)
-    (place / "campaign.json").write_text(json.dumps(CAMPAIGN.to_dict()))
-    (place / "model" / FILE).write_bytes(b"heads")
-    digests = file_digests(place / "model")
-    (place / "model" / "model.json").write_text(json.dumps({"model_version": "m1", "files": digests}))
-    (place / "features" / "feature_store.yaml").write_text(features)
-    PriceStore(place / "prices").publish(PRICE.sealed())
-    create_ledger(place / "ledger.db", CAMPAIGN)
-    return place
 
 
 @contextmanager
@@ -129,13 +75,15 @@ def in_ledger(place: Path, key: str, value: str) -> None:
 
 
 def republish(place: Path, **changes: object) -> None:
+    store = PriceStore(place / "prices")
+    published = store.read("spring", 1)
     for path in (place / "prices").rglob("*.json"):
         path.unlink()
-    PriceStore(place / "prices").publish(replace(PRICE, **changes).sealed())  # type: ignore[arg-type]
+    store.publish(replace(published, **changes).sealed())  # type: ignore[arg-type]
 
 
 def place_campaign(place: Path, **changes: object) -> None:
-    campaign = replace(CAMPAIGN, **changes)  # type: ignore[arg-type]
+    campaign = replace(read_campaign(place), **changes)  # type: ignore[arg-type]
     (place / "campaign.json").write_text(json.dumps(campaign.to_dict()))
 
 

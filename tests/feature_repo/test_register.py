@@ -16,15 +16,19 @@ from feature_repo.columns import FeatureColumns, read_columns
 from feature_repo.names import project_of
 from feature_repo.online import OnlineReader, publish_price
 from feature_repo.store import create, open_store
-from operations.common.workspace import CAMPAIGN, FEATURES, read_campaign
+from operations.common.workspace import CAMPAIGN, FEATURES, override_in, read_campaign
 from operations.register import RegisterJob, run
 from shadowprice.campaign import Budget, Campaign, Terms
-from shadowprice.errors import Conflict
+from shadowprice.errors import Conflict, InvalidInput
+from shadowprice.evaluation.policy.gate import gate
+from shadowprice.evaluation.policy.mending import Override
 from shadowprice.learning.bundle import EMBEDDINGS
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
+from shadowprice.reports.data import ReportData
 from shadowprice.responses.integrity import file_digests
 from shadowprice.responses.layers.heads import StoredHead, load_heads, save_heads
+from shadowprice.storage import to_json
 
 LEVELS = (0, 50)
 
@@ -146,3 +150,34 @@ def test_an_online_store_that_is_lost_is_rebuilt_as_the_page_on_recovery_says(on
     for command in commands:
         exec(compile(command.replace("/workspace", str(workspace)), "restore.md", "exec"), {})
     assert served() == before
+
+
+def write_evaluation(path, override=None):
+    """Write the JSON of an evaluation that the gate refuses."""
+    candidate = {"customer": {"auc": 0.49, "ece": 0.01, "base_rate": 0.2, "rpr": 0.0}}
+    part = ReportData(
+        title="Evaluation of m-1",
+        dataset="own",
+        created_at=datetime(2026, 3, 2, tzinfo=UTC),
+        simulated=False,
+        gate=gate(candidate).overridden(Override.of(override or {})),
+    )
+    path.write_text(to_json(part))
+    return path
+
+
+def test_a_model_that_the_gate_refuses_is_registered_only_by_an_override_that_stays_with_it(workspace, tmp_path):
+    model = write_bundle(tmp_path / "first", "m-1", 0.25)
+    refused = write_evaluation(tmp_path / "refused.json")
+    with pytest.raises(Conflict, match=r"the gate refuses model m-1: customer: AUC above 0\.5"):
+        run(RegisterJob(model=model, workspace=workspace, evaluation=refused))
+    assert not (workspace / "models").exists()
+    override = {"reason": "first week of a trial", "by": "Ada"}
+    run(RegisterJob(model=model, workspace=workspace, evaluation=write_evaluation(tmp_path / "taken.json", override)))
+    kept = json.loads((workspace / "model" / "model.json").read_text())
+    assert kept["gate"]["override"] == override
+    assert [reason.split(",")[0] for reason in kept["gate"]["broken"]] == ["customer: AUC above 0.5 by its lower bound"]
+    assert override_in(workspace, "m-1") == override
+    assert override_in(workspace, "m-2") is None
+    with pytest.raises(InvalidInput, match="not the JSON of an evaluation"):
+        run(RegisterJob(model=model, workspace=workspace, evaluation=model / EMBEDDINGS))

@@ -267,8 +267,6 @@ def test_the_tutorial_shows_the_files_and_what_the_check_prints(capsys: pytest.C
     page = (ROOT / "docs" / "tutorials" / "your-own-files.md").read_text()
     for name in ("kunden.csv", "gutscheine.csv"):
         assert "".join((EXAMPLE / name).read_text().splitlines(keepends=True)[:2]) in page
-    shown = page[page.index("tables:\n  exposure") : page.index("```\n\nAmounts")]
-    assert shown.removeprefix("tables:\n") in (EXAMPLE / "mapping.yaml").read_text()
     main(["check", str(EXAMPLE / "mapping.yaml")])
     printed = capsys.readouterr().out
     assert printed[: printed.index("checked in")] in page

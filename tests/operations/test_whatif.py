@@ -4,82 +4,36 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from asked import LEVELS, make_head, make_workspace
 
 from operations.__main__ import main
-from operations.common.workspace import CAMPAIGN, MODEL, POPULATION
+from operations.common.workspace import CAMPAIGN, POPULATION
 from operations.measure import before_start
 from operations.whatif import WhatifJob, run
 from shadowprice.campaign import Budget, Campaign, Segment, Side, Terms
 from shadowprice.errors import InvalidInput
-from shadowprice.pacing.forecast import Profile
 from shadowprice.pacing.history import Traffic
-from shadowprice.pacing.population import read_population, write_population
-from shadowprice.pacing.replay.day import Accounts
+from shadowprice.pacing.population import read_population
 from shadowprice.pacing.resolve import resolve
-from shadowprice.responses.layers.heads import HazardHead, Head, save_heads
-
-LEVELS: dict[Side, tuple[int, ...]] = {"customer": (0, 50, 100, 200), "merchant": (0, 100, 200)}
-ROWS = 4000
-
-
-def head(levels: tuple[int, ...], seed: int) -> HazardHead:
-    rng = np.random.default_rng(seed)
-    return HazardHead(
-        levels=np.array(levels),
-        weight=rng.normal(0, 0.3, (len(levels), 8)).astype(np.float32),
-        bias=rng.normal(-3, 0.3, len(levels)).astype(np.float32),
-        default_embedding=np.zeros(8, dtype=np.float32),
-        base_weight=rng.normal(0, 0.3, 8).astype(np.float32),
-        base_bias=-2.0,
-    )
+from shadowprice.responses.layers.heads import Head
 
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Model, population, traffic and campaign, and a table of groups."""
-    folder = tmp_path_factory.mktemp("workspace")
-    rng = np.random.default_rng(3)
-    heads: dict[Side, Head] = {side: head(levels, at) for at, (side, levels) in enumerate(LEVELS.items())}
-    (folder / MODEL).mkdir()
-    save_heads(heads, folder / MODEL)
-    (folder / MODEL / "model.json").write_text(json.dumps({"model_version": "m1"}))
-    frames = [
-        pd.DataFrame({"account_id": [f"{side[0]}{i}" for i in range(ROWS)], "side": side, "embedding": list(z)})
-        for side in LEVELS
-        for z in [rng.normal(size=(ROWS, 8)).astype(np.float32)]
-    ]
-    pd.concat(frames).to_parquet(folder / "embeddings.parquet", index=False)
-    accounts = {
-        side: Accounts(np.array([f"{side[0]}{i}" for i in range(ROWS)]), rng.poisson(2, ROWS) + 1.0) for side in LEVELS
-    }
-    traffic = Traffic({side: Profile(np.ones(24), 3000.0) for side in LEVELS}, accounts)
-    traffic.save(folder)
-    write_population(folder / POPULATION / "m1", heads, folder / "embeddings.parquet", traffic)
-    campaign = Campaign(
-        name="all",
-        sides={
-            "customer": Terms(levels=LEVELS["customer"]),
-            "merchant": Terms(levels=LEVELS["merchant"], cost_basis="on_grant", weight=0.4),
-        },
-        budget=Budget(name="day", limit=150_000),
-        starts_at=datetime.now(UTC) + timedelta(hours=1),
-    )
-    (folder / CAMPAIGN).write_text(json.dumps(campaign.to_dict()))
-    regions = pd.DataFrame({"account_id": [f"c{i}" for i in range(900)], "group": "north"})
-    regions.to_parquet(folder / "regions.parquet", index=False)
-    return folder
+    return make_workspace(tmp_path_factory.mktemp("workspace"))
 
 
 def test_the_current_terms_get_the_price_that_the_solve_job_would_publish(workspace: Path, tmp_path: Path) -> None:
     found = run(WhatifJob(workspace=workspace, answer=tmp_path / "answer.json", rows=0))
     campaign = Campaign.from_dict(json.loads((workspace / CAMPAIGN).read_text()))
-    heads: dict[Side, Head] = {side: head(levels, at) for at, (side, levels) in enumerate(LEVELS.items())}
+    heads: dict[Side, Head] = {side: make_head(levels, at) for at, (side, levels) in enumerate(LEVELS.items())}
     stored = read_population(workspace / POPULATION / "m1", heads)
     state = before_start(campaign, Traffic.load(workspace))
     record = resolve(

@@ -11,7 +11,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from operations.common.workspace import CAMPAIGN, read_campaign
+from operations.common.workspace import CAMPAIGN, override_in, read_campaign
+from operations.evaluate import EvaluateJob
+from operations.evaluate import run as evaluate
+from operations.register import RegisterJob
+from operations.register import run as register
 from pipelines.local import run as run_pipeline
 from serving.client.client import DecisionClient, LedgerClient
 from serving.local.launch import Deployment, launch
@@ -185,3 +189,25 @@ def test_the_example_is_too_small_to_pass_the_gate_and_the_run_says_so(examples:
     assert "AUC above 0.5 by its lower bound" in done.stderr
     assert not list(tmp_path.glob("*/model"))
     assert not (tmp_path / "latest").exists()
+    (run,) = tmp_path.glob("*-tables")
+    assert f"what would mend it: {run}/report.html" in done.stderr
+    assert "What would mend it" in (run / "report.html").read_text()
+
+    # A person may take the model all the same: the same steps, with a reason and a name.
+    (steps,) = run.glob("pipeline/shadowprice-train-*")
+    override = {"reason": "an example", "by": "Ada"}
+    job = EvaluateJob(
+        model=steps / "train" / "model",
+        training=steps / "featurize" / "training",
+        tables=steps / "prepare" / "tables",
+        page=tmp_path / "page.html",
+        summary=tmp_path / "summary.md",
+        evaluation=tmp_path / "evaluation.json",
+        beat_uniform=False,
+        override=override,
+    )
+    assert evaluate(job)
+    assert "The model is taken all the same by Ada: an example" in job.page.read_text()
+    assert "taken all the same by Ada" in job.summary.read_text()
+    version = register(RegisterJob(model=job.model, workspace=run, evaluation=job.evaluation))
+    assert override_in(run, version) == override

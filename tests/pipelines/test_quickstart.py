@@ -20,6 +20,7 @@ from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import Population
 from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
 from shadowprice.price import PriceRecord
+from shadowprice.reports.stored import rewrite_report
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -48,6 +49,11 @@ def test_the_run_leaves_what_the_contract_names(world) -> None:
     newest = PriceRecord.from_json((folder / "price.json").read_text())
     assert newest.version == summary["pacing"]["price_updates"] + 1
     assert "simulated" in (folder / "report.html").read_text()
+
+
+def test_the_report_is_written_again_from_its_figures(world, tmp_path: Path) -> None:
+    page = rewrite_report(world[0], tmp_path / "again.html")
+    assert page.read_text() == (world[0] / "report.html").read_text()
 
 
 def test_the_model_beats_a_coin_and_is_calibrated(world) -> None:

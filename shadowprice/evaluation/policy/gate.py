@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.interim import EqualPrice
 from shadowprice.evaluation.policy.joint import AtBudget
+from shadowprice.evaluation.policy.mending import MEANINGS, MENDS, Override, mend
 from shadowprice.evaluation.statistics.intervals import Estimate
 
 Found = float | Estimate
@@ -44,11 +45,31 @@ class Limits:
     effective_rows: float = 30.0
 
 
+def limits_of(given: Mapping[str, Any]) -> Limits:
+    """Return the limits with some of them changed.
+
+    >>> limits_of({"ece_share": 0.3}).ece_share
+    0.3
+
+    Raises:
+        InvalidInput: there is no such limit, or it is no finite number.
+    """
+    names = [each.name for each in fields(Limits)]
+    for name, value in given.items():
+        if name not in names:
+            raise InvalidInput(f"there is no {name!r}; there are {', '.join(names)}", field="limits")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise InvalidInput(f"must be a finite number, got {value!r}", field=f"limits.{name}")
+    return Limits(**given)
+
+
 @dataclass(frozen=True)
 class Check:
     """One rule applied to one side, or to the campaign: what it asks, what was found, whether it holds.
 
     required  whether the gate stays shut where the rule does not hold
+    meaning   why the rule is asked
+    mend      rows or change that would mend it, where it is broken
     """
 
     side: str
@@ -56,6 +77,8 @@ class Check:
     found: str
     passed: bool
     required: bool = True
+    meaning: str = ""
+    mend: str = ""
 
     def __str__(self) -> str:
         return f"{self.side}: {self.rule}, found {self.found}"
@@ -63,15 +86,33 @@ class Check:
 
 @dataclass(frozen=True)
 class GateResult:
-    """Result of a gate: whether every required rule holds, and the finding of each rule."""
+    """Result of a gate: whether every required rule holds, and the finding of each rule.
+
+    override  decision of a person to use the model all the same; None of a model that passed
+    """
 
     passed: bool
     checks: tuple[Check, ...]
+    override: Override | None = None
+
+    def overridden(self, override: Override | None) -> GateResult:
+        """Return the result with the decision of a person, which a model that passed does not need."""
+        return self if self.passed else replace(self, override=override)
+
+    @property
+    def accepted(self) -> bool:
+        """Return whether the model may be used: it passed, or a person took it all the same."""
+        return self.passed or self.override is not None
+
+    @property
+    def broken(self) -> tuple[Check, ...]:
+        """Required rules that do not hold."""
+        return tuple(each for each in self.checks if not each.passed and each.required)
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Return one sentence per broken rule; empty when the model passed."""
-        return tuple(str(each) for each in self.checks if not each.passed and each.required)
+        return tuple(map(str, self.broken))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -79,11 +120,15 @@ class GateResult:
         return tuple(str(each) for each in self.checks if not each.passed and not each.required)
 
     def __str__(self) -> str:
-        """Markdown: the verdict and a table of the rules."""
+        """Markdown: the verdict, a table of the rules, and the meaning and mend of each broken one."""
         verdict = "**Gate: passed.**" if self.passed else "**Gate: not passed.**"
+        if self.override is not None:
+            verdict += f" The model is {self.override}"
         marks = ["✓" if each.passed else "✗" if each.required else "✗ (not required)" for each in self.checks]
         rows = [f"| {mark} | {c.side} | {c.rule} | {c.found} |" for mark, c in zip(marks, self.checks, strict=True)]
-        return "\n".join([verdict, "", "| | side | rule | found |", "|---|---|---|---|", *rows])
+        mends = [f"- {each.side}, {each.rule}: {each.meaning} {each.mend}" for each in self.broken]
+        told = ["", "To mend it:", "", *mends] if mends else []
+        return "\n".join([verdict, "", "| | side | rule | found |", "|---|---|---|---|", *rows, *told])
 
 
 def gate(
@@ -94,6 +139,7 @@ def gate(
     rival: Rival = "the incumbent",
     required: bool = True,
     extra: Sequence[Check] = (),
+    rows: Mapping[str, int] | None = None,
 ) -> GateResult:
     """Judge a model by its metrics.
 
@@ -109,6 +155,7 @@ def gate(
         rival: what ``value`` is compared with.
         required: whether the model must be shown to beat the rival; if not, the comparison is only reported.
         extra: checks that were made elsewhere; they count like the others.
+        rows: side → test rows, to tell how many would mend a broken rule.
 
     Rules, per side: every metric is a finite number; AUC above the floor by its lower bound (by its value when it has
     no interval); calibration error, by its lower bound, at most a share of the mean response; no reversed pair in any
@@ -126,29 +173,38 @@ def gate(
         missing = [name for name in _required(side) if name not in found]
         if missing:
             raise InvalidInput(f"lacks {', '.join(missing)}; evaluate the model with them", field=f"candidate.{side}")
-        checks += _side(side, found, (baseline or {}).get(side, {}), allowed)
+        checks += _side(side, found, (baseline or {}).get(side, {}), allowed, (rows or {}).get(side))
     if value is not None:
         checks.append(replace(_beats(value, rival, allowed), required=required))
     checks += extra
     return GateResult(all(check.passed or not check.required for check in checks), tuple(checks))
 
 
-def _side(side: str, found: Mapping[str, Found], baseline: Mapping[str, Found], limits: Limits) -> list[Check]:
+def _side(
+    side: str, found: Mapping[str, Found], baseline: Mapping[str, Found], limits: Limits, rows: int | None
+) -> list[Check]:
     broken = [name for name, entry in found.items() if not math.isfinite(_value(entry))]
-    checks = [Check(side, "every metric is a finite number", ", ".join(broken) or "all finite", not broken)]
+    rule = "every metric is a finite number"
+    checks = [_check("finite", side, rule, ", ".join(broken) or "all finite", not broken)]
     if "auc" in found:
         rule = f"AUC above {limits.auc_floor:g} by its lower bound"
-        checks.append(Check(side, rule, _show(found["auc"]), _low(found["auc"]) > limits.auc_floor))
+        passed, needed = _low(found["auc"]) > limits.auc_floor, mend("auc", found["auc"], limits.auc_floor, rows)
+        checks.append(_check("auc", side, rule, _show(found["auc"]), passed, needed))
     error, rate = found["ece"], _value(found["base_rate"])
     rule = f"calibration error at most {limits.ece_share:.0%} of the mean response {rate:.4g}, by its lower bound"
-    checks.append(Check(side, rule, _show(error), _low(error) <= limits.ece_share * rate))
+    checks.append(_check("ece", side, rule, _show(error), _low(error) <= limits.ece_share * rate))
     rule = "no curve falls where the incentive rises (RPR = 0)"
-    checks.append(Check(side, rule, _show(found["rpr"]), _value(found["rpr"]) == 0))
+    checks.append(_check("rpr", side, rule, _show(found["rpr"]), _value(found["rpr"]) == 0))
     if "mse" in baseline and "mse" in found:
         mine, other = found["mse"], _value(baseline["mse"])
         rule = f"squared error not above the baseline's {other:.4g}"
-        checks.append(Check(side, rule, _show(mine), _low(mine) <= other))
+        checks.append(_check("mse", side, rule, _show(mine), _low(mine) <= other))
     return checks
+
+
+def _check(name: str, side: str, rule: str, found: str, passed: bool, mend: str = "") -> Check:
+    """Return a check with the meaning of its rule, and with its mend where it is broken."""
+    return Check(side, rule, found, passed, meaning=MEANINGS[name], mend="" if passed else mend or MENDS[name])
 
 
 def _beats(found: Compared | str, rival: Rival, limits: Limits) -> Check:
@@ -158,7 +214,7 @@ def _beats(found: Compared | str, rival: Rival, limits: Limits) -> Check:
     if limits.value_margin:
         rule += f", less {limits.value_margin:.2%}"
     if isinstance(found, str):
-        return Check(CAMPAIGN, rule, found, False)
+        return _check("value", CAMPAIGN, rule, found, False, "Make the comparison possible: see what was found.")
     if isinstance(found, EqualPrice):
         unit, other, rows = "an account", found.incumbent, found.effective_rows
         where = f"at a price of {found.price:.4g}"
@@ -169,11 +225,16 @@ def _beats(found: Compared | str, rival: Rival, limits: Limits) -> Check:
             text = (
                 f"the cheapest levels cost {found.least_cost:.4g} of {found.budget:.4g} minor units: raise the budget"
             )
-            return Check(CAMPAIGN, rule, text, False)
+            return _check("value", CAMPAIGN, rule, text, False, f"Raise the budget above {found.least_cost:.4g}.")
     told = f"{_show(found.difference)} {unit}, {rival} {other:.4g}, {where}, {rows:.0f} effective rows"
     if rows < limits.effective_rows:
-        return Check(CAMPAIGN, rule, f"{told}: fewer than {limits.effective_rows:g}, log more exploration", False)
-    return Check(CAMPAIGN, rule, told, found.difference.low > -limits.value_margin * abs(other))
+        times = limits.effective_rows / rows if rows else math.inf
+        more = f"about {times:.2g} times the exploration" if math.isfinite(times) else "some exploration"
+        text = f"{told}: fewer than {limits.effective_rows:g}, log more exploration"
+        return _check("value", CAMPAIGN, rule, text, False, f"Log {more} (exploration of the campaign, or a trial).")
+    target = -limits.value_margin * abs(other)
+    passed = found.difference.low > target
+    return _check("value", CAMPAIGN, rule, told, passed, mend("value", found.difference, target))
 
 
 def _required(side: str) -> tuple[str, ...]:

@@ -5,8 +5,9 @@ import pytest
 
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation import Estimate
-from shadowprice.evaluation.policy.gate import Limits, gate
+from shadowprice.evaluation.policy.gate import Limits, gate, limits_of
 from shadowprice.evaluation.policy.joint import AtBudget
+from shadowprice.evaluation.policy.mending import Override, rows_needed
 
 GOOD = {
     "customer": {
@@ -111,3 +112,74 @@ def test_a_value_that_is_not_required_is_reported_and_does_not_stop_the_model():
     assert result.reasons == ()
     assert "no propensities" in result.warnings[0]
     assert "✗ (not required)" in str(result)
+
+
+def test_the_rows_that_are_named_bring_the_lower_bound_to_the_limit():
+    """Against means of normal draws: with the named rows half of the lower bounds exceed the limit."""
+    rng = np.random.default_rng(5)
+    value, limit, rows = 0.52, 0.5, 400
+
+    def bounds(size, times):
+        return value + (rng.normal(size=(times, size)).mean(axis=1) - 1.96 / np.sqrt(size))
+
+    present = Estimate(value, value - 1.96 / np.sqrt(rows), value + 1.96 / np.sqrt(rows))
+    needed = round(rows_needed(present, limit) * rows)
+    assert needed == round((1.96 / 0.02) ** 2)
+    assert (bounds(needed, 1000) > limit).mean() == pytest.approx(0.5, abs=0.05)
+    assert (bounds(rows, 1000) > limit).mean() < 0.1
+
+
+def test_each_broken_rule_has_its_meaning_and_its_mend():
+    wide = changed("customer", auc=Estimate(0.53, 0.49, 0.57), ece=0.06, rpr=0.1)
+    result = gate(wide, rows={"customer": 400})
+    auc, ece, rpr = result.broken
+    assert auc.mend == "About 712 test rows would show it, 1.8 times the present ones, if the value stays."
+    assert "calibration rolling" in ece.mend
+    assert "curve_repair monotone" in rpr.mend
+    assert all(each.meaning for each in result.checks)
+    assert all(not each.mend for each in result.checks if each.passed)
+    assert all(each.mend in str(result) for each in result.broken)
+    hopeless = gate(changed("customer", auc=Estimate(0.49, 0.45, 0.53))).broken[0]
+    assert hopeless.mend.startswith("More rows alone do not mend it")
+
+
+@pytest.mark.parametrize(
+    ("difference", "rows", "least_cost", "words"),
+    [
+        (Estimate(10, -10, 30), 500, 0, "About 4 times the present test rows"),
+        (Estimate(-5, -9, -1), 500, 0, "More rows alone do not mend it"),
+        (Estimate(10, 1, 20), 20, 0, "about 1.5 times the exploration"),
+        (Estimate(10, 1, 20), 500, 2_000, "Raise the budget above 2000"),
+    ],
+)
+def test_a_value_that_is_not_shown_says_what_would_show_it(difference, rows, least_cost, words):
+    found = AtBudget(
+        1000.0, 0.01, Estimate(60, 50, 70), Estimate(50, 45, 55), difference, {"customer": rows}, least_cost
+    )
+    (check,) = gate(GOOD, value=found).broken
+    assert words in check.mend
+
+
+def test_an_override_takes_a_refused_model_and_is_not_kept_of_one_that_passed():
+    override = Override.of({"reason": "first week of a trial", "by": "Ada"})
+    refused = gate(changed("customer", rpr=0.1)).overridden(override)
+    assert (refused.passed, refused.accepted) == (False, True)
+    assert "taken all the same by Ada: first week of a trial" in str(refused)
+    passed = gate(GOOD).overridden(override)
+    assert (passed.accepted, passed.override) == (True, None)
+    assert not gate(changed("customer", rpr=0.1)).overridden(Override.of({})).accepted
+
+
+@pytest.mark.parametrize(
+    "given", [{"reason": "x"}, {"reason": " ", "by": "Ada"}, {"reason": "x", "by": 3}, {"by": "a"}]
+)
+def test_an_override_without_reason_or_name_is_refused(given):
+    with pytest.raises(InvalidInput, match="override"):
+        Override.of(given)
+
+
+def test_limits_are_parameters():
+    assert gate(changed("customer", ece=0.06), limits=limits_of({"ece_share": 0.4})).passed
+    for wrong in ({"ece": 0.4}, {"ece_share": "0.4"}, {"ece_share": np.nan}):
+        with pytest.raises(InvalidInput, match="limits"):
+            limits_of(wrong)

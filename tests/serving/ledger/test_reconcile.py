@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -28,9 +29,9 @@ def stage(tmp_path):
     stage.close()
 
 
-def command(stage, *, seconds="2", log_dir=None):
+def command(stage, *more, seconds="2", log_dir=None):
     arguments = ["--campaign", "faults", "--ledger-url", stage.url, "--wait-seconds", seconds]
-    arguments += ["--log-dir", str(log_dir or stage.log_dir)]
+    arguments += ["--log-dir", str(log_dir or stage.log_dir), *more]
     return subprocess.run(
         [sys.executable, "-m", "serving.reconcile", *arguments],
         capture_output=True,
@@ -67,8 +68,12 @@ def test_ledger_log_and_metrics_agree_under_load_and_a_falsified_log_is_found(st
         assert ledger.correct(refunds, "shop") == (0, len(refunds))
         given_back = sum(load.witness.captured[each.request_id] for each in refunds)
         assert before - ledger.totals()["net_spent"] == given_back > 0
-    quiet = command(stage)
+    quiet = command(stage, "--json")
     assert quiet.returncode == 0, quiet.stdout + quiet.stderr
+    told = json.loads(quiet.stdout)
+    assert told["agree"]
+    assert {"log", "metrics"} <= {each["source"] for each in told["totals"]}
+    assert all(each["low"] <= each["found"] <= each["high"] for each in told["totals"] if each["total"] == "spent")
     falsified = tmp_path / "falsified"
     shutil.copytree(stage.log_dir, falsified)
     newest = segments(falsified, "decisions")[-1].path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import httpx
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import cli.main as command
 from serving.client.client import DecisionClient, LedgerClient
 from shadowprice.errors import Conflict, InvalidRequest
 
@@ -92,3 +94,18 @@ def test_v1_answers_say_what_decided_them(world, client):
     assert answer["price_version"] == world.price.version
     assert (answer["model_version"], answer["degraded"]) == ("test-model-1", False)
     assert 0 <= answer["price_age_seconds"] < 60
+
+
+def test_the_command_prints_the_explanation(world, client, capsys):
+    words = ["explain", "c1", "--campaign", "spring", "--url", world.predictor.url, "--request-id", "told"]
+    words += ["--partner", "m3", "--context", "x_basket=2.5"]
+    wanted = client.explain(["told"], ["c1"], ["customer"], ["m3"], {"x_basket": [2.5]})
+    assert command.main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["explanations"] == wanted["explanations"]
+    assert command.main(words) == 0
+    shown = capsys.readouterr().out
+    [one] = wanted["explanations"]
+    assert f"c1, customer: incentive {one['incentive']} (level {one['level']})" in shown
+    assert all(f"{level['response']:.4g}" in shown for level in one["levels"])
+    assert command.main([*words, "--context", "x_weather=1"]) == 1
+    assert "x_weather" in capsys.readouterr().err

@@ -1,0 +1,45 @@
+"""Commands of ``shadowprice``: a name, or two for a command of a group, and the module that does the work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Command:
+    """A module with a ``main`` that reads ``sys.argv``.
+
+    module  name of the module
+    about   one line of the help
+    extra   optional dependencies of the package that the module imports
+    """
+
+    module: str
+    about: str
+    extra: str
+
+
+COMMANDS: Mapping[str, Command] = {
+    "init": Command("cli.init", "Write a first mapping of your own files", "cli"),
+    "check": Command("cli.check", "Check your own files, without training", "cli"),
+    "doctor": Command("cli.doctor.command", "Name each fault of an installation or workspace, and its mend", "cli"),
+    "run": Command("cli.run", "Run the whole loop on your own files", "all"),
+    "quickstart": Command("pipelines.quickstart", "Run the whole main job on one machine", "all"),
+    "report": Command("cli.report", "Write the report of a run again", "cli,report,pacing"),
+    "explain": Command("cli.explain", "Explain the decision of a running predictor", "cli,serve"),
+    "whatif": Command("cli.whatif", "Ask what another budget or other terms bring", "all"),
+    "plan": Command("cli.plan", "Plan a trial: arms, accounts, money and power", "cli,experiments"),
+    "price": Command("cli.price", "Show prices of a workspace, or go back to an earlier one", "all"),
+    "pipelines": Command("pipelines.__main__", "Compile, run, upload or schedule a pipeline", "all"),
+    "job": Command("operations.__main__", "Run one job: its name and its fields as JSON", "all"),
+    "rolling": Command("pipelines.rolling", "Evaluate a recipe by rolling origin", "all"),
+    "predictor": Command("serving.predictor.__main__", "Serve decisions of a campaign", "serve"),
+    "ledger": Command("serving.ledger.__main__", "Serve the ledger of a campaign", "ledger"),
+    "ledger reconcile": Command("serving.reconcile", "Compare ledger, outcomes and decision log", "ledger"),
+    "ledger recover": Command("serving.recover", "Recover a ledger database", "ledger"),
+    "console": Command("serving.console.__main__", "Serve pages about the money of a campaign", "console"),
+    "serve": Command("serving.local.run", "Start predictor, ledger and console of a finished run", "all"),
+    "ready": Command("serving.client.check", "Check a deployed campaign", "serve"),
+    "resolve": Command("serving.resolve", "Solve and publish the price of the remaining budget", "serve"),
+}

@@ -1,0 +1,65 @@
+"""``python -m cli.document``: write the reference of the command line from the commands' own help."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from cli.commands import COMMANDS
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "command-line.md"
+START = "<!-- python -m cli.document writes the rest -->"
+
+
+def page(written: str) -> str:
+    """Return the page: what is written by hand, and the commands with their options."""
+    return written.partition(START)[0] + START + "\n\n" + "\n".join(_commands()) + "\n"
+
+
+def _commands() -> Iterator[str]:
+    yield from ("## Commands", "", "| command | |", "|---|---|")
+    for name, entry in COMMANDS.items():
+        yield f"| `shadowprice {name}` | {entry.about} |"
+    for name, entry in COMMANDS.items():
+        own = getattr(import_module(entry.module), "app", None) if entry.module.startswith("cli.") else None
+        if own is None:
+            continue
+        found: Any = typer.main.get_command(own)
+        if len(own.registered_commands) == 1:
+            yield from _command(name, found)
+        else:
+            for verb, inner in found.commands.items():
+                yield from _command(f"{name} {verb}", inner)
+
+
+def _command(name: str, command: Any) -> Iterator[str]:
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    words = " ".join(_label(each) if each.required else f"[{_label(each)}]" for each in arguments)
+    yield from ("", f"## shadowprice {name}", "", f"    shadowprice {name} {words}", "")
+    yield from (line.strip().replace("``", "`") for line in command.help.strip().splitlines())
+    yield from ("", "| | default | |", "|---|---|---|")
+    for each in command.params:
+        if each.name == "help":
+            continue
+        label = _label(each) if each in arguments else ", ".join(each.opts)
+        default = "required" if each.required else "" if each.default in (None, "", False) else f"`{each.default}`"
+        yield f"| `{label}` | {default} | {each.help} |"
+
+
+def _label(argument: Any) -> str:
+    return str(argument.name).upper()
+
+
+def main() -> int:
+    """Write the page."""
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

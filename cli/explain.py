@@ -1,0 +1,80 @@
+"""``shadowprice explain``: why a running predictor would decide a request as it would."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from cli.options import pairs
+from cli.status import status_of
+from serving.client.client import DecisionClient
+from serving.http.tokens import Tokens
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def explain(
+    account: Annotated[str, typer.Argument(help="identifier of the account that asks")],
+    campaign: Annotated[str, typer.Option(help="name of the campaign")],
+    url: Annotated[str, typer.Option(help="address of the predictor")] = "http://127.0.0.1:8080",
+    side: Annotated[str, typer.Option(help="customer or merchant")] = "customer",
+    request_id: Annotated[str, typer.Option(help="of the request; without it a new one")] = "",
+    partner: Annotated[str, typer.Option(help="identifier of the partner")] = "",
+    context: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE: a number of x_… or a text of c_…; may be repeated")
+    ] = None,
+    token_file: Annotated[Path | None, typer.Option(help="file with the predictor's tokens")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print the answer as JSON")] = False,
+) -> None:
+    """Ask the predictor for the curve, the costs and the scores behind a decision; nothing is authorized."""
+    token = None if token_file is None else Tokens(token_file).secret("decide")
+    values = pairs(context or (), "context")
+    features: dict[str, list[float | str | None]] = {
+        name: [float(text) if name.startswith("x_") else text] for name, text in values.items()
+    }
+    with DecisionClient(url, campaign, token) as client:
+        found = client.explain(
+            [request_id or f"explain-{uuid.uuid4().hex}"], [account], [side], [partner] if partner else None, features
+        )
+    if as_json:
+        print(json.dumps(found))
+    else:
+        show(found["explanations"][0], found, Console())
+
+
+def show(one: dict[str, Any], answer: dict[str, Any], console: Console) -> None:
+    """Print the explanation of one request."""
+    head = f"{one['account_id']}, {one['side']}: incentive {one['incentive']} (level {one['level']})"
+    console.print(head, markup=False, highlight=False)
+    console.print(f"{one['reason']}: {one['reason_text']}", markup=False, highlight=False, soft_wrap=True)
+    if one["levels"]:
+        table = Table("", "level", "incentive", "response", "expected cost", "score", "propensity", "allowed")
+        for each in one["levels"]:
+            table.add_row(
+                "→" if each["level"] == one["level"] else "",
+                *(str(each[name]) for name in ("level", "incentive")),
+                *(f"{each[name]:.4g}" for name in ("response", "expected_cost", "score", "propensity")),
+                "yes" if each["allowed"] else "no",
+            )
+        console.print(table)
+    if one.get("margin") is not None:
+        console.print(f"level {one['best_level']} leads level {one['runner_up']} by {one['margin']:.4g}")
+    features = one.get("features_at") or "none: the mean of all accounts stands for it"
+    console.print(
+        f"price version {answer['price_version']}, model {answer['model_version']}, embedding: {features}",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def main() -> int:
+    """Command line; see :func:`explain`."""
+    return status_of(app, "shadowprice explain")

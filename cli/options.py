@@ -1,0 +1,40 @@
+"""Values of options that hold a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import typer
+
+
+def pairs(given: Iterable[str], option: str) -> dict[str, str]:
+    """Return NAME=VALUE texts as a mapping.
+
+    >>> pairs(["customer=20,60"], "levels")
+    {'customer': '20,60'}
+
+    Raises:
+        typer.BadParameter: a text has no name or no value.
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        if not name or not value:
+            raise typer.BadParameter(f"{text!r}: write NAME=VALUE", param_hint=f"--{option}")
+        found[name] = value
+    return found
+
+
+def numbers(text: str, option: str) -> list[int | float]:
+    """Return numbers that commas divide; those without a point are whole.
+
+    >>> numbers("0,0.14,20", "levels")
+    [0, 0.14, 20]
+
+    Raises:
+        typer.BadParameter: one of them is no number.
+    """
+    try:
+        return [int(each) if each.strip().isdigit() else float(each) for each in text.split(",")]
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r}: write numbers, such as 0.10,0.14", param_hint=f"--{option}") from error

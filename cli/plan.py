@@ -1,0 +1,64 @@
+"""``shadowprice plan``: levels, shares, accounts, money and power of a trial."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+
+from cli.options import numbers
+from cli.status import status_of
+from operations.plan import PlanJob, run
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def plan(
+    campaign: Annotated[Path, typer.Argument(help="file of the campaign, or its workspace")],
+    accounts: Annotated[int, typer.Option(help="accounts that will ask in the time of the trial, in all arms")],
+    response: Annotated[str, typer.Option(help="believed mean response at each level, such as 0.10,0.14,0.16")],
+    money: Annotated[float, typer.Option(help="minor units per request that the policy may spend")],
+    lift: Annotated[float | None, typer.Option(help="wanted half-width of the lift per request")] = None,
+    curve: Annotated[float | None, typer.Option(help="wanted half-width of the response at each level")] = None,
+    price: Annotated[float | None, typer.Option(help="wanted half-width of λ, as a share of it")] = None,
+    requests_per_account: Annotated[float, typer.Option(help="in the time of the trial")] = 1.0,
+    correlation: Annotated[float, typer.Option(help="of two responses of one account")] = 0.0,
+    side: Annotated[str, typer.Option(help="side that is tried")] = "customer",
+    salt: Annotated[str, typer.Option(help="of the experiment, which the JSON then holds; empty: none")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="print the plan as JSON")] = False,
+) -> None:
+    """Plan the trial of the least cost that gives the wanted precision; wants one of lift, curve and price."""
+    prior: dict[str, Any] = {
+        "response": numbers(response, "response"),
+        "money": money,
+        "requests_per_account": requests_per_account,
+        "correlation": correlation,
+    }
+    wanted = {name: value for name, value in (("lift", lift), ("curve", curve), ("price", price)) if value is not None}
+    with TemporaryDirectory(prefix="shadowprice-") as scratch:
+        job = PlanJob(
+            campaign=campaign,
+            result=Path(scratch) / "plan.json",
+            page=Path(scratch) / "plan.md",
+            side=side,
+            accounts=accounts,
+            prior=prior,
+            precision=wanted,
+            salt=salt,
+        )
+        run(job)
+        result, page = job.result.read_text(), job.page.read_text()
+    if as_json:
+        print(result)
+    else:
+        Console().print(Markdown(page))
+
+
+def main() -> int:
+    """Command line; see :func:`plan`."""
+    return status_of(app, "shadowprice plan")

@@ -1,0 +1,102 @@
+"""Guesses about one column of a user's file: what it may stand for, and the reason to check it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shadowprice.mapping.profile import Cells, Profile
+
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "propensity": ("propens", "prob"),
+    "decided_at": ("decided", "sent", "shown", "offered", "gesendet", "date"),
+    "observed_at": ("observed", "settled", "redeemed", "result"),
+    "face_value": ("face", "value", "wert", "discount", "incentive", "coupon", "voucher"),
+    "redeemed": ("redeem", "used", "eingel", "accepted", "converted", "bought"),
+    "cost_paid": ("cost", "paid", "kosten"),
+}
+"""Canonical column → parts of names that a user may have given it; the content of the column decides first."""
+YES = frozenset(("1", "true", "t", "yes", "y", "ja", "j", "oui", "si", "sí", "sim"))
+EVEN = 4.0
+"""Standard errors that the share of a value may be off where values were drawn evenly."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposed:
+    """Origin of a canonical column.
+
+    own      the user's column; empty for a constant
+    keys     further keys of the mapping, in order
+    reason   why, in a few words
+    check    whether only the user can tell that it is right
+    """
+
+    own: str = ""
+    keys: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
+    reason: str = ""
+    check: bool = False
+
+
+def names_rows(cells: Cells) -> bool:
+    """Return whether a column may identify the rows of its file."""
+    return cells.unique and (cells.kind == "text" or cells.whole)
+
+
+def is_value(cells: Cells, rows: Profile) -> bool:
+    """Return whether a column may be the value of an offer: 2 to 50 amounts, not 0 and 1 alone."""
+    if cells.kind != "number" or len(cells.values) < 2 or hinted(cells, "propensity"):
+        return False
+    amounts = {rows.number(value) for value in cells.values}
+    return min(amounts) >= 0 and amounts != {0.0, 1.0}
+
+
+def drawn(cells: Cells) -> Proposed:
+    """Return the probability of each value, as its share of the rows."""
+    total = sum(cells.values.values())
+    even = 1 / len(cells.values)
+    off = EVEN * math.sqrt(even * (1 - even) / total)
+    if all(abs(rows / total - even) <= off for rows in cells.values.values()):
+        reason = f"each of {len(cells.values)} values has the same share: right if they were drawn at random"
+        return Proposed(keys={"constant": f"{even:.6g}"}, reason=reason, check=True)
+    shares = {value: f"{rows / total:.6g}" for value, rows in cells.values.items()}
+    reason = "share of each value in the rows: right only if they were drawn at random, the same for all"
+    return Proposed(own=cells.name, keys={"values": shares}, reason=reason, check=True)
+
+
+def flag(cells: Cells, check: bool) -> Proposed:
+    """Return the column of two values as 0 and 1; ``check`` where another column may be meant."""
+    words = list(cells.values)
+    if set(words) == {"0", "1"}:
+        return Proposed(own=cells.name, reason="0 or 1", check=check)
+    yes = [word for word in words if word.casefold() in YES or (cells.kind == "number" and as_number(word) == 1)]
+    rarer = words[-1]
+    chosen = yes[0] if len(yes) == 1 else rarer
+    values = {word: "1" if word == chosen else "0" for word in words}
+    reason = "two values" if len(yes) == 1 else f"two values; the rarer one, {rarer}, is taken for redeemed"
+    return Proposed(own=cells.name, keys={"values": values}, reason=reason, check=check or len(yes) != 1)
+
+
+def time_keys(cells: Cells) -> dict[str, str]:
+    """Return the keys of the mapping that read a time."""
+    return {"format": cells.format} if cells.format else {}
+
+
+def time_reason(cells: Cells, reason: str) -> str:
+    """Return the reason of a time, with a warning where its format is not certain."""
+    return f"{reason}; day and month may be swapped in the format" if cells.swapped else reason
+
+
+def hinted(cells: Cells, name: str) -> bool:
+    """Return whether the name of a column fits a canonical one."""
+    return any(part in cells.name.casefold() for part in NAMES[name])
+
+
+def named(cells: Sequence[Cells], name: str) -> list[Cells]:
+    """Return the columns whose names fit, or all where none does."""
+    return [each for each in cells if hinted(each, name)] or list(cells)
+
+
+def as_number(text: str) -> float:
+    """Return a number with a point or a comma before its decimals."""
+    return float(text.replace(",", "."))

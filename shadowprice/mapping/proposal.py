@@ -1,0 +1,272 @@
+"""A first mapping of a user's files: which column is probably which canonical one, with the reason to check it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+
+import duckdb
+
+from shadowprice.errors import InvalidInput
+from shadowprice.mapping.guesses import (
+    Proposed,
+    drawn,
+    flag,
+    hinted,
+    is_value,
+    named,
+    names_rows,
+    time_keys,
+    time_reason,
+)
+from shadowprice.mapping.profile import Cells, Profile, profile
+from shadowprice.mapping.sources import literal, quoted, view_of
+from shadowprice.tables.database import empty_database
+
+OVERLAP = 0.9
+"""Least share of the values of a column that are keys of another file, where it refers to that file."""
+DEFAULT_DELAY_DAYS = 7
+KEY: Mapping[str, str] = {"customers": "customer", "merchants": "merchant"}
+"""Source of accounts → its side."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Rows of one canonical table from one file; ``unused`` are columns that no canonical one was found for."""
+
+    table: str
+    profile: Profile
+    columns: Mapping[str, Proposed]
+    numbers: Sequence[str] = ()
+    texts: Sequence[str] = ()
+    missing: Sequence[str] = ()
+    unused: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """Everything that a first mapping says.
+
+    has_zone  whether every time of the files has its zone
+    starts_at     of the campaign: the day after the log
+    budget_limit  of the campaign: the value that was redeemed on a mean day of the log, in the unit of the files
+    """
+
+    parts: Sequence[Part]
+    has_zone: bool
+    starts_at: str
+    budget_limit: str
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Required columns that no column of the files was found for."""
+        return tuple(f"{part.table}.{name}" for part in self.parts for name in part.missing)
+
+
+def propose(folder: Path, files: Mapping[str, Path]) -> Proposal:
+    """Read the first rows of the files and propose a mapping.
+
+    Args:
+        folder: that the mapping will lie in.
+        files: ``trials``, the offers that were made, and where known ``customers``, ``merchants`` and ``outcomes``.
+
+    Raises:
+        NotFound: there is no such file.
+        InvalidInput: a file cannot be read, or the trials have no time.
+    """
+    with empty_database() as db:
+        found = {name: profile(db, folder, name, file) for name, file in files.items()}
+        keys = {name: key for name, each in found.items() if name in KEY and (key := _key(db, each, found["trials"]))}
+        made = _exposure(db, found, keys)
+        parts = [made]
+        if "outcomes" in found:
+            parts.append(_outcome(db, found["outcomes"], made))
+        first, last = _window(made)
+        zoned = all(each.zoned for one in found.values() for each in one.columns if each.kind == "time")
+        day_after = last + timedelta(days=1)
+        accounts = [
+            _account(found[name], side, keys.get(name, ""), _day(first, zoned), alone="merchants" not in found)
+            for name, side in KEY.items()
+            if name in found
+        ]
+        return Proposal(
+            parts=[*accounts, *parts],
+            has_zone=zoned,
+            starts_at=_day(day_after, zoned),
+            budget_limit=_budget(db, made, (day_after - first).days),
+        )
+
+
+def _exposure(db: duckdb.DuckDBPyConnection, found: Mapping[str, Profile], keys: Mapping[str, str]) -> Part:
+    trials = found["trials"]
+    columns: dict[str, Proposed] = {}
+    free = {each.name: each for each in trials.columns}
+
+    def take(name: str, own: str, **more: object) -> None:
+        columns[name] = Proposed(own=own, **more)  # type: ignore[arg-type]
+        free.pop(own, None)
+
+    for source, name in (("customers", "account_id"), ("merchants", "partner_id")):
+        own = _refers(db, found[source], keys[source], trials, free.values()) if source in keys else ""
+        if own:
+            take(name, own, reason=f"its values are {keys[source]} of {found[source].source.file}")
+    names = [each.name for each in free.values() if names_rows(each)]
+    many = [each.name for each in free.values() if each.kind == "text" and not each.values and not each.unique]
+    if "account_id" not in columns and (many or names):
+        take("account_id", (many or names)[0], reason="many different values", check=True)
+    requests = [name for name in names if name in free]
+    if requests:
+        take("request_id", requests[0], reason="no two rows have the same value")
+    else:
+        columns["request_id"] = Proposed(keys={"row": "R"}, reason="no column names a row: the number of the row does")
+    times = [each for each in free.values() if each.kind == "time"]
+    if not times:
+        raise InvalidInput("has no column of times; when the offers were made is needed", field=trials.source.file)
+    sent = min(named(times, "decided_at"), key=lambda each: (each.first is None, each.first))
+    times = [each for each in times if each is not sent]
+    take("decided_at", sent.name, keys=time_keys(sent), reason=time_reason(sent, "when the offer was made"), check=True)
+    offered = named([each for each in free.values() if is_value(each, trials)], "face_value")
+    if offered:
+        take("face_value", offered[0].name, reason=f"{len(offered[0].values)} values", check=len(offered) > 1)
+    draws = [each for each in free.values() if each.kind == "number" and hinted(each, "propensity")]
+    if draws:
+        take("propensity", draws[0].name, reason="probability with which this value was drawn")
+    elif offered:
+        columns["propensity"] = drawn(offered[0])
+    if "outcomes" not in found:
+        columns |= _results(free, sent, times)
+    names = ["account_id", "face_value"] + ([] if "outcomes" in found else ["redeemed"])
+    missing = [name for name in names if name not in columns]
+    return Part(table="exposure", profile=trials, columns=columns, missing=missing, unused=tuple(free))
+
+
+def _results(free: dict[str, Cells], sent: Cells | None, times: Sequence[Cells]) -> Iterator[tuple[str, Proposed]]:
+    """Columns of an outcome; those that are used are removed from ``free``."""
+    answers = named([each for each in free.values() if len(each.values) == 2 and each.kind != "time"], "redeemed")
+    known = [each for each in times if each.name in free]
+    when = [each for each in known if not each.full]
+    if answers:
+        yield "redeemed", flag(answers[0], len(answers) > 1 and not hinted(answers[0], "redeemed"))
+        free.pop(answers[0].name)
+    elif when:
+        own = named(when, "redeemed")[0].name
+        reason = f"redeemed where {own} is known"
+        expression = f"CASE WHEN {quoted(own)} IS NULL THEN 0 ELSE 1 END"
+        yield "redeemed", Proposed(keys={"expression": expression}, reason=reason, check=True)
+        free.pop(own)
+    full = [each for each in known if each.full]
+    if full:
+        found = named(full, "observed_at")[0]
+        reason = time_reason(found, "when the result was known")
+        yield "observed_at", Proposed(own=found.name, keys=time_keys(found), reason=reason, check=True)
+        free.pop(found.name)
+    elif sent is not None:
+        keys = {**time_keys(sent), "plus_days": str(DEFAULT_DELAY_DAYS)}
+        reason = "days after which an offer without a result counts as not redeemed"
+        yield "observed_at", Proposed(own=sent.name, keys=keys, reason=reason, check=True)
+    paid = [each.name for each in free.values() if each.kind == "number" and hinted(each, "cost_paid")]
+    if paid:
+        yield "cost_paid", Proposed(own=paid[0], reason="by its name", check=True)
+        free.pop(paid[0])
+
+
+def _outcome(db: duckdb.DuckDBPyConnection, rows: Profile, made: Part) -> Part:
+    free = {each.name: each for each in rows.columns}
+    columns: dict[str, Proposed] = {}
+    asked = made.columns["request_id"].own
+    own = _refers(db, made.profile, asked, rows, rows.columns) if asked else ""
+    if own:
+        columns["request_id"] = Proposed(own=own, reason=f"its values are {asked} of {made.profile.source.file}")
+        free.pop(own)
+    columns |= _results(free, None, [each for each in free.values() if each.kind == "time"])
+    columns["mature"] = Proposed(keys={"constant": "true"}, reason="every result is final", check=True)
+    missing = [name for name in ("request_id", "redeemed", "observed_at", "cost_paid") if name not in columns]
+    return Part(table="outcome", profile=rows, columns=columns, missing=missing, unused=tuple(free))
+
+
+def _account(rows: Profile, side: str, key: str, first_day: str, *, alone: bool) -> Part:
+    columns: dict[str, Proposed] = {}
+    if key:
+        columns["account_id"] = Proposed(own=key, reason="no two rows have the same value")
+    if not alone:
+        columns["side"] = Proposed(keys={"constant": side})
+    columns["snapshot_ts"] = Proposed(
+        keys={"constant": first_day}, reason="when the other columns were true: before the first offer", check=True
+    )
+    rest = [each for each in rows.columns if each.name != key]
+    numbers = [each.name for each in rest if each.kind == "number" and not names_rows(each)]
+    texts = [each.name for each in rest if each.kind == "text" and each.values]
+    return Part(
+        table="account",
+        profile=rows,
+        columns=columns,
+        numbers=numbers,
+        texts=texts,
+        missing=[] if key else ["account_id"],
+        unused=[each.name for each in rest if each.name not in (*numbers, *texts)],
+    )
+
+
+def _key(db: duckdb.DuckDBPyConnection, rows: Profile, trials: Profile) -> str:
+    """Return the column of a file of accounts that no two rows share, and that the trials refer to where one is."""
+    unique = [each.name for each in rows.columns if names_rows(each)]
+    named = [each for each in unique if _refers(db, rows, each, trials, trials.columns)]
+    return next(iter([*named, *unique]), "")
+
+
+def _refers(db: duckdb.DuckDBPyConnection, rows: Profile, key: str, other: Profile, columns: Collection[Cells]) -> str:
+    """Return the column of ``other`` whose values are keys of ``rows``, or an empty text.
+
+    Of several, it is the one with the name of the key, or else one with many different values.
+    """
+    for each in sorted(columns, key=lambda each: (each.name != key, bool(each.values))):
+        if each.kind == "time" or (each.values and len(each.values) < 3):
+            continue
+        own = quoted(each.name)
+        ((share,),) = db.execute(
+            f"""SELECT avg(CAST(CAST({own} AS VARCHAR) IN (SELECT CAST({quoted(key)} AS VARCHAR)
+            FROM {view_of(rows.source)}) AS DOUBLE)) FROM {quoted(f"sample_{other.source.name}")}"""
+        ).fetchall()
+        if share is not None and share >= OVERLAP:
+            return each.name
+    return ""
+
+
+def _window(made: Part) -> tuple[date, date]:
+    """Return the days of the first and the last offer."""
+    sent = made.profile.cells(made.columns["decided_at"].own)
+    if sent.first is None or sent.last is None:
+        raise InvalidInput(f"has no time in {sent.name}", field=made.profile.source.file)
+    return sent.first.date(), sent.last.date()
+
+
+def _day(day: date, zoned: bool) -> str:
+    """Return the first moment of a day, with its zone where the mapping has none for times without one."""
+    return f"{day.isoformat()}T00:00Z" if zoned else day.isoformat()
+
+
+def _budget(db: duckdb.DuckDBPyConnection, made: Part, days: int) -> str:
+    """Return the value that was redeemed on a mean day, or that was offered where results are in another file."""
+    if "face_value" not in made.columns:
+        return ""
+    value, redeemed = made.columns["face_value"].own, made.columns.get("redeemed")
+    where = "true" if redeemed is None else _where(redeemed)
+    counted = db.execute(
+        f"""SELECT CAST({quoted(value)} AS VARCHAR), count(*) FROM {view_of(made.profile.source)}
+        WHERE {where} GROUP BY 1"""
+    ).fetchall()
+    amounts = made.profile.cells(value).values
+    total = sum(made.profile.number(amount) * rows for amount, rows in counted if amount in amounts)
+    return str(max(math.ceil(total / days), 1))
+
+
+def _where(redeemed: Proposed) -> str:
+    """Return the SQL of the rows that were redeemed."""
+    expression, values = redeemed.keys.get("expression"), redeemed.keys.get("values")
+    if expression:
+        return f"{expression} = 1"
+    yes = next(own for own, flag in values.items() if flag == "1") if isinstance(values, Mapping) else "1"
+    return f"CAST({quoted(redeemed.own)} AS VARCHAR) = {literal(yes)}"

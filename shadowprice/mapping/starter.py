@@ -1,0 +1,134 @@
+"""The text of a first mapping, with a comment at each line that the user must check."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from shadowprice.errors import Conflict, Unavailable
+from shadowprice.mapping.description import currency_code, time_zone
+from shadowprice.mapping.guesses import Proposed
+from shadowprice.mapping.profile import Profile
+from shadowprice.mapping.proposal import Part, Proposal
+
+FILE = "mapping.yaml"
+CHECK = "CHECK"
+"""First word of the comment of a line that only the user can confirm."""
+_PLAIN = re.compile(r"[^\W\d_][\w./-]*(?: [\w./-]+)*|\d[\d.:-]*")
+
+
+def write_mapping(folder: Path, proposal: Proposal, *, currency: str, timezone: str, campaign: str) -> Path:
+    """Write ``mapping.yaml`` into a folder and return its path; the folder is made where it is missing.
+
+    Raises:
+        Conflict: there is a mapping already.
+        InvalidInput: there is no such currency or time zone.
+        Unavailable: the folder cannot be written.
+    """
+    currency_code(currency)
+    time_zone(timezone, "timezone")
+    path = folder / FILE
+    text = "\n".join(lines(proposal, currency=currency, timezone=timezone, campaign=campaign)) + "\n"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise Conflict(f"{path} is there already and is not overwritten; remove it, or name another folder") from error
+    except OSError as error:
+        raise Unavailable(f"{path} cannot be written: {error}") from error
+    return path
+
+
+def lines(proposal: Proposal, *, currency: str, timezone: str, campaign: str) -> Iterator[str]:
+    """Yield the lines of the mapping."""
+    yield f"# A first mapping. Lines with {CHECK} are guesses that only you can confirm."
+    yield f"currency: {currency} # {CHECK}: of all amounts; they are in its major unit, or add `money: minor`"
+    if not proposal.has_zone:
+        yield f"timezone: {timezone} # {CHECK}: of times without a zone"
+    yield ""
+    yield "sources:"
+    profiles = {part.profile.source.name: part.profile for part in proposal.parts}
+    yield from (f"  {name}: {_source(each)}" for name, each in profiles.items())
+    yield ""
+    yield "campaign:"
+    yield f"  campaign_id: {_scalar(campaign)}"
+    yield f"  starts_at: {proposal.starts_at} # {CHECK}: the day after the last offer of the log"
+    yield "  hours: 24"
+    yield "  budget_name: incentives"
+    yield "  budget_form: total"
+    yield f"  budget_limit: {proposal.budget_limit} # {CHECK}: value that was redeemed on a mean day of the log"
+    yield f"  cost_basis_customer: on_response # {CHECK}: paid when redeemed; on_grant: when given"
+    yield ""
+    yield "tables:"
+    tables: dict[str, list[Part]] = {}
+    for part in proposal.parts:
+        tables.setdefault(part.table, []).append(part)
+    for table, parts in tables.items():
+        yield f"  {table}:"
+        for part in parts:
+            block = list(_part(part))
+            if len(parts) > 1:
+                yield f"    - {block[0]}"
+                yield from (f"      {line}" for line in block[1:])
+            else:
+                yield from (f"    {line}" for line in block)
+
+
+def _source(profile: Profile) -> str:
+    source = profile.source
+    given: dict[str, str] = {"file": _scalar(source.file)}
+    if source.delimiter:
+        given["delimiter"] = json.dumps(source.delimiter)
+    if source.encoding != "utf-8":
+        given["encoding"] = source.encoding
+    if source.decimal != ".":
+        given["decimal"] = json.dumps(source.decimal)
+    if len(source.null) > 1:
+        given["null"] = f"[{', '.join(_scalar(text) for text in source.null if text)}]"
+    return _flow(given)
+
+
+def _part(part: Part) -> Iterator[str]:
+    yield f"from: {part.profile.source.name}"
+    yield "columns:"
+    for name, each in part.columns.items():
+        yield f"  {name}: {_origin(each)}{_comment(each)}"
+    for name in part.missing:
+        yield f"  # {CHECK}: no column was found for {name}, which is required"
+    if part.numbers or part.texts:
+        yield f"features: # {CHECK}: known before the offer was made"
+        for kind, names in (("numbers", part.numbers), ("texts", part.texts)):
+            if names:
+                yield f"  {kind}: [{', '.join(map(_scalar, names))}]"
+    if part.unused:
+        yield f"# not used: {', '.join(part.unused)}"
+
+
+def _origin(column: Proposed) -> str:
+    if not column.keys:
+        return _scalar(column.own)
+    given = {"column": _scalar(column.own)} if column.own else {}
+    for key, value in column.keys.items():
+        if isinstance(value, Mapping):
+            given[key] = _flow({_scalar(own): _scalar(each) for own, each in value.items()})
+        else:
+            given[key] = _scalar(value)
+    return _flow(given)
+
+
+def _comment(column: Proposed) -> str:
+    if not column.reason:
+        return ""
+    return f" # {CHECK}: {column.reason}" if column.check else f" # {column.reason}"
+
+
+def _flow(given: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"{key}: {value}" for key, value in given.items()) + "}"
+
+
+def _scalar(text: str) -> str:
+    """Return a text as YAML reads it back, in quotes where it needs them."""
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,39 @@
+"""The figures of a report beside its page, so that a later version can write the page again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shadowprice.errors import NotFound
+from shadowprice.files import write_whole
+from shadowprice.reports.data import ReportData
+from shadowprice.reports.report import write_report
+from shadowprice.storage import from_json, to_json
+
+PAGE = "report.html"
+FIGURES = "report.json"
+
+
+def store_report(data: ReportData, folder: Path) -> Path:
+    """Write the page and its figures into a folder and return the page."""
+    write_whole(folder / FIGURES, to_json(data))
+    return write_report(data, folder / PAGE)
+
+
+def rewrite_report(run: Path, page: Path | None = None) -> Path:
+    """Write the page of stored figures again and return it.
+
+    Args:
+        run: folder that :func:`store_report` wrote to, or a file of figures, such as that of the job evaluate.
+        page: file that gets the page; ``report.html`` beside the figures by default.
+
+    Raises:
+        NotFound: there are no figures.
+        InvalidInput: the file does not hold the figures of a report.
+    """
+    figures = run / FIGURES if run.is_dir() else run
+    try:
+        text = figures.read_bytes()
+    except OSError as error:
+        raise NotFound(f"{figures} cannot be read: {error.strerror}; name the folder of a finished run") from error
+    return write_report(from_json(ReportData, text), page or figures.with_name(PAGE))

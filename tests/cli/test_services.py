@@ -1,0 +1,45 @@
+"""Commands that call a service name one that does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import cli.main as command
+
+
+def test_explain_names_a_predictor_that_does_not_answer(
+    free_port: Callable[[], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    assert command.main(["explain", "c1", "--campaign", "spring", "--url", url]) == 1
+    told = capsys.readouterr().err
+    assert "does not answer" in told
+    assert len(told.splitlines()) == 1
+    assert command.main(["explain", "c1", "--campaign", "spring", "--context", "basket"]) == 2
+    assert command.main(["explain", "c1"]) == 2
+
+
+def test_ledger_reconcile_is_a_command_of_two_words(
+    free_port: Callable[[], int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", [])
+    url = f"http://127.0.0.1:{free_port()}"
+    assert (
+        command.main(["ledger", "reconcile", "--campaign", "spring", "--ledger-url", url, "--wait-seconds", "0"]) == 2
+    )
+    assert capsys.readouterr().err.startswith("cannot reconcile: ")
+    assert command.main(["reconcile"]) == 2
+
+
+def test_pipelines_are_a_command_whose_faults_are_sentences(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", [])
+    assert command.main(["pipelines", "run", "train"]) == 1
+    assert capsys.readouterr().err.startswith("failed: workspace: name the folder that outlives the run")
+    for verb in ("compile", "upload", "schedule"):
+        with pytest.raises(SystemExit) as ended:
+            command.main(["pipelines", verb, "--help"])
+        assert ended.value.code == 0

@@ -1,0 +1,94 @@
+"""``shadowprice whatif`` and ``plan`` print what the jobs answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from asked import make_workspace
+
+import cli.main as command
+from operations.plan import PlanJob
+from operations.plan import run as run_plan
+from operations.whatif import WhatifJob, run
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_workspace(tmp_path_factory.mktemp("workspace"))
+
+
+def test_the_answer_is_that_of_the_job_at_a_multiple_of_the_budget(
+    asked: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--budget", "1.2", "--levels", "customer=0,50,100", "--limit", "merchant=40000", "--cap", "customer=300"]
+    assert command.main(["whatif", str(asked), *words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    wanted = run(
+        WhatifJob(
+            workspace=asked,
+            answer=tmp_path / "answer.json",
+            budget=180_000,
+            levels={"customer": [0, 50, 100]},
+            limits={"merchant": 40_000},
+            caps={"customer": 300},
+        )
+    )
+    assert found["asked"]["budget"] == 180_000
+    assert found["asked"]["value"] == wanted["asked"]["value"]
+    assert found["current"]["budget"] == 150_000
+    assert not list(asked.glob("answer*"))
+
+
+def test_the_table_has_a_line_for_each_answer(asked: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["whatif", str(asked), "--budget", "2", "--rows", "500"]) == 0
+    shown = capsys.readouterr().out
+    for words in ("current", "asked", "150,000", "300,000", " 50% ", " 200% "):
+        assert words in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "text"),
+    [
+        (["--levels", "customer=7"], 1, "must be some of [0, 50, 100, 200], got [7]"),
+        (["--limit", "north=5"], 1, "not a side"),
+        (["--levels", "customer"], 2, "write NAME=VALUE"),
+        (["--cap", "customer=much"], 2, "write numbers"),
+        (["--budget", "-1"], 2, "budget"),
+    ],
+)
+def test_a_wrong_term_is_refused_without_a_traceback(
+    words: list[str], status: int, text: str, asked: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(["whatif", str(asked), *words]) == status
+    told = capsys.readouterr().err
+    assert text in told
+    assert "Traceback" not in told
+
+
+PLAN = ["--accounts", "200000", "--response", "0.1,0.14", "--money", "6", "--lift", "0.005"]
+
+
+def test_a_plan_is_that_of_the_job(workspace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["plan", str(workspace), *PLAN, "--salt", "s1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    job = PlanJob(
+        campaign=workspace,
+        result=tmp_path / "plan.json",
+        page=tmp_path / "plan.md",
+        accounts=200_000,
+        prior={"response": [0.1, 0.14], "money": 6.0},
+        precision={"lift": 0.005},
+        salt="s1",
+    )
+    run_plan(job)
+    assert found == json.loads(job.result.read_text())
+    assert command.main(["plan", str(workspace), *PLAN]) == 0
+    assert "Trial of campaign spring" in capsys.readouterr().out
+
+
+def test_a_plan_that_cannot_be_is_a_sentence(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["plan", str(workspace), *PLAN[:-2]]) == 1
+    assert "name at least one of lift, curve and price" in capsys.readouterr().err
+    assert command.main(["plan", str(workspace)]) == 2
