@@ -81,6 +81,11 @@ def test_every_command_names_what_the_release_has(values: dict[str, Any]) -> Non
             case ["kubectl", "-n", namespace, "logs", source]:
                 kind, _, name = source.partition("/")
                 assert name in named(objects, PLURALS[kind])
+            case ["kubectl", "-n", namespace, "port-forward", service, port]:
+                [found] = [
+                    each for each in objects if each["kind"] == "Service" and service.endswith(each["metadata"]["name"])
+                ]
+                assert int(port) in {each["port"] for each in found["spec"]["ports"]}
             case ["helm", "test", "-n", namespace, release]:
                 assert release == RELEASE
                 assert any("helm.sh/hook" in entry["metadata"].get("annotations", {}) for entry in objects)
@@ -95,7 +100,8 @@ def test_every_command_names_what_the_release_has(values: dict[str, Any]) -> Non
         said[words[0]] += 1
     assert said["curl"] == 2
     assert said["helm"] == 1
-    assert said["kubectl"] == {"cronjob": 2, "kfp": 2, "none": 1}[values["resolve"]["by"]]
+    shown = values.get("console", {}).get("enabled", False)
+    assert said["kubectl"] == {"cronjob": 2, "kfp": 2, "none": 1}[values["resolve"]["by"]] + shown
 
 
 def reached(address: Any, objects: Objects) -> str:
