@@ -45,6 +45,8 @@ HEADERS = {
     "x-content-type-options": "nosniff",
 }
 """Headers of every page: no script, nothing from elsewhere, no frame around it, no copy in a cache."""
+NEWEST = 50
+"""Corrections that are listed one by one."""
 LONGEST = 200
 """Characters of a request id."""
 
@@ -186,6 +188,12 @@ class Console:
         }
         return "curves.html.jinja", {"sides": found, "figures": figures}
 
+    def changes(self, request: Request) -> Page:
+        """GET /campaigns/{name}/changes: who corrected what, and every price with what it was made of."""
+        self._check(request)
+        sums, newest = self._logged().corrections(NEWEST)
+        return "changes.html.jinja", {"state": self._state(), "sums": sums, "newest": newest}
+
     def requests(self, request: Request) -> Page:
         """GET /campaigns/{name}/requests?request_id=…: all that is recorded of one request."""
         self._check(request)
@@ -270,6 +278,7 @@ def create_app(
         ("/campaigns/{name}/budget", console.budget),
         ("/campaigns/{name}/arms", console.arms),
         ("/campaigns/{name}/curves", console.curves),
+        ("/campaigns/{name}/changes", console.changes),
         ("/campaigns/{name}/requests", console.requests),
     ):
         app.add_api_route(route, answering(_endpoint(console, page)), methods=["GET"])

@@ -39,6 +39,10 @@ CELLS = """
 
 Hours are counted since 1970, because DuckDB needs an extension to truncate times with a zone."""
 
+BY_SOURCE = """
+    SELECT source, kind, override, count(*) AS corrections, sum(cost - previous_cost)::BIGINT AS cost,
+        max(recorded_at) AS last FROM corrections GROUP BY ALL ORDER BY ALL"""
+
 
 @dataclass(frozen=True)
 class Audit:
@@ -98,6 +102,23 @@ class DecisionLog:
         if found is None:
             raise NotFound(f"request_id: the log has no request {request_id!r}; a new one is logged within seconds")
         return found
+
+    def corrections(self, newest: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Corrections summed by who reported them and their kind, and the ``newest`` ones, the last first.
+
+        Raises:
+            NotFound: there is no log in the folder. Unavailable: it cannot be read.
+        """
+
+        def facts(_: object, db: duckdb.DuckDBPyConnection) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+            found = (
+                db.sql(BY_SOURCE),
+                db.sql("SELECT * FROM corrections ORDER BY recorded_at DESC, event_id LIMIT ?", params=[newest]),
+            )
+            sums, last = (each.to_arrow_table().to_pylist() for each in found)
+            return sums, last
+
+        return self._read(facts)
 
     def _read(self, query: Callable[[object, duckdb.DuckDBPyConnection], Found]) -> Found:
         """Run a query over the tables ``decisions``, ``outcomes`` and ``corrections``, one at a time."""

@@ -72,6 +72,16 @@ def test_one_request_is_shown_from_its_features_to_its_corrections(console, get)
     assert "has no request 'nobody'" in get("/campaigns/spring/requests", request_id="nobody")
 
 
+def test_who_corrected_what_is_told_by_source_and_one_by_one(console, get):
+    [refunded] = [name for name, cost in console.paid.items() if cost == 30]
+    page = get("/campaigns/spring/changes")
+    # Two refunds of one request: from $1.30 to $1.00, and to $0.30.
+    assert "test refund no 2 −$1.00" in page
+    for event, before, after in (("r0", "$1.30", "$1.00"), ("r1", "$1.00", "$0.30")):
+        assert f"test, {event} refund {refunded} {before} {after}" in page
+    assert "model-2" in page
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [("/campaigns/summer", 404), ("/campaigns/spring/requests?request_id=" + "a" * 300, 400), ("/nothing", 404)],

@@ -15,7 +15,13 @@ def page(tool: Callable[[str], str]) -> Iterator[Page]:
         yield opened.new_page()
 
 
-PAGES = ("", "campaigns/spring", "campaigns/spring/mix", "campaigns/spring/requests?request_id=c2")
+PAGES = (
+    "",
+    "campaigns/spring",
+    "campaigns/spring/mix",
+    "campaigns/spring/changes",
+    "campaigns/spring/requests?request_id=c2",
+)
 
 
 @pytest.mark.parametrize("path", PAGES)
