@@ -15,7 +15,7 @@ import torch
 
 from shadowprice.errors import MissingExtra
 from shadowprice.learning.train import train
-from shadowprice.learning.training_set import TrainingSet
+from shadowprice.learning.training_set import LEARNT_ACCOUNTS, TrainingSet
 from shadowprice.local_ray import start_ray
 from shadowprice.progress import ProgressBar
 from shadowprice.responses.joint.batches import ALONE, Processes
@@ -102,7 +102,7 @@ def _worker(options: dict[str, Any]) -> None:
             (out / PROGRESS).write_text(json.dumps(row))
 
     model, result = train(
-        TrainingSet.load(Path(options["data"])),
+        TrainingSet.load(Path(options["data"]), LEARNT_ACCOUNTS),
         options["recipe"],
         TrainingConfig(**options["config"]),
         checkpoint=out / "checkpoint",

@@ -15,7 +15,7 @@ from shadowprice.learning.recipes import VALIDATION, Separate, Training, choose_
 from shadowprice.learning.recipes import recipe as recipe_of
 from shadowprice.learning.repair import repair
 from shadowprice.learning.train import fit_separate, held_out_loss, train
-from shadowprice.learning.training_set import TrainingSet
+from shadowprice.learning.training_set import LEARNT_ACCOUNTS, TrainingSet
 from shadowprice.responses.label_rates import label_rates
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import SidedModel
@@ -37,7 +37,7 @@ def fit_bundle(
     """
     how.check()
     require(workers >= 0, "workers", "must be 0 (this process) or a number of Ray workers")
-    data = TrainingSet.load(training)
+    data = TrainingSet.load(training, LEARNT_ACCOUNTS)
     how = choose_training(data.dataset, how)
     config = replace(config, stamp=f"{how.recipe} {data.digest()}")
     model: SidedModel

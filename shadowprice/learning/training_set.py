@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.checks import require_one_of
@@ -21,6 +23,10 @@ from shadowprice.graphs.snapshot import GraphSnapshot
 
 FILE = "training_set.json"
 SPLITS = ("train", "validation", "test")
+LEARNT_ACCOUNTS = 2_000_000
+"""Accounts of each side that a model learns from, at most: about as many as the steps of a training can visit."""
+BATCH = 1 << 18
+"""Rows read at a time where not all are kept."""
 TEXT = pd.StringDtype("pyarrow", na_value=np.nan)
 BY_SIDE = ("levels", "context", "confounders")
 """Fields with a tuple of each side."""
@@ -57,20 +63,6 @@ class TrainingSet:
         require_one_of(split, SPLITS, "split")
         return {side: rows[rows["split"] == split].reset_index(drop=True) for side, rows in self.rows.items()}
 
-    def sample(self, accounts: int) -> TrainingSet:
-        """The labelled rows of about ``accounts`` accounts of each side at most, and all else as it is.
-
-        Whether an account is taken depends on its name alone: its rows stay together, on both sides of the market.
-        """
-        rows: dict[Side, pd.DataFrame] = {}
-        for side, frame in self.rows.items():
-            known = frame["account_id"].nunique()
-            rows[side] = frame
-            if known > accounts:
-                place = pd.util.hash_array(frame["account_id"].to_numpy(dtype=object), categorize=True)
-                rows[side] = frame[place < np.uint64(2**64 * (accounts / known))].reset_index(drop=True)
-        return replace(self, rows=rows)
-
     def digest(self) -> str:
         """Digest of everything that training reads: labelled rows and snapshots."""
         found = hashlib.sha256()
@@ -105,17 +97,19 @@ class TrainingSet:
         write_meta(folder, snapshots=len(self.snapshots), **kept)
 
     @classmethod
-    def load(cls, folder: Path) -> TrainingSet:
-        """Read what :meth:`save` wrote, or :class:`NotFound`; learning does not read the names of requests."""
+    def load(cls, folder: Path, accounts: int = 0) -> TrainingSet:
+        """Read what :meth:`save` wrote, or :class:`NotFound`; learning does not read the names of requests.
+
+        With ``accounts`` the labelled rows are those of about so many accounts of each side at most, in that memory.
+        Whether an account is taken depends on its name alone: its rows stay together, on both sides of the market.
+        """
         meta = _meta(folder)
-
-        def frames(kind: str) -> dict[Side, pd.DataFrame]:
-            present: list[Side] = [side for side in SIDES if file_of(folder, kind, side).exists()]
-            return {side: _read(file_of(folder, kind, side)) for side in present}
-
+        present: list[Side] = [side for side in SIDES if file_of(folder, "rows", side).exists()]
+        served: list[Side] = [side for side in SIDES if file_of(folder, "serving", side).exists()]
+        share = {side: accounts / max(_length(file_of(folder, "serving", side)), 1) for side in served if accounts}
         return cls(
-            rows=frames("rows"),
-            serving=frames("serving"),
+            rows={side: _read(file_of(folder, "rows", side), share.get(side, 1.0)) for side in present},
+            serving={side: _read(file_of(folder, "serving", side)) for side in served},
             snapshots=[GraphSnapshot.load(snapshot_folder(folder, n)) for n in range(meta["snapshots"])],
             **{name: {side: tuple(values) for side, values in meta[name].items()} for name in BY_SIDE},
             dataset=meta.get("dataset", ""),
@@ -123,14 +117,36 @@ class TrainingSet:
         )
 
 
-def _read(path: Path) -> pd.DataFrame:
+def labelled(folder: Path) -> dict[Side, int]:
+    """Labelled rows of each side of the training set in ``folder``; nothing but their number is read."""
+    return {side: _length(file_of(folder, "rows", side)) for side in SIDES if file_of(folder, "rows", side).exists()}
+
+
+def _length(path: Path) -> int:
+    return int(pyarrow.parquet.read_metadata(path).num_rows)
+
+
+def _read(path: Path, share: float = 1.0) -> pd.DataFrame:
     columns = [name for name in pyarrow.parquet.read_schema(path).names if name != "request_id"]
-    table = pyarrow.parquet.read_table(path, columns=columns)
+    if share >= 1:
+        table = pyarrow.parquet.read_table(path, columns=columns)
+    else:
+        file, bound = pyarrow.parquet.ParquetFile(path), np.uint64(2**64 * share)
+        batches = (
+            batch.filter(pyarrow.array(_places(batch["account_id"]) < bound))
+            for batch in file.iter_batches(BATCH, columns=columns)
+        )
+        table = pyarrow.Table.from_batches(batches, file.schema_arrow.empty_table().select(columns).schema)
     # A Python object for every name would take four times the memory of all other columns.
-    rows: pd.DataFrame = table.to_pandas(
-        types_mapper={pyarrow.string(): TEXT}.get, split_blocks=True, self_destruct=True
-    )
+    types = {pyarrow.string(): TEXT}.get
+    rows: pd.DataFrame = table.to_pandas(types_mapper=types, split_blocks=True, self_destruct=True)
     return rows
+
+
+def _places(names: pyarrow.Array) -> NDArray[np.uint64]:
+    """Place of each account in [0, 2⁶⁴), the same wherever it is named."""
+    found = pd.util.hash_array(names.to_numpy(zero_copy_only=False), categorize=False)
+    return np.asarray(found, dtype=np.uint64)
 
 
 def file_of(folder: Path, kind: str, side: Side) -> Path:

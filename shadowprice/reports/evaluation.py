@@ -14,7 +14,7 @@ from shadowprice.evaluation.policy.mending import Override
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
 from shadowprice.learning.evaluate import Evaluation, SideEvaluation, evaluate
-from shadowprice.learning.training_set import TrainingSet
+from shadowprice.learning.training_set import TrainingSet, labelled
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.progress import Stages
 from shadowprice.reports.data import ReportData, SideReport
@@ -62,12 +62,11 @@ def evaluate_bundle(
         meta = read_meta(model)
         inuse = incumbent if incumbent is not None and (incumbent / "model.json").exists() else None
         campaign = campaign_from_tables(dataset.tables)
-        whole = TrainingSet.load(training)
-        rows = whole.sample(JUDGED_ACCOUNTS)
+        rows = TrainingSet.load(training, JUDGED_ACCOUNTS)
         notes = [f"{name}: {text}" for name, text in dataset.notes.items()]
-        for side, frame in rows.rows.items():
-            if len(frame) < (labelled := len(whole.rows[side])):
-                notes.append(f"{side}: judged on {len(frame):,} of {labelled:,} rows, whole accounts drawn by name")
+        for side, every in labelled(training).items():
+            if (judged := len(rows.rows[side])) < every:
+                notes.append(f"{side}: judged on {judged:,} of {every:,} rows, whole accounts drawn by name")
         served = {side: frame["account_id"] for side, frame in rows.serving.items()}
         expected = fit_traffic(campaign, dataset.tables, served).forecast(campaign).expected
         stage("compute metrics and compare")

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -7,12 +8,13 @@ import pytest
 
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.graphs.build import snapshot_times
+from shadowprice.learning import training_set
 from shadowprice.learning.bundle import read_meta
 from shadowprice.learning.calibrate import calibrate, uncalibrated
 from shadowprice.learning.fit import fit_bundle
 from shadowprice.learning.recipes import Training, recipe
 from shadowprice.learning.train import train
-from shadowprice.learning.training_set import TrainingSet
+from shadowprice.learning.training_set import TrainingSet, labelled
 from shadowprice.responses.joint.model import JointModel
 from shadowprice.responses.layers.heads import load_heads
 from shadowprice.responses.training import TrainingConfig
@@ -140,15 +142,23 @@ def test_calibration_finds_a_planted_error_and_can_be_taken_off_again(data: Trai
     np.testing.assert_allclose(before, right + 1.0, atol=0.2)
 
 
-def test_a_sample_takes_whole_accounts_the_same_on_both_sides(data: TrainingSet) -> None:
-    half = {side: rows["account_id"].nunique() // 2 for side, rows in data.rows.items()}
-    assert data.sample(10**6).rows["customer"] is data.rows["customer"]
-    found = data.sample(half["customer"])
-    rows, taken = data.rows["customer"], set(found.rows["customer"]["account_id"])
-    assert len(taken) == pytest.approx(half["customer"], abs=5 * half["customer"] ** 0.5)
-    pd.testing.assert_frame_equal(found.rows["customer"], rows[rows["account_id"].isin(taken)].reset_index(drop=True))
-    # The customer side of this world is the larger one: the merchants' side is whole.
-    assert len(found.rows["merchant"]) == len(data.rows["merchant"])
-    copies = replace(data, rows=dict.fromkeys(data.rows, rows))
-    both = copies.sample(half["customer"])
-    assert set(both.rows["merchant"]["account_id"]) == taken
+def test_a_part_of_the_accounts_has_all_their_rows_on_both_sides(
+    data: TrainingSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training_set, "BATCH", 100)
+    rows = data.rows["customer"].drop(columns="request_id").dropna(axis=1, how="all")
+    # The merchants of this copy are the customers again, as rows and as accounts to serve.
+    copy = {"customer": rows, "merchant": rows}
+    replace(data, rows=copy, serving=dict.fromkeys(copy, data.serving["customer"])).save(tmp_path)
+    served = len(data.serving["customer"])
+    part = TrainingSet.load(tmp_path, served // 2)
+    taken = set(part.rows["customer"]["account_id"])
+    labelled_accounts = rows["account_id"].nunique()
+    assert len(taken) == pytest.approx(labelled_accounts / 2, abs=3 * labelled_accounts**0.5)
+    kept = rows[rows["account_id"].isin(taken)].reset_index(drop=True)
+    for side in copy:
+        pd.testing.assert_frame_equal(part.rows[side], kept, check_dtype=False)
+        assert len(part.serving[side]) == served
+    assert labelled(tmp_path) == {side: len(rows) for side in copy}
+    whole = TrainingSet.load(tmp_path, served)
+    assert len(whole.rows["customer"]) == len(rows)
