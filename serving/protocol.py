@@ -26,6 +26,7 @@ MAX_CONTEXT = 64
 OUTPUTS = {
     "incentive": "INT64",
     "level": "INT32",
+    "offer_id": "BYTES",
     "response": "FP64",
     "expected_cost": "FP64",
     "propensity": "FP64",
@@ -34,6 +35,7 @@ OUTPUTS = {
     "price_version": "INT64",
     "model_version": "BYTES",
     "arm": "BYTES",
+    "limited_by": "BYTES",
 }
 RecordedReason = Literal[
     "optimal", "tie", "explored", "cold_start", "budget_exhausted", "capped", "stale_price", "holdout"
@@ -82,14 +84,17 @@ class Requests:
 class Answers:
     """What the n requests of one call are given, in their order; arrays (n,).
 
-    incentive in minor units; level an index into the side's levels, or ``NOTHING``;
+    incentive in minor units; level an index into the side's levels, or ``NOTHING``; offer_id that level's offer,
+    empty for nothing;
     propensity the probability of that answer, given the arm, the price, the exploration and the remaining budget;
     repeat whether the request was answered before; price_version, model_version and arm are those of that decision;
+    limited_by the budget or cap that the wanted incentive did not fit, empty where it fitted;
     active_price_version and active_model_version are those in use now.
     """
 
     incentive: NDArray[np.int64]
     level: NDArray[np.int32]
+    offer_id: list[str]
     response: NDArray[np.float64]
     expected_cost: NDArray[np.float64]
     propensity: NDArray[np.float64]
@@ -98,6 +103,7 @@ class Answers:
     price_version: NDArray[np.int64]
     model_version: list[str]
     arm: list[str]
+    limited_by: list[str]
     active_price_version: int
     active_model_version: str
     price_age_seconds: float

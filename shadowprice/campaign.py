@@ -80,6 +80,7 @@ class Terms:
                 incentives are held for each of its authorizations, and further units cost nothing
     most_response  largest response that one outcome of this side may report: a budget per response grows with it
     segments    of a guaranteed delivery: what each level is; nothing is paid for it
+    offers      identifier of each level's offer; empty: by side and number, or the names of the segments
     """
 
     levels: tuple[int, ...]
@@ -88,6 +89,7 @@ class Terms:
     most_units: int = 1
     most_response: float = MOST_RESPONSE
     segments: tuple[Segment, ...] = ()
+    offers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tuple(int(level) for level in check_levels(self.levels, ordered=False)))
@@ -106,6 +108,8 @@ class Terms:
             raise InvalidInput("must number the segments 0, 1, …", field="levels")
         if len({segment.name for segment in self.segments}) < len(self.segments):
             raise InvalidInput("names must differ", field="segments")
+        if self.offers and (self.segments or len(set(self.offers)) < len(self.levels) or not all(self.offers)):
+            raise InvalidInput("must name each level by another text, and no segment", field="offers")
 
     @property
     def incentives(self) -> tuple[int, ...]:
@@ -303,6 +307,12 @@ class Campaign:
             if each.side is not None and each.period == "campaign" and not each.partners and each.arm is None
         )
 
+    def offer_ids(self, side: Side) -> tuple[str, ...]:
+        """Identifier of the offer of each level of a side."""
+        terms = self.terms(side)
+        names = tuple(segment.name for segment in terms.segments) or terms.offers
+        return names or tuple(f"{side}-{level}" for level in range(len(terms.levels)))
+
     def charges(self, side: Side, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """(K, J, N): amount that each level takes of each name in :attr:`priced`: money, or 1 for its segment."""
         segments = self.terms(side).segments
@@ -332,6 +342,7 @@ class Campaign:
                 | ({"most_units": t.most_units} if t.most_units > 1 else {})
                 | ({"most_response": t.most_response} if t.most_response != MOST_RESPONSE else {})
                 | ({"segments": [asdict(segment) for segment in t.segments]} if t.segments else {})
+                | ({"offers": list(t.offers)} if t.offers else {})
                 for side, t in self.sides.items()
             },
             "budget": asdict(self.budget),
@@ -364,6 +375,7 @@ class Campaign:
                         cost_basis=t["cost_basis"],
                         most_response=float(t.get("most_response", MOST_RESPONSE)),
                         segments=tuple(Segment(**each) for each in t.get("segments", [])),
+                        offers=tuple(map(str, t.get("offers", []))),
                         **{name: t[name] for name in ("weight", "most_units") if name in t},
                     )
                     for side, t in data["sides"].items()

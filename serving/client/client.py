@@ -31,12 +31,14 @@ class Decisions:
     """What a batch of n requests was given; arrays (n,) in the order of the requests.
 
     incentive in minor units; level an index into the side's levels, -1 for nothing; reason and arm str;
+    offer_id the level's offer, empty for nothing; limited_by the budget or cap that the incentive did not fit;
     repeat whether the request was answered before; price_version and model_version those it was decided with;
     active_price_version and active_model_version those in use now; seconds the call took, as the caller saw it.
     """
 
     incentive: NDArray[np.int64]
     level: NDArray[np.int32]
+    offer_id: NDArray[np.str_]
     response: NDArray[np.float64]
     expected_cost: NDArray[np.float64]
     propensity: NDArray[np.float64]
@@ -45,6 +47,7 @@ class Decisions:
     price_version: NDArray[np.int64]
     model_version: NDArray[np.str_]
     arm: NDArray[np.str_]
+    limited_by: NDArray[np.str_]
     active_price_version: int
     active_model_version: str
     price_age_seconds: float

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from serving.predictor.ledger_client import Authorisation, KnownRequests
 from serving.protocol import Answers, Reason, Requests
-from shadowprice.campaign import Campaign
+from shadowprice.campaign import Campaign, Side
 from shadowprice.errors import Conflict
 
 
@@ -104,6 +104,7 @@ def answers(
     standing: Sequence[int],
     found: Authorisation,
     unrecorded: Unrecorded,
+    offers: Mapping[Side, Sequence[str]],
     *,
     price_age_seconds: float,
     degraded: bool,
@@ -115,6 +116,7 @@ def answers(
         standing: row of each of the ledger's decisions (:func:`recorded_rows`).
         found: the ledger's answer.
         unrecorded: answer of all other rows.
+        offers: side → identifier of the offer of each level.
         price_age_seconds, degraded: of all answers.
     """
     n, decisions = len(calls.requests), found.decisions
@@ -136,16 +138,21 @@ def answers(
         column[rows] = values
     reason: list[str] = [unrecorded.reason] * n
     model_version = [unrecorded.model_version] * n
-    arm = list(unrecorded.arm)
-    for row, why, version, name in zip(standing, decisions.reason, decisions.model_version, decisions.arm, strict=True):
-        reason[row], model_version[row], arm[row] = why, version, name
+    arm, limited_by = list(unrecorded.arm), [""] * n
+    columns = decisions.reason, decisions.model_version, decisions.arm, decisions.limited_by
+    for row, why, version, name, limit in zip(standing, *columns, strict=True):
+        reason[row], model_version[row], arm[row], limited_by[row] = why, version, name, limit
+    given = zip(calls.requests.side, level.tolist(), strict=True)
+    offer_id = [offers[side][place] if place >= 0 else "" for side, place in given]
     # All calls at once, since a call's own part is a cheap slice.
     first = np.array(calls.first)
     incentive, level, response, expected_cost, propensity, price_version = (
         column[first] for column in (incentive, level, response, expected_cost, propensity, price_version)
     )
     repeat = repeat[first] | (first != np.arange(n))
-    reason, model_version, arm = ([column[row] for row in calls.first] for column in (reason, model_version, arm))
+    reason, model_version, arm, limited_by, offer_id = (
+        [column[row] for row in calls.first] for column in (reason, model_version, arm, limited_by, offer_id)
+    )
     end = 0
     for size, error in zip(np.bincount(calls.call, minlength=calls.count).tolist(), found.errors, strict=True):
         part = slice(end, end := end + size)
@@ -155,6 +162,7 @@ def answers(
         yield Answers(
             incentive=incentive[part],
             level=level[part],
+            offer_id=offer_id[part],
             response=response[part],
             expected_cost=expected_cost[part],
             propensity=propensity[part],
@@ -163,6 +171,7 @@ def answers(
             price_version=price_version[part],
             model_version=model_version[part],
             arm=arm[part],
+            limited_by=limited_by[part],
             active_price_version=unrecorded.price_version,
             active_model_version=unrecorded.model_version,
             price_age_seconds=price_age_seconds,

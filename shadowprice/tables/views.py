@@ -78,6 +78,7 @@ def campaign_from_tables(tables: Tables) -> Campaign:
                 most_units=int(units),
                 most_response=float(most),
                 segments=_segments(tables, side),
+                offers=_offers(tables, side),
             )
     return Campaign(
         name=row["campaign_id"],
@@ -136,6 +137,14 @@ def _segments(tables: Tables, side: Side) -> tuple[Segment, ...]:
     risk = [None if pd.isna(level) else int(level) for level in offer["risk_level"]]
     rows_of = zip(offer["offer_id"], offer["demand"].astype(int).tolist(), risk, strict=True)
     return tuple(Segment(name=name, demand=demand, risk_level=level) for name, demand, level in rows_of)
+
+
+def _offers(tables: Tables, side: Side) -> tuple[str, ...]:
+    """Identifiers of the offers of a side in the order of its levels; none of funds, whose segments have them."""
+    if has_funds(tables, side):
+        return ()
+    own = tables.offer[tables.offer["side"] == side]
+    return tuple(own["offer_id"].iloc[np.argsort(own["face_value"].to_numpy(dtype=np.int64), kind="stable")])
 
 
 def has_funds(tables: Tables, side: Side) -> bool:

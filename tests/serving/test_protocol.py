@@ -122,6 +122,7 @@ def test_both_protocols_encode_the_same_answers():
     answers = Answers(
         incentive=np.array([50, 2**53 + 1]),
         level=np.array([1, -1], dtype=np.int32),
+        offer_id=["coupon-50", ""],
         response=np.array([0.1, 1 / 3]),
         expected_cost=np.array([5.0, 0.0]),
         propensity=np.array([1.0, 0.25]),
@@ -130,6 +131,7 @@ def test_both_protocols_encode_the_same_answers():
         price_version=np.array([3, 2]),
         model_version=["m", "earlier"],
         arm=["policy", "holdout"],
+        limited_by=["", "north"],
         active_price_version=3,
         active_model_version="m",
         price_age_seconds=1.5,

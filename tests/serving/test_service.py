@@ -60,6 +60,7 @@ def test_the_metadata_names_the_inputs_and_outputs_of_the_contract(world):
     assert {tensor["name"]: tensor["datatype"] for tensor in metadata["outputs"]} == {
         "incentive": "INT64",
         "level": "INT32",
+        "offer_id": "BYTES",
         "response": "FP64",
         "expected_cost": "FP64",
         "propensity": "FP64",
@@ -68,6 +69,7 @@ def test_the_metadata_names_the_inputs_and_outputs_of_the_contract(world):
         "price_version": "INT64",
         "model_version": "BYTES",
         "arm": "BYTES",
+        "limited_by": "BYTES",
     }
 
 

@@ -52,12 +52,15 @@ def test_a_merchant_that_shared_nothing_before_counts_as_one(frames: Frames) -> 
     assert rows["response"].tolist() == shared[rows["request_id"]].tolist()
 
 
+COMMISSIONS = ("commission-20", "commission-40")
+
+
 def test_the_campaign_is_what_the_tables_say(frames: Frames) -> None:
     assert campaign_from_tables(validate_tables(frames)) == Campaign(
         name="spring",
         sides={
-            "customer": Terms(levels=(50, 100, 200), cost_basis="on_response"),
-            "merchant": Terms(levels=(20, 40), cost_basis="on_grant", weight=0.5),
+            "customer": Terms(levels=(50, 100, 200), offers=("coupon-50", "coupon-100", "coupon-200")),
+            "merchant": Terms(levels=(20, 40), cost_basis="on_grant", weight=0.5, offers=COMMISSIONS),
         },
         budget=Budget(name="day", form="total", limit=800),
         starts_at=datetime(2026, 3, 16, tzinfo=UTC),
@@ -70,7 +73,7 @@ def test_the_bounds_of_a_merchants_response_are_those_of_the_table(frames: Frame
         cost_basis_merchant="on_response", most_units_merchant=3, most_response_merchant=7.5
     )
     merchant = campaign_from_tables(validate_tables(frames)).terms("merchant")
-    assert merchant == Terms(levels=(20, 40), weight=0.5, most_units=3, most_response=7.5)
+    assert merchant == Terms(levels=(20, 40), weight=0.5, most_units=3, most_response=7.5, offers=COMMISSIONS)
 
 
 def test_the_expected_requests_of_a_campaign_are_those_of_the_table(frames: Frames) -> None:

@@ -354,6 +354,8 @@ def test_an_answer_that_a_cap_of_the_account_changes_is_capped_and_stays_so(buil
         answers = predictor.answer(asked)
         assert answers.incentive.tolist() == [130, 0, 130]
         assert answers.reason == ["optimal", "capped", "optimal"]
+        assert answers.limited_by == ["", "once", ""]
+        assert answers.offer_id == ["customer-3", "customer-0", "customer-3"]
     assert answers.repeat.all()
 
 
@@ -370,6 +372,7 @@ def test_a_cap_per_partner_and_a_budget_of_partners_bind_the_requests_that_name_
     # m1 has had its incentive; m2 would take the budget of the two past 150; m3 is in no group.
     assert answers.incentive.tolist() == [130, 0, 0, 130, 130]
     assert answers.reason == ["optimal", "capped", "budget_exhausted", "optimal", "optimal"]
+    assert answers.limited_by == ["", "shop", "north", "", ""]
 
 
 @pytest.mark.parametrize("unit", ["partner", "hour"])
