@@ -18,6 +18,7 @@ from serving.client.check import check
 from serving.client.client import DecisionClient, LedgerClient, Outcome
 from serving.ledger.sqlite.database import open_for_reading
 from serving.local.launch import free_port, start_ledger, start_predictor
+from serving.protocol import OUTPUTS
 from shadowprice.decision import decide
 from shadowprice.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from shadowprice.pacing.spend import MetricsSpend
@@ -155,9 +156,7 @@ def test_v1_and_v2_give_the_same_answers(world, client):
     one = httpx.post(f"{world.predictor.url}/v1/models/spring:predict", json={"instances": instances}).json()
     for row, prediction in enumerate(one["predictions"]):
         assert prediction.pop("repeat") is True
-        assert prediction == {
-            name: getattr(two, name)[row] for name in (*FIELDS, "reason", "price_version", "model_version", "arm")
-        }
+        assert prediction == {name: getattr(two, name)[row] for name in OUTPUTS if name != "repeat"}
 
 
 def test_an_unknown_account_is_a_cold_start_and_counted(world, client, samples):
