@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -80,7 +81,7 @@ class Terms:
                 incentives are held for each of its authorizations, and further units cost nothing
     most_response  largest response that one outcome of this side may report: a budget per response grows with it
     segments    of a guaranteed delivery: what each level is; nothing is paid for it
-    offers      identifier of each level's offer; empty: by side and number, or the names of the segments
+    offers      identifier of each level's offer; empty: side and incentive, or the names of the segments
     """
 
     levels: tuple[int, ...]
@@ -108,8 +109,10 @@ class Terms:
             raise InvalidInput("must number the segments 0, 1, …", field="levels")
         if len({segment.name for segment in self.segments}) < len(self.segments):
             raise InvalidInput("names must differ", field="segments")
-        if self.offers and (self.segments or len(set(self.offers)) < len(self.levels) or not all(self.offers)):
-            raise InvalidInput("must name each level by another text, and no segment", field="offers")
+        if self.offers and (self.segments or not all(self.offers) or len(self.offers) != len(self.levels)):
+            raise InvalidInput("must name each level, and none of a delivery: its segments have names", field="offers")
+        if len(set(self.offers)) < len(self.offers):
+            raise InvalidInput("names must differ", field="offers")
 
     @property
     def incentives(self) -> tuple[int, ...]:
@@ -307,11 +310,15 @@ class Campaign:
             if each.side is not None and each.period == "campaign" and not each.partners and each.arm is None
         )
 
-    def offer_ids(self, side: Side) -> tuple[str, ...]:
-        """Identifier of the offer of each level of a side."""
-        terms = self.terms(side)
-        names = tuple(segment.name for segment in terms.segments) or terms.offers
-        return names or tuple(f"{side}-{level}" for level in range(len(terms.levels)))
+    @cached_property
+    def offer_ids(self) -> dict[Side, tuple[str, ...]]:
+        """side → identifier of the offer of each level: of the offer table, else ``<side>-<incentive>``."""
+        return {
+            side: tuple(segment.name for segment in terms.segments)
+            or terms.offers
+            or tuple(f"{side}-{incentive}" for incentive in terms.incentives)
+            for side, terms in self.sides.items()
+        }
 
     def charges(self, side: Side, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
         """(K, J, N): amount that each level takes of each name in :attr:`priced`: money, or 1 for its segment."""

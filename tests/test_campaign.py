@@ -147,6 +147,8 @@ def test_an_experiment_is_part_of_the_file_and_a_campaign_without_one_is_written
         ("campaign.expected_requests", lambda: campaign(expected_requests=1.5)),
         ("offers", lambda: Terms(levels=(1, 2), offers=("one", "one"))),
         ("offers", lambda: Terms(levels=(1, 2), offers=("one",))),
+        ("offers", lambda: Terms(levels=(1, 2), offers=("one", "two", "three"))),
+        ("offers", lambda: Terms(levels=(1, 2), offers=("one", ""))),
         (
             "campaign.experiment.arms.share",
             lambda: campaign(experiment=experiment(arms=(Arm(name="holdout", kind="holdout", share=10_000),))),

@@ -55,7 +55,7 @@ def explained(
                 "reason": reasons[column],
                 "reason_text": WORDS[reasons[column]],  # type: ignore[index]
                 "level": chosen,
-                "offer_id": campaign.offer_ids(side)[chosen],
+                "offer_id": campaign.offer_ids[side][chosen],
                 "incentive": int(terms.incentives[chosen]),
                 "best_level": best,
                 "runner_up": second,

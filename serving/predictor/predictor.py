@@ -201,7 +201,7 @@ class Predictor:
                 price_version=price.version,
                 model_version=active.model.version,
             ),
-            {side: self.campaign.offer_ids(side) for side in self.campaign.sides},
+            self.campaign.offer_ids,
             price_age_seconds=(now - price.solved_at).total_seconds(),
             degraded=failed or stale or unauthorised,
         )

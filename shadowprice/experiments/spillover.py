@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from shadowprice.arms import Experiment
+from shadowprice.arms import Experiment, units_of
 from shadowprice.campaign import SIDES
 from shadowprice.errors import InvalidInput
+from shadowprice.evaluation.statistics.groups import codes
 from shadowprice.experiments.effects import Effect
 from shadowprice.experiments.exposure import effect_of_all, exposure_of
 from shadowprice.graphs.communities import communities
@@ -22,7 +23,7 @@ DEPENDENT = 300
 
 @dataclass(frozen=True)
 class ForAll:
-    """What changes per request if everybody is in an arm, and nobody in it.
+    """Difference per request between everybody in an arm and nobody in it.
 
     value     of the responses
     cost      minor units
@@ -47,7 +48,8 @@ def effects_for_all(
     """Estimate the effect of each arm for everybody, where the arms of partners matter too.
 
     Every account of the graph has its arm by the hash, whether it asked or not, so the share of an account's partners
-    in an arm is known. :func:`~shadowprice.experiments.exposure.effect_of_all` says what is assumed.
+    in an arm is known. :func:`~shadowprice.experiments.exposure.effect_of_all` says what is assumed. Errors may depend
+    on each other within the groups that were assigned, or else within groups of neighbours.
 
     Args:
         rows: one for each request whose outcome is known: account_id, side, arm, value, cost.
@@ -58,17 +60,20 @@ def effects_for_all(
         level: of the intervals.
 
     Raises:
-        InvalidInput: an experiment of another unit, an arm without requests of accounts that the graph knows, or shares
-            that follow from the own arm.
+        InvalidInput: an experiment of another unit, clusters without groups, an arm without requests of accounts that
+            the graph knows, or shares that follow from the own arm.
 
     O(E + N) for the graph, and the search for groups of neighbours.
     """
     if experiment.unit not in ("account", "cluster"):
         raise InvalidInput("must be account or cluster: other units are not in the graph", field="experiment.unit")
     names = graph.account_id.tolist()
-    units = names if experiment.unit == "account" or groups is None else groups.units(names)
+    units = units_of(experiment, names, (), (), groups)
     arm_of = experiment.arm_of(units)
-    near = communities(graph.edge_index, graph.nodes, DEPENDENT)
+    if experiment.unit == "cluster":
+        near, _ = codes(np.asarray(units), field="groups")
+    else:
+        near = communities(graph.edge_index, graph.nodes, DEPENDENT)
     node = graph.find(rows["account_id"].to_numpy(dtype=object))
     known, arm = node >= 0, rows["arm"].astype(str).to_numpy()
     side = rows["side"].astype(str).to_numpy()

@@ -116,7 +116,7 @@ def write_served(
         "corrections": dict(corrections),
         "metrics": dict(metrics),
     }
-    write_whole(folder / "model.json", json.dumps(meta, indent=1, sort_keys=True))
+    write_whole(folder / META, json.dumps(meta, indent=1, sort_keys=True))
     return version
 
 
@@ -167,8 +167,8 @@ def write_embeddings(
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
-    """What model.json of the bundle in ``folder`` says, or :class:`NotFound`."""
-    path = folder / "model.json"
+    """Read the manifest of the bundle in ``folder``, or raise :class:`NotFound`."""
+    path = folder / META
     if not path.exists():
         raise NotFound(f"no model bundle in {folder}; run the train step first")
     meta: dict[str, Any] = json.loads(path.read_text())
@@ -178,4 +178,4 @@ def read_meta(folder: Path) -> dict[str, Any]:
 def version_in(folder: str | Path) -> dict[str, str]:
     """Return the ``model_version`` of the bundle in ``folder``; nothing where the model there is not served itself."""
     place = Path(folder)
-    return {"model_version": read_meta(place)["model_version"]} if (place / "model.json").exists() else {}
+    return {"model_version": read_meta(place)["model_version"]} if (place / META).exists() else {}

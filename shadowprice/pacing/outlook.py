@@ -1,4 +1,4 @@
-"""What the rest of a window will cost if the price stays as it is, with an interval from the hours so far."""
+"""Forecast of the spend of the rest of a window at today's price, with an interval from the hours so far."""
 
 from __future__ import annotations
 

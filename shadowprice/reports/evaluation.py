@@ -12,7 +12,7 @@ from shadowprice.datasets.package import load_dataset
 from shadowprice.evaluation.policy.gate import Limits
 from shadowprice.evaluation.policy.mending import Override
 from shadowprice.files import write_whole
-from shadowprice.learning.bundle import read_meta
+from shadowprice.learning.bundle import META, read_meta
 from shadowprice.learning.evaluate import Evaluation, SideEvaluation, evaluate
 from shadowprice.learning.training_set import TrainingSet, labelled
 from shadowprice.pacing.history import fit_traffic
@@ -60,7 +60,7 @@ def evaluate_bundle(
         stage("load")
         dataset = load_dataset(data)
         meta = read_meta(model)
-        inuse = incumbent if incumbent is not None and (incumbent / "model.json").exists() else None
+        inuse = incumbent if incumbent is not None and (incumbent / META).exists() else None
         campaign = campaign_from_tables(dataset.tables)
         rows = TrainingSet.load(training, JUDGED_ACCOUNTS)
         notes = [f"{name}: {text}" for name, text in dataset.notes.items()]

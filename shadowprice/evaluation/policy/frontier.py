@@ -209,7 +209,7 @@ class LoggedPolicies:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """What is logged of N rows, and the outcome model's view of them; None without one."""
+    """Logged facts of N rows, and an outcome model's predictions for them; None without one."""
 
     level: NDArray[np.intp]
     inverse: Array

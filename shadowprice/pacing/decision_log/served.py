@@ -96,10 +96,13 @@ def final(log: ServedLog, decided_at: pd.Series, hours: float) -> NDArray[np.boo
 def exposure_and_outcome(log: ServedLog, campaign: Campaign) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The log as the canonical tables ``exposure`` and ``outcome``, outcomes as corrected.
 
-    An offer's id is ``<side>-<incentive>``. Requests that were given nothing at all are not exposures. ``exploration``
-    tells whether the level was drawn. The ledger receives a merchant's response as a ratio, not as the counts that the
-    table holds, so a merchant's outcome is not mature there; judge merchants by ``response`` of the log itself. A date
-    that cannot be right is replaced by that of recording, and none lies before the decision.
+    An offer's id is that of the answer. Requests that were given nothing at all are not exposures. ``exploration``
+    tells whether the level was drawn. The ledger receives a merchant's response as a ratio, not as the counts that the table
+    holds, so a merchant's outcome is not mature there; judge merchants by ``response`` of the log itself. A date that
+    cannot be right is replaced by that of recording, and none lies before the decision.
+
+    Raises:
+        InvalidTable: the log has a side or a level that the campaign does not have.
     """
     decisions = log.decisions[log.decisions["level"] >= 0].reset_index(drop=True)
     exposure = pd.DataFrame(
@@ -107,7 +110,7 @@ def exposure_and_outcome(log: ServedLog, campaign: Campaign) -> tuple[pd.DataFra
             "request_id": decisions["request_id"],
             "account_id": decisions["account_id"],
             "side": decisions["side"],
-            "offer_id": decisions["side"] + "-" + decisions["incentive"].astype(str),
+            "offer_id": _offer_ids(decisions, campaign),
             "decided_at": decisions["decided_at"],
             "propensity": decisions["propensity"],
             "policy_version": decisions["model_version"],
@@ -129,10 +132,18 @@ def exposure_and_outcome(log: ServedLog, campaign: Campaign) -> tuple[pd.DataFra
             "redeemed": outcomes["response"].where(customer).astype(WHOLE),
         }
     )
-    unknown = set(exposure["side"]) - set(campaign.sides)
-    if unknown:
-        raise InvalidTable(f"campaign {campaign.name!r} has no side {sorted(unknown)}", field="decisions.side")
     return exposure, outcome
+
+
+def _offer_ids(decisions: pd.DataFrame, campaign: Campaign) -> pd.Series:
+    ids = {(str(side), level): name for side, names in campaign.offer_ids.items() for level, name in enumerate(names)}
+    given = list(zip(decisions["side"], decisions["level"], strict=True))
+    unknown = sorted(set(given) - set(ids))
+    if unknown:
+        side, level = unknown[0]
+        reason = f"campaign {campaign.name!r} has no level {level} of side {side!r}"
+        raise InvalidTable(reason, field="decisions.side" if side not in campaign.sides else "decisions.level")
+    return pd.Series([ids[each] for each in given], dtype=object)
 
 
 def _read(folder: Path, kind: Kind, read: int) -> pd.DataFrame:

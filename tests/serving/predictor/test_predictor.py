@@ -355,7 +355,7 @@ def test_an_answer_that_a_cap_of_the_account_changes_is_capped_and_stays_so(buil
         assert answers.incentive.tolist() == [130, 0, 130]
         assert answers.reason == ["optimal", "capped", "optimal"]
         assert answers.limited_by == ["", "once", ""]
-        assert answers.offer_id == ["customer-3", "customer-0", "customer-3"]
+        assert answers.offer_id == ["customer-130", "customer-0", "customer-130"]
     assert answers.repeat.all()
 
 
