@@ -97,9 +97,9 @@ def exposure_and_outcome(log: ServedLog, campaign: Campaign) -> tuple[pd.DataFra
     """The log as the canonical tables ``exposure`` and ``outcome``, outcomes as corrected.
 
     An offer's id is that of the answer. Requests that were given nothing at all are not exposures. ``exploration``
-    tells whether the level was drawn. The ledger receives a merchant's response as a ratio, not as the counts that the table
-    holds, so a merchant's outcome is not mature there; judge merchants by ``response`` of the log itself. A date that
-    cannot be right is replaced by that of recording, and none lies before the decision.
+    tells whether the level was drawn. The ledger receives a merchant's response as a ratio, not as the counts that the
+    table holds, so a merchant's outcome is not mature there; judge merchants by ``response`` of the log itself. A date
+    that cannot be right is replaced by that of recording, and none lies before the decision.
 
     Raises:
         InvalidTable: the log has a side or a level that the campaign does not have.
