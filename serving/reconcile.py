@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from serving.client.client import LedgerClient
-from serving.settings import add_setting
+from serving.settings import Settings, setting
 from shadowprice.errors import ShadowpriceError
 from shadowprice.pacing.decision_log.served import ServedLog, read_parts
 from shadowprice.pacing.prometheus import PrometheusSpend
@@ -133,28 +132,23 @@ def _of_spend(spend: SpendReport) -> Iterator[tuple[tuple[str, str], float]]:
         yield ("withdrawn_by_side", side), float(withdrawn)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReconcileSettings(Settings, program="serving.reconcile"):
+    """Compare the ledger, its log and Prometheus."""
+
+    campaign: str = setting("name of the campaign")
+    ledger_url: str = setting("address of the ledger")
+    prometheus_url: str = setting("address of Prometheus; empty: the ledger's metrics", "")
+    log_dir: Path | None = setting("folder of the decision log; empty: not compared", None, variable="LEDGER_LOG_DIR")
+    wait_seconds: float = setting("for what is under way to arrive", WAIT_SECONDS)
+    json: bool = setting("print the result as JSON", False)
+
+
 def main() -> int:
     """Print the table; 0 when all agrees, 1 when something differs, 2 when a source does not answer."""
-    parser = argparse.ArgumentParser(
-        prog="python -m serving.reconcile", description="Compare the ledger, its log and Prometheus."
-    )
-    environment = os.environ
-    add_setting(parser, environment, "campaign", "name of the campaign")
-    add_setting(parser, environment, "ledger-url", "address of the ledger")
-    add_setting(parser, environment, "prometheus-url", "address of Prometheus; empty: the ledger's metrics", default="")
-    add_setting(
-        parser,
-        environment,
-        "log-dir",
-        "folder of the decision log; empty: not compared",
-        default="",
-        variable="SHADOWPRICE_LEDGER_LOG_DIR",
-    )
-    parser.add_argument("--wait-seconds", type=float, default=WAIT_SECONDS, help="for what is under way to arrive")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    given = parser.parse_args()
+    given = ReconcileSettings.parse()
     try:
-        lines = _measure(given.campaign, given.ledger_url, given.prometheus_url, given.log_dir, given.wait_seconds)
+        lines = _measure(given)
     except ShadowpriceError as error:
         print(f"cannot reconcile: {error}", file=sys.stderr)
         return 2
@@ -167,14 +161,14 @@ def main() -> int:
     return 0 if agree else 1
 
 
-def _measure(campaign: str, ledger_url: str, prometheus_url: str, log_dir: str, wait_seconds: float) -> list[Line]:
-    page = f"{ledger_url.rstrip('/')}/metrics"
-    source: SpendSource = PrometheusSpend(prometheus_url) if prometheus_url else MetricsSpend([page])
-    with LedgerClient(ledger_url) as ledger:
+def _measure(given: ReconcileSettings) -> list[Line]:
+    page = f"{given.ledger_url.rstrip('/')}/metrics"
+    source: SpendSource = PrometheusSpend(given.prometheus_url) if given.prometheus_url else MetricsSpend([page])
+    with LedgerClient(given.ledger_url) as ledger:
         before = ledger.totals()
-        time.sleep(wait_seconds)
-        log = log_totals(read_parts(log_dir)) if log_dir else None
-        spend = source.read(campaign)
+        time.sleep(given.wait_seconds)
+        log = log_totals(read_parts(given.log_dir)) if given.log_dir else None
+        spend = source.read(given.campaign)
         return reconcile(before, log, spend, ledger.totals())
 
 

@@ -9,12 +9,11 @@ expire a whole time to live after the recovery: dates of a wall clock do not pro
 
 from __future__ import annotations
 
-import argparse
 import heapq
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
@@ -24,13 +23,11 @@ import orjson
 import pandas as pd
 
 from operations.common.workspace import read_campaign
-from serving.http.tokens import read_secret
 from serving.ledger.clock import time_of
-from serving.ledger.durability import Durability
-from serving.ledger.opening import open_store
 from serving.ledger.records import Correction, Entry, Outcome, lone
+from serving.ledger.settings import StoreSettings
 from serving.ledger.store import Store
-from serving.settings import add_setting
+from serving.settings import setting
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, ShadowpriceError
 from shadowprice.limits import Asked
@@ -141,46 +138,20 @@ def _decision(row: dict[str, Any]) -> Decision:
     return Decision(**{name: row[name] for name in Decision._fields})
 
 
+@dataclass(frozen=True, kw_only=True)
+class RecoverSettings(StoreSettings, program="serving.recover"):
+    """Bring restored books up to the log's end, and delete the witness: the next start notes them anew."""
+
+    log_dir: Path = setting("folder of the log", variable="LEDGER_LOG_DIR")
+
+
 def main() -> int:
     """Recover and say how much; 2 when it cannot be done."""
-    parser = argparse.ArgumentParser(prog="python -m serving.recover", description="Books up to the log's end.")
-    environment = os.environ
-    add_setting(parser, environment, "campaign-file", "campaign as JSON", type=Path)
-    add_setting(parser, environment, "db", "restored sqlite file; not used with Redis", type=Path, default="ledger.db")
-    add_setting(parser, environment, "redis", "restored Redis", default="", variable="SHADOWPRICE_LEDGER_REDIS")
-    add_setting(
-        parser,
-        environment,
-        "redis-password-file",
-        "file with its password",
-        default="",
-        variable="SHADOWPRICE_LEDGER_REDIS_PASSWORD_FILE",
-    )
-    add_setting(parser, environment, "log-dir", "folder of the log", variable="SHADOWPRICE_LEDGER_LOG_DIR", type=Path)
-    add_setting(
-        parser,
-        environment,
-        "redis-durability",
-        "declared: the operator vouches for its persistence",
-        default="checked",
-        choices=["checked", "declared"],
-        variable="SHADOWPRICE_LEDGER_REDIS_DURABILITY",
-    )
-    add_setting(
-        parser,
-        environment,
-        "witness",
-        "the ledger's witness, deleted when the books are recovered: the next start notes them anew",
-        default="",
-        variable="SHADOWPRICE_LEDGER_WITNESS",
-    )
-    given = parser.parse_args()
+    given = RecoverSettings.parse()
     try:
         campaign = read_campaign(given.campaign_file)
-        secret = read_secret(Path(given.redis_password_file) if given.redis_password_file else None)
-        # Without the witness, which refuses a store that lost records.
-        durability = Durability(declared=given.redis_durability == "declared")
-        store = open_store(campaign, given.db, given.redis, secret, durability=durability)
+        # Without replicas and witness, which refuse a store that lost records.
+        store = given.open(campaign)
         try:
             counts = recover(store, campaign, _read_rest(given.log_dir, store))
         finally:
@@ -189,7 +160,7 @@ def main() -> int:
         print(f"cannot recover: {error}", file=sys.stderr)
         return 2
     if given.witness:
-        Path(given.witness).unlink(missing_ok=True)
+        given.witness.unlink(missing_ok=True)
     print("recorded again: {} decisions, {} outcomes, {} corrections".format(*counts))
     return 0
 

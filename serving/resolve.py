@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 import tempfile
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from operations import measure, publish, solve
 from serving.http.logs import quiet_logs
-from serving.settings import add_setting
+from serving.settings import Settings, setting
 from shadowprice.errors import Conflict, ShadowpriceError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolveSettings(Settings, program="serving.resolve"):
+    """Solve the price again, once."""
+
+    workspace: Path = setting("folder with campaign, model, features and prices")
+    ledger_url: str = setting("address of the ledger; empty before the start", "")
+    prometheus_url: str = setting("address of Prometheus; empty: the ledger's metrics", "")
+    on_alarm: str = setting("pacer while the watch alarms, such as constant or pi; empty: the campaign's", "")
 
 
 def main() -> int:
@@ -20,14 +29,7 @@ def main() -> int:
     Returns 0 when a price is published or another solver was first, 1 when there is none: the last price stays.
     """
     quiet_logs()
-    parser = argparse.ArgumentParser(prog="python -m serving.resolve", description="Solve the price again, once.")
-    environment = os.environ
-    add_setting(parser, environment, "workspace", "folder with campaign, model, features and prices", type=Path)
-    add_setting(parser, environment, "ledger-url", "address of the ledger; empty before the start", default="")
-    add_setting(parser, environment, "prometheus-url", "address of Prometheus; empty: the ledger's metrics", default="")
-    help = "pacer to price by while the watch alarms, such as constant or pi; empty: the campaign's"
-    add_setting(parser, environment, "on-alarm", help, default="")
-    given = vars(parser.parse_args())
+    given = asdict(ResolveSettings.parse())
     workspace, on_alarm = given["workspace"], given.pop("on_alarm")
     with tempfile.TemporaryDirectory(prefix="resolve-") as scratch:
         state, price = Path(scratch) / "state.json", Path(scratch) / "price"

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 import uuid
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from serving.client.client import DecisionClient, LedgerClient, Outcome
 from serving.http.tokens import Tokens
 from serving.protocol import UNRECORDED_REASONS
-from serving.settings import add_setting
+from serving.settings import Settings, setting
+from shadowprice.campaign import Side
 from shadowprice.errors import ShadowpriceError, Unavailable
 
 SOURCE = "deployment-check"
 
 
 def check(
-    campaign: str, predictor_url: str, ledger_url: str, side: str, max_price_age_seconds: float, token_file: str = ""
+    campaign: str,
+    predictor_url: str,
+    ledger_url: str,
+    side: str,
+    max_price_age_seconds: float,
+    token_file: Path | None = None,
 ) -> str:
     """Decide for an account nobody knows, give the money back, and say what was answered.
 
     Raises:
         ShadowpriceError: a service does not answer or asks for another token, or the active price is too old.
     """
-    token = Tokens(Path(token_file)).secret("decide") if token_file else None
+    token = Tokens(token_file).secret("decide") if token_file else None
     request = f"{SOURCE}-{uuid.uuid4().hex}"
     with DecisionClient(predictor_url, campaign, token) as predictor, LedgerClient(ledger_url) as ledger:
         answer = predictor.decide([request], [SOURCE], [side])
@@ -41,17 +46,22 @@ def check(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class CheckSettings(Settings, program="serving.client.check"):
+    """Check a deployed campaign."""
+
+    campaign: str = setting("name of the campaign")
+    predictor_url: str = setting("address of the predictor")
+    ledger_url: str = setting("address of the ledger")
+    side: Side = setting("side to decide for", "customer")
+    max_price_age_seconds: float = setting("an older price is an error", 7200.0)
+    token_file: Path | None = setting("file with the predictor's bearer token; empty: none", None)
+
+
 def main() -> int:
     """Command line: 0 when all is well, 1 with the reason when not."""
-    parser = argparse.ArgumentParser(prog="python -m serving.client.check", description="Check a deployed campaign.")
-    parser.add_argument("--campaign", required=True)
-    parser.add_argument("--predictor-url", required=True)
-    parser.add_argument("--ledger-url", required=True)
-    parser.add_argument("--side", default="customer", choices=["customer", "merchant"])
-    parser.add_argument("--max-price-age-seconds", type=float, default=7200.0)
-    add_setting(parser, os.environ, "token-file", "file with the predictor's bearer token; empty: none", default="")
     try:
-        print(check(**vars(parser.parse_args())))
+        print(check(**asdict(CheckSettings.parse())))
     except ShadowpriceError as error:
         print(f"not well: {error}", file=sys.stderr)
         return 1

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import uvicorn
@@ -17,18 +16,41 @@ from serving.http.access import check_exposed
 from serving.http.listening import bounds
 from serving.http.logs import quiet_logs
 from serving.http.tokens import Tokens
-from serving.settings import PREFIX, add_setting
+from serving.settings import Settings, setting
 from shadowprice.currency import Currency
 from shadowprice.errors import ShadowpriceError
 from shadowprice.lifeline import end_with_parent
 from shadowprice.pacing.price_store import PriceStore
 
 
+@dataclass(frozen=True, kw_only=True)
+class ConsoleSettings(Settings, program="serving.console"):
+    """The console of one campaign."""
+
+    campaign_file: Path = setting("campaign as JSON")
+    ledger_url: str = setting("address of the ledger; SHADOWPRICE_LEDGER_TOKEN_FILE names the tokens to show there")
+    prices_dir: Path = setting("folder of the price store")
+    log_dir: Path | None = setting("folder of the ledger's decision log; empty: none", None, variable="LEDGER_LOG_DIR")
+    workspace: Path | None = setting(
+        "folder with model, population and traffic, for questions about other budgets; empty: none",
+        None,
+        variable="CONSOLE_WORKSPACE",
+    )
+    lift_file: Path | None = setting("file that the job lift writes; empty: none", None, variable="CONSOLE_LIFT_FILE")
+    currency: str = setting("ISO 4217 code of the campaign's money", "USD")
+    token_file: Path | None = setting("file with the tokens of the role view", None, variable="CONSOLE_TOKEN_FILE")
+    host: str = setting("address to listen on", "127.0.0.1")
+    port: int = setting("port to listen on", 8082, variable="HTTP_PORT")
+    calls_per_second: float = setting(
+        "most calls of each caller; 0: no limit", 0.0, variable="CONSOLE_CALLS_PER_SECOND"
+    )
+
+
 def main() -> int:
     """Serve until told to stop; 2 when the configuration is wrong."""
     end_with_parent()
     quiet_logs()
-    settings = _settings()
+    settings = ConsoleSettings.parse()
     try:
         campaign = read_campaign(settings.campaign_file)
         tokens = Tokens.of(settings.token_file)
@@ -60,37 +82,6 @@ def main() -> int:
             timeout_graceful_shutdown=5,
         )
     return 0
-
-
-def _settings() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m serving.console", description="The console of one campaign.")
-
-    def add(name: str, help: str, variable: str = "", **options: object) -> None:
-        named = {"variable": PREFIX + variable} if variable else {}
-        add_setting(parser, os.environ, name, help, **named, **options)
-
-    add("campaign-file", "campaign as JSON", type=Path)
-    add("ledger-url", "address of the ledger; SHADOWPRICE_LEDGER_TOKEN_FILE names the tokens to show there")
-    add("prices-dir", "folder of the price store", type=Path)
-    add("log-dir", "folder of the ledger's decision log; empty: none", "LEDGER_LOG_DIR", type=_path, default="")
-    add(
-        "workspace",
-        "folder with model, population and traffic, for questions about other budgets; empty: none",
-        "CONSOLE_WORKSPACE",
-        type=_path,
-        default="",
-    )
-    add("lift-file", "file that the job lift writes; empty: none", "CONSOLE_LIFT_FILE", type=_path, default="")
-    add("currency", "ISO 4217 code of the campaign's money", default="USD")
-    add("token-file", "file with the tokens of the role view", "CONSOLE_TOKEN_FILE", type=_path, default="")
-    add("host", "address to listen on", default="127.0.0.1")
-    add("port", "port to listen on", "HTTP_PORT", type=int, default="8082")
-    add("calls-per-second", "most calls of each caller; 0: no limit", "CONSOLE_CALLS_PER_SECOND", type=float, default=0)
-    return parser.parse_args()
-
-
-def _path(text: str) -> Path | None:
-    return Path(text) if text else None
 
 
 if __name__ == "__main__":

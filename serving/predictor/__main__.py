@@ -42,7 +42,7 @@ def main() -> int:
     end_with_parent()
     quiet_logs()
     sys.setswitchinterval(SWITCH_SECONDS)
-    config = Config.parse(sys.argv[1:], os.environ)
+    config = Config.parse()
     try:
         campaign = read_campaign(config.campaign_file)
         groups = read_groups(campaign, config.campaign_file)

@@ -11,7 +11,7 @@ import pytest
 from rendering import CHART, merged, render, values_of
 from test_network import NEIGHBOUR, STRANGER, admitted, foreign, own
 
-from serving.console.__main__ import _settings
+from serving.console.__main__ import ConsoleSettings
 from serving.console.access import role_of
 from serving.http.tokens import Tokens
 from shadowprice.currency import Currency
@@ -37,7 +37,7 @@ def test_the_console_reads_what_the_chart_mounts_and_can_write_nothing(monkeypat
     monkeypatch.setattr(sys, "argv", ["serving.console"])
     for name, value in variables(spec).items():
         monkeypatch.setenv(name, value)
-    settings = _settings()
+    settings = ConsoleSettings.parse()
     mounts = {each["mountPath"]: each for each in spec["containers"][0]["volumeMounts"]}
     for path in (settings.campaign_file, settings.prices_dir, settings.workspace, settings.lift_file, settings.log_dir):
         [mount] = [mounts[each] for each in mounts if path.is_relative_to(each)]

@@ -2,7 +2,6 @@
 
 import argparse
 import base64
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from rendering import CHART, merged, pods, render, values_of
 from operations.common.job import add_flags
 from operations.watch import WatchJob
 from serving.http.tokens import ROLES, Tokens
-from serving.ledger.__main__ import _settings
+from serving.ledger.__main__ import LedgerSettings
 from serving.predictor.config import Config
 
 MINIMAL = values_of(CHART / "ci" / "minimal-values.yaml")
@@ -33,12 +32,8 @@ def environment(spec: dict[str, Any]) -> dict[str, str]:
     return {entry["name"]: entry.get("value", REDIS) for entry in container.get("env", [])}
 
 
-def ledger(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> argparse.Namespace:
-    with monkeypatch.context() as patch:
-        patch.setattr(sys, "argv", ["serving.ledger"])
-        for name, value in environment(pod(values, "Deployment")).items():
-            patch.setenv(name, value)
-        return _settings()
+def ledger(values: dict[str, Any]) -> LedgerSettings:
+    return LedgerSettings.parse([], environment(pod(values, "Deployment")))
 
 
 def mounted(spec: dict[str, Any], path: Path | None) -> str:
@@ -52,8 +47,8 @@ def mounted(spec: dict[str, Any], path: Path | None) -> str:
     return f"{volume['secret']['secretName']}/{item['key']}"
 
 
-def test_by_default_the_books_are_a_file_the_log_is_kept_and_callers_need_tokens_of_their_own(monkeypatch) -> None:
-    settings, spec = ledger(MINIMAL, monkeypatch), pod(MINIMAL, "Deployment")
+def test_by_default_the_books_are_a_file_the_log_is_kept_and_callers_need_tokens_of_their_own() -> None:
+    settings, spec = ledger(MINIMAL), pod(MINIMAL, "Deployment")
     assert not settings.redis
     assert settings.redis_password_file is None
     assert mounted(spec, settings.token_file) == "spring-tokens/all"
@@ -66,8 +61,8 @@ def test_by_default_the_books_are_a_file_the_log_is_kept_and_callers_need_tokens
     assert config.calls_per_second > 0
 
 
-def test_a_ledger_with_redis_has_address_and_password_from_its_secret(monkeypatch) -> None:
-    settings, spec = ledger(PRODUCTION, monkeypatch), pod(PRODUCTION, "Deployment")
+def test_a_ledger_with_redis_has_address_and_password_from_its_secret() -> None:
+    settings, spec = ledger(PRODUCTION), pod(PRODUCTION, "Deployment")
     assert settings.redis == REDIS
     [address] = [e for e in spec["containers"][0]["env"] if e["name"] == "SHADOWPRICE_LEDGER_REDIS"]
     assert address["valueFrom"]["secretKeyRef"] == {"name": "ledger-redis", "key": "url"}
@@ -76,16 +71,16 @@ def test_a_ledger_with_redis_has_address_and_password_from_its_secret(monkeypatc
     assert mounted(spec, settings.log_dir) == mounted(spec, settings.witness) == "ledger-summer"
     assert (settings.redis_durability, settings.redis_replicas) == ("checked", 0)
     managed = merged(merged(PRODUCTION, "ledger.redis.durability", "declared"), "ledger.redis.replicas", 2)
-    settings = ledger(managed, monkeypatch)
+    settings = ledger(managed)
     assert (settings.redis_durability, settings.redis_replicas) == ("declared", 2)
     without = merged(PRODUCTION, "ledger.redis.passwordKey", "")
-    assert ledger(without, monkeypatch).redis_password_file is None
+    assert ledger(without).redis_password_file is None
     assert "redis" not in {volume["name"] for volume in pod(without, "Deployment")["volumes"]}
 
 
-def test_a_ledger_that_keeps_nothing_on_its_claim_has_none(monkeypatch) -> None:
+def test_a_ledger_that_keeps_nothing_on_its_claim_has_none() -> None:
     made = merged(merged(PRODUCTION, "ledger.storage", {}), "ledger.decisionLog", {"enabled": False})
-    assert ledger(made, monkeypatch).log_dir is ledger(made, monkeypatch).witness is None
+    assert ledger(made).log_dir is ledger(made).witness is None
     assert not [entry for entry in render(made) if entry["kind"] == "PersistentVolumeClaim"]
     assert "ledger" not in {volume["name"] for volume in pod(made, "Deployment")["volumes"]}
     # With either, it has one.
