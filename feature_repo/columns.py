@@ -1,4 +1,4 @@
-"""Which feature columns a data set has: the description that every Feast object is built from."""
+"""Feature columns of a data set: the description that every Feast object is built from."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class FeatureColumns:
         return self.model_versions[-1] if self.model_versions else ""
 
     def with_model(self, model_version: str) -> FeatureColumns:
-        """The same columns, with one more model served (moved to the end when it was there)."""
+        """Return the columns with one more model served (moved to the end when it was there)."""
         others = tuple(version for version in self.model_versions if version != model_version)
         return replace(self, model_versions=(*others, model_version))
 

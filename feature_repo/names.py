@@ -1,4 +1,4 @@
-"""What a data set's features are called in Feast, and what the files of a repository are called; imports nothing."""
+"""Names of a data set's features in Feast and of the files of a repository; imports nothing."""
 
 from __future__ import annotations
 

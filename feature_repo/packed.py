@@ -115,7 +115,7 @@ class PackedReader:
             raise _unread(error) from error
 
     def embeddings(self, side: Side, account_ids: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        """As :meth:`fetch`, over a connection of its own, for a thread without an event loop."""
+        """Run :meth:`fetch` over a connection of its own, for a thread without an event loop."""
         commands = self._commands(side, account_ids)
         connection: Any = redis.Redis(**self._options).connection_pool.make_connection()
         try:
@@ -245,7 +245,7 @@ def _connection(folder: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _key_parts(join_key: str, project: str) -> tuple[bytes, bytes]:
-    """What stands before the length of the identifier in a key, and what after the identifier."""
+    """Bytes of a key before the length of the identifier, and those after the identifier."""
     name = join_key.encode()
     return struct.pack("<III", 1, STRING, len(name)) + name + struct.pack("<I", STRING), project.encode()
 

@@ -68,7 +68,7 @@ def found_tool() -> str:
 
 
 def version() -> str:
-    """Of the package."""
+    """Version of the package."""
     found = re.search(r'__version__ = "(.+)"', (ROOT / "shadowprice" / "__init__.py").read_text())
     assert found is not None
     return found[1]
@@ -137,7 +137,7 @@ def copy_parts(tool: str, image: str, target: Path) -> None:
 
 
 def pip_settings() -> dict[str, str]:
-    """What pip is configured with on this machine, by name of the option; files first, then the environment."""
+    """Configuration of pip on this machine by name of the option; files first, then the environment."""
     done = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False)
     found: dict[str, str] = {}
     lines = sorted(done.stdout.splitlines(), key=lambda line: line.startswith(":env:"))
@@ -148,7 +148,7 @@ def pip_settings() -> dict[str, str]:
 
 
 def index_settings(pip: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Where packages are, as both pip and uv are told in the environment."""
+    """Variables that tell pip and uv the addresses of packages."""
     pairs = {"index-url": "INDEX_URL", "extra-index-url": "EXTRA_INDEX_URL", "find-links": "FIND_LINKS"}
     told = {}
     for option, name in pairs.items():

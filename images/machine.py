@@ -28,7 +28,7 @@ runroot = "{folder}/run"
 
 
 def settings(given: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """What the environment of buildah and podman needs besides what is in it.
+    """Variables that buildah and podman need and the environment lacks.
 
     Args:
         given: the environment there is; what it settles stays.

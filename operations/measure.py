@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from operations.common.job import Job, option, required, writes
+from operations.common.ledger_tokens import TOKEN_VARIABLE
 from operations.common.workspace import read_campaign
 from shadowprice.campaign import Campaign, Side
 from shadowprice.errors import InvalidInput, NotCertified, Unavailable
@@ -29,8 +30,6 @@ SAMPLE_ROWS = 4000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 QUARTER = timedelta(minutes=15)
 TIMEOUT_SECONDS = 30.0
-TOKEN_VARIABLE = "SHADOWPRICE_LEDGER_TOKEN_FILE"
-"""Environment variable that names the file with the ledger's tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -108,7 +108,7 @@ def _schedule(
 
 
 def _schedules(client: Client, experiment_id: str, name: str) -> list[str]:
-    """Of that name in an experiment: one that is missed would go on beside its successor."""
+    """Identifiers of that name in an experiment: one that is missed would go on beside its successor."""
     found: list[str] = []
     token = ""
     while True:

@@ -1,4 +1,4 @@
-"""What a compiled pipeline names of the cluster that it is for: claim, secrets, image pull secrets.
+"""Names of a cluster in a compiled pipeline: claim, secrets, image pull secrets.
 
 The names come from the environment when a pipeline is compiled, as its image does (``SHADOWPRICE_PIPELINE_IMAGE``). A
 run on one machine ignores all of it.

@@ -1,4 +1,4 @@
-"""Where a step of a pipeline runs in a cluster: what it may use, what it mounts, when it is given up.
+"""Placement of a pipeline's step in a cluster: resources, mounts and time limit.
 
 A run on one machine ignores all of it; it sets ``SHADOWPRICE_LOCAL``, and a step that failed is not tried again, as the
 same machine would fail the same way.
@@ -12,7 +12,7 @@ from kfp import kubernetes
 from kfp.dsl import PipelineTask
 
 from feature_repo.names import REDIS_VARIABLE
-from operations.measure import TOKEN_VARIABLE
+from operations.common.ledger_tokens import TOKEN_VARIABLE
 from pipelines.cluster import Cluster
 
 LOCAL = "SHADOWPRICE_LOCAL"

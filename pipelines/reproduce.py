@@ -2,9 +2,9 @@
 
 from kfp import dsl
 
-from components.tables.choose_tables import choose_tables
-from components.tables.index_tables import index_tables
-from components.tables.measure_table import measure_table
+from benchmarks.reproduce.components.choose_tables import choose_tables
+from benchmarks.reproduce.components.index_tables import index_tables
+from benchmarks.reproduce.components.measure_table import measure_table
 from pipelines.placement import MOUNT, placed
 
 AT_ONCE = 4

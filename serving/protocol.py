@@ -82,7 +82,7 @@ class Requests:
 
 @dataclass(frozen=True)
 class Answers:
-    """What the n requests of one call are given, in their order; arrays (n,).
+    """Answers to the n requests of one call, in their order; arrays (n,).
 
     incentive in minor units; level an index into the side's levels, or ``NOTHING``; offer_id that level's offer,
     empty for nothing;

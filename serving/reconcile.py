@@ -52,7 +52,7 @@ class Line:
 
     @property
     def agrees(self) -> bool:
-        """Whether it lies there."""
+        """Return whether the total lies within its bounds."""
         slack = TOLERANCE * max(abs(self.low), abs(self.high))
         return self.low - slack <= self.found <= self.high + slack
 

@@ -1,9 +1,9 @@
-"""``python -m serving.recover``: bring restored books up to where the decision log ends.
+"""``python -m serving.recover``: bring a restored ledger up to the end of the decision log.
 
-A backup of the books is what the log says up to some row. The rows after it are recorded again, with their
-own dates and in their own order, so what is then in the books is what was there, and the log goes on where
-it ends. What the log does not have is not recovered: what was decided or captured in the seconds before it
-was last written, and which authorizations without an outcome were given back or had expired. Those are open, and
+A backup of the ledger holds the log up to some row. The rows after it are recorded again, with their
+own dates and in their own order. The ledger then holds what it held before, and the log continues where
+it ends. Rows that the log lacks are not recovered: decisions and captures of the seconds before it
+was last written, and releases and expiries of authorizations without an outcome. Those are open again, and
 expire a whole time to live after the recovery: dates of a wall clock do not prove that it has passed.
 """
 
@@ -43,16 +43,16 @@ WINDOW = 500
 
 
 def recover(store: Store, campaign: Campaign, log: ServedLog) -> tuple[int, int, int]:
-    """Record what the log has and the books have not. Recovering again does nothing. O(rows of ``log``).
+    """Record the rows of the log that the ledger lacks. Recovering again does nothing. O(rows of ``log``).
 
-    ``log`` may lack the rows that the books have, up to the one before the last (:func:`recorded`).
+    ``log`` may lack the rows that the ledger has, up to the one before the last (:func:`recorded`).
 
     Returns:
         How many decisions, outcomes and corrections were recorded.
 
     Raises:
-        Conflict: the books are not the log's beginning: of another log, or used since they were restored.
-        Unavailable: the books cannot be used; recover again.
+        Conflict: the ledger does not begin as the log does: it is of another log, or was used since it was restored.
+        Unavailable: the ledger cannot be used; recover again.
     """
     counts = recorded(store)
     skipped = [log.skipped.get(kind, 0) for kind in SCHEMAS]
@@ -84,7 +84,7 @@ def recorded(store: Store) -> dict[Kind, int]:
 
 
 def _read_rest(folder: Path, store: Store) -> ServedLog:
-    """The log from the last row that the books have on: what a recovery needs of a long log."""
+    """Return the log from the last row of the ledger on: the part of a long log that a recovery needs."""
     return read_log(folder, {kind: max(count - 1, 0) for kind, count in recorded(store).items()})
 
 
@@ -113,20 +113,20 @@ def _time(row: Row) -> int:
 
 def _check_beginning(after: Callable[[int, int], Sequence[Row]], logged: pd.DataFrame, had: int, skipped: int) -> None:
     if skipped and had < 1:
-        raise Conflict(f"the log was read without its first {skipped} rows, and the books have {skipped + had}")
+        raise Conflict(f"the log was read without its first {skipped} rows, and the ledger has {skipped + had}")
     if not 0 < had <= len(logged):
         return
     number = skipped + had
     found, expected = after(number - 1, 1)[0].request_id, logged["request_id"].iloc[had - 1]
     if found != expected:
         raise Conflict(
-            f"row {number} of the books is {found!r}, that of the log {expected!r}: the books are not the log's "
-            "beginning; restore the backup again and recover before the ledger is started"
+            f"row {number} of the ledger is {found!r}, that of the log {expected!r}: the ledger does not begin as the "
+            "log does; restore the backup again and recover before the ledger is started"
         )
 
 
 def _rows(frame: pd.DataFrame, *times: str) -> Iterator[dict[str, Any]]:
-    """Rows as the books have them: times in microseconds, None where there is none."""
+    """Rows as the ledger has them: times in microseconds, None where there is none."""
     for row in cast("list[dict[str, Any]]", frame.to_dict("records")):
         for name in times:
             row[name] = None if pd.isna(row[name]) else int(row[name].as_unit("us").asm8.view("i8"))
@@ -140,7 +140,7 @@ def _decision(row: dict[str, Any]) -> Decision:
 
 @dataclass(frozen=True, kw_only=True)
 class RecoverSettings(StoreSettings, program="serving.recover"):
-    """Bring restored books up to the log's end, and delete the witness: the next start notes them anew."""
+    """Bring a restored ledger up to the log's end, and delete the witness: the next start notes them anew."""
 
     log_dir: Path = setting("folder of the log", variable="LEDGER_LOG_DIR")
 

@@ -198,7 +198,7 @@ class Campaign:
 
     gap_limit and violation_limit bound what a published price's certificate may show; price_ttl_hours is how long a
     price may be used before answers are marked stale; authorisation_ttl_hours how long money stays reserved for an
-    incentive of which nothing is heard. exploration is the share ε of requests whose level is drawn uniformly, so that
+    incentive without a reported outcome. exploration is the share ε of requests whose level is drawn uniformly, so that
     every level keeps being tried with a known propensity. pacer names how the budget is paced
     (``shadowprice.pacing.pacers``). expected_requests is how many requests of all sides together the window is expected
     to have; None: as many as in the past. late_reserve is how many minor units of a total are set aside for what is

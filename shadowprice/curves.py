@@ -87,7 +87,7 @@ class Curves:
         return np.asarray(self.weight / total, dtype=np.float64)
 
     def sample(self, rows: int) -> Curves:
-        """At most ``rows`` accounts, evenly spaced, with their weights; all of them where there are no more."""
+        """Return at most ``rows`` accounts, evenly spaced, with their weights; all of them where there are no more."""
         return self if self.accounts <= rows else self.take(np.linspace(0, self.accounts - 1, rows).astype(np.intp))
 
     @classmethod

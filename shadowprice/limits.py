@@ -168,7 +168,7 @@ class Limits:
             raise InvalidInput("names of budgets and caps must differ", field="limits")
 
     def __bool__(self) -> bool:
-        """Whether there is any limit."""
+        """Return whether there is any limit."""
         return bool(self.budgets or self.caps)
 
     @property

@@ -1,6 +1,7 @@
 """The house keeps its shape: floors, public names, and what may be imported without what."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,23 @@ def test_the_contract_names_are_there() -> None:
     assert callable(decision.decide)
     assert {"auc", "logloss", "mae", "mse", "rpr", "epr", "mlss", "ece"} <= set(metrics.__all__)
     assert evaluation.__doc__
+
+
+CLAUSE = re.compile(r"(What|Who|Whose|Of|How|The same|Where|Whether|Why|When|Which|That|Those|As|In|At most) ?\b")
+PRIVATE = re.compile(
+    r"\b(the books|in force|scouts?|stakes|told apart|hears?|heard|who asks|he|his|him)\b", re.IGNORECASE
+)
+
+
+def test_docstrings_start_with_a_verb_or_a_noun_and_use_standard_words() -> None:
+    found = []
+    for path in (path for name in CODE for path in (ROOT / name).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = ast.get_docstring(node) or ""
+                if CLAUSE.match(text) or PRIVATE.search(text):
+                    found.append(f"{path.relative_to(ROOT)}: {text[:80]}")
+    assert found == []
 
 
 @pytest.mark.parametrize(

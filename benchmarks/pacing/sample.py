@@ -1,4 +1,4 @@
-"""What a price costs that is solved on a sample of the accounts: error of λ and of the spend, value lost.
+"""Cost of a price that is solved on a sample of the accounts: error of λ and of the spend, value lost.
 
 The accounts are those of the generated world with their true curves; outcomes are expected values. A price is solved
 once for a day. Where it spends more than the budget, the last requests get nothing.
@@ -107,7 +107,7 @@ def outcome(
 
 
 def interval(values: NDArray[np.float64]) -> list[float]:
-    """Where 95 of 100 draws lie."""
+    """Central interval of 95 of 100 draws."""
     return [float(each) for each in np.percentile(values, [2.5, 97.5])]
 
 

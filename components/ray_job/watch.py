@@ -25,7 +25,7 @@ class RayJobFailed(ShadowpriceError):
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How long to wait.
+    """Seconds to wait.
 
     poll_seconds       between looks at the job
     unseen_seconds     for the operator's first word about a job

@@ -1,4 +1,4 @@
-"""What a kind of data set decides: how its models are trained and judged, and how a budget is first priced."""
+"""Interface of a kind of data set: it trains and judges models, and prices a budget for the first time."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ DTYPES = {"INT64": np.int64, "INT32": np.int32, "FP64": np.float64, "BYTES": np.
 
 @dataclass(frozen=True, kw_only=True)
 class Decisions:
-    """What a batch of n requests was given; arrays (n,) in the order of the requests.
+    """Answers to a batch of n requests; arrays (n,) in the order of the requests.
 
     incentive in minor units; level an index into the side's levels, -1 for nothing; reason and arm str;
     offer_id the level's offer, empty for nothing; limited_by the budget or cap that the incentive did not fit;
@@ -57,7 +57,7 @@ class Decisions:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of one request.
+    """Outcome of one request.
 
     redeemed     for customers; response for merchants (units of response)
     cost         minor units paid

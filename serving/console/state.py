@@ -77,7 +77,7 @@ class State:
 
     @property
     def phase(self) -> str:
-        """Whether the window is to come, open or over."""
+        """Return whether the window is to come, open or over."""
         if self.now < self.campaign.starts_at:
             return "not started"
         return "running" if self.now < self.campaign.ends_at else "ended"

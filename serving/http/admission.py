@@ -36,7 +36,7 @@ class Hold:
 
 
 class Admission:
-    """At most ``limit`` bytes of bodies, from their arrival until their answer.
+    """Budget of ``limit`` bytes for the bodies that have arrived and are not yet answered.
 
     The first ``SMALL_BODY`` bytes of each body are not counted: callers with small bodies are served while
     others fill the limit with large ones.

@@ -18,7 +18,7 @@ MAX_MINOR_UNITS = 10**15
 
 
 def is_identifier(value: object) -> bool:
-    """Whether a value may serve as an identifier: 1 to :data:`MAX_ID_LENGTH` printable characters."""
+    """Return whether a value may serve as an identifier: 1 to :data:`MAX_ID_LENGTH` printable characters."""
     return isinstance(value, str) and 0 < len(value) <= MAX_ID_LENGTH and value.isprintable()
 
 

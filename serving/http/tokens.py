@@ -12,14 +12,13 @@ from typing import Literal, get_args
 
 import orjson
 
+from operations.common.ledger_tokens import TOKEN_VARIABLE
 from shadowprice.errors import InvalidInput, Unavailable
 
 logger = logging.getLogger("serving")
 
 Role = Literal["decide", "report", "release", "read", "view", "administer"]
 ROLES: tuple[Role, ...] = get_args(Role)
-TOKEN_VARIABLE = "SHADOWPRICE_LEDGER_TOKEN_FILE"
-"""Environment variable of the ledger and of all who call it: the file with the tokens."""
 SHORTEST = 16
 CHECK_SECONDS = 1.0
 """A file of tokens is looked at again after this time."""

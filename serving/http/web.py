@@ -48,7 +48,7 @@ def json_response(content: Any, status: int = 200) -> Response:
 
 
 def refusal(error: ShadowpriceError) -> dict[str, Any]:
-    """What a caller is told: ``{"error"}``, and ``field`` and ``rows`` where his input is wrong."""
+    """Body of an error: ``{"error"}``, and ``field`` and ``rows`` where the caller's input is wrong."""
     content: dict[str, Any] = {"error": str(error)}
     if isinstance(error, InvalidInput):
         content |= {"field": error.field, "rows": list(error.rows)}

@@ -10,7 +10,7 @@ from shadowprice.errors import InvalidInput
 
 @dataclass(frozen=True, kw_only=True)
 class Durability:
-    """What a ledger asks of its Redis.
+    """Demands of a ledger on its Redis.
 
     declared  the operator vouches for its persistence and eviction policy, which then are not read by ``CONFIG GET``
     replicas  replicas that must acknowledge each group of calls before it is answered

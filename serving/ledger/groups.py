@@ -19,7 +19,7 @@ class Groups:
     """A thread that takes jobs, as many as wait, and hands them to ``commit``.
 
     ``commit`` resolves every future of its group; one that it leaves open gets what it raised. A
-    caller who went away before his turn is not served; afterwards he can no longer cancel.
+    caller who went away before their turn is not served; afterwards they can no longer cancel.
     """
 
     def __init__(self, name: str, commit: Callable[[Group], None]) -> None:
@@ -30,7 +30,7 @@ class Groups:
 
     @property
     def alive(self) -> bool:
-        """Whether jobs are still taken."""
+        """Return whether jobs are still taken."""
         return self._thread.is_alive()
 
     def submit(self, job: Any) -> Future[Any]:

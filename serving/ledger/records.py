@@ -18,7 +18,7 @@ CAUSES: tuple[Cause, ...] = ("expired", "returned")
 
 
 class Ceiling(NamedTuple):
-    """What the hard stop holds, in minor units.
+    """Amounts that the hard stop holds, minor units.
 
     limit         the most that open authorizations and what is spent may come to together
     late_reserve  part of the limit that authorizations leave to captures after an expiry
@@ -37,11 +37,11 @@ class Ceiling(NamedTuple):
         return {each.name: each for each in self.bounds}
 
     def room(self, committed: int) -> int:
-        """What may still be captured without an authorization where ``committed`` is open or spent."""
+        """Amount that may still be captured without an authorization where ``committed`` is open or spent."""
         return self.limit - committed
 
     def grantable(self, committed: int, late: int) -> int:
-        """What may still be authorized where ``committed`` is open or spent, and ``late`` of it was captured late."""
+        """Amount that may still be authorized where ``committed`` is open or spent, ``late`` of it captured late."""
         return self.limit - committed - max(0, self.late_reserve - late)
 
 
@@ -81,7 +81,7 @@ class Known(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What stands for a request; ``repeat`` when it stood before."""
+    """Recorded answer of a request; ``repeat`` when it was recorded before."""
 
     decision: Decision
     repeat: bool
@@ -111,7 +111,7 @@ def lone(answers: Sequence[Answer]) -> list[Recorded | None]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a request.
+    """Outcome of a request.
 
     where     how to name it in an error, such as ``[3]``
     response  units of response
@@ -140,7 +140,7 @@ class Correction:
     outcome   the outcome as it stands from now on, with the event that corrects it
     kind      ``reversal``: what was reported was wrong; ``refund``: the money was given back; ``clawback``: the
               platform took it back. Only a reversal raises a response or a cost
-    override  an administrator books it also without an outcome before it, and without room
+    override  an administrator records it also without an outcome before it, and without room
     """
 
     outcome: Outcome
@@ -149,13 +149,13 @@ class Correction:
 
     @property
     def raises(self) -> bool:
-        """Whether a correction of this kind may raise a response or a cost."""
+        """Return whether a correction of this kind may raise a response or a cost."""
         return self.kind == "reversal"
 
 
 @dataclass(frozen=True)
 class Counted:
-    """How many of a call were new, and how many had been taken before."""
+    """Numbers of new and of repeated items of a call."""
 
     accepted: int
     repeated: int

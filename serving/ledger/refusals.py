@@ -1,4 +1,4 @@
-"""What a store refuses, said the same way by each."""
+"""Errors of the stores, in the same words for each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def other_owner(request: Known) -> Conflict:
 
 
 def other_content(outcome: Outcome) -> Conflict:
-    """The same event arrived with another content."""
+    """Error of an event that arrived again with another content."""
     where = f"{outcome.where}.id".lstrip(".")
     return Conflict(f"{where}: event {outcome.event_id!r} was received before with another content")
 
@@ -89,5 +89,5 @@ def raised(correction: Correction, response: float, cost: int) -> Conflict:
 
 
 def captured(request_id: str) -> Conflict:
-    """What is captured cannot be given back."""
+    """Error of a release after the capture."""
     return Conflict(f"request_ids: request {request_id!r} is settled; what was paid cannot be given back")

@@ -41,11 +41,11 @@ class Store(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether calls are still carried out."""
+        """Return whether calls are still carried out."""
 
     @property
     def trouble(self) -> str | None:
-        """Why the newest write failed, or why no call is carried out; None where all is well."""
+        """Reason why the newest write failed, or why no call is carried out; None where all is well."""
 
     def check(self) -> None:
         """Check in bounded time what may go wrong without a caller; :attr:`trouble` holds what was found.

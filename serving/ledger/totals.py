@@ -65,7 +65,7 @@ class Totals:
         return counts
 
     def money_left(self, campaign: Campaign, now: datetime) -> float:
-        """What the budget has earned and not spent; negative when overspent."""
+        """Earned part of the budget that is not spent; negative when overspent."""
         responses = {side: value - self.withdrawn.get(side, 0.0) for side, value in self.responses.items()}
         report = SpendReport(spent=self.net_spent, responses=responses, requests=self.requests, observed_at=now)
         return remaining_budget(campaign, report)

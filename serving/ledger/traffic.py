@@ -1,4 +1,4 @@
-"""Who asked recently: for the next solve, which prices the traffic to come."""
+"""Recent callers: for the next solve, which prices the traffic to come."""
 
 from __future__ import annotations
 

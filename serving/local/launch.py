@@ -25,7 +25,7 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """What the two services of a campaign read and write, and where their logs go.
+    """Paths that the two services of a campaign read and write, and those of their logs.
 
     served_dir is for the decision log, logs_dir for what the processes print. window is the predictor's setting:
     off, since campaigns of data sets are replayed after their end.
@@ -119,7 +119,7 @@ class Service:
             time.sleep(POLL_SECONDS)
 
     def ready(self) -> bool:
-        """Whether its readiness endpoint says so."""
+        """Return whether its readiness endpoint says so."""
         try:
             with urllib.request.urlopen(self._ready_url, timeout=5.0) as response:
                 return bool(response.status == 200)

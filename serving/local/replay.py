@@ -109,11 +109,11 @@ class ServiceDay:
 
     @property
     def moments(self) -> Sequence[float]:
-        """When the campaign's pacer wants a price."""
+        """Moments at which the campaign's pacer sets a price."""
         return self.solver.pacer.moments(self.solver.campaign.hours)
 
     def resolve(self, at: float, observed: Mapping[Side, NDArray[np.int64]]) -> Resolution:
-        """Price the rest of the day from what the services report, publish, and wait until it is in force."""
+        """Price the rest of the day from what the services report, publish, and wait until it is active."""
         campaign = self.solver.campaign
         recent = recent_accounts(campaign, self._ledger.traffic(limit=SAMPLE_ROWS)["sample"])
         state = state_of(campaign, self.traffic, at, observed, self.spend.read(campaign.name), recent)

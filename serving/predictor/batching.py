@@ -48,7 +48,7 @@ class MicroBatcher:
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def answer(self, requests: Requests) -> Answers:
-        """What ``answer_all`` gives these requests, or the error it gives.
+        """Answer of ``answer_all`` to these requests, or its error.
 
         Raises:
             Unavailable: too many requests wait already.

@@ -12,7 +12,7 @@ from httptools import HttpParserError, HttpResponseParser
 
 
 class Connection(asyncio.Protocol):
-    """Of :func:`connect`. Not to be used by two tasks at once."""
+    """Connection of :func:`connect`. Not to be used by two tasks at once."""
 
     def __init__(self) -> None:
         self._transport: asyncio.WriteTransport | None = None
@@ -22,7 +22,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def open(self) -> bool:
-        """Whether another request may be sent."""
+        """Return whether another request may be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
     async def exchange(self, request: bytes) -> tuple[int, bytes]:
@@ -51,7 +51,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Of the event loop, as are the next two."""
+        """Callback of the event loop, as are the next two."""
         self._transport = cast(asyncio.WriteTransport, transport)
 
     def data_received(self, data: bytes) -> None:
@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
         self._fail(error or ConnectionResetError("the other side hung up"))
 
     def on_body(self, chunk: bytes) -> None:
-        """Of the parser, as is the next."""
+        """Callback of the parser, as is the next."""
         self._chunks.append(chunk)
 
     def on_message_complete(self) -> None:

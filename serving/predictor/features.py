@@ -32,10 +32,10 @@ Read = tuple[NDArray[np.float32], NDArray[np.float64]]
 
 
 class EmbeddingReader(Protocol):
-    """Where embeddings are read from, by several threads; :class:`feature_repo.online.OnlineReader` is the real one."""
+    """Source of embeddings for several threads; :class:`feature_repo.online.OnlineReader` is the real one."""
 
     def embeddings(self, side: Side, account_ids: Sequence[str]) -> Read:
-        """What the store has of the accounts, in their order."""
+        """Embeddings of the accounts in the store, in their order."""
 
 
 @runtime_checkable
@@ -43,7 +43,7 @@ class LoopReader(EmbeddingReader, Protocol):
     """A reader that an event loop can wait for; :class:`feature_repo.packed.PackedReader` is the real one."""
 
     async def fetch(self, side: Side, account_ids: Sequence[str]) -> Read:
-        """As ``embeddings``."""
+        """Asynchronous ``embeddings``."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Embeddings:
     failed: bool
 
     def take(self, index: NDArray[np.intp]) -> Embeddings:
-        """Those of the accounts at ``index``."""
+        """Embeddings of the accounts at ``index``."""
         return Embeddings(self.matrix[index], self.known[index], self.computed_at[index], self.failed)
 
 
@@ -111,7 +111,7 @@ class Features:
         self._complained = -np.inf
 
     async def fetch(self, side: Side, account_ids: Sequence[str]) -> Embeddings:
-        """As :meth:`read`, on an event loop, and for :data:`STORE_SECONDS` at most."""
+        """Run :meth:`read` on an event loop, for :data:`STORE_SECONDS` at most."""
         asked = self._asked(side, account_ids)
         if not asked.missing:
             return self._complete(asked, None)
@@ -136,7 +136,7 @@ class Features:
         return _Asked(side, account_ids, names, kept, missing, now)
 
     def _complete(self, asked: _Asked, found: _Found | None) -> Embeddings:
-        """What was kept and what was found of the others, with the default for who is unknown, one for each account."""
+        """Embeddings kept and found, one for each account, with the default for unknown accounts."""
         side, names, failed = asked.side, asked.names, False
         if found is not None and len(asked.missing) == len(names):
             matrix, computed_at, failed = found
@@ -177,7 +177,7 @@ class Features:
         return matrix, computed_at, False
 
     def _nothing(self, side: Side, accounts: int) -> _Found:
-        """In place of what could not be read, from where that was caught."""
+        """Log why the store could not be read, and return the embeddings in its place."""
         self._complain()
         return np.full((accounts, self._default[side].size), np.nan, np.float32), np.full(accounts, np.nan), True
 

@@ -216,7 +216,7 @@ class Authoriser:
 
 
 def _matches(found: Authorisation, proposals: Proposals, known: KnownRequests, sizes: Sequence[int]) -> bool:
-    """Whether the answer has one row for each proposal of an accepted call and each known request that it names."""
+    """Check that the answer has one row for each proposal of an accepted call and each known request."""
     request_ids: list[str] = []
     start = 0
     for size, error in zip(sizes, found.errors, strict=True):

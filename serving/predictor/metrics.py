@@ -27,7 +27,7 @@ BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1
 
 
 class _Timed(AbstractContextManager[None]):
-    """As a generator would do it, at a third of its cost: a call has eight of them."""
+    """Timer of a stage, at a third of the cost of a generator: a call has eight of them."""
 
     def __init__(self, seconds: Histogram) -> None:
         self._seconds = seconds

@@ -1,4 +1,4 @@
-"""Whether there is anything to decide with, before a service says that it starts."""
+"""Check of the models and prices before a service starts."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def kind_of(folder: Path) -> str:
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
-    """What dataset.json of a prepared folder says, or :class:`NotFound`."""
+    """Content of dataset.json of a prepared folder, or :class:`NotFound`."""
     if not (folder / META).exists():
         raise NotFound(f"no data set in {folder}; run the prepare step first")
     found: dict[str, Any] = json.loads((folder / META).read_text())

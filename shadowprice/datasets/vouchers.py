@@ -68,7 +68,7 @@ REGIONS: dict[str, _Region] = {
 
 @dataclass(frozen=True, kw_only=True)
 class VoucherOptions:
-    """What can be varied.
+    """Options of the generator.
 
     region    whose proportions: A, B or C
     sessions  how many
@@ -357,7 +357,7 @@ def _uneven(users: int, random: np.random.Generator) -> NDArray[np.float64]:
 
 
 def _intercept(score: NDArray[np.float64], rate: float) -> float:
-    """What is added to the scores so that the mean probability is ``rate``, by bisection."""
+    """Return the shift of the scores at which the mean probability is ``rate``, by bisection."""
     low, high = -30.0, 30.0
     for _ in range(60):
         middle = 0.5 * (low + high)

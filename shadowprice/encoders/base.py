@@ -104,7 +104,7 @@ class GraphEncoder(nn.Module, ABC):
         """(N, any width) of every node, from its own features alone."""
 
     def edges(self, graph: GraphTensors) -> tuple[Any, ...]:
-        """What the hops know about the edges: their ends, and their weights or features."""
+        """Edges as the hops read them: their ends, and their weights or features."""
         raise NotImplementedError
 
     def hop(self, number: int, hidden: Tensor, /, *edges: Any) -> Tensor:

@@ -61,7 +61,7 @@ class Flow:
         return self._rows(0)
 
     def _rows(self, end: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Where each row starts, its columns, and the order of the edges; None where they are in order already."""
+        """Start of each row, its columns, and the order of the edges; None where they are in order already."""
         row, column = self._ends[end], self._ends[1 - end]
         start = torch.zeros(self.nodes + 1, dtype=torch.int32)
         start[1:] = torch.bincount(row, minlength=self.nodes).cumsum(0)

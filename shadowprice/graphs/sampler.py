@@ -72,7 +72,7 @@ class NeighbourSampler:
     def _incoming(
         self, nodes: NDArray[np.int64], fanout: int | None, random: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the edges into ``nodes`` stand, and the position in ``nodes`` of each one's target."""
+        """Places of the edges into ``nodes``, and the position in ``nodes`` of each edge's target."""
         degree = self._start[nodes + 1] - self._start[nodes]
         row = np.repeat(np.arange(nodes.size), degree)
         within = np.arange(row.size) - np.repeat(np.cumsum(degree) - degree, degree)

@@ -35,7 +35,7 @@ ROWS = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class Served:
-    """What is served of one side.
+    """Served parts of one side.
 
     embedding  (n, WIDTH), of each account's current request
     head       reads it

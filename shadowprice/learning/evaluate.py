@@ -39,7 +39,7 @@ from shadowprice.tables.database import Source
 
 @dataclass(frozen=True)
 class SideEvaluation:
-    """How a model does on the test rows of one side.
+    """Figures of a model on the test rows of one side.
 
     rows, accounts  size of the test split
     metrics         name → estimate with a 95 % interval, bootstrapped by account and partner

@@ -1,4 +1,4 @@
-"""Whether a log identifies the effect of the incentive, and the trial that would."""
+"""Check whether a log identifies the effect of the incentive, and the trial that would."""
 
 from __future__ import annotations
 

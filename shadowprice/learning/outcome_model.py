@@ -1,4 +1,4 @@
-"""What replayed requests lead to: the known truth, or a fitted outcome model where there is none."""
+"""Outcomes of replayed requests: the known truth, or a fitted outcome model where there is none."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def truth_of(dataset: Dataset, data: TrainingSet, seed: int) -> dict[Side, Popul
 
 
 def truth_note(dataset: Dataset) -> str:
-    """Where the outcomes of a replay come from, in words."""
+    """Name the source of a replay's outcomes."""
     if dataset.truth is not None:
         return "drawn from the generator's known truth"
     return (

@@ -72,7 +72,7 @@ class Judged:
 
     @property
     def inside(self) -> bool | None:
-        """Whether the slope of the curves lies in the interval of the data's; None without one."""
+        """Return whether the slope of the curves lies in the interval of the data's; None without one."""
         slope = self.data_slope
         return None if slope is None else slope.allows(self.curve_slope)
 

@@ -34,7 +34,7 @@ BY_SIDE = ("levels", "context", "confounders")
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """What learning reads.
+    """Inputs of training.
 
     rows       side → labelled requests: account_id, partner_id, level, response, weight,
                snapshot_at (unix seconds the request was decided), split, and the context columns
@@ -82,7 +82,7 @@ class TrainingSet:
         return [snapshot for k, snapshot in enumerate(self.snapshots) if k == 0 or snapshot.at.timestamp() <= latest]
 
     def partner(self, side: Side) -> bool:
-        """Whether requests of a side name an account of the other side."""
+        """Return whether requests of a side name an account of the other side."""
         return bool(self.rows[side]["partner_id"].notna().any())
 
     def save(self, folder: Path) -> None:

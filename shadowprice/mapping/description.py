@@ -32,7 +32,7 @@ FACE_VALUE = "face_value"
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where rows come from: a file, or a table or query of a database.
+    """Source of rows: a file, or a table or query of a database.
 
     file       CSV or Parquet, relative to the mapping; may hold ``*``
     attach     a database that DuckDB can attach: a file, or a connection string

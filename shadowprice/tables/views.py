@@ -55,7 +55,7 @@ def labelled(tables: Tables, side: Side) -> pd.DataFrame:
 
 
 def _known(tables: Tables, column: str) -> bool:
-    """Whether an outcome has a value in a column."""
+    """Return whether an outcome has a value in a column."""
     with tables.connect() as db:
         return bool(db.execute(f"SELECT count({column}) FROM outcome").fetchall()[0][0])
 

@@ -17,12 +17,11 @@ from operations.common.job import JOBS, Job, add_flags, job_class
 from operations.common.kind import KINDS, find_kind
 from operations.featurize import FeaturizeJob
 from operations.kinds.base import Kind
-from operations.measure import TOKEN_VARIABLE, MeasureJob
+from operations.measure import MeasureJob
 from operations.offpolicy import OffpolicyJob
 from operations.prepare import PrepareJob
 from operations.solve import SolveJob
 from operations.train import TrainJob
-from serving.http import tokens
 from shadowprice.errors import InvalidInput, NotFound
 
 EXAMPLES: dict[Any, Any] = {
@@ -115,10 +114,6 @@ def test_every_kind_is_there(name: str) -> None:
     assert isinstance(find_kind(name), Kind)
     with pytest.raises(NotFound, match="choose one of"):
         find_kind("magic")
-
-
-def test_operations_and_services_read_the_tokens_of_one_variable() -> None:
-    assert TOKEN_VARIABLE == tokens.TOKEN_VARIABLE
 
 
 def test_the_jobs_of_the_hourly_resolve_need_no_torch() -> None:

@@ -9,8 +9,9 @@ import httpx
 import numpy as np
 import pytest
 
+from operations.common.ledger_tokens import TOKEN_VARIABLE
 from operations.common.workspace import CAMPAIGN
-from operations.measure import TOKEN_VARIABLE, MeasureJob, read_traffic, run
+from operations.measure import MeasureJob, read_traffic, run
 from serving.local.launch import Deployment, free_port, start_ledger
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import InvalidInput, NotCertified, Unavailable

@@ -99,7 +99,7 @@ def calls(batch: Authorizations, made: Sequence[Entry]) -> list[list[Row]]:
 
 
 def ceiling(campaign: Campaign, hard_stop: bool) -> Ceiling | None:
-    """What may be authorized and spent at most; None without the hard stop, and for a mean without
+    """Most that may be authorized and spent; None without the hard stop, and for a mean without
     further limits: it has no amount."""
     bounds, name = campaign.limits.bounds, campaign.budget.name
     if not hard_stop:

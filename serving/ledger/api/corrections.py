@@ -58,7 +58,7 @@ def read_corrections(body: bytes, headers: Mapping[str, str]) -> list[Correction
 
 
 def needs_administrator(events: Sequence[CorrectionEvent]) -> bool:
-    """Whether any of the corrections may exceed the limit of the budget."""
+    """Return whether any of the corrections may exceed the limit of the budget."""
     return any(each.override for each in events)
 
 

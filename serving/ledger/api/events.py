@@ -26,7 +26,7 @@ def _flag(value: object) -> object:
 
 
 class OutcomeData(Message):
-    """What came of a request.
+    """Outcome of a request.
 
     redeemed     whether the incentive was redeemed; required for customers
     response     measured response, such as a merchant's share ratio; ``redeemed`` when absent

@@ -1,4 +1,4 @@
-"""What the predictor sends to be authorised, checked field by field."""
+"""Messages of the predictor to be authorised, checked field by field."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def parse(adapter: TypeAdapter[Parsed], body: bytes) -> Parsed:
 
 
 def refusal(error: ValidationError) -> InvalidRequest:
-    """What pydantic found, as an error of ours; nothing the caller sent is repeated but names of fields."""
+    """Return the findings of pydantic as an error of ours; it repeats only names of fields."""
     problems = error.errors(include_url=False, include_input=False)
     first = problems[0]
     others = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""

@@ -1,4 +1,4 @@
-"""What the ledger's OpenAPI says of bodies and parameters; FastAPI reads neither, the endpoints parse them."""
+"""Bodies and parameters in the ledger's OpenAPI; FastAPI reads neither, the endpoints parse them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LIMIT = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum
 
 
 def describe(route: str, campaign: str) -> dict[str, Any]:
-    """What is added to the description of an endpoint."""
+    """Additions to the description of an endpoint."""
     added: dict[str, Any] = {}
     if route in BODIES:
         added["requestBody"] = {"required": True, "content": {"application/json": {"schema": BODIES[route]}}}

@@ -56,7 +56,7 @@ def source(name: str) -> str:
 
 @cache
 def digest(name: str) -> str:
-    """What Redis calls the script."""
+    """Name of the script in Redis."""
     return sha1(source(name).encode(), usedforsecurity=False).hexdigest()
 
 
@@ -110,7 +110,7 @@ class Runner:
                 future.set_exception(error)
 
     def _answers(self, calls: Sequence[Call]) -> list[Any]:
-        """What each script answered, or an error for its caller.
+        """Answer of each script, or an error for its caller.
 
         Raises:
             Unavailable: Redis lost records, or too few replicas have them.

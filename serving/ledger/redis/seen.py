@@ -23,7 +23,7 @@ class Seen(NamedTuple):
     corrections: int
 
     def lost_by(self, found: Seen) -> bool:
-        """Whether a store that has ``found`` lost records that were seen."""
+        """Return whether a store that has ``found`` lost records that were seen."""
         return found.epoch != self.epoch or any(has < had for has, had in zip(found[1:], self[1:], strict=True))
 
     def joined(self, counts: Sequence[int]) -> Seen:

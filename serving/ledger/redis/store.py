@@ -75,16 +75,16 @@ class RedisStore:
 
     @property
     def alive(self) -> bool:
-        """Whether calls are still sent, and Redis has all that was recorded."""
+        """Return whether calls are still sent and Redis has all that was recorded."""
         return self._groups.alive and self._condition.went_back is None
 
     @property
     def trouble(self) -> str | None:
-        """Why writes fail."""
+        """Reason why writes fail."""
         return self._condition.trouble
 
     def authorise(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
-        """As :class:`~serving.ledger.store.Store` says; so are the others."""
+        """Implements :class:`~serving.ledger.store.Store`, as the other methods do."""
         arguments: list[str | int | bytes] = [*_ceiling(ceiling), at, SWEEP]
         wanted = [row for call in calls for row in call]
         reserved = {row.wanted.side: row.reserved for row in wanted if not isinstance(row, Known)}

@@ -1,4 +1,4 @@
-"""What is asked of the store in Redis, from the sums that are kept with it."""
+"""Totals and traffic of the store in Redis, from the sums that are kept with it."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def committed(database: sqlite3.Connection) -> tuple[int, int]:
 
 
 def is_repeat(database: sqlite3.Connection, outcome: Outcome) -> bool:
-    """Whether the event was recorded before; :class:`Conflict` where it had another content."""
+    """Return whether the event was recorded before; raise :class:`Conflict` where it had another content."""
     same = database.execute(
         "SELECT content FROM outcome WHERE source = ?1 AND event_id = ?2"
         " UNION ALL SELECT content FROM correction WHERE source = ?1 AND event_id = ?2",
@@ -147,7 +147,7 @@ class Settle:
         return Counted(accepted, len(self.outcomes) - accepted)
 
     def _book(self, database: sqlite3.Connection, outcome: Outcome) -> bool:
-        """Whether the outcome was new."""
+        """Return whether the outcome was new."""
         if is_repeat(database, outcome):
             return False
         settled = database.execute(

@@ -30,7 +30,7 @@ class Correct:
         return Counted(accepted, len(self.corrections) - accepted)
 
     def _book(self, database: sqlite3.Connection, correction: Correction) -> bool:
-        """Whether the correction was new."""
+        """Return whether the correction was new."""
         outcome = correction.outcome
         if is_repeat(database, outcome):
             return False

@@ -55,16 +55,16 @@ class SqliteStore:
 
     @property
     def alive(self) -> bool:
-        """Whether the writer runs."""
+        """Return whether the writer runs."""
         return self._writer.alive and self._health.damage is None
 
     @property
     def trouble(self) -> str | None:
-        """Why writes fail."""
+        """Reason why writes fail."""
         return self._health.trouble
 
     def authorise(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
-        """As :class:`~serving.ledger.store.Store` says; so are the others."""
+        """Implements :class:`~serving.ledger.store.Store`, as the other methods do."""
         return self._writer.submit(Authorise(calls, ceiling, at, self._now()))
 
     def settle(self, outcomes: Sequence[Outcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:

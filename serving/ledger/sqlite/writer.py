@@ -34,7 +34,7 @@ class Writer:
 
     @property
     def alive(self) -> bool:
-        """Whether jobs are still run."""
+        """Return whether jobs are still run."""
         return self._groups.alive
 
     def submit(self, job: Job[Result]) -> Future[Result]:

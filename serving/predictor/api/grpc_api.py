@@ -97,7 +97,7 @@ class Servicer(InferenceServicer):  # type: ignore[misc]
     async def ModelReady(
         self, request: messages.ModelReadyRequest, context: aio.ServicerContext[Any, Any]
     ) -> messages.ModelReadyResponse:
-        """Whether the model decides."""
+        """Return whether the model decides."""
         try:
             return messages.ModelReadyResponse(ready=await self._model(request.name).healthy())
         except NotFound as error:

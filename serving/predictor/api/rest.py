@@ -50,7 +50,7 @@ class ReadyDataPlane(DataPlane):  # type: ignore[misc]
     """KServe's data plane, whose server is ready when its models are; KServe's own is ready at once."""
 
     async def ready(self) -> bool:
-        """Whether every model is ready."""
+        """Return whether every model is ready."""
         return all([await model.healthy() for model in self.model_registry.get_models().values()])
 
 

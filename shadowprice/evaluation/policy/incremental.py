@@ -32,7 +32,7 @@ class Added:
     residual: Real
 
     def times(self, factor: float) -> Added:
-        """The same in another unit."""
+        """Convert to another unit."""
         return Added(factor * self.amount, factor * self.residual)
 
 

@@ -19,7 +19,7 @@ CORRECTION_KINDS: tuple[CorrectionKind, ...] = get_args(CorrectionKind)
 
 @dataclass(frozen=True)
 class Field:
-    """How a field is kept, apart from its type.
+    """Properties of a field besides its type.
 
     sql       constraint of its sqlite column
     bits      size of its integers in the log

@@ -107,7 +107,7 @@ def draw_day(
 
     Args:
         expected: side → (hours,), mean requests in each slot; counts are Poisson.
-        accounts: who asks; an account is drawn for each request in proportion to its activity.
+        accounts: the callers; an account is drawn for each request in proportion to its activity.
         seed: every (seed, side, slot) has a random stream of its own, so that a shock in one slot
             leaves every other slot's requests, and their identifiers, as they were.
         name: first part of the request identifiers.

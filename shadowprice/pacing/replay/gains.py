@@ -38,7 +38,7 @@ class Amounts:
     cost_each: Estimate
 
     def summary(self) -> dict[str, Any]:
-        """The same in JSON types; what is not finite is None."""
+        """Convert to JSON types; a value that is not finite becomes None."""
         return {name: _plain(found) for name, found in vars(self).items()}
 
 
@@ -54,7 +54,7 @@ class Gain:
     sides: Mapping[Side, Amounts]
 
     def summary(self) -> dict[str, Any]:
-        """The same in JSON types."""
+        """Convert to JSON types."""
         return self.whole.summary() | {"sides": {side: found.summary() for side, found in self.sides.items()}}
 
 

@@ -71,11 +71,11 @@ class AmountLoss(ABC):
     signed: ClassVar[bool] = False
 
     def mu(self, raw: Tensor) -> Tensor:
-        """In [0, 25]: the log-amount of a purchase is not negative."""
+        """Location in [0, 25]: the log-amount of a purchase is not negative."""
         return softplus(raw).clamp(max=LARGEST_MU)
 
     def sigma(self, raw: Tensor) -> Tensor:
-        """In [floor, 5]."""
+        """Scale in [floor, 5]."""
         return (self.floor + softplus(raw)).clamp(max=LARGEST_SIGMA)
 
     def raw(self, mu: float, sigma: float) -> tuple[float, float]:
@@ -149,15 +149,15 @@ class EsjMass(Esj):
     signed: ClassVar[bool] = True
 
     def mu(self, raw: Tensor) -> Tensor:
-        """In [−25, 25]: a wish may fall short by far."""
+        """Location in [−25, 25]: a wish may fall short by far."""
         return raw.clamp(-LARGEST_MU, LARGEST_MU)
 
     def start(self, share: float, v: Tensor, weight: Tensor) -> tuple[float, float, float]:
         """The constants of most likelihood, up to p ≤ 0.98: the truncated normal with the moments of v, and p after it.
 
         Of the excess x = v − log 2 the ratio E[x²]/E[x]² falls with a = (mu − log 2)/sigma, from 2 to 1. From the mean
-        and the spread of purchases alone descent ends where p explains everything and the rows without a purchase are
-        not heard. Where all but every row converts the share says no more of a than that it is large, and p is it.
+        and the spread of purchases alone descent ends where p explains everything and the rows without a purchase have
+        no weight. Where all but every row converts the share says no more of a than that it is large, and p is it.
         """
         over = (v - LEAST).clamp(min=0.0)
         first, second = float((weight * over).sum()), float((weight * over.square()).sum())

@@ -55,7 +55,7 @@ class Outputs(Plain):
     def of(
         cls, loss: str, steps: int, frame: pd.DataFrame, unit: int, clip: float, *, given_click: bool = False
     ) -> Outputs:
-        """With the amounts of a training frame: the cap is their quantile ``clip``."""
+        """Build from the amounts of a training frame: the cap is their quantile ``clip``."""
         bought = frame["amount"].to_numpy(dtype=np.float64) / unit if "amount" in frame else np.zeros(0)
         bought = bought[bought > 0]
         if not bought.size:

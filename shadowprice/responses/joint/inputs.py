@@ -37,7 +37,7 @@ class InputScaling(Plain):
 
 
 def _some(nodes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """At most :data:`MOST_FITTED` of them, at equal distances."""
+    """Return at most :data:`MOST_FITTED` of them, at equal distances."""
     return nodes[:: -(-nodes.size // MOST_FITTED) or 1]
 
 

@@ -35,7 +35,7 @@ NONE = "none"
 
 @dataclass(frozen=True)
 class RepairSteps:
-    """Which steps a repair has, by name; they are applied in this order.
+    """Steps of a repair by name; they are applied in this order.
 
     effect       the effect of the level that labelled rows show within cells, see
                  :mod:`~shadowprice.responses.repair.effect`; flat curves where the rows do not identify it

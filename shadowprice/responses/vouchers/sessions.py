@@ -1,4 +1,4 @@
-"""What models of vouchers share: rows with sessions and histories, terms of vouchers, attention over the past."""
+"""Shared parts of the voucher models: rows with sessions and histories, terms of vouchers, attention over the past."""
 
 from __future__ import annotations
 
