@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter as Counted
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
+from itertools import product
 from types import TracebackType
+from typing import TypeVar
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
@@ -23,6 +26,8 @@ from shadowprice.price import PriceRecord
 STAGES = ("decode", "features", "curve", "decide", "authorise", "encode", "total")
 DEGRADED = ("features", "stale_price", "unauthorised")
 REJECTED = ("unsound", "older", "model")
+Kind = TypeVar("Kind", Counter, Gauge, Histogram)
+Key = TypeVar("Key", str, tuple[str, ...])
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5)
 
 
@@ -41,110 +46,81 @@ class _Timed(AbstractContextManager[None]):
         self._seconds.observe(time.perf_counter() - self._started)
 
 
+OF_RECORD = {
+    "version": ("price_version", "Version of the active price"),
+    "gap": ("solve_gap_ratio", "Relative duality gap of the active price"),
+    "violation": ("solve_violation_ratio", "Relative excess over the budget of the active price"),
+    "seconds": ("solve_seconds", "Time the solve of the active price took"),
+    "pacing_error": (
+        "pacing_error_ratio",
+        "What was paid when the active price was solved over what had been planned by then, less one",
+    ),
+    "spend_ratio": (
+        "spend_ratio",
+        "Minor units paid per minor unit that the model's curves expect, as the active price has learned it",
+    ),
+}
+"""Field of a price record → name and meaning of the gauge that shows it."""
+
+
 class PredictorMetrics:
     """Every series of one campaign, present from the start with the value 0."""
 
     def __init__(self, campaign: Campaign, registry: CollectorRegistry = REGISTRY) -> None:
-        name = campaign.name
-        seconds = Histogram(
-            "shadowprice_decision_seconds",
-            "Time of one call by stage",
-            ["campaign", "stage"],
-            buckets=BUCKETS,
-            registry=registry,
-        )
-        self._seconds = {stage: seconds.labels(name, stage) for stage in STAGES}
-        cold = Counter(
-            "shadowprice_cold_start_total",
-            "Requests decided with the default embedding",
-            ["campaign", "side"],
-            registry=registry,
-        )
-        self._cold: dict[Side, Counter] = {side: cold.labels(name, side) for side in campaign.sides}
-        unrecorded = Counter(
-            "shadowprice_unrecorded_answers_total",
+        sides = list(campaign.sides)
+
+        def series(
+            make: Callable[..., Kind], name: str, text: str, labels: str, keys: Iterable[Key]
+        ) -> dict[Key, Kind]:
+            """One series for each key: its label, or a tuple of them."""
+            family = make(f"shadowprice_{name}", text, ["campaign", *labels.split()], registry=registry)
+            return {k: family.labels(campaign.name, *(k if isinstance(k, tuple) else [k])) for k in keys}
+
+        seconds = partial(Histogram, buckets=BUCKETS)
+        self._seconds = series(seconds, "decision_seconds", "Time of one call by stage", "stage", STAGES)
+        self._cold = series(Counter, "cold_start_total", "Requests decided with the default embedding", "side", sides)
+        self._unrecorded = series(
+            Counter,
+            "unrecorded_answers_total",
             "Requests answered without an authorization, since the answer costs nothing",
-            ["campaign", "side", "reason"],
-            registry=registry,
-        )
-        self._unrecorded = {
-            (side, reason): unrecorded.labels(name, side, reason)
-            for side in campaign.sides
-            for reason in UNRECORDED_REASONS
-        }
-        by_arm = Counter(
-            "shadowprice_arm_decisions_total",
-            "New decisions by the arm of the account",
-            ["campaign", "side", "arm"],
-            registry=registry,
+            "side reason",
+            product(sides, UNRECORDED_REASONS),
         )
         arms = [UNASSIGNED] if campaign.experiment is None else list(campaign.experiment.shares)
-        self._arms = {(side, arm): by_arm.labels(name, side, arm) for side in campaign.sides for arm in arms}
-        age = Gauge(
-            "shadowprice_feature_age_seconds",
-            "Age of the oldest embedding used in the latest call",
-            ["campaign", "side"],
-            registry=registry,
+        self._arms = series(
+            Counter, "arm_decisions_total", "New decisions by the arm of the account", "side arm", product(sides, arms)
         )
-        self._feature_age: dict[Side, Gauge] = {side: age.labels(name, side) for side in campaign.sides}
-        degraded = Counter(
-            "shadowprice_degraded_total",
-            "Calls answered without something they needed",
-            ["campaign", "reason"],
-            registry=registry,
+        self._feature_age = series(
+            Gauge, "feature_age_seconds", "Age of the oldest embedding used in the latest call", "side", sides
         )
-        self._degraded = {reason: degraded.labels(name, reason) for reason in DEGRADED}
-        rejected = Counter(
-            "shadowprice_price_rejected_total",
+        self._degraded = series(
+            Counter, "degraded_total", "Calls answered without something they needed", "reason", DEGRADED
+        )
+        self._rejected = series(
+            Counter,
+            "price_rejected_total",
             "Prices ignored: unsound, older than the active one, or without a model to go with",
-            ["campaign", "reason"],
-            registry=registry,
+            "reason",
+            REJECTED,
         )
-        self._rejected = {reason: rejected.labels(name, reason) for reason in REJECTED}
-        passed_over = Gauge(
-            "shadowprice_price_passed_over",
+        self._passed_over = series(
+            Gauge,
+            "price_passed_over",
             "Files of the price store that are passed over now: the active price is not the newest",
-            ["campaign", "reason"],
-            registry=registry,
+            "reason",
+            REJECTED,
         )
-        self._passed_over = {reason: passed_over.labels(name, reason) for reason in REJECTED}
-        price = Gauge(
-            "shadowprice_price",
+        self._prices = series(
+            Gauge,
+            "price",
             "Active price: of money, response per minor unit; of a delivery, value of a seat of each segment",
-            ["campaign", "budget"],
-            registry=registry,
+            "budget",
+            campaign.priced,
         )
-        self._prices = {priced: price.labels(name, priced) for priced in campaign.priced}
-        self._version = Gauge(
-            "shadowprice_price_version", "Version of the active price", ["campaign"], registry=registry
-        ).labels(name)
-        self._gap = Gauge(
-            "shadowprice_solve_gap_ratio", "Relative duality gap of the active price", ["campaign"], registry=registry
-        ).labels(name)
-        self._violation = Gauge(
-            "shadowprice_solve_violation_ratio",
-            "Relative excess over the budget of the active price",
-            ["campaign"],
-            registry=registry,
-        ).labels(name)
-        self._solve_seconds = Gauge(
-            "shadowprice_solve_seconds", "Time the solve of the active price took", ["campaign"], registry=registry
-        ).labels(name)
-        self._pacing_error = Gauge(
-            "shadowprice_pacing_error_ratio",
-            "What was paid when the active price was solved over what had been planned by then, less one",
-            ["campaign"],
-            registry=registry,
-        ).labels(name)
-        self._spend_ratio = Gauge(
-            "shadowprice_spend_ratio",
-            "Minor units paid per minor unit that the model's curves expect, as the active price has learned it",
-            ["campaign"],
-            registry=registry,
-        ).labels(name)
-        self._age = Gauge(
-            "shadowprice_price_age_seconds", "Time since the active price was solved", ["campaign"], registry=registry
-        ).labels(name)
+        self._of_record = {
+            field: series(Gauge, metric, text, "", [()])[()] for field, (metric, text) in OF_RECORD.items()
+        }
+        self._age = series(Gauge, "price_age_seconds", "Time since the active price was solved", "", [()])[()]
 
     def stage(self, stage: str) -> AbstractContextManager[None]:
         """Time a stage of a call."""
@@ -155,12 +131,8 @@ class PredictorMetrics:
         solved_at = record.solved_at.timestamp()
         for priced, gauge in self._prices.items():
             gauge.set(record.prices[priced])
-        self._version.set(record.version)
-        self._gap.set(record.gap)
-        self._violation.set(record.violation)
-        self._solve_seconds.set(record.seconds)
-        self._pacing_error.set(record.pacing_error)
-        self._spend_ratio.set(record.spend_ratio)
+        for field, gauge in self._of_record.items():
+            gauge.set(getattr(record, field))
         self._age.set_function(lambda: time.time() - solved_at)
 
     def price_rejected(self, reason: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import product
+from typing import Any
 
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -42,118 +44,104 @@ class LedgerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The families of one scrape."""
-        totals = self._totals()
-        name, budget = self._campaign.name, self._campaign.budget.name
-        yield self._decisions(totals)
-        for metric, help, values in (
+        totals, now = self._totals(), datetime.now(UTC)
+        sides, budget = list(self._campaign.sides), self._campaign.budget.name
+        counter, gauge = CounterMetricFamily, GaugeMetricFamily
+        yield self._family(
+            counter,
+            "decisions",
+            "Requests decided; level is the index of the incentive, -1 for nothing",
+            "side level reason",
+            self._decisions(totals),
+        )
+        for metric, text, values in (
             ("authorized_minor_units", "Money authorized, at face value", totals.authorised),
             ("spend_minor_units", "Money paid", totals.spent),
             ("redemptions", "Units of response: redemptions of customers, share ratios of merchants", totals.responses),
         ):
-            counter = CounterMetricFamily(f"shadowprice_{metric}", help, labels=["campaign", "side"])
-            for side, value in values.items():
-                counter.add_metric([name, side], value)
-            yield counter
-        late = CounterMetricFamily(
-            "shadowprice_late_minor_units", "Money paid on authorizations released before", labels=["campaign", "side"]
-        )
-        released = CounterMetricFamily(
-            "shadowprice_released_minor_units",
-            "Money held for authorizations that expired or were given back",
-            labels=["campaign", "side", "reason"],
-        )
-        refunded = CounterMetricFamily(
-            "shadowprice_refunded_minor_units", "Money paid that corrections took back", labels=["campaign", "side"]
-        )
-        withdrawn = CounterMetricFamily(
-            "shadowprice_withdrawn_responses",
-            "Units of response that corrections took away",
-            labels=["campaign", "side"],
-        )
-        overridden = CounterMetricFamily(
-            "shadowprice_overridden_minor_units",
-            "Money that corrections with override booked, whatever the limit",
-            labels=["campaign", "side"],
-        )
-        corrections = CounterMetricFamily(
-            "shadowprice_corrections",
-            "Corrections recorded; reason is their kind",
-            labels=["campaign", "side", "reason"],
-        )
-        misdated = CounterMetricFamily(
-            "shadowprice_misdated_outcomes", "Outcomes whose date cannot be right", labels=["campaign", "side"]
-        )
-        for side in self._campaign.sides:
-            misdated.add_metric([name, side], totals.misdated.get(side, 0))
-            refunded.add_metric([name, side], totals.refunded.get(side, 0))
-            withdrawn.add_metric([name, side], totals.withdrawn.get(side, 0))
-            overridden.add_metric([name, side], totals.overridden.get(side, 0))
-            for kind in CORRECTION_KINDS:
-                corrections.add_metric([name, side, kind], totals.corrections.get((side, kind), 0))
-            late.add_metric([name, side], totals.late.get(side, 0))
-            for cause in CAUSES:
-                released.add_metric([name, side, cause], totals.released.get((side, cause), 0))
-        yield from (refunded, withdrawn, overridden, corrections)
-        yield late
-        yield released
-        yield misdated
-        outstanding = GaugeMetricFamily(
-            "shadowprice_outstanding_minor_units", "Money held for open authorizations", labels=["campaign", "side"]
-        )
-        for side, value in totals.outstanding.items():
-            outstanding.add_metric([name, side], value)
-        yield outstanding
-        skew = GaugeMetricFamily(
-            "shadowprice_clock_skew_seconds",
-            "Difference of the ledger's wall clock from its other sources of time; positive when it is ahead",
-            labels=["campaign"],
-        )
-        skew.add_metric([name], self._skew())
-        yield skew
-        now = datetime.now(UTC)
-        yield from self._limits(now)
-        left = totals.money_left(self._campaign, now)
-        for metric, help, value in (
+            yield self._family(counter, metric, text, "side", values)
+        by_cause, by_kind = list(product(sides, CAUSES)), list(product(sides, CORRECTION_KINDS))
+        per_side: tuple[tuple[str, str, str, Mapping[Any, float], Iterable[Any]], ...] = (
+            ("refunded_minor_units", "Money paid that corrections took back", "side", totals.refunded, sides),
+            ("withdrawn_responses", "Units of response that corrections took away", "side", totals.withdrawn, sides),
             (
-                "budget_minor_units",
-                "What may be spent: the limit, or the limit times what earned it so far",
-                left + totals.net_spent,
+                "overridden_minor_units",
+                "Money that corrections with override booked, whatever the limit",
+                "side",
+                totals.overridden,
+                sides,
             ),
-            ("overspend_minor_units", "What was spent beyond the budget", max(0.0, -left)),
-        ):
-            gauge = GaugeMetricFamily(f"shadowprice_{metric}", help, labels=["campaign", "budget"])
-            gauge.add_metric([name, budget], value)
-            yield gauge
-
-    def _limits(self, now: datetime) -> Iterator[Metric]:
+            ("corrections", "Corrections recorded; reason is their kind", "side reason", totals.corrections, by_kind),
+            ("late_minor_units", "Money paid on authorizations released before", "side", totals.late, sides),
+            (
+                "released_minor_units",
+                "Money held for authorizations that expired or were given back",
+                "side reason",
+                totals.released,
+                by_cause,
+            ),
+            ("misdated_outcomes", "Outcomes whose date cannot be right", "side", totals.misdated, sides),
+        )
+        for metric, text, labels, found, keys in per_side:
+            yield self._family(counter, metric, text, labels, {key: found.get(key, 0) for key in keys})
+        yield self._family(
+            gauge, "outstanding_minor_units", "Money held for open authorizations", "side", totals.outstanding
+        )
+        yield self._family(
+            gauge,
+            "clock_skew_seconds",
+            "Difference of the ledger's wall clock from its other sources of time; positive when it is ahead",
+            "",
+            {(): self._skew()},
+        )
         # Apart from the main budget's metrics: limits overlap, so a sum over them has no meaning.
-        limit = GaugeMetricFamily(
-            "shadowprice_limit_minor_units", "Limit of a further budget in a period", labels=["campaign", "budget"]
+        limits = limits_now(self._campaign, self._usage, now)
+        yield self._family(
+            gauge,
+            "limit_minor_units",
+            "Limit of a further budget in a period",
+            "budget",
+            {each.budget: each.limit for each in limits},
         )
-        used = GaugeMetricFamily(
-            "shadowprice_limit_used_minor_units",
+        yield self._family(
+            gauge,
+            "limit_used_minor_units",
             "Money held and spent of a further budget in its current period",
-            labels=["campaign", "budget"],
+            "budget",
+            {each.budget: each.used for each in limits},
         )
-        for each in limits_now(self._campaign, self._usage, now):
-            limit.add_metric([self._campaign.name, each.budget], each.limit)
-            used.add_metric([self._campaign.name, each.budget], each.used)
-        yield limit
-        yield used
+        left = totals.money_left(self._campaign, now)
+        yield self._family(
+            gauge,
+            "budget_minor_units",
+            "What may be spent: the limit, or the limit times what earned it so far",
+            "budget",
+            {budget: left + totals.net_spent},
+        )
+        yield self._family(
+            gauge, "overspend_minor_units", "What was spent beyond the budget", "budget", {budget: max(0.0, -left)}
+        )
 
-    def _decisions(self, totals: Totals) -> Metric:
-        family = CounterMetricFamily(
-            "shadowprice_decisions",
-            "Requests decided; level is the index of the incentive, -1 for nothing",
-            labels=["campaign", "side", "level", "reason"],
-        )
-        for side, terms in self._campaign.sides.items():
-            for level in (NOTHING, *range(len(terms.levels))):
-                for reason in (*RECORDED_REASONS, REPEAT):
-                    count = (
-                        self._repeats.get((side, level), 0)
-                        if reason == REPEAT
-                        else totals.decisions.get((side, level, reason), 0)
-                    )
-                    family.add_metric([self._campaign.name, side, str(level), reason], count)
+    def _family(
+        self,
+        kind: type[CounterMetricFamily | GaugeMetricFamily],
+        metric: str,
+        text: str,
+        labels: str,
+        values: Mapping[Any, float],
+    ) -> Metric:
+        """Return a family with one series for each key: its label, or a tuple of them."""
+        family = kind(f"shadowprice_{metric}", text, labels=["campaign", *labels.split()])
+        for key, value in values.items():
+            family.add_metric([self._campaign.name, *(map(str, key) if isinstance(key, tuple) else [key])], value)
         return family
+
+    def _decisions(self, totals: Totals) -> dict[tuple[Side, int, str], int]:
+        return {
+            (side, level, reason): self._repeats.get((side, level), 0)
+            if reason == REPEAT
+            else totals.decisions.get((side, level, reason), 0)
+            for side, terms in self._campaign.sides.items()
+            for level in (NOTHING, *range(len(terms.levels)))
+            for reason in (*RECORDED_REASONS, REPEAT)
+        }
