@@ -1,19 +1,34 @@
 """The documentation: links resolve, every page is listed, and the rules on length hold."""
 
+import json
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 
+import operations
 from benchmarks.reproduce.write import MOST_SENTENCES, sentences
+from operations import __main__ as command
+from operations.common import job
+from shadowprice.pacing import pacers
+from shadowprice.pacing.pacers import registry
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 SECTIONS = ("tutorials", "how-to", "reference", "explanation")
+CAMPAIGN = {
+    "name": "spring",
+    "sides": {"customer": {"levels": [0, 100], "cost_basis": "on_response", "weight": 1.0}},
+    "budget": {"limit": 1000},
+    "starts_at": "2024-05-01T00:00:00+00:00",
+    "hours": 24,
+}
 RECORDS = sorted(DOCS.glob("decisions/*.md"))
 RESULTS = sorted(page for page in DOCS.glob("results/*.md") if page.name != "README.md")
 
@@ -159,13 +174,49 @@ def test_every_import_of_a_snippet_resolves() -> None:
         assert known, f"{page}: {module} has no {name}"
 
 
-def test_the_response_model_of_contributing_fits() -> None:
+def example(name: str) -> str:
+    """Return the block of Python in CONTRIBUTING.md that defines a class."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.DOTALL)
+    [found] = [block for block in blocks if f"class {name}" in block]
+    return found
+
+
+def test_the_response_model_of_contributing_fits() -> None:
     names: dict[str, Any] = {}
-    exec(compile(blocks[0], "CONTRIBUTING.md", "exec"), names)
+    exec(compile(example("MeanModel"), "CONTRIBUTING.md", "exec"), names)
     frame = pd.DataFrame({"account_id": list("abcd"), "level": [0, 0, 1, 1], "response": [0.0, 1.0, 1.0, 1.0]})
     model = names["MeanModel"](levels=[20, 50]).fit(frame)
     assert model.curve(frame).response[:, 0].tolist() == [0.5, 1.0]
     again = names["MeanModel"](levels=[20, 50])
     again.restore(model.state())
     assert again.curve(frame).response.shape == (2, 4)
+
+
+def test_the_pacer_of_contributing_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "every_other_hour.py").write_text(example("EveryOtherHour"))
+    monkeypatch.setattr(pacers, "__path__", [*pacers.__path__, str(tmp_path)])
+    registry.pacers.cache_clear()
+    try:
+        made: Any = registry.make_pacer("every_other_hour")
+        assert "closing" in registry.pacer_names()
+    finally:
+        registry.pacers.cache_clear()
+        sys.modules.pop("shadowprice.pacing.pacers.every_other_hour", None)
+    assert made.moments(5) == [0.0, 2.0, 4.0]
+    assert made.price(SimpleNamespace(solve=lambda: "solved")) == "solved"
+
+
+def test_the_step_of_contributing_runs_by_the_name_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "notify.py").write_text(example("NotifyJob"))
+    monkeypatch.setattr(operations, "__path__", [*operations.__path__, str(tmp_path)])
+    known = (*job.JOBS, "notify")
+    monkeypatch.setattr(job, "JOBS", known)
+    monkeypatch.setattr(command, "JOBS", known)
+    (tmp_path / "campaign.json").write_text(json.dumps(CAMPAIGN))
+    line = tmp_path / "line"
+    try:
+        assert command.main(["notify", json.dumps({"workspace": str(tmp_path), "line": str(line)})]) == 0
+        assert line.read_text() == "Campaign spring\n"
+        assert command.main(["notify", json.dumps({"workspace": str(tmp_path)})]) == 1
+    finally:
+        sys.modules.pop("operations.notify", None)
