@@ -17,6 +17,7 @@ TABLES: dict[str, str] = {
     "s0_graph": "benchmarks.reproduce.tables.s0.graph",
     "s0_information": "benchmarks.reproduce.tables.s0.information",
     "s0_size": "benchmarks.reproduce.tables.s0.size",
+    "s0_large": "benchmarks.reproduce.tables.s0.large",
     "s0_levels": "benchmarks.reproduce.tables.s0.levels",
     "s0_sensitivity": "benchmarks.reproduce.tables.s0.sensitivity",
     "o2o_graph": "benchmarks.reproduce.tables.o2o_graph",

@@ -57,7 +57,7 @@ def _verdict(table: Table, summary: Summary) -> list[str]:
     if summary.seeds == 1:
         return [f"{named}; seeds are no replications of fixed data, so intervals are those in the table.", ""]
     return [
-        f"{named}: {primary.seeds} seeds find a difference of {primary.effect:g} with a probability of "
+        f"{named}: {table.seeds or primary.seeds} seeds find a difference of {primary.effect:g} with a probability of "
         f"{primary.power:.0%} or more, at a standard deviation over seeds of {primary.spread:g}. Other comparisons are "
         "adjusted by Holm's method.",
         "",
