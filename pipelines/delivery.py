@@ -21,6 +21,7 @@ def delivery_pipeline(
     loss: str = "",
     epochs: int = 0,
     seed: int = 0,
+    workers: int = 0,
     ray_job: str = "",
 ) -> None:
     """Learn what deliveries bring, plan them exactly, and serve the plan. Without a certified plan nothing is served.
@@ -34,6 +35,7 @@ def delivery_pipeline(
         loss: esj, esj_mass, cragg, ziln or mse in place of the model's own.
         epochs: at most; 0 leaves it to the model.
         seed: of the data where generated, and of initialisation.
+        workers: Ray workers that train; 0 trains in the component's own process.
         ray_job: ConfigMap with the RayJob that training and solve run in; empty runs them in the steps' containers.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
@@ -50,6 +52,7 @@ def delivery_pipeline(
         loss=loss,
         epochs=epochs,
         seed=seed,
+        workers=workers,
         ray_job=ray_job,
     ).set_caching_options(False)
     placed(trained, cpu="2", memory="16Gi", minutes=480)

@@ -22,6 +22,7 @@ def vouchers_pipeline(
     recipe: str = "dmbgn",
     epochs: int = 30,
     seed: int = 0,
+    workers: int = 0,
     campaign: str = "vouchers",
     budget: int = 100_000,
     requests: int = 1_000,
@@ -40,6 +41,7 @@ def vouchers_pipeline(
         campaign: name that the predictor serves it under.
         budget: minor units for the day.
         requests: expected in the day.
+        workers: Ray workers that train; 0 trains in the component's own process.
         ray_job: ConfigMap with the RayJob that training and solve run in; empty runs them in the steps' containers.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
@@ -49,7 +51,14 @@ def vouchers_pipeline(
     featurized = placed(featurize(tables=tables, workspace=workspace), cpu="1", memory="16Gi", minutes=60)
     training = featurized.outputs["training"]
     trained = train(
-        training=training, tables=tables, recipe=recipe, epochs=epochs, seed=seed, workspace=workspace, ray_job=ray_job
+        training=training,
+        tables=tables,
+        recipe=recipe,
+        epochs=epochs,
+        seed=seed,
+        workers=workers,
+        workspace=workspace,
+        ray_job=ray_job,
     )
     placed(trained, cpu="2", memory="16Gi", minutes=480)
     model = trained.outputs["model"]

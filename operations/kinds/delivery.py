@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from operations.common.workspace import PRICES, read_campaign
 from operations.evaluate import EvaluateJob
@@ -14,8 +16,10 @@ from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import read_meta
 from shadowprice.learning.delivery import learn_delivery
 from shadowprice.learning.delivery_plan import deliver, metrics_of
+from shadowprice.learning.distributed import train_on_workers
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.price_store import PriceStore
+from shadowprice.responses.funds.training import TRAINING
 
 
 class DeliveryKind(Kind):
@@ -25,15 +29,20 @@ class DeliveryKind(Kind):
         """Train a model of funds; the figures are those of the test split."""
         if job.tables is None or job.workspace is None:
             raise InvalidInput("a delivery is trained with its tables and its campaign", field="tables")
-        _, figures = learn_delivery(
-            TrainingSet.load(job.training),
-            load_dataset(job.tables).tables,
-            read_campaign(job.workspace),
+        recipe = job.recipe or "esdpm"
+        figures: Mapping[str, float] = train_on_workers(
+            learn,
+            {
+                "training": job.training.resolve(),
+                "tables": job.tables.resolve(),
+                "workspace": job.workspace.resolve(),
+                "out": job.model.resolve(),
+                "options": {"model": recipe, "loss": job.loss, "epochs": job.epochs, "seed": job.seed},
+            },
             job.model,
-            model=job.recipe or "esdpm",
-            loss=job.loss,
-            epochs=job.epochs,
-            seed=job.seed,
+            workers=job.workers,
+            label=recipe,
+            epochs=job.epochs or TRAINING.epochs,
         )
         return figures
 
@@ -53,3 +62,9 @@ class DeliveryKind(Kind):
         version = PriceStore(job.workspace / PRICES).next_version(campaign.name)
         plan, record = deliver(job.model, load_dataset(job.tables).tables, campaign, job.price, version=version)
         return Solved(record, metrics_of(plan), plan.markdown())
+
+
+def learn(training: Path, tables: Path, workspace: Path, out: Path, options: Mapping[str, Any]) -> dict[str, float]:
+    """Train a model of funds into ``out``; the figures are those of the first of several processes."""
+    data, read = TrainingSet.load(training), load_dataset(tables).tables
+    return learn_delivery(data, read, read_campaign(workspace), out, **options)[1]

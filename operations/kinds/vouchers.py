@@ -21,10 +21,12 @@ from shadowprice.errors import InvalidInput
 from shadowprice.files import write_whole
 from shadowprice.learning import vouchers
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
+from shadowprice.learning.distributed import train_on_workers
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.resolve import resolve
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.responses.layers.heads import load_heads
+from shadowprice.responses.registry import model_class
 
 HOURS = 24
 EPOCHS = 30
@@ -35,9 +37,23 @@ class VouchersKind(Kind):
 
     def train(self, job: TrainJob) -> Mapping[str, float]:
         """Pre-train vouchers and graph network on the training sessions, where the model has them, then tune."""
-        return vouchers.train(
-            _sessions(job.tables), job.training, job.model, job.recipe or "dmbgn", job.epochs or EPOCHS, job.seed
+        recipe, epochs = job.recipe or "dmbgn", job.epochs or EPOCHS
+        figures: Mapping[str, float] = train_on_workers(
+            vouchers.train,
+            {
+                "prepared": _sessions(job.tables).resolve(),
+                "graphs": job.training.resolve(),
+                "out": job.model.resolve(),
+                "name": recipe,
+                "epochs": epochs,
+                "seed": job.seed,
+            },
+            job.model,
+            workers=job.workers if model_class(recipe).by_gradient else 0,
+            label=recipe,
+            epochs=epochs,
         )
+        return figures
 
     def evaluate(self, job: EvaluateJob) -> tuple[bool, Mapping[str, float]]:
         """Judge by the sessions after the test's beginning: the model must rank better than chance."""

@@ -1,119 +1,191 @@
-"""Training through Ray Train: one worker on a laptop, N data-parallel workers on a cluster."""
+"""Training through Ray Train: the same loop on N data-parallel workers, on one machine or on a cluster."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import numpy as np
 import torch
 
+from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import MissingExtra
-from shadowprice.learning.train import train
-from shadowprice.learning.training_set import LEARNT_ACCOUNTS, TrainingSet
+from shadowprice.files import write_whole
+from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.learning.recipes import recipe
+from shadowprice.learning.train import fit_joint, prepare_joint
+from shadowprice.learning.training_set import TrainingSet, snapshot_folder
 from shadowprice.local_ray import start_ray
 from shadowprice.progress import ProgressBar
-from shadowprice.responses.joint.batches import ALONE, Processes
-from shadowprice.responses.joint.model import JointModel
+from shadowprice.responses.joint.batches import TrainingData, of_process
+from shadowprice.responses.joint.graph import ModelGraph
+from shadowprice.responses.joint.model import JointModel, JointSpec
+from shadowprice.responses.joint.network import Rows
 from shadowprice.responses.training import FitResult, TrainingConfig
+from shadowprice.responses.training.processes import Processes, this_process, together
 
-RESULT = "fit.json"
-PROGRESS = "progress.json"
+RAY = "ray"
+"""Folder of what the workers share, beside the model."""
+TRAINED = "trained"
+"""Folder in it of the model that they trained."""
+RESULT, PROGRESS = "result.json", "progress.json"
+RESTARTS = 3
+"""Times that workers are started again after one has died; they resume from the last checkpoint."""
+SPLITS = ("train", "validation")
 
 
-def train_with_ray(
-    data_folder: Path, name: str, config: TrainingConfig, out: Path, *, workers: int = 1
-) -> tuple[JointModel, FitResult]:
-    """Train the recipe ``name``, a joint network, on Ray workers and return the model of the best epoch.
+def train_on_workers(
+    step: Callable[..., Any], arguments: Mapping[str, Any], out: Path, *, workers: int, label: str, epochs: int
+) -> Any:
+    """Call ``step`` on every Ray worker and return what the first one returns.
+
+    Each network that ``step`` trains takes its gradient steps together with those of the other workers. A worker that
+    dies is replaced, and all resume from the checkpoint that ``step`` keeps.
 
     Args:
-        data_folder: a saved :class:`TrainingSet`, readable by every worker.
-        name: the recipe.
-        config: of the training loop.
-        out: where the model and the checkpoints go, writable by the first worker; a checkpoint of this configuration
-            is resumed.
-        workers: data-parallel processes; each holds the whole graph, and the rows of every ``workers``-th account.
+        step: function of a module; it returns JSON types and writes files where ``this_process().leads`` alone.
+        arguments: of ``step``, the same for all workers; paths must be absolute.
+        out: folder that all workers reach.
+        workers: how many; 0 calls ``step`` in this process. ``RAY_ADDRESS`` names the cluster; without it Ray starts on
+            this machine.
+        label: of the progress.
+        epochs: at most, for the progress.
 
     Raises:
         MissingExtra: Ray is not installed.
     """
+    if not workers:
+        return step(**arguments)
     os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "300")
     try:
         import ray
-        from ray.train import RunConfig, ScalingConfig
+        from ray.train import FailureConfig, RunConfig, ScalingConfig
         from ray.train.torch import TorchTrainer
     except ModuleNotFoundError as error:
         raise MissingExtra("training on Ray needs ray; install shadowprice[ray]") from error
 
-    out.mkdir(parents=True, exist_ok=True)
+    shared = (out / RAY).resolve()
+    shared.mkdir(parents=True, exist_ok=True)
+    for name in (RESULT, PROGRESS):
+        (shared / name).unlink(missing_ok=True)
     started = not ray.is_initialized()
     if started:
         start_ray(ray, include_dashboard=False)
-    progress = out / PROGRESS
-    progress.unlink(missing_ok=True)
     try:
-        with follow(progress, config.epochs, f"train {name} on Ray"):
+        with follow(shared / PROGRESS, epochs, f"train {label} on Ray"):
             TorchTrainer(
                 _worker,
-                train_loop_config={
-                    "data": str(data_folder.resolve()),
-                    "recipe": name,
-                    "config": asdict(config),
-                    "out": str(out.resolve()),
-                },
-                scaling_config=ScalingConfig(num_workers=workers, use_gpu=False),
-                run_config=RunConfig(name="train", storage_path=str((out / "ray").resolve())),
+                train_loop_config={"step": step, "arguments": arguments, "shared": str(shared)},
+                scaling_config=ScalingConfig(num_workers=workers),
+                run_config=RunConfig(
+                    name="train", storage_path=str(shared), failure_config=FailureConfig(max_failures=RESTARTS)
+                ),
             ).fit()
     finally:
         if started:
             ray.shutdown()
-    return JointModel.load(out), FitResult(**json.loads((out / RESULT).read_text()))
+    return json.loads((shared / RESULT).read_text())
 
 
 def _worker(options: dict[str, Any]) -> None:
     from ray import train as ray_train
-    from ray.train.torch import prepare_model
 
     context = ray_train.get_context()
-    rank, processes = context.get_world_rank(), context.get_world_size()
+    shared = Path(options["shared"])
     # Threads of all workers together should not exceed the cores they share.
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // max(context.get_local_world_size(), 1)))
 
-    def wrap(model: JointModel) -> Any:
-        return prepare_model(model.network)
-
-    def mean(value: float) -> float:
-        total = torch.tensor([value])
-        torch.distributed.all_reduce(total)
-        return float(total / processes)
-
-    out = Path(options["out"])
-
     def report(row: dict[str, float]) -> None:
-        # Every report is a barrier over all workers; one in ten epochs is enough to see how it goes.
-        if int(row["epoch"]) % 10 == 0:
-            ray_train.report(row)
-        if rank == 0:
-            (out / PROGRESS).write_text(json.dumps(row))
+        write_whole(shared / PROGRESS, json.dumps(row))
 
-    model, result = train(
-        TrainingSet.load(Path(options["data"]), LEARNT_ACCOUNTS),
-        options["recipe"],
-        TrainingConfig(**options["config"]),
-        checkpoint=out / "checkpoint",
-        rank=rank,
-        processes=Processes(processes, mean) if processes > 1 else ALONE,
-        wrap=wrap if processes > 1 else None,
-        report=report,
-    )
-    if rank == 0:
-        model.save(out)
-        (out / RESULT).write_text(json.dumps(asdict(result)))
+    rank = context.get_world_rank()
+    here = Processes(rank, context.get_world_size(), torch.distributed.all_reduce, None if rank else report)
+    with together(here):
+        found = options["step"](**options["arguments"])
+    if here.leads:
+        write_whole(shared / RESULT, json.dumps(found))
+
+
+def train_joint_on_ray(
+    data: TrainingSet, folder: Path, name: str, config: TrainingConfig, out: Path, *, workers: int = 1
+) -> tuple[JointModel, FitResult]:
+    """Train the recipe ``name``, a joint network, on Ray workers and return the model of the best epoch.
+
+    Args:
+        data: the training set; its rows are dealt to the workers by account, a file for each.
+        folder: where ``data`` was saved, readable by every worker; the workers map its snapshots.
+        name: the recipe.
+        config: of the training loop.
+        out: where rows, checkpoints and the trained network go; a checkpoint of this configuration is resumed.
+        workers: data-parallel processes.
+
+    Raises:
+        MissingExtra: Ray is not installed.
+    """
+    spec = recipe(name, data)
+    assert isinstance(spec, JointSpec)
+    model, rows = prepare_joint(data, spec, config.seed)
+    shared = out / RAY
+    shards = shared / "rows"
+    shutil.rmtree(shards, ignore_errors=True)
+    for rank in range(workers):
+        save_rows(of_process(rows, rank, workers), shards / str(rank))
+    model.save(shared)
+    arguments = {
+        "shared": shared.resolve(),
+        "snapshots": [snapshot_folder(folder.resolve(), k) for k in range(len(data.seen_by(*SPLITS)))],
+        "name": name,
+        "config": config,
+        "checkpoint": (out / "checkpoint").resolve(),
+    }
+    found = train_on_workers(fit_shard, arguments, out, workers=workers, label=name, epochs=config.epochs)
+    shutil.rmtree(shards)
+    return JointModel.load(shared / TRAINED), FitResult(**found)
+
+
+def fit_shard(
+    shared: Path, snapshots: Sequence[Path], name: str, config: TrainingConfig, checkpoint: Path
+) -> dict[str, Any]:
+    """Train the prepared network in ``shared`` on this process's rows; the first process writes the result.
+
+    Snapshots are mapped: a worker reads the parts of features and ties that its rows need, and workers of one machine
+    share what is in memory.
+    """
+    here = this_process()
+    model = JointModel.load(shared)
+    graph = ModelGraph([GraphSnapshot.load(each, check=False) for each in snapshots], model.scaling)
+    data = TrainingData(graph, *load_rows(shared / "rows" / str(here.rank)))
+    result = fit_joint(model, data, name, config, checkpoint=checkpoint)
+    if here.leads:
+        model.save(shared / TRAINED)
+    return asdict(result)
+
+
+def save_rows(data: TrainingData, folder: Path) -> None:
+    """Write the rows of one worker; :func:`load_rows` is the inverse."""
+    folder.mkdir(parents=True)
+    for split, rows in zip(SPLITS, (data.train, data.validation), strict=True):
+        for side, part in rows.items():
+            np.savez(folder / f"{split}-{side}.npz", **vars(part))
+
+
+def load_rows(folder: Path) -> tuple[dict[Side, Rows], ...]:
+    """Read the rows of one worker by side, of each split."""
+    found: tuple[dict[Side, Rows], ...] = ({}, {})
+    for split, rows in zip(SPLITS, found, strict=True):
+        for side in SIDES:
+            path = folder / f"{split}-{side}.npz"
+            if path.exists():
+                with np.load(path, allow_pickle=False) as arrays:
+                    rows[side] = Rows(**arrays)
+    return found
 
 
 @contextmanager

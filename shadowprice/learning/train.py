@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from torch import Tensor
 
 from shadowprice.checks import require
 from shadowprice.evaluation import metrics
@@ -15,13 +13,14 @@ from shadowprice.learning.recipes import Separate, recipe
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.progress import ProgressBar
 from shadowprice.responses.base import at_level, labels
-from shadowprice.responses.joint.batches import ALONE, Processes, make_batches
+from shadowprice.responses.joint.batches import TrainingData, make_batches
 from shadowprice.responses.joint.fit import fit_network, scheduled
-from shadowprice.responses.joint.model import JointModel
+from shadowprice.responses.joint.model import JointModel, JointSpec
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.training import FitResult, Progress, TrainingConfig
 from shadowprice.responses.training.checkpoint import checkpointing
+from shadowprice.responses.training.processes import this_process
 
 MANY_ACCOUNTS = 50_000
 """Beyond, an epoch of a separate model is long."""
@@ -40,60 +39,67 @@ def train(
     config: TrainingConfig,
     *,
     checkpoint: Path | None = None,
-    rank: int = 0,
-    processes: Processes = ALONE,
-    wrap: Callable[[JointModel], Callable[..., Tensor]] | None = None,
     report: Progress | None = None,
 ) -> tuple[SidedModel, FitResult]:
     """Train what ``name`` stands for.
 
-    Of these arguments only ``data``, ``name``, ``config`` and ``checkpoint`` matter to separate models. Each holds out
-    of ``train`` what it needs, and the validation loss is computed here.
+    Separate models hold out of ``train`` what each needs, and their validation loss is computed here.
 
     Args:
         data: the training set; its ``train`` and ``validation`` splits are used.
         name: one of :func:`~shadowprice.learning.recipes.recipe_names`.
         config: of the training loop.
         checkpoint: directory to save to and resume from.
-        rank: number of this process, which trains on the rows of every ``processes.count``-th account.
-        processes: that train together.
-        wrap: makes the data-parallel callable of the prepared model.
-        report: called after every epoch, instead of showing the progress.
+        report: called after every epoch of a joint network, instead of showing the progress.
     """
-    splits = {split: data.part(split) for split in ("train", "validation")}
-    for side, rows in splits["validation"].items():
-        none = f"side {side!r} has no validation row to stop and calibrate by; give more accounts or another split"
-        require(len(rows), "split", none)
     spec = recipe(name, data)
     if isinstance(spec, Separate):
+        check_validation(data)
         with checkpointing(checkpoint, stamp=config.stamp):
             separate = fit_separate(data, spec, config)
         seen = replace(data, snapshots=data.seen_by("train", "validation"))
         return separate, FitResult(0, 0, held_out_loss(separate, seen, "validation"), [])
-    model = JointModel.prepare(spec, data.seen_by("train"), splits["train"], config.seed)
-    whole = model.data(data.seen_by("train", "validation"), splits["train"], splits["validation"])
-    if processes.count > 1:
-        own = {side: rows.take(rows.node % processes.count == rank) for side, rows in whole.train.items()}
-        whole = replace(whole, train=own)
-    batches = make_batches(whole, config.seed, processes)
+    model, rows = prepare_joint(data, spec, config.seed)
+    return model, fit_joint(model, rows, name, config, checkpoint=checkpoint, report=report)
+
+
+def check_validation(data: TrainingSet) -> None:
+    """Refuse a training set in which a side has no validation row."""
+    for side, rows in data.part("validation").items():
+        none = f"side {side!r} has no validation row to stop and calibrate by; give more accounts or another split"
+        require(len(rows), "split", none)
+
+
+def prepare_joint(data: TrainingSet, spec: JointSpec, seed: int) -> tuple[JointModel, TrainingData]:
+    """Return an untrained joint network and all its rows."""
+    check_validation(data)
+    train, validation = data.part("train"), data.part("validation")
+    model = JointModel.prepare(spec, data.seen_by("train"), train, seed)
+    return model, model.data(data.seen_by("train", "validation"), train, validation)
+
+
+def fit_joint(
+    model: JointModel,
+    rows: TrainingData,
+    name: str,
+    config: TrainingConfig,
+    *,
+    checkpoint: Path | None = None,
+    report: Progress | None = None,
+) -> FitResult:
+    """Train a prepared joint network in place on the rows of this process; arguments are those of :func:`train`."""
+    batches = make_batches(rows, config.seed)
     config = scheduled(config, batches.count)
-    with ProgressBar(f"train {name}", config.epochs, "epoch", shown=report is None) as shown:
+    shown = report is None and this_process().report is None
+    with ProgressBar(f"train {name}", config.epochs, "epoch", shown=shown) as bar:
 
         def progress(row: dict[str, float]) -> None:
-            shown.reach(int(row["epoch"]) + 1, f"validation {row['validation_loss']:.4f}")
+            bar.reach(int(row["epoch"]) + 1, f"validation {row['validation_loss']:.4f}")
             if report is not None:
                 report(row)
 
-        with checkpointing(checkpoint, stamp=config.stamp, leader=rank == 0):
-            result = fit_network(
-                model.network,
-                batches,
-                config,
-                forward=wrap(model) if wrap else None,
-                processes=processes,
-                progress=progress,
-            )
-    return model, result
+        with checkpointing(checkpoint, stamp=config.stamp):
+            return fit_network(model.network, batches, config, progress=progress)
 
 
 def fit_separate(data: TrainingSet, spec: Separate, config: TrainingConfig) -> SeparateModels:

@@ -6,6 +6,7 @@ is the curve of every person's latest session over the vouchers on offer (decisi
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -36,6 +37,8 @@ from shadowprice.responses.repair.repair import Repair
 from shadowprice.responses.state import load_state
 from shadowprice.responses.stored import as_embedding, check_width
 from shadowprice.responses.tabular.network import TabularNetwork
+from shadowprice.responses.training.checkpoint import checkpointing
+from shadowprice.responses.training.processes import this_process
 from shadowprice.responses.vouchers.sessions import SessionModel
 
 TABLES = "tables"
@@ -84,17 +87,31 @@ def read_log(prepared: Path, graphs: Path) -> tuple[VoucherData, SessionLog]:
 
 
 def train(prepared: Path, graphs: Path, out: Path, name: str, epochs: int, seed: int) -> dict[str, float]:
-    """Fit the response model called ``name`` (pre-training included) on the training sessions and save it."""
+    """Fit the response model called ``name`` (pre-training included) on the training sessions and save it.
+
+    A checkpoint in ``out`` of the same data is resumed. Where several processes train together, the first one saves.
+    """
     data, log = read_log(prepared, graphs)
     model = make(name, levels=log.levels, seed=seed, **({"sessions": log} if "sessions" in wants(name) else {}))
     if isinstance(model, TabularNetwork):
         model.training = replace(model.training, epochs=epochs)
-    model.fit(log.requests(data.part() == "train"))
-    model.save(out)
+    with checkpointing(out / "checkpoint", stamp=f"{name} {_digest(prepared, graphs)}"):
+        model.fit(log.requests(data.part() == "train"))
+    if this_process().leads:
+        model.save(out)
     found: dict[str, float] = {}
     for prefix, result in zip(("", "pretraining_"), reversed(getattr(model, "results", [])), strict=False):
         found |= {f"{prefix}validation_loss": result.validation_loss, f"{prefix}epochs": result.epochs}
     return found
+
+
+def _digest(prepared: Path, graphs: Path) -> str:
+    """Digest of all that training reads."""
+    found = hashlib.sha256()
+    for path in (*sorted((prepared / TABLES).iterdir()), prepared / META, graphs / GRAPHS):
+        with path.open("rb") as file:
+            found.update(hashlib.file_digest(file, "sha256").digest())
+    return found.hexdigest()
 
 
 def evaluate(prepared: Path, graphs: Path, model: Path) -> dict[str, float]:

@@ -18,15 +18,15 @@ class Neighbourhoods:
     """Graph of a training step: the whole one, or where it is large a sampled neighbourhood of the step's rows."""
 
     def __init__(self, graph: GraphTensors | None, seed: int) -> None:
-        self._graph = graph
-        self.random = np.random.default_rng([seed, 1])
+        self._graph, self._seed = graph, seed
         large = graph is not None and graph.nodes > WHOLE_GRAPH
         self._sampler = NeighbourSampler(graph.adjacency) if graph is not None and large else None
 
-    def of(self, node: Tensor | None) -> tuple[GraphTensors | None, Tensor | None]:
-        """A graph and the rows' nodes in it."""
+    def of(self, node: Tensor | None, epoch: int) -> tuple[GraphTensors | None, Tensor | None]:
+        """A graph and the rows' nodes in it; the sample depends on the epoch and the nodes alone."""
         if self._graph is None or self._sampler is None or node is None:
             return self._graph, node
         seeds, place = np.unique(node.numpy(), return_inverse=True)
-        seen = self._sampler.sample(seeds, FANOUTS, self.random)
+        random = np.random.default_rng([self._seed, 1, epoch, *seeds[:1].tolist()])
+        seen = self._sampler.sample(seeds, FANOUTS, random)
         return self._graph.around(seen), torch.from_numpy(place)

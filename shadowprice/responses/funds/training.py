@@ -18,6 +18,7 @@ from shadowprice.responses.funds.rows import FundRows
 from shadowprice.responses.training.batches import shuffled
 from shadowprice.responses.training.config import Progress, TrainingConfig
 from shadowprice.responses.training.loop import descend
+from shadowprice.responses.training.processes import weighted_mean
 
 TRAINING = TrainingConfig(learning_rate=3e-3, decay=0.95, epochs=30, patience=5, weight_decay=0.3)
 BATCH_ROWS = 512
@@ -44,20 +45,19 @@ def fit_network(
     def loss(rows: FundRows, graph: GraphTensors | None, node: Tensor | None) -> Tensor:
         embedded = network.embed_graph(graph) if graph is not None else None
         raw = network(network.account(rows.numeric, rows.category, rows.events, embedded, node), rows.level)
-        return (outputs.rows(raw, rows) * rows.weight).sum() / rows.weight.sum()
+        return weighted_mean(outputs.rows(raw, rows), rows.weight)
 
-    def of_step(index: Tensor, _epoch: int) -> Tensor:
+    def of_step(index: Tensor, epoch: int) -> Tensor:
         rows = train.take(index)
-        return loss(rows, *around.of(rows.node))
+        return loss(rows, *around.of(rows.node, epoch))
 
     descend(
         network,
-        shuffled(len(train), config),
+        shuffled(len(train), config, by_row=True),
         of_step,
         lambda: float(loss(held_out, graph, held_out.node)),
         config,
         parameters=network.parameter_groups(),
-        carried=[around.random],
         progress=progress,
         keep_start=True,
     )

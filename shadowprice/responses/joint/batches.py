@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
@@ -17,6 +17,7 @@ from shadowprice.graphs.sampler import NeighbourSampler
 from shadowprice.responses.joint import graph as graphs
 from shadowprice.responses.joint.graph import ModelGraph
 from shadowprice.responses.joint.network import Rows, RowTensors
+from shadowprice.responses.training.processes import this_process
 
 Step = tuple[GraphTensors, dict[Side, RowTensors]]
 
@@ -41,19 +42,15 @@ class TrainingData:
     validation: Mapping[Side, Rows]
 
 
-@dataclass(frozen=True)
-class Processes:
-    """Processes that train one network together.
+def of_process(data: TrainingData, rank: int, count: int) -> TrainingData:
+    """Rows of every ``count``-th account: all rows of one account stay together."""
+    if count == 1:
+        return data
 
-    count  how many
-    mean   mean of a number over all of them
-    """
+    def own(rows: Mapping[Side, Rows]) -> dict[Side, Rows]:
+        return {side: part.take(part.node % count == rank) for side, part in rows.items()}
 
-    count: int = 1
-    mean: Callable[[float], float] = float
-
-
-ALONE = Processes()
+    return replace(data, train=own(data.train), validation=own(data.validation))
 
 
 class Batches(Protocol):
@@ -72,18 +69,18 @@ class Batches(Protocol):
         """Input of the gradient steps."""
 
 
-def make_batches(data: TrainingData, seed: int = 0, processes: Processes = ALONE) -> Batches:
-    """Choose by the size of the graph what a step passes over.
+def make_batches(data: TrainingData, seed: int = 0) -> Batches:
+    """Choose by the size of the graph what a step passes over; all processes take equally many steps.
 
     Args:
         data: the graph, and the rows of this process.
         seed: of the order of the rows.
-        processes: all of which take equally many steps.
     """
+    here = this_process()
     if data.graph.nodes <= graphs.WHOLE_GRAPH_NODES:
-        rows = processes.count * processes.mean(float(sum(len(part) for part in data.train.values())))
+        rows = here.count * here.mean(float(sum(len(part) for part in data.train.values())))
         return WholeGraph(data, max(1, round(rows / STEP_ROWS)), seed)
-    return Neighbourhoods(data, STEP_ACCOUNTS // processes.count, seed)
+    return Neighbourhoods(data, STEP_ACCOUNTS // here.count, seed, held_out=HELD_OUT_ACCOUNTS // here.count)
 
 
 class WholeGraph:
@@ -143,9 +140,9 @@ class Neighbourhoods:
 
     count = EPOCH_STEPS
 
-    def __init__(self, data: TrainingData, accounts: int, seed: int) -> None:
+    def __init__(self, data: TrainingData, accounts: int, seed: int, held_out: int = HELD_OUT_ACCOUNTS) -> None:
         self._graph, self._train, self._validation = data.graph, data.train, data.validation
-        self._accounts, self._seed = accounts, seed
+        self._accounts, self._held_out, self._seed = accounts, held_out, seed
         self._sampler = NeighbourSampler(data.graph.adjacency)
         self._by_account = {side: _ByAccount.of(rows) for side, rows in data.train.items()}
 
@@ -165,7 +162,7 @@ class Neighbourhoods:
         """Rows of some held-out accounts, with one sample of their neighbourhood."""
         random = np.random.default_rng([self._seed, 1 << 31])
         by_account = {side: _ByAccount.of(rows) for side, rows in self._validation.items()}
-        chosen = self._draw(by_account, HELD_OUT_ACCOUNTS, random)
+        chosen = self._draw(by_account, self._held_out, random)
         rows = {side: part.take(by_account[side].rows(chosen[side])) for side, part in self._validation.items()}
         return self._around(rows, random)
 

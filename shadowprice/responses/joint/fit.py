@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from shadowprice.responses.joint.batches import ALONE, Batches, Processes, Step
+from shadowprice.responses.joint.batches import Batches, Step
 from shadowprice.responses.joint.network import ResponseNetwork
 from shadowprice.responses.training.config import FitResult, TrainingConfig
 from shadowprice.responses.training.loop import descend
+from shadowprice.responses.training.processes import this_process
 
 
 def scheduled(config: TrainingConfig, steps: int) -> TrainingConfig:
@@ -31,39 +31,30 @@ def fit_network(
     network: ResponseNetwork,
     batches: Batches,
     config: TrainingConfig,
-    *,
-    forward: Callable[..., Tensor] | None = None,
-    processes: Processes = ALONE,
     **options: Any,
 ) -> FitResult:
     """Train in place and leave the network at its best validation epoch.
 
     Args:
         network: what is trained.
-        batches: the steps of this process.
+        batches: the steps of this process, which has its own rows: several processes divide by the mean weight of all,
+            so that their mean gradient, and their mean loss on held-out rows, are those of one with all rows.
         config: see :func:`scheduled`; ``batch_rows`` is not read.
-        forward: the callable that computes the loss; a data-parallel wrapper of ``network``.
-        processes: that share the steps and stop at the same epoch. Their mean gradient is that of one process with the
-            rows of all.
         options: of :func:`~shadowprice.responses.training.loop.train_epochs`, such as ``progress``.
 
     O(steps · (edges · width + rows · width · levels)).
     """
-    run = forward or network
+
+    def total(step: Step) -> Tensor:
+        graph, rows = step
+        weights = {side: this_process().share(each.weight.sum()) for side, each in rows.items()}
+        found: Tensor = network(graph, rows, weights)
+        return found
 
     def steps(epoch: int) -> Any:
         # Dropout masks depend on the epoch alone, so that all processes draw the same.
         torch.manual_seed(config.seed * 1_000_003 + epoch)
         return batches.steps(epoch)
-
-    def loss(step: Step, _: int) -> Tensor:
-        graph, rows = step
-        if processes.count == 1:
-            return run(graph, rows)
-        return run(graph, rows, {side: processes.mean(float(each.weight.sum())) for side, each in rows.items()})
-
-    def measure() -> float:
-        return processes.mean(float(network(*batches.held_out)))
 
     def shrink(optimiser: torch.optim.Optimizer) -> None:
         for side in batches.held_out[1]:
@@ -72,8 +63,8 @@ def fit_network(
     return descend(
         network,
         steps,
-        loss,
-        measure,
+        lambda step, _: total(step),
+        lambda: float(total(batches.held_out)),
         config,
         after_step=shrink,
         least_gain=1e-6,

@@ -134,7 +134,7 @@ class ResponseNetwork(nn.Module):
         return out
 
     def forward(
-        self, graph: GraphTensors, rows: Mapping[Side, RowTensors], weights: Mapping[Side, float] | None = None
+        self, graph: GraphTensors, rows: Mapping[Side, RowTensors], weights: Mapping[Side, Tensor] | None = None
     ) -> Tensor:
         """The joint loss: weighted mean per side, the merchants' times ω.
 

@@ -37,6 +37,7 @@ class NetworkModel(ResponseModel):
         layer_options: those of the response layer, such as ``fusion``.
     """
 
+    by_gradient = True
     layer: ClassVar[str]
     monotone: ClassVar[bool] = True
     interactions: ClassVar[bool] = False

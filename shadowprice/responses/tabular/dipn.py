@@ -32,6 +32,7 @@ from shadowprice.responses.tabular.minibatch import TabularRows, steps_per_epoch
 from shadowprice.responses.tabular.network import FeatureEmbedding, LevelNetwork, TabularNetwork, logloss
 from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.training.config import FitResult
+from shadowprice.responses.training.processes import weighted_mean
 
 FLOOR = 1e-6
 """Least weight: keeps the logarithms of the smoothness finite."""
@@ -222,7 +223,7 @@ class DipnModel(TabularNetwork[DipnNetwork]):
             bias, weight = network.parts(rows.numeric, rows.category)
             logits = network.logits(bias, weight).gather(1, rows.level[:, None]).squeeze(1)
             # Roughness is a prior on curves, not a response: it is not weighted.
-            return logloss(logits, rows) + self.alpha(step, steps) * rough(weight).mean()
+            return logloss(logits, rows) + self.alpha(step, steps) * weighted_mean(rough(weight), torch.ones(len(rows)))
 
         found = self.descend(
             network,

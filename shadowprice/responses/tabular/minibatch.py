@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
 from shadowprice.responses.training.loop import descend
+from shadowprice.responses.training.processes import ALONE, this_process
 
 BATCH_ROWS = 512
 """Rows of a step where the configuration leaves it open."""
@@ -43,11 +44,6 @@ class TabularRows:
 Rows = TypeVar("Rows", bound=TabularRows)
 
 
-def weighted_mean(losses: Tensor, weight: Tensor) -> Tensor:
-    """Σ w·loss / Σ w of losses (n,)."""
-    return (losses * weight).sum() / weight.sum()
-
-
 def steps_per_epoch(rows: int, config: TrainingConfig) -> int:
     """Gradient steps of an epoch."""
     return max(1, math.ceil(rows / (config.batch_rows or BATCH_ROWS)))
@@ -64,6 +60,7 @@ def fit_module(
     progress: Progress | None = None,
     *,
     together: Tensor | None = None,
+    by_row: bool = True,
     **options: Any,
 ) -> FitResult:
     """Train ``parameters`` of ``module`` in place and leave it at its best validation epoch.
@@ -78,9 +75,11 @@ def fit_module(
         progress: called after every epoch with epoch, train_loss, validation_loss.
         together: (n,) codes from 0: rows of one code stand next to each other, so that what they share is
             computed once in a step. Codes are shuffled in place of rows.
+        by_row: whether several processes share out the rows of a step, which False forbids.
         options: of :func:`~shadowprice.responses.training.loop.descend`, such as ``least_epochs``.
     """
     count = steps_per_epoch(len(train), config)
+    here = this_process() if by_row else ALONE
 
     def steps(epoch: int) -> Iterator[tuple[Tensor, int]]:
         random = np.random.default_rng([config.seed, epoch])
@@ -88,9 +87,8 @@ def fit_module(
         if together is not None:
             code = together.numpy()[order]
             order = order[np.argsort(random.permutation(int(code.max()) + 1)[code], kind="stable")]
-        return zip(
-            torch.tensor_split(torch.from_numpy(order), count), range(epoch * count, (epoch + 1) * count), strict=True
-        )
+        parts = map(here.part, torch.tensor_split(torch.from_numpy(order), count))
+        return zip(parts, range(epoch * count, (epoch + 1) * count), strict=True)
 
     return descend(
         module,

@@ -28,6 +28,7 @@ class ModuleModel(ResponseModel, Generic[Net]):
         progress: called after every epoch.
     """
 
+    by_gradient = True
     TRAINING: ClassVar[TrainingConfig]
     PRECISION: ClassVar[torch.dtype] = torch.float32
 

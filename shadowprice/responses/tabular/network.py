@@ -18,10 +18,11 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from shadowprice.checks import refuse_rows, require
 from shadowprice.curves import Curves
 from shadowprice.responses.base import HELD_OUT, held_out
-from shadowprice.responses.tabular.minibatch import TabularRows, fit_module, weighted_mean
+from shadowprice.responses.tabular.minibatch import TabularRows, fit_module
 from shadowprice.responses.tabular.module_model import ModuleModel
 from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
 from shadowprice.responses.training.config import FitResult, TrainingConfig
+from shadowprice.responses.training.processes import weighted_mean
 from shadowprice.responses.weights import row_weights
 
 CHUNK = 65_536

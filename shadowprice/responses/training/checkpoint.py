@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from shadowprice.files import write_whole
 from shadowprice.responses.training.config import TrainingConfig
+from shadowprice.responses.training.processes import this_process
 
 Stateful = Any
 """Module, optimiser, schedule, random generator of numpy or torch, or tensor that training changes."""
@@ -36,7 +37,6 @@ Stateful = Any
 class _Folder:
     path: Path
     stamp: str
-    leader: bool
     runs: Iterator[int]
 
 
@@ -44,7 +44,7 @@ _ACTIVE: ContextVar[_Folder | None] = ContextVar("checkpoints", default=None)
 
 
 @contextmanager
-def checkpointing(folder: Path | None, *, stamp: str = "", leader: bool = True) -> Iterator[None]:
+def checkpointing(folder: Path | None, *, stamp: str = "") -> Iterator[None]:
     """Save every training run inside to ``folder``, and resume those found there.
 
     A fit may consist of several runs, such as the phases of a model: they are numbered in the order in which they
@@ -53,9 +53,10 @@ def checkpointing(folder: Path | None, *, stamp: str = "", leader: bool = True) 
     Args:
         folder: of this fit alone; None saves nothing.
         stamp: names model and data. A checkpoint of another stamp, configuration or shape of weights is not resumed.
-        leader: False in processes that only read, where several train one network.
+
+    Where several processes train one network, the first one writes.
     """
-    token = _ACTIVE.set(None if folder is None else _Folder(folder, stamp, leader, count()))
+    token = _ACTIVE.set(None if folder is None else _Folder(folder, stamp, count()))
     try:
         yield
     finally:
@@ -76,8 +77,8 @@ class Progressed:
 class Checkpoint:
     """File of one training run."""
 
-    def __init__(self, path: Path, signature: str, leader: bool) -> None:
-        self.path, self.signature, self.leader = path, signature, leader
+    def __init__(self, path: Path, signature: str) -> None:
+        self.path, self.signature = path, signature
 
     @classmethod
     def of(cls, module: nn.Module, config: TrainingConfig) -> Checkpoint | None:
@@ -88,11 +89,11 @@ class Checkpoint:
         shapes = {key: list(value.shape) for key, value in module.state_dict().items()}
         record = json.dumps([asdict(config), folder.stamp, shapes], sort_keys=True)
         path = folder.path / f"{next(folder.runs)}.safetensors"
-        return cls(path, hashlib.sha256(record.encode()).hexdigest(), folder.leader)
+        return cls(path, hashlib.sha256(record.encode()).hexdigest())
 
     def save(self, run: Progressed, carried: Sequence[Stateful]) -> None:
         """Write the state of a run; a reader sees the old one or the new one, never a mixture."""
-        if not self.leader:
+        if not this_process().leads:
             return
         tensors: dict[str, Tensor] = {}
         record = _pack([vars(run), [_state(each) for each in carried], torch.get_rng_state()], tensors)

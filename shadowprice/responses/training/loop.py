@@ -15,6 +15,7 @@ from torch.optim import AdamW
 
 from shadowprice.responses.training.checkpoint import Checkpoint, Progressed, Stateful
 from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
+from shadowprice.responses.training.processes import this_process
 
 Step = TypeVar("Step")
 
@@ -33,6 +34,9 @@ def train_epochs(
 ) -> FitResult:
     """Run epochs until the measure on held-out rows stops falling, and leave ``module`` at its best epoch.
 
+    Several processes (:func:`~shadowprice.responses.training.processes.together`) start from the weights of the first,
+    and stop by the mean of their measures.
+
     Args:
         module: what is trained, and whose state is kept.
         run_epoch: trains one epoch and returns its training loss.
@@ -49,6 +53,8 @@ def train_epochs(
     checkpoint = Checkpoint.of(module, config)
     changed = [module, *carried]
     run = checkpoint.load(changed) if checkpoint else None
+    here = this_process()
+    here.align(module)
     if run is None:
         best = measured(module, measure) if keep_start else math.inf
         run = Progressed([], best, -1, deepcopy(module.state_dict()))
@@ -65,8 +71,9 @@ def train_epochs(
         run.history.append({"epoch": float(epoch), "train_loss": loss, "validation_loss": held_out})
         if held_out < run.best - least_gain:
             run.best, run.best_epoch, run.best_state = held_out, epoch, deepcopy(module.state_dict())
-        if progress is not None:
-            progress(run.history[-1])
+        for tell in (progress, here.report):
+            if tell is not None:
+                tell(run.history[-1])
         if checkpoint is not None and time.monotonic() - saved >= config.save_seconds:
             checkpoint.save(run, changed)
             saved = time.monotonic()
@@ -92,6 +99,8 @@ def descend(
 ) -> FitResult:
     """Train ``module`` in place by gradient steps of bounded size, and leave it at its best epoch.
 
+    A step of several processes goes along the mean of their gradients.
+
     Args:
         module: what is trained, and whose state is kept.
         steps: what the gradient steps of an epoch see, as a function of the epoch alone;
@@ -110,13 +119,18 @@ def descend(
     descent = AdamW(trained, lr=config.learning_rate, weight_decay=config.weight_decay)
     stepped = [each for group in descent.param_groups for each in group["params"]]
     schedule = torch.optim.lr_scheduler.ExponentialLR(descent, config.decay)
+    here = this_process()
 
     def run_epoch(epoch: int) -> float:
         losses = []
+        if here.count > 1:
+            # Their generators diverge by the rows that each has, and a checkpoint holds that of the first alone.
+            torch.manual_seed((config.seed * 1_000_003 + epoch) * here.count + here.rank)
         for step in steps(epoch):
             descent.zero_grad()
             value = loss(step, epoch)
             value.backward()  # type: ignore[no-untyped-call]
+            here.average(stepped)
             # On a processor what foreach looks up takes longer than the loop that it saves.
             nn.utils.clip_grad_norm_(stepped, 5.0, foreach=False)
             descent.step()
@@ -124,7 +138,7 @@ def descend(
                 after_step(descent)
             losses.append(float(value.detach()))
         schedule.step()
-        return sum(losses) / len(losses)
+        return here.mean(sum(losses) / len(losses))
 
     return train_epochs(module, run_epoch, measure, config, carried=[descent, schedule, *carried], **options)
 
@@ -142,7 +156,7 @@ def repeatable() -> Iterator[None]:
 
 
 def measured(module: nn.Module, measure: Callable[[], float]) -> float:
-    """``measure`` of the module as it serves."""
+    """``measure`` of the module as it serves, its mean over the processes."""
     module.eval()
     with torch.no_grad():
-        return measure()
+        return this_process().mean(measure())

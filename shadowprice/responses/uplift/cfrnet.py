@@ -30,6 +30,7 @@ class CfrNetModel(TwoOutcomeModel):
     """
 
     network_name = "shared"
+    by_row = False
 
     def __init__(
         self, levels: Sequence[int], seed: int = 0, *, alpha: float = 0.1, distance: Distance = "mmd", **options: Any

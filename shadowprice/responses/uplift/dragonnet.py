@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from shadowprice.checks import require
 from shadowprice.responses.tabular.rows import TabularInputs
+from shadowprice.responses.training.processes import this_process
 from shadowprice.responses.uplift.networks import OutcomeNetwork, SharedTrunk
 from shadowprice.responses.uplift.two_outcome import LabelledRows, TwoOutcomeModel, columns_of
 
@@ -55,7 +56,7 @@ class DragonNetModel(TwoOutcomeModel):
         assert isinstance(network, DragonTrunk)
         representation = network.representation(rows.x)
         raw, logits = network.outcomes(representation), network.propensity(representation)
-        weight = rows.weight / rows.weight.sum()
+        weight = rows.weight / this_process().share(rows.weight.sum())
         assignment = (nn.functional.cross_entropy(logits, rows.level, reduction="none") * weight).sum()
         targeted = self._targeted(raw, logits, network.epsilon, rows)
         return self.prediction_loss(raw, rows) + self.alpha * assignment + self.beta * (targeted * weight).sum()

@@ -21,6 +21,7 @@ from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
 from shadowprice.responses.training.batches import shuffled
 from shadowprice.responses.training.config import TrainingConfig
 from shadowprice.responses.training.loop import descend
+from shadowprice.responses.training.processes import this_process
 from shadowprice.responses.uplift.networks import NETWORKS, OutcomeNetwork
 from shadowprice.responses.uplift.outcomes import Outcome
 from shadowprice.responses.weights import means_by_level
@@ -74,6 +75,7 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
     network_name: ClassVar[str]
     ordered: ClassVar[bool] = False
     binary: ClassVar[bool] = False
+    by_row: ClassVar[bool] = True
     sides: ClassVar[tuple[Side, ...]] = ("customer", "merchant")
 
     def __init__(self, levels: Sequence[int], seed: int = 0, *, hidden: int = 32, **options: Any) -> None:
@@ -117,7 +119,7 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
         config = replace(self.training, seed=self.seed)
         descend(
             network,
-            shuffled(len(train), config),
+            shuffled(len(train), config, by_row=self.by_row),
             lambda index, epoch: self.loss(network, train.take(index), epoch),
             lambda: float(self.prediction_loss(network(held_out.x), held_out)),
             config,
@@ -132,7 +134,8 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
         """Weighted mean over rows of the loss at the assigned level, summed over outcomes."""
         assigned = raw.gather(2, rows.level[:, None, None].expand(-1, raw.shape[1], 1)).squeeze(2)
         losses = (kind.loss(assigned[:, k], rows.outcomes[:, k]) for k, kind in enumerate(self.kinds))
-        return sum(((each * rows.weight).sum() for each in losses), raw.new_zeros(())) / rows.weight.sum()
+        total = sum(((each * rows.weight).sum() for each in losses), raw.new_zeros(()))
+        return total / this_process().share(rows.weight.sum())
 
     def expected(self, raw: Tensor) -> tuple[Tensor, Tensor]:
         """Expected value and cost, each (n, J), in their own units."""

@@ -30,10 +30,10 @@ from shadowprice.encoders.voucher_graph import RATIO, VoucherGraphEncoder
 from shadowprice.encoders.voucher_groups import WIDTH, GroupEncoder, MeanItemEncoder
 from shadowprice.graphs.sessions import SessionLog, nanoseconds
 from shadowprice.responses.state import State
-from shadowprice.responses.tabular.minibatch import weighted_mean
 from shadowprice.responses.tabular.network import logloss
 from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.training import FitResult
+from shadowprice.responses.training.processes import weighted_mean
 from shadowprice.responses.vouchers.dmbgn_history import Encoded, Memory
 from shadowprice.responses.vouchers.dmbgn_network import NODE, DmbgnNetwork, NodeInputs
 from shadowprice.responses.vouchers.sessions import Index, Past, SessionModel, SessionRows
@@ -199,6 +199,8 @@ class DmbgnModel(SessionModel[DmbgnNetwork]):
             parameters=[each for each in network.parameters() if each not in fixed],
             # A person's sessions have the same past: in one step its graphs are computed once.
             together=train.person,
+            # What is kept of one row is read with others.
+            by_row=memo is None,
             carried=[random, *(() if memo is None else (*memo.past, *memo.target))],
         )
 

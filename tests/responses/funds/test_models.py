@@ -253,7 +253,7 @@ def test_on_a_large_graph_a_step_sees_a_sampled_neighbourhood(drawn: Funds, monk
     graph, rows = model._graph(), model._rows(drawn.frame().head(30))
     monkeypatch.setattr(module, "WHOLE_GRAPH", 10)
     monkeypatch.setattr(module, "FANOUTS", (1000, 1000))
-    part, node = module.Neighbourhoods(graph, 0).of(rows.node)
+    part, node = module.Neighbourhoods(graph, 0).of(rows.node, 0)
     assert part is not graph
     with torch.no_grad():
         whole, sampled = model.network.embed_graph(graph)[rows.node], model.network.embed_graph(part)[node]

@@ -6,15 +6,14 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.world.training_set import training_set
-from shadowprice.campaign import Side
 from shadowprice.learning.recipes import recipe
 from shadowprice.responses.joint import batches
 from shadowprice.responses.joint import graph as graphs
-from shadowprice.responses.joint.batches import Neighbourhoods, Processes, Step, TrainingData, WholeGraph, make_batches
+from shadowprice.responses.joint.batches import Neighbourhoods, Step, TrainingData, WholeGraph, make_batches, of_process
 from shadowprice.responses.joint.fit import fit_network, scheduled
 from shadowprice.responses.joint.model import JointModel
-from shadowprice.responses.joint.network import Rows
 from shadowprice.responses.training import TrainingConfig
+from shadowprice.responses.training.processes import Processes, together
 
 Prepared = tuple[JointModel, TrainingData]
 
@@ -34,20 +33,15 @@ def gradient(network: nn.Module, loss: Tensor) -> Tensor:
     return torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None])
 
 
-def of_rank(data: TrainingData, rank: int, count: int) -> TrainingData:
-    own: dict[Side, Rows] = {side: rows.take(rows.node % count == rank) for side, rows in data.train.items()}
-    return replace(data, train=own)
-
-
 @pytest.mark.parametrize("count", [2, 3])
 def test_the_mean_gradient_of_several_processes_is_that_of_one_with_all_rows(prepared: Prepared, count: int) -> None:
     """Processes have unlike numbers of rows, because they share out accounts."""
     model, data = prepared
     (whole,) = make_batches(data).steps(0)
     expected = gradient(model.network, model.network(*whole))
-    shares: list[Step] = [next(iter(make_batches(of_rank(data, rank, count)).steps(0))) for rank in range(count)]
+    shares: list[Step] = [next(iter(make_batches(of_process(data, rank, count)).steps(0))) for rank in range(count)]
     assert count == 2 or len({len(rows["customer"].node) for _, rows in shares}) > 1
-    weights = {side: sum(float(rows[side].weight.sum()) for _, rows in shares) / count for side in data.train}
+    weights = {side: sum(rows[side].weight.sum() for _, rows in shares) / count for side in data.train}
     parts = [gradient(model.network, model.network(graph, rows, weights)) for graph, rows in shares]
     torch.testing.assert_close(torch.stack(parts).mean(dim=0), expected, rtol=1e-4, atol=1e-6)
 
@@ -125,6 +119,9 @@ def test_processes_take_equally_many_steps(prepared: Prepared, monkeypatch: pyte
     _, data = prepared
     monkeypatch.setattr(batches, "STEP_ROWS", 200)
     rows = sum(len(part) for part in data.train.values())
-    shares = [of_rank(data, rank, 2) for rank in range(2)]
-    made = [make_batches(share, 0, Processes(2, lambda _: rows / 2)) for share in shares]
+    shares = [of_process(data, rank, 2) for rank in range(2)]
+    made = []
+    for rank, share in enumerate(shares):
+        with together(Processes(rank, 2, lambda total: total.fill_(rows))):
+            made.append(make_batches(share, 0))
     assert made[0].count == made[1].count == min(round(rows / 200), batches.EPOCH_STEPS)

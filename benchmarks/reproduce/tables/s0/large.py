@@ -1,4 +1,4 @@
-"""S0's graph network against DNN-H and Cox on a world of 100,000 customers: errors, and the payments that each earns."""
+"""S0's graph network against DNN-H and Cox on a world of 100,000 customers: errors, and what each earns."""
 
 from __future__ import annotations
 

@@ -1,0 +1,105 @@
+"""Processes that train one network together: who takes which rows, and the mean of their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from shadowprice.responses.training.config import Progress
+
+
+@dataclass(frozen=True)
+class Processes:
+    """One of several processes that run the same training and take the same steps.
+
+    rank    number of this process
+    count   how many there are
+    add     sums a tensor over all of them, in place; all must call it equally often
+    report  called after every epoch, beside the progress of the model
+    """
+
+    rank: int = 0
+    count: int = 1
+    add: Callable[[Tensor], object] = lambda _: None
+    report: Progress | None = None
+
+    @property
+    def leads(self) -> bool:
+        """True for the process that writes."""
+        return self.rank == 0
+
+    def part(self, rows: Tensor) -> Tensor:
+        """This process's part (about n / count,) of the rows (n,) of a step."""
+        return rows if self.count == 1 else torch.tensor_split(rows, self.count)[self.rank]
+
+    def share(self, total: Tensor) -> Tensor:
+        """Mean of a total over the processes.
+
+        A loss that each divides by its share in place of its own total has, as the mean of the gradients, the
+        gradient of the loss of all rows.
+        """
+        if self.count == 1:
+            return total
+        mean = total.detach().clone()
+        self.add(mean)
+        return mean / self.count
+
+    def mean(self, value: float) -> float:
+        """Mean of a number over the processes."""
+        return value if self.count == 1 else float(self.share(torch.tensor(value, dtype=torch.float64)))
+
+    @torch.no_grad()
+    def align(self, module: nn.Module) -> None:
+        """Give the module of every process the weights of the first."""
+        for tensor in module.state_dict().values() if self.count > 1 else ():
+            if tensor.is_floating_point():
+                if self.rank:
+                    tensor.zero_()
+                self.add(tensor)
+
+    @torch.no_grad()
+    def average(self, parameters: Sequence[nn.Parameter]) -> None:
+        """Replace the gradients by their mean over the processes; one that no process has stays away."""
+        if self.count == 1:
+            return
+        known = torch.tensor([float(each.grad is not None) for each in parameters])
+        parts = [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters]
+        flat = torch.cat([known, *(part.reshape(-1) for part in parts)])
+        self.add(flat)
+        known, *means = torch.split(flat / self.count, [known.numel(), *(each.numel() for each in parameters)])
+        for each, some, mean in zip(parameters, known.tolist(), means, strict=True):
+            each.grad = mean.view_as(each).to(each.dtype) if some else None
+
+
+ALONE = Processes()
+_ACTIVE: ContextVar[Processes] = ContextVar("processes", default=ALONE)
+
+
+@contextmanager
+def together(processes: Processes) -> Iterator[None]:
+    """Train every network inside with the other processes, which run the same code on the same data.
+
+    >>> with together(Processes(rank=0, count=1)):
+    ...     this_process().count
+    1
+    """
+    token = _ACTIVE.set(processes)
+    try:
+        yield
+    finally:
+        _ACTIVE.reset(token)
+
+
+def this_process() -> Processes:
+    """The process that trains here; :data:`ALONE` outside :func:`together`."""
+    return _ACTIVE.get()
+
+
+def weighted_mean(losses: Tensor, weight: Tensor) -> Tensor:
+    """Σ w·loss / Σ w of the losses (n,) of this process's rows, divided by its :meth:`Processes.share`."""
+    return (losses * weight).sum() / this_process().share(weight.sum())
