@@ -21,7 +21,7 @@ from feature_repo.store import Online, configured_online, create
 from operations.common.job import Job, option, reads, required, writes
 from operations.common.kind import CAMPAIGN as CAMPAIGN_KIND
 from operations.common.kind import DELIVERY, VOUCHERS
-from operations.common.workspace import CAMPAIGN, FEATURES, GROUPS, read_campaign
+from operations.common.workspace import CAMPAIGN, FEATURES, GROUPS, TIES, read_campaign
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.datasets.package import kind_of, load_dataset
 from shadowprice.datasets.registry import Dataset
@@ -31,6 +31,7 @@ from shadowprice.graphs.build import build_snapshot, snapshot_times
 from shadowprice.graphs.communities import communities
 from shadowprice.graphs.members import members
 from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.graphs.tie_sums import TieSums, keep, kept, latest
 from shadowprice.groups import Groups
 from shadowprice.learning.labelling import context_of, write_labelled, write_serving
 from shadowprice.learning.propensity import Weighting, check_weighting, weigh
@@ -108,11 +109,18 @@ def _featurize(
     for side in sides:
         facts |= write_labelled(dataset, side, context[side], times, file_of(job.training, "rows", side))
     snapshots = []
-    for number, (at, until) in enumerate(zip(times, [*times[1:], None], strict=True)):
-        stage(f"snapshot of {at:%Y-%m-%d}")
-        folder = snapshot_folder(job.training, number)
-        _snapshot(store, tables, at, until).save(folder)
-        snapshots.append(GraphSnapshot.load(folder))
+    sums, made = kept(workspace / TIES, tables), list[TieSums]()
+    with TemporaryDirectory(dir=job.training) as scratch:
+        for number, (at, until) in enumerate(zip(times, [*times[1:], None], strict=True)):
+            stage(f"snapshot of {at:%Y-%m-%d}")
+            folder = snapshot_folder(job.training, number)
+            ties = latest(sums + made, at)
+            if ties is None or ties.at < at:
+                ties = TieSums.until(tables, at, Path(scratch) / f"{number}.parquet", ties)
+            made.append(ties)
+            _snapshot(store, tables, ties, until).save(folder)
+            snapshots.append(GraphSnapshot.load(folder))
+        keep(made, workspace / TIES, tables)
     if campaign.experiment is not None and campaign.experiment.unit == "cluster" and not (workspace / GROUPS).exists():
         _group(snapshots[-1]).save(workspace / GROUPS)
     stage("weigh rows")
@@ -161,12 +169,12 @@ def _sum_interactions(tables: Tables, at: datetime, folder: Path) -> list[Path]:
     return files
 
 
-def _snapshot(store: Any, tables: Tables, at: datetime, until: datetime | None) -> GraphSnapshot:
-    """The graph at ``at``: accounts profiled then, tied by then, or asking before the next snapshot.
+def _snapshot(store: Any, tables: Tables, ties: TieSums, until: datetime | None) -> GraphSnapshot:
+    """The graph at the instant of ``ties``: accounts profiled then, tied by then, or asking before the next snapshot.
 
     A tie to an account that has no profile yet is left out: there is nothing to read at its end.
     """
-    parts = []
+    at, parts = ties.at, []
     for side in SIDES:
         accounts = members(tables, side, at, until)
         for start in range(0, accounts.size, BATCH):
@@ -174,7 +182,7 @@ def _snapshot(store: Any, tables: Tables, at: datetime, until: datetime | None) 
             features = training_frame(store, moment, side).drop(columns="snapshot_at")
             numbers = dict.fromkeys((name for name in features.columns if not name.startswith("c_")), np.float32)
             parts.append(pd.concat([moment[["account_id"]].assign(side=side), features.astype(numbers)], axis=1))
-    return build_snapshot(pd.concat(parts, ignore_index=True), tables, at)
+    return build_snapshot(pd.concat(parts, ignore_index=True), ties, at)
 
 
 def _weigh(folder: Path, side: Side, levels: int, how: Weighting, snapshots: Sequence[GraphSnapshot]) -> dict[str, str]:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.checks import refuse_rows
-from shadowprice.graphs.pairs import pairs_until
+from shadowprice.graphs.pairs import pairs_of, pairs_until
 from shadowprice.graphs.snapshot import GraphSnapshot
+from shadowprice.graphs.tie_sums import TieSums
 from shadowprice.tables.database import Tables
 
 
@@ -25,14 +26,14 @@ def snapshot_times(tables: Tables, most: int = 4) -> list[datetime]:
     return [pd.Timestamp(at, unit="us", tz="UTC").to_pydatetime() for at in times.tolist()]
 
 
-def build_snapshot(nodes: pd.DataFrame, edges: pd.DataFrame | Tables, at: datetime) -> GraphSnapshot:
+def build_snapshot(nodes: pd.DataFrame, edges: pd.DataFrame | Tables | TieSums, at: datetime) -> GraphSnapshot:
     """Build the snapshot of one instant.
 
     Args:
         nodes: account_id, side and the feature columns (x_*, h_*, c_*) as known at ``at``: one row
             per account and side. Columns that are empty for a side are left out for it.
         edges: the canonical edge table; events after ``at`` are ignored. Of :class:`Tables`, which are read where they
-            lie, events are left out whose ends are not nodes of their side.
+            lie, events are left out whose ends are not nodes of their side; likewise of sums of events until ``at``.
         at: the instant, UTC.
 
     Raises:
@@ -56,7 +57,9 @@ def build_snapshot(nodes: pd.DataFrame, edges: pd.DataFrame | Tables, at: dateti
         matrix = np.full((account_id.size, table.shape[1]), np.nan, dtype=np.float32)
         matrix[place] = table.to_numpy(dtype=np.float32)
         features[side] = matrix
-    if isinstance(edges, Tables):
+    if isinstance(edges, TieSums):
+        pairs = pairs_of(edges, account_id, is_side)
+    elif isinstance(edges, Tables):
         pairs = pairs_until(edges, account_id, at, is_side)
     else:
         pairs = pairs_until(Tables({"edge": edges}), account_id, at)

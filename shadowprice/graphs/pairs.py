@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from duckdb import DuckDBPyConnection
 from numpy.typing import NDArray
 
 from shadowprice.errors import InvalidInput
-from shadowprice.tables.database import BATCH, Tables, instant
+from shadowprice.graphs.tie_sums import TieSums, quoted
+from shadowprice.tables.database import BATCH, Tables, empty_database, instant
 
 MICROSECONDS_PER_DAY = 86_400e6
 
@@ -51,7 +53,15 @@ def pairs_until(
 
     Complexity: O(n) for n events, and O(E log E) to sort the pairs.
     """
-    names = tuple(name for name in tables.columns("edge") if name.startswith("x_"))
+    if is_side is None:
+        _refuse_strangers(tables, account_id, at)
+    with TemporaryDirectory(prefix="shadowprice-") as scratch:
+        return pairs_of(TieSums.until(tables, at, Path(scratch) / "ties.parquet"), account_id, is_side)
+
+
+def pairs_of(sums: TieSums, account_id: NDArray[np.str_], is_side: NDArray[np.bool_] | None = None) -> Pairs:
+    """Return the pairs of :func:`pairs_until` whose events are summed already. O(E log E) to sort them."""
+    at, names = sums.at, sums.names
     known = np.ones((2, account_id.size), dtype=bool) if is_side is None else is_side
     nodes = pa.table(
         {
@@ -61,19 +71,15 @@ def pairs_until(
             "merchant": known[1],
         }
     )
-    means = "".join(f', favg("{name}")' for name in names)
-    # One thread, because a sum must not depend on how the work was divided.
-    with tables.connect(threads=1) as db:
+    means = "".join(f', "{name}" / nullif("n_{name}", 0)' for name in names)
+    with empty_database() as db:
         db.register("node", nodes)
-        seen = f"(SELECT * FROM edge WHERE ts <= {instant(at)})"
-        if is_side is None:
-            _refuse_strangers(db, seen, at)
         found = db.sql(f"""
-            SELECT s.node, t.node, count(*), fsum(weight), epoch_us(max(ts)){means}
-            FROM {seen} AS e
+            SELECT s.node, t.node, n, weight, last{means}
+            FROM read_parquet({quoted(sums.path)}) AS e
             JOIN node AS s ON s.account_id = e.src AND s.customer
             JOIN node AS t ON t.account_id = e.dst AND t.merchant
-            GROUP BY ALL ORDER BY 1, 2""").to_arrow_reader(BATCH)
+            ORDER BY 1, 2""").to_arrow_reader(BATCH)
         parts = [_pairs(batch, at) for batch in found]
     ends = [ends for ends, _ in parts] or [np.zeros((2, 0), dtype=np.int64)]
     features = [values for _, values in parts] or [np.zeros((0, len(names) + 3), dtype=np.float32)]
@@ -91,10 +97,13 @@ def _pairs(batch: pa.RecordBatch, at: datetime) -> tuple[NDArray[np.int64], NDAr
     return np.stack([source, target]).astype(np.int64), np.stack(features, axis=1).astype(np.float32)
 
 
-def _refuse_strangers(db: DuckDBPyConnection, seen: str, at: datetime) -> None:
+def _refuse_strangers(tables: Tables, account_id: NDArray[np.str_], at: datetime) -> None:
+    seen = f"(SELECT * FROM edge WHERE ts <= {instant(at)})"
     for column in ("src", "dst"):
         unknown = f"SELECT DISTINCT src, dst FROM {seen} WHERE {column} NOT IN (SELECT account_id FROM node)"
-        count, first = db.sql(f"SELECT count(*), arg_min({column}, (src, dst)) FROM ({unknown})").fetchall()[0]
+        with tables.connect() as db:
+            db.register("node", pa.table({"account_id": pa.array(account_id, pa.string())}))
+            count, first = db.sql(f"SELECT count(*), arg_min({column}, (src, dst)) FROM ({unknown})").fetchall()[0]
         if count:
             raise InvalidInput(
                 f"{count} ties name accounts without a profile at {at.isoformat()}, such as {first!r}; add their rows "

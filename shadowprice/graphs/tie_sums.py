@@ -1,0 +1,120 @@
+"""Sums of the events of each pair of accounts until an instant, which the next day's events are added to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from shadowprice.files import whole_file, write_whole
+from shadowprice.tables.database import BATCH, Tables, instant, write_batches
+
+INDEX = "sums.json"
+"""Instants of the sums in a folder, with checksums of the files and of the events in them."""
+
+
+@dataclass(frozen=True)
+class TieSums:
+    """Sums by source and target, in a Parquet file: number of events, weight, last instant, and each known feature.
+
+    path   src, dst, n, weight, last (unix microseconds), and of each x_* its sum and, as ``n_x_…``, its number
+    names  the features x_*
+    at     the instant; no later event is in it
+    """
+
+    path: Path
+    names: tuple[str, ...]
+    at: datetime
+
+    @classmethod
+    def until(cls, tables: Tables, at: datetime, path: Path, before: TieSums | None = None) -> TieSums:
+        """Sum the events until ``at`` and write them to ``path``.
+
+        Args:
+            tables: whose table ``edge`` is read; the database writes to disk what does not fit into memory.
+            at: events after it are not read.
+            path: of the file.
+            before: sums until an earlier instant: only events after it are read.
+
+        O(n) for n events that are read and the pairs before.
+        """
+        names = features(tables)
+        after = "" if before is None else f" AND ts > {instant(before.at)}"
+        known = "".join(f', "{name}", CAST("{name}" IS NOT NULL AS BIGINT) AS "n_{name}"' for name in names)
+        sums = "".join(f', fsum("{name}") AS "{name}", CAST(sum("n_{name}") AS BIGINT) AS "n_{name}"' for name in names)
+        own = f"src, dst, 1 AS n, weight, epoch_us(ts) AS last{known}"
+        events = f"SELECT {own} FROM edge WHERE ts <= {instant(at)}{after}"
+        if before is not None:
+            events = f"SELECT * FROM read_parquet({quoted(before.path)}) UNION ALL {events}"
+        # One thread, because a sum must not depend on how the work was divided.
+        with tables.connect(threads=1) as db, whole_file(path) as draft:
+            found = db.sql(f"""
+                SELECT src, dst, CAST(sum(n) AS BIGINT) AS n, fsum(weight) AS weight, max(last) AS last{sums}
+                FROM ({events}) GROUP BY src, dst ORDER BY src, dst""")
+            write_batches(draft, found.to_arrow_reader(BATCH))
+        return cls(path, names, at)
+
+
+def keep(sums: Sequence[TieSums], folder: Path, tables: Tables) -> None:
+    """Write sums to ``folder``, in place of others, for the next call of :func:`kept`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    index = []
+    for each in sums:
+        name = f"{each.at:%Y%m%dT%H%M%S%f}.parquet"
+        if each.path != folder / name:
+            with whole_file(folder / name) as draft:
+                shutil.copyfile(each.path, draft)
+        checks = {"events": digest(tables, each.at), "sha256": sha256(folder / name)}
+        index.append({"file": name, "at": each.at.isoformat(), **checks})
+    write_whole(folder / INDEX, json.dumps(index, indent=1))
+    for path in folder.glob("*.parquet"):
+        if path.name not in {each["file"] for each in index}:
+            path.unlink()
+
+
+def kept(folder: Path, tables: Tables) -> list[TieSums]:
+    """Return the sums in ``folder`` that are of the events which ``tables`` has until their instants."""
+    if not (folder / INDEX).exists():
+        return []
+    names = features(tables)
+    found = []
+    for each in json.loads((folder / INDEX).read_text()):
+        path, at = folder / each["file"], datetime.fromisoformat(each["at"])
+        if path.exists() and sha256(path) == each["sha256"] and digest(tables, at) == each["events"]:
+            found.append(TieSums(path, names, at))
+    return found
+
+
+def latest(sums: Sequence[TieSums], at: datetime) -> TieSums | None:
+    """Return the last sums that have no event after ``at``."""
+    return max((each for each in sums if each.at <= at), key=lambda each: each.at, default=None)
+
+
+def features(tables: Tables) -> tuple[str, ...]:
+    """Names of the features of events."""
+    return tuple(name for name in tables.columns("edge") if name.startswith("x_"))
+
+
+def digest(tables: Tables, at: datetime) -> str:
+    """Number of events until an instant and a hash of them in any order. O(n), without sorting or grouping."""
+    columns = ", ".join(f'"{name}"' for name in sorted(tables.columns("edge")))
+    with tables.connect() as db:
+        query = f"SELECT count(*), sum(hash({columns})) FROM edge WHERE ts <= {instant(at)}"
+        ((count, found),) = db.sql(query).fetchall()
+    return f"{count} {found}"
+
+
+def sha256(path: Path) -> str:
+    """Checksum of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def quoted(path: Path) -> str:
+    """Return a path as a text of SQL."""
+    text = str(path).replace("'", "''")
+    return f"'{text}'"

@@ -1,0 +1,77 @@
+"""Ties updated by the day are those of all events, and sums of other events are not taken."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shadowprice.graphs.pairs import pairs_of, pairs_until
+from shadowprice.graphs.tie_sums import TieSums, keep, kept, latest
+from shadowprice.tables import Tables
+
+AT = datetime(2026, 3, 1, tzinfo=UTC)
+ACCOUNTS = np.array(["a", "b", "c", "d", "e", "f"])
+DAYS = [AT + timedelta(days=day) for day in (-300, -40, -39, -1, 0, 5)]
+
+
+@pytest.fixture
+def tables() -> Tables:
+    random = np.random.default_rng(0)
+    events = 400
+    table = {
+        "src": random.choice(ACCOUNTS[:4], events),
+        "dst": random.choice(ACCOUNTS[2:], events),
+        "relation": "paid",
+        "weight": random.exponential(3.0, events),
+        "ts": pd.Timestamp(AT) - pd.to_timedelta(random.integers(-20, 400, events) * 86_400_123_457, unit="us"),
+        "x_amount": np.where(random.random(events) < 0.6, random.normal(size=events), np.nan),
+        "x_items": random.integers(1, 9, events),
+    }
+    return Tables({"edge": pd.DataFrame(table)})
+
+
+def daily(tables: Tables, folder: Path) -> list[TieSums]:
+    """Sums of successive days; each reads the events after the one before."""
+    made: list[TieSums] = []
+    for at in DAYS:
+        made.append(TieSums.until(tables, at, folder / f"{len(made)}.parquet", latest(made, at)))
+    return made
+
+
+def test_the_ties_of_each_day_are_bitwise_those_of_all_events(tables: Tables, tmp_path: Path) -> None:
+    for sums in daily(tables, tmp_path):
+        found, expected = pairs_of(sums, ACCOUNTS), pairs_until(tables, ACCOUNTS, sums.at)
+        assert found.names == expected.names
+        np.testing.assert_array_equal(found.ends, expected.ends)
+        np.testing.assert_array_equal(found.features, expected.features)
+    assert expected.ends.shape[1] > 8
+
+
+def test_a_day_reads_only_its_own_events(tables: Tables, tmp_path: Path) -> None:
+    """Earlier events that are gone are still in the sums."""
+    before = daily(tables, tmp_path)[2]
+    rest = Tables({"edge": tables.edge[tables.edge["ts"] > before.at]})
+    found = pairs_of(TieSums.until(rest, AT, tmp_path / "day.parquet", before), ACCOUNTS)
+    np.testing.assert_array_equal(found.features, pairs_until(tables, ACCOUNTS, AT).features)
+
+
+def test_kept_sums_are_taken_while_their_events_and_files_are_the_same(tables: Tables, tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    keep(daily(tables, tmp_path), folder, tables)
+    edge = tables.edge
+    shuffled = Tables({"edge": edge.sample(frac=1.0, random_state=0)})
+    assert [each.at for each in kept(folder, shuffled)] == DAYS
+    # A payment that was corrected changes the days after it alone.
+    changed = edge.copy()
+    place = changed["ts"].between(DAYS[2], DAYS[3]).to_numpy().argmax()
+    changed.loc[changed.index[place], "weight"] += 1.0
+    corrected = [each.at for each in kept(folder, Tables({"edge": changed}))]
+    assert corrected == DAYS[:3]
+    # Neither a damaged file nor other columns.
+    (folder / "20260301T000000000000.parquet").write_bytes(b"")
+    assert [each.at for each in kept(folder, tables)] == [at for at in DAYS if at != AT]
+    assert kept(folder, Tables({"edge": edge.drop(columns="x_items")})) == []
+    assert latest(kept(folder, tables), AT + timedelta(days=1)).at == DAYS[3]
+    assert latest([], AT) is None
