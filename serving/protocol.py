@@ -45,7 +45,6 @@ UnrecordedReason = Literal["ineligible", "outside_window"]
 """Reasons of answers that cost nothing: the ledger has nothing to authorise."""
 UNRECORDED_REASONS: tuple[UnrecordedReason, ...] = get_args(UnrecordedReason)
 Reason = RecordedReason | UnrecordedReason
-REASONS: tuple[Reason, ...] = (*RECORDED_REASONS, *UNRECORDED_REASONS)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from datetime import datetime
 from types import UnionType
 from typing import Any, Self, Union, get_args, get_origin, get_type_hints
 
@@ -12,7 +13,7 @@ import numpy as np
 
 
 class Plain:
-    """Base of dataclasses whose fields are numbers, texts, arrays, mappings, tuples and further dataclasses."""
+    """Base of dataclasses whose fields are numbers, texts, times, arrays, mappings, tuples and further dataclasses."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types by field; :meth:`from_dict` is the inverse."""
@@ -33,6 +34,8 @@ def _plain(value: Any) -> Any:
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
         return [_plain(each) for each in (value.tolist() if isinstance(value, np.ndarray) else value)]
+    if isinstance(value, datetime):
+        return value.isoformat()
     # JSON has neither infinity nor NaN.
     return repr(value) if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -48,6 +51,8 @@ def _typed(kind: Any, data: Any) -> Any:
         return build(**{name: _typed(hint, data[name]) for name, hint in hints.items() if name in data})
     if origin is np.ndarray:
         return np.asarray(data, dtype=get_args(args[1])[0])
+    if kind is datetime:
+        return datetime.fromisoformat(data)
     if kind is float:
         # Files of earlier versions have null for infinity.
         return math.inf if data is None else float(data)

@@ -28,6 +28,9 @@ from shadowprice.watch.verdict import FILE
 class LedgerSettings(StoreSettings, program="serving.ledger"):
     """The ledger of one campaign."""
 
+    redis_replicas: int = setting(
+        "replicas of Redis that must have each record before it is answered", 0, variable="LEDGER_REDIS_REPLICAS"
+    )
     token_file: Path | None = setting("file with the tokens that callers must show", None, variable="LEDGER_TOKEN_FILE")
     host: str = setting("address to listen on", "127.0.0.1")
     port: int = setting("port to listen on", 8081, variable="HTTP_PORT")

@@ -33,9 +33,6 @@ class StoreSettings(Settings):
         "checked",
         variable="LEDGER_REDIS_DURABILITY",
     )
-    redis_replicas: int = setting(
-        "replicas of Redis that must have each record before it is answered", 0, variable="LEDGER_REDIS_REPLICAS"
-    )
     witness: Path | None = setting(
         "file outside Redis that notes how many records there are; empty: none is kept",
         None,

@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logit, ndtr, ndtri
 
+from shadowprice.datasets.campaign_table import campaign_table
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
 from shadowprice.errors import InvalidInput
@@ -316,18 +317,8 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
                     "amount": rows["amount"].astype("Int64"),
                 }
             ),
-            "campaign": pd.DataFrame(
-                [
-                    {
-                        "campaign_id": "funds",
-                        "starts_at": pd.Timestamp(ENDS) + timedelta(days=1),
-                        "hours": 24,
-                        "budget_name": "none",
-                        "budget_form": "total",
-                        "budget_limit": 0.0,
-                        "cost_basis_customer": "on_grant",
-                    }
-                ]
+            "campaign": campaign_table(
+                "funds", pd.Timestamp(ENDS) + timedelta(days=1), 0.0, basis="on_grant", budget_name="none"
             ),
             "action": drawn.actions,
         }

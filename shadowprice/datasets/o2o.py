@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from shadowprice.datasets.campaign_table import campaign_table
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
 from shadowprice.errors import InvalidInput, InvalidTable, NotFound, TableProblem
@@ -80,7 +81,7 @@ def load(data: str | None, *, seed: int = 0, purge: bool = False) -> Dataset:  #
             "offer": _offer(),
             "exposure": pd.concat([exposure, *map(_exposure, to_allocate)], ignore_index=True),
             "outcome": outcome,
-            "campaign": _campaign(int(BUDGET_SHARE * cost * day)),
+            "campaign": campaign_table("o2o", CAMPAIGN_STARTS, int(BUDGET_SHARE * cost * day)),
         }
     )
     late = int((rows["outcome"] == "redeemed_gt15d").sum())
@@ -266,19 +267,3 @@ def _cost_per_request(exposure: pd.DataFrame, outcome: pd.DataFrame) -> tuple[fl
     before = (exposure["decided_at"] < VALIDATION_FROM).to_numpy()
     days = exposure.loc[before, "decided_at"].nunique()
     return float(outcome.loc[before, "cost_paid"].mean()), float(before.sum() / days)
-
-
-def _campaign(budget: int) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {
-                "campaign_id": "o2o",
-                "starts_at": CAMPAIGN_STARTS,
-                "hours": 24,
-                "budget_name": "day",
-                "budget_form": "total",
-                "budget_limit": float(budget),
-                "cost_basis_customer": "on_response",
-            }
-        ]
-    )

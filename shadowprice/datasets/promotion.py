@@ -33,6 +33,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from shadowprice.datasets.campaign_table import campaign_table
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
 from shadowprice.errors import InvalidInput
@@ -202,18 +203,12 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
                     "redeemed": frame["response"].astype("Int64"),
                 }
             ),
-            "campaign": pd.DataFrame(
-                [
-                    {
-                        "campaign_id": "promotion",
-                        "starts_at": pd.Timestamp(STARTS) + pd.Timedelta(days=3),
-                        "hours": 24,
-                        "budget_name": "day",
-                        "budget_form": "per_account",
-                        "budget_limit": float(chosen.budget_per_request),
-                        "cost_basis_customer": "on_grant",
-                    }
-                ]
+            "campaign": campaign_table(
+                "promotion",
+                pd.Timestamp(STARTS) + pd.Timedelta(days=3),
+                chosen.budget_per_request,
+                form="per_account",
+                basis="on_grant",
             ),
         }
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
@@ -13,13 +12,14 @@ from numpy.typing import NDArray
 
 from shadowprice.decision import uniform
 from shadowprice.errors import InvalidInput
+from shadowprice.plain import Plain
 
 PARTS = ("train", "validation", "test")
 PURGED = "purged"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split:
+class Split(Plain):
     """A rule that puts every exposure in one part.
 
     by                ``time``: by decided_at, train < validation_from ≤ validation < test_from ≤ test;
@@ -103,32 +103,6 @@ class Split:
             late = decided + pd.Timedelta(days=self.label_delay_days) > test_from
             part[(part == "train") & late.to_numpy()] = PURGED
         return part
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; :meth:`from_dict` is the inverse."""
-        return {
-            "by": self.by,
-            "validation_from": self.validation_from.isoformat() if self.validation_from else None,
-            "test_from": self.test_from.isoformat() if self.test_from else None,
-            "shares": list(self.shares),
-            "label_delay_days": self.label_delay_days,
-            "purge": self.purge,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Split:
-        """Rebuild what :meth:`to_dict` gave."""
-        times = {
-            name: datetime.fromisoformat(data[name]) if data[name] else None
-            for name in ("validation_from", "test_from")
-        }
-        return cls(
-            by=data["by"],
-            shares=tuple(data["shares"]),
-            label_delay_days=data["label_delay_days"],
-            purge=data["purge"],
-            **times,
-        )
 
     def _by_account(self, account_id: pd.Series[Any]) -> NDArray[np.str_]:
         code, unique = pd.factorize(account_id)

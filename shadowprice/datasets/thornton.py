@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from shadowprice.datasets.campaign_table import campaign_table
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
 from shadowprice.errors import MissingExtra
@@ -101,7 +102,7 @@ def load(_data: str | None = None, *, seed: int = 0) -> Dataset:  # noqa: ARG001
             ),
             "exposure": exposure,
             "outcome": outcome,
-            "campaign": _campaign(budget),
+            "campaign": campaign_table("thornton", CAMPAIGN_STARTS, budget),
         }
     )
     return Dataset(
@@ -191,20 +192,4 @@ def _edges(placed: pd.DataFrame) -> pd.DataFrame:
             "ts": DECIDED_AT - pd.Timedelta(seconds=1),
             "x_distance_km": placed["distvct"],
         }
-    )
-
-
-def _campaign(budget: int) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {
-                "campaign_id": "thornton",
-                "starts_at": CAMPAIGN_STARTS,
-                "hours": 24,
-                "budget_name": "day",
-                "budget_form": "total",
-                "budget_limit": float(budget),
-                "cost_basis_customer": "on_response",
-            }
-        ]
     )

@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from shadowprice.datasets.campaign_table import campaign_table
 from shadowprice.datasets.registry import Dataset
 from shadowprice.datasets.split import Split
 from shadowprice.datasets.world_context import CHANNELS, RequestContext, draw_context, mean_response
@@ -137,21 +138,13 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
             "face_value": [*CUSTOMER_LEVELS, *MERCHANT_LEVELS],
         }
     )
-    campaign = pd.DataFrame(
-        [
-            {
-                "campaign_id": "world",
-                "starts_at": pd.Timestamp(TRIAL_START) + pd.Timedelta(days=TRIAL_DAYS + 4),
-                "hours": 24,
-                "budget_name": "day",
-                "budget_form": "total",
-                "budget_limit": float(int(chosen.budget_per_request * chosen.day_requests)),
-                "cost_basis_customer": "on_response",
-                "cost_basis_merchant": "on_grant",
-                "weight_merchant": 1.0,
-                "expected_requests": chosen.day_requests,
-            }
-        ]
+    campaign = campaign_table(
+        "world",
+        pd.Timestamp(TRIAL_START) + pd.Timedelta(days=TRIAL_DAYS + 4),
+        int(chosen.budget_per_request * chosen.day_requests),
+        cost_basis_merchant="on_grant",
+        weight_merchant=1.0,
+        expected_requests=chosen.day_requests,
     )
     tables = validate_tables(
         {

@@ -67,6 +67,12 @@ DATA = (
 )
 
 
+def published(**methods: tuple[float, ...]) -> dict[str, dict[str, float]]:
+    """Return the paper's figures of each method, given in the order of its columns."""
+    columns = ("logloss", "AUC", "RPR", "EPR", "MLSS", "future response", "future cost")
+    return {name: dict(zip(columns, figures, strict=True)) for name, figures in methods.items()}
+
+
 def run(features: Sequence[int], seed: int, quick: bool) -> Rows:
     """Return the figures of every model on the promotion of one seed."""
     drawn = draw(PromotionOptions(features=features, rows=6000 if quick else 20_000), seed)
