@@ -19,8 +19,7 @@ hourly re-solve of the price, and its monitoring. KServe, KubeRay, Kubeflow Pipe
 Prometheus operator are prerequisites and not part of the chart:
 see [install on a cluster](../../docs/how-to/install-on-a-cluster.md).
 
-    helm install spring helm/shadowprice --namespace growth \\
-      --set campaign=spring --set features.online.redis.existingSecret=redis
+    helm install spring helm/shadowprice --namespace growth --values docs/examples/install/values.yaml
     helm test spring --namespace growth
 
 The predictor is ready when the workspace holds the results of a training run (`campaign.json`, `model/`, `features/`,
@@ -46,37 +45,39 @@ def main() -> int:
 
 
 def values() -> Iterator[tuple[str, Any, str]]:
-    """Path, default and comment of every value that is not itself a mapping with values of its own."""
+    """Path, default and comment of every value with a line of its own.
+
+    Raises:
+        LookupError: for a value without a comment directly above it.
+    """
     source = (CHART / "values.yaml").read_text()
-    comments = dict(_comments(source))
+    lines = dict(_lines(source))
 
     def walk(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any, str]]:
-        if isinstance(node, dict) and node:
+        if isinstance(node, dict) and any((*path, key) in lines for key in node):
             for key, value in node.items():
                 yield from walk(value, (*path, key))
+        elif lines[path]:
+            yield ".".join(path), node, lines[path]
         else:
-            # A comment above a mapping speaks for what lies in it.
-            known = next((comments[path[:n]] for n in range(len(path), 0, -1) if path[:n] in comments), "")
-            yield ".".join(path), node, known
+            raise LookupError(f"values.yaml: {'.'.join(path)} has no comment that begins with '# -- '")
 
     yield from walk(yaml.safe_load(source), ())
 
 
-def _comments(source: str) -> Iterator[tuple[tuple[str, ...], str]]:
+def _lines(source: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Path of each line with a key, and the comment above it that begins with ``# --``; empty without one."""
     path: list[tuple[int, str]] = []
     pending: list[str] = []
     for line in source.splitlines():
         body = line.strip()
-        if body.startswith("#"):
+        if body.startswith("# -- ") or (pending and body.startswith("#")):
             pending.append(body.lstrip("#").strip().removeprefix("-- "))
-        elif body:
+        elif body and not body.startswith("#"):
             indent = len(line) - len(line.lstrip())
             path = [(depth, key) for depth, key in path if depth < indent]
             path.append((indent, body.partition(":")[0]))
-            if pending:
-                yield tuple(key for _, key in path), " ".join(pending)
-            pending = []
-        else:
+            yield tuple(key for _, key in path), " ".join(pending)
             pending = []
 
 

@@ -12,16 +12,17 @@ from helm_python import Chart
 
 ROOT = Path(__file__).resolve().parent
 CHART = ROOT.parent / "helm" / "shadowprice"
-RENDERED = (ROOT / "base", ROOT / "overlays" / "dev")
+RENDERED = {ROOT / "base": "shadowprice", ROOT / "overlays" / "dev": "shadowprice-dev"}
+"""Folder of rendered manifests → namespace that they are for; two in one namespace would replace each other."""
 HEADER = "# Rendered from helm/shadowprice with values.yaml beside this file; `make manifests` writes it again.\n"
 
 
 def rendered(folder: Path) -> str:
-    """The manifests of a folder with values.yaml, without Helm's hooks and its own labels."""
+    """Return the manifests of a folder with values.yaml, without Helm's hooks and its own labels."""
     values: dict[str, Any] = yaml.safe_load((folder / "values.yaml").read_text())
     values["checks"] = {"crds": False}
     with Chart.load(CHART) as chart:
-        files = chart.render(values, name="shadowprice", namespace="shadowprice")
+        files = chart.render(values, name="shadowprice", namespace=RENDERED[folder])
     documents = []
     for name in sorted(files):
         if not name.endswith(".yaml"):

@@ -1,7 +1,7 @@
-"""A server that answers kubectl's server-side dry runs as the API server does: discovery, and what it refuses.
+"""A server that answers kubectl's server-side dry runs and Helm's installations as the API server does.
 
 An object is taken if its kind is known, its namespace is there, and the schemas, the CEL rules and the checks of the
-operators find no fault with it. Nothing that is sent with ``dryRun=All`` is kept.
+operators find no fault with it. Nothing that is sent with ``dryRun=All`` is kept. No controller acts on what is kept.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import yaml
 from listening import listening
 from rendering import faults
 
+BINARY = b"k8s\x00"
+"""Start of an object in Kubernetes' own binary form."""
 CLUSTER_WIDE = ("CustomResourceDefinition", "Namespace")
 KINDS = {
     "v1": ("ConfigMap", "Namespace", "PersistentVolumeClaim", "Pod", "Secret", "Service", "ServiceAccount"),
@@ -29,7 +31,7 @@ KINDS = {
     "monitoring.coreos.com/v1": ("PodMonitor", "PrometheusRule"),
 }
 OBJECT = re.compile(
-    r"(?:/api|/apis)/(?P<api>v1|[^/]+/[^/]+)(?:/namespaces/(?P<space>[^/]+))?/(?P<plural>[a-z]+)/(?P<name>[^/]+)$"
+    r"(?:/api|/apis)/(?P<api>v1|[^/]+/[^/]+)(?:/namespaces/(?P<space>[^/]+))?/(?P<plural>[a-z]+)(?:/(?P<name>[^/]+))?$"
 )
 
 
@@ -39,9 +41,12 @@ def plural(kind: str) -> str:
 
 
 class ApiServer:
-    """Namespaces are kept; of everything else only that it was taken.
+    """Namespaces and objects that were created are kept; of a patched object only that it was taken.
 
+    kept       plural/namespace/name → object
+    absent     groups with versions that it does not serve
     taken      kind/namespace/name of what was taken
+    patched    kind/namespace/name of what was changed
     refused    what was refused, and why
     installed  custom resource definitions by name, as they are read
     forbidden  whether the caller may not read custom resource definitions
@@ -50,13 +55,17 @@ class ApiServer:
     def __init__(self, crds: Path) -> None:
         self.crds = crds
         self.spaces = {"default"}
+        self.kept: dict[str, dict[str, Any]] = {}
+        self.absent: set[str] = set()
+        self.patched: set[str] = set()
         self.taken: set[str] = set()
         self.refused: list[str] = []
         self.installed: dict[str, dict[str, Any]] = {}
         self.forbidden = False
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: bytes) -> tuple[int, Any]:
-        groups = sorted(api for api in KINDS if "/" in api)
+        kinds = {api: of for api, of in KINDS.items() if api not in self.absent}
+        groups = sorted(api for api in kinds if "/" in api)
         if path == "/api":
             return 200, {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
         if path == "/apis":
@@ -64,9 +73,9 @@ class ApiServer:
         if path == "/version":
             return 200, {"major": "1", "minor": "33", "gitVersion": "v1.33.0"}
         if path == "/openapi/v3":
-            places = {_base(api).lstrip("/"): {"serverRelativeURL": f"/openapi/v3{_base(api)}"} for api in KINDS}
+            places = {_base(api).lstrip("/"): {"serverRelativeURL": f"/openapi/v3{_base(api)}"} for api in kinds}
             return 200, {"paths": places}
-        for api in KINDS:
+        for api in kinds:
             if path == f"/openapi/v3{_base(api)}":
                 return 200, _openapi(api)
             if path == _base(api):
@@ -76,8 +85,20 @@ class ApiServer:
             return _refusal(404, f"{method} {path}: the server could not find the requested resource")
         return self._object(method, found, query, body)
 
+    def keep(self, entry: dict[str, Any], namespace: str) -> None:
+        """Keep an object that is there before an installation."""
+        self.spaces.add(namespace)
+        self.kept[f"{plural(entry['kind'])}/{namespace}/{entry['metadata']['name']}"] = entry
+
     def _object(self, method: str, found: re.Match[str], query: dict[str, list[str]], body: bytes) -> tuple[int, Any]:
-        name, space = found["name"], found["space"]
+        if body.startswith(BINARY):
+            # Helm's record of a release, which is not the chart's.
+            return 201, {"kind": "Secret", "apiVersion": "v1", "metadata": {"name": found["name"]}}
+        if method == "GET" and found["name"] is None:
+            return 200, {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}
+        entry = yaml.safe_load(body) if method != "GET" else {}
+        name, space = found["name"] or entry.get("metadata", {}).get("name"), found["space"]
+        place = f"{found['plural']}/{space}/{name}"
         if method == "GET":
             if found["plural"] == "customresourcedefinitions":
                 if self.forbidden:
@@ -86,11 +107,13 @@ class ApiServer:
                     return 200, self.installed[name]
             if found["plural"] == "namespaces" and name in self.spaces:
                 return 200, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            return _refusal(404, f"{found['plural']} {name!r} not found")
-        if method != "PATCH":
-            return _refusal(405, f"{method} is not among what a dry run needs")
-        entry = yaml.safe_load(body)
+            return (200, self.kept[place]) if place in self.kept else _refusal(404, f"{place} not found")
+        if method not in ("PATCH", "POST"):
+            return _refusal(405, f"{method} is not among what an installation needs")
         dry = query.get("dryRun") == ["All"]
+        if method == "PATCH" and place in self.kept:
+            self.patched.add(place)
+            return 200, self.kept[place]
         told = f"{entry['kind']}/{space or ''}/{name}"
         reasons = faults(entry, self.crds)
         if space is not None and space not in self.spaces:
@@ -104,6 +127,8 @@ class ApiServer:
         if entry["kind"] == "Namespace" and not dry:
             self.spaces.add(name)
         entry["metadata"] |= {"uid": "0", "resourceVersion": "1", "creationTimestamp": "2024-05-01T00:00:00Z"}
+        if method != "PATCH" and not dry:
+            self.kept[place] = entry
         return 201, entry
 
 

@@ -183,6 +183,32 @@ def test_a_name_that_cannot_be_a_campaigns_is_refused_without_a_regular_expressi
         render(merged(values_of(MINIMAL), "campaign", "my camp"))
 
 
+@pytest.mark.parametrize("name", ["spring-ledger", "spring-console", "spring-predictor"])
+def test_a_name_that_ends_as_another_campaigns_objects_do_is_refused(name: str) -> None:
+    with pytest.raises(HelmError, match="collide in one namespace"):
+        render(merged(values_of(MINIMAL), "campaign", name))
+
+
+@each_case
+def test_no_object_holds_what_the_api_server_drops(case: Path) -> None:
+    """Empty lists, maps and texts of built-in kinds are not stored: ``kubectl diff`` would show them for ever."""
+
+    def empties(value: object, path: str) -> list[str]:
+        if isinstance(value, dict):
+            return [found for key, each in value.items() for found in empties(each, f"{path}.{key}")] or (
+                [] if value or path.endswith(("Selector", ".rayStartParams")) else [path]
+            )
+        if isinstance(value, list):
+            return [each for i, entry in enumerate(value) for each in empties(entry, f"{path}[{i}]")] or (
+                [] if value else [path]
+            )
+        # The group of ConfigMaps is called "".
+        return [path] if value is None or (value == "" and not path.endswith(".apiGroups[0]")) else []
+
+    objects = render(values_of(case))
+    assert [path for entry in objects for path in empties(entry, f"{entry['kind']}/{entry['metadata']['name']}")] == []
+
+
 def test_all_missing_kinds_are_named_also_where_their_group_has_others(helm: str) -> None:
     api = ("serving.kserve.io/v1beta1", "monitoring.coreos.com/v1", "monitoring.coreos.com/v1/PodMonitor", "ray.io/v1")
     present = [option for each in api for option in ("--api-versions", each)]
@@ -241,6 +267,7 @@ def test_helm_4_names_a_missing_operator_too() -> None:
     [
         ("hpa", "hpa", {"scaleMetric", "scaleTarget"}),
         ("keda", "keda", {"autoScaling"}),
+        ("external", "external", set()),
         ("none", "none", set()),
     ],
 )

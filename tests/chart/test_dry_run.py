@@ -18,6 +18,7 @@ from api_server import ApiServer, serving
 from rendering import CASES, CHART, NAMESPACE, ROOT, parse, render, values_of
 
 OVERLAYS = ("dev", "production")
+SPACES = (NAMESPACE, "shadowprice", "shadowprice-dev")
 Apply = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -46,10 +47,10 @@ def kubectl_with(kubectl: str, config: str, cache: Path) -> Apply:
 
 @pytest.fixture(params=["stand-in", "real"])
 def apply(request: pytest.FixtureRequest, kubectl: str, crds: Path, tmp_path: Path) -> Iterator[Apply]:
-    """``kubectl apply --server-side`` on an API server that has the two namespaces."""
+    """``kubectl apply --server-side`` on an API server that has the namespaces."""
     config = os.environ.get("KUBECONFIG")
     spaces = yaml.safe_dump_all(
-        [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (NAMESPACE, "shadowprice")]
+        [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in SPACES]
     )
     if request.param == "stand-in":
         with serving(ApiServer(crds), tmp_path) as own:

@@ -28,7 +28,11 @@ def test_the_api_server_would_take_every_object_of_an_overlay(overlay: str, kube
     objects = built(kubectl, overlay)
     found = {f"{entry['kind']}/{entry['metadata']['name']}": faults(entry, crds) for entry in objects}
     assert {name: problems for name, problems in found.items() if problems} == {}
-    assert {entry["metadata"].get("namespace") for entry in objects} - {None} == {"shadowprice"}
+    [space] = [entry["metadata"]["name"] for entry in objects if entry["kind"] == "Namespace"]
+    assert {entry["metadata"].get("namespace") for entry in objects} - {None} == {space}
+    # Both have objects of the same names, whose addresses hold the namespace.
+    assert space == {"dev": "shadowprice-dev", "production": "shadowprice"}[overlay]
+    assert f"-ledger.{space}.svc:" in str(objects)
 
 
 def test_production_takes_every_image_from_the_registry_it_names(kubectl: str) -> None:

@@ -25,6 +25,11 @@ FREE = {
         for role in ("predictor", "ledger")
         for kind in ("nodeAffinity", "podAffinity", "podAntiAffinity")
     ),
+    *(
+        f"{role}.extraEnv.[].valueFrom"
+        for role in ("predictor", "ledger", "resolve", "watch", "console", "training.ray")
+    ),
+    *(f"monitoring.podMonitor.{kind}.[]" for kind in ("relabelings", "metricRelabelings")),
 }
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import base64
+import math
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def test_by_default_the_books_are_a_file_the_log_is_kept_and_callers_need_tokens
     assert mounted(spec, settings.db) == mounted(spec, settings.log_dir) == "spring-ledger"
     predictor = pod(MINIMAL, "InferenceService")
     config = Config.parse([], environment(predictor))
-    assert (config.grpc_port, config.feature_reader) == (0, "auto")
+    assert (config.grpc_port, config.feature_reader, config.feature_max_age_seconds) == (0, "auto", math.inf)
     assert mounted(predictor, config.token_file) == "spring-tokens/decide"
     assert config.calls_per_second > 0
 
@@ -95,7 +96,7 @@ def test_the_predictor_takes_reader_port_and_both_tokens() -> None:
     spec = pod(PRODUCTION, "InferenceService")
     given = environment(spec)
     config = Config.parse([], given)
-    assert (config.grpc_port, config.feature_reader) == (9000, "packed")
+    assert (config.grpc_port, config.feature_reader, config.feature_max_age_seconds) == (9000, "packed", 86_400)
     assert mounted(spec, config.token_file) == "callers/bearer"
     assert mounted(spec, Path(given["SHADOWPRICE_LEDGER_TOKEN_FILE"])) == "callers/bearer"
     assert 9000 in {port["containerPort"] for port in spec["containers"][0]["ports"]}
@@ -143,7 +144,7 @@ def test_the_ledger_is_let_out_to_its_redis_and_to_nobody_else() -> None:
             if entry["kind"] == "NetworkPolicy" and entry["metadata"]["name"].endswith("-ledger")
         ]
         assert "Egress" in policy["spec"]["policyTypes"]
-        return {(port["protocol"], port["port"]) for rule in policy["spec"]["egress"] for port in rule["ports"]}
+        return {(port["protocol"], port["port"]) for rule in policy["spec"].get("egress", []) for port in rule["ports"]}
 
     assert egress(MINIMAL) == set()
     assert egress(PRODUCTION) == {("TCP", 6380), ("UDP", 53), ("TCP", 53)}
@@ -178,3 +179,24 @@ def test_the_watch_reads_the_ledgers_log_and_takes_its_settings_as_the_job_does(
     assert (job.mature_hours, job.rate, job.tolerance) == (6, 0.01, 0.2)
     assert mounted(spec, job.log) == "spring-ledger"
     assert mounted(spec, job.page) == mounted(spec, job.workspace / "watch.json") == "spring-workspace"
+
+
+def test_what_a_cluster_adds_reaches_its_objects() -> None:
+    """Further variables, annotations of accounts, labels for a queue, and relabelings."""
+    objects = render(PRODUCTION)
+    assert environment(pod(PRODUCTION, "InferenceService"))["HTTPS_PROXY"] == "http://proxy:3128"
+    for kind in ("Deployment", "CronJob", "RayCluster"):
+        found = [pod["spec"] for entry in objects if entry["kind"] == kind for pod in pods(entry)]
+        assert all(environment(spec)["TZ"] == "UTC" for spec in found)
+    accounts = {
+        entry["metadata"]["name"]: entry["metadata"].get("annotations", {})
+        for entry in objects
+        if entry["kind"] == "ServiceAccount"
+    }
+    assert [name for name, given in accounts.items() if given] == ["summer-2027-training"]
+    queued = [entry["metadata"]["labels"] for entry in objects if entry["kind"] in ("RayJob", "RayCluster")]
+    assert [labels["kueue.x-k8s.io/queue-name"] for labels in queued] == ["growth", "growth"]
+    [monitor] = [entry["spec"] for entry in objects if entry["kind"] == "PodMonitor"]
+    for endpoint in monitor["podMetricsEndpoints"]:
+        assert [each["targetLabel"] for each in endpoint["relabelings"]] == ["node"]
+        assert [each["action"] for each in endpoint["metricRelabelings"]] == ["labeldrop"]

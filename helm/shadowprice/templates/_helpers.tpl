@@ -1,24 +1,29 @@
 {{- define "shadowprice.campaign" -}}
+{{- if not (hasKey .Values "complete") -}}
 {{- include "shadowprice.complete" . -}}
+{{- $_ := set .Values "complete" true -}}
+{{- end -}}
 {{- .Values.campaign -}}
 {{- end }}
 
-{{/* Refuse an installation in one sentence that names all that is missing: values first, then kinds of the API server. */}}
+{{/* Refuse an installation in one sentence that names all that is missing: values, kinds of the API server, secrets and claims. */}}
 {{- define "shadowprice.complete" -}}
+{{- $redis := eq .Values.features.online.store "redis" -}}
+{{- $books := eq .Values.ledger.books "redis" -}}
+{{- $faults := list -}}
 {{- $missing := list -}}
 {{- if not .Values.campaign -}}
 {{- $missing = append $missing "campaign (its name, as in campaign.json)" -}}
 {{- end -}}
-{{- if and (eq .Values.features.online.store "redis") (not .Values.features.online.redis.existingSecret) -}}
+{{- if and $redis (not .Values.features.online.redis.existingSecret) -}}
 {{- $missing = append $missing "features.online.redis.existingSecret (the secret with the connection string of the online store)" -}}
 {{- end -}}
-{{- if and (eq .Values.ledger.books "redis") (not .Values.ledger.redis.existingSecret) -}}
+{{- if and $books (not .Values.ledger.redis.existingSecret) -}}
 {{- $missing = append $missing "ledger.redis.existingSecret (the secret with the address of the ledger's Redis)" -}}
 {{- end -}}
 {{- if $missing -}}
-{{- fail (printf "set %s in a values file or with --set; docs/how-to/install-on-a-cluster.md describes each" (join ", " $missing)) -}}
-{{- end -}}
-{{- if not (regexMatch "^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$" .Values.campaign) -}}
+{{- $faults = append $faults (printf "set %s in a values file or with --set" (join ", " $missing)) -}}
+{{- else if not (regexMatch "^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$" .Values.campaign) -}}
 {{- fail (printf "campaign: %q cannot name a campaign; use letters, digits, '-' and '_', at most 63 of them, a letter or digit first" .Values.campaign) -}}
 {{- end -}}
 {{- if .Values.checks.crds -}}
@@ -39,8 +44,49 @@
 {{- end -}}
 {{- end -}}
 {{- if $absent -}}
-{{- fail (printf "the API server has no %s; see docs/how-to/install-on-a-cluster.md" (join ", and no " $absent)) -}}
+{{- $faults = append $faults (printf "the API server has no %s" (join ", and no " $absent)) -}}
 {{- end -}}
+{{- end -}}
+{{- if .Values.checks.objects -}}
+{{- $space := .Release.Namespace -}}
+{{- $absent := list -}}
+{{- /* Each namespace of a cluster has this account; without a cluster, and in a namespace to be made, lookup finds nothing. */ -}}
+{{- if lookup "v1" "ServiceAccount" $space "default" -}}
+{{- $pull := list -}}
+{{- range .Values.imagePullSecrets -}}{{- $pull = append $pull (list true "Secret" .name ".dockerconfigjson" "imagePullSecrets") -}}{{- end -}}
+{{- $needs := concat (list
+  (list $redis "Secret" .Values.features.online.redis.existingSecret .Values.features.online.redis.key "features.online.redis")
+  (list $books "Secret" .Values.ledger.redis.existingSecret .Values.ledger.redis.key "ledger.redis")
+  (list $books "Secret" .Values.ledger.redis.existingSecret .Values.ledger.redis.passwordKey "ledger.redis.passwordKey")
+  (list true "Secret" .Values.auth.existingSecret .Values.auth.key "auth")
+  (list true "PersistentVolumeClaim" .Values.workspace.existingClaim "" "workspace.existingClaim")
+  (list true "PersistentVolumeClaim" .Values.ledger.storage.existingClaim "" "ledger.storage.existingClaim")) $pull -}}
+{{- range $needs -}}
+{{- if and (index . 0) (index . 2) -}}
+{{- $found := lookup "v1" (index . 1) $space (index . 2) -}}
+{{- if not $found -}}
+{{- $absent = append $absent (printf "%s %s (%s)" (index . 1) (index . 2) (index . 4)) -}}
+{{- else if and (index . 3) (not (hasKey (default dict $found.data) (index . 3))) -}}
+{{- $absent = append $absent (printf "key %s in %s %s (%s)" (index . 3) (index . 1) (index . 2) (index . 4)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if $absent -}}
+{{- $faults = append $faults (printf "namespace %s has no %s" $space (join ", and no " (uniq $absent))) -}}
+{{- end -}}
+{{- $claims := list (list "workspace" "workspace.existingClaim" .Values.workspace.existingClaim) (list "ledger" "ledger.storage.existingClaim" .Values.ledger.storage.existingClaim) -}}
+{{- range $claims -}}
+{{- $claim := printf "%s-%s" (include "shadowprice.prefix" $) (index . 0) -}}
+{{- $found := lookup "v1" "PersistentVolumeClaim" $space $claim -}}
+{{- $owner := dig "metadata" "annotations" "meta.helm.sh/release-name" "" (default dict $found) -}}
+{{- if and $found (not (index . 2)) (ne $owner $.Release.Name) -}}
+{{- $faults = append $faults (printf "the claim %s is kept from %s: set %s=%s to go on with its data, or nameOverride to begin anew" $claim (ternary (printf "release %s" $owner) "another installation" (ne $owner "")) (index . 1) $claim) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if $faults -}}
+{{- fail (printf "%s; see docs/how-to/install-on-a-cluster.md" (join "; " $faults)) -}}
 {{- end -}}
 {{- end }}
 
@@ -58,13 +104,29 @@ yes
 {{- end -}}
 {{- end }}
 
+{{/* Start of every object's name, unchecked. */}}
+{{- define "shadowprice.prefix" -}}
+{{- default .Values.campaign .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end }}
+
 {{/* What Services and InferenceServices may be called: a letter first, then lower-case letters, digits and "-". */}}
 {{- define "shadowprice.name" -}}
-{{- $name := default (include "shadowprice.campaign" .) .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- $_ := include "shadowprice.campaign" . -}}
+{{- $name := include "shadowprice.prefix" . -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
 {{- fail (printf "nameOverride: objects cannot be called %q as the campaign is; give a name of lower-case letters, digits and '-', a letter first" $name) -}}
 {{- end -}}
+{{- if regexMatch "-(ledger|console|predictor|workspace)$" $name -}}
+{{- fail (printf "nameOverride: %q ends as objects of a campaign %q do, so the two would collide in one namespace; give another name" $name (regexReplaceAll "-[a-z]+$" $name "")) -}}
+{{- end -}}
 {{- $name -}}
+{{- end }}
+
+{{/* Further variables of a container, as a list's entries. */}}
+{{- define "shadowprice.extraEnv" -}}
+{{- with . }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "shadowprice.labels" -}}

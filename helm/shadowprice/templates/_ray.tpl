@@ -80,6 +80,7 @@ spec:
         - {name: HOME, value: /tmp}
         - {name: OMP_NUM_THREADS, value: "1"}
         {{- include "shadowprice.redisEnv" .root | nindent 8 }}
+        {{- include "shadowprice.extraEnv" .root.Values.training.ray.extraEnv | nindent 8 }}
       {{- if eq .role "ray-head" }}
       ports:
         - {name: gcs-server, containerPort: 6379, protocol: TCP}

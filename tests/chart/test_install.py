@@ -1,0 +1,104 @@
+"""``helm install`` with the ten lines of the example, and what an installation is refused for.
+
+Helm speaks to a stand-in of an API server, which keeps what is created and refuses what a schema refuses. It forgets
+Helm's record of the release, so a second installation finds the objects of the first.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from api_server import ApiServer, serving
+from rendering import CHART, NAMESPACE, ROOT
+
+EXAMPLE = ROOT / "docs" / "examples" / "install" / "values.yaml"
+OWNER = {"name": "spring", "namespace": NAMESPACE}
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def entry(kind: str, name: str, **more: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, **more}
+
+
+@pytest.fixture
+def server(crds: Path) -> ApiServer:
+    """An API server whose namespace has Feast's secret, and nothing else."""
+    made = ApiServer(crds)
+    made.keep(entry("ServiceAccount", "default"), NAMESPACE)
+    made.keep(entry("Secret", "redis", data={"connection": "cmVkaXM="}), NAMESPACE)
+    return made
+
+
+@pytest.fixture
+def run(server: ApiServer, helm: str, tmp_path: Path) -> Run:
+    """Helm on that server, with the values of the example."""
+
+    def do(*options: str) -> subprocess.CompletedProcess[str]:
+        with serving(server, tmp_path) as config:
+            return subprocess.run(
+                [
+                    *(helm, "install", "spring", str(CHART), "--namespace", NAMESPACE, "--values", str(EXAMPLE)),
+                    *("--disable-openapi-validation", *options),
+                ],
+                env={**os.environ, "KUBECONFIG": str(config), "HOME": str(tmp_path)},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+
+    return do
+
+
+def test_ten_lines_of_values_install_a_campaign_and_the_same_again_changes_nothing(run: Run, server: ApiServer) -> None:
+    assert len(EXAMPLE.read_text().splitlines()) <= 10
+    done = run()
+    assert done.returncode == 0, done.stderr
+    assert server.refused == []
+    kinds = {told.partition("/")[0] for told in server.taken}
+    assert kinds >= {"InferenceService", "Deployment", "CronJob", "NetworkPolicy", "PodMonitor", "PrometheusRule"}
+    tokens = dict(server.kept[f"secrets/{NAMESPACE}/spring-tokens"]["data"])
+    assert run().returncode == 0
+    # The strategy for a disruption budget's selector is to replace it, also by an equal one.
+    assert server.patched == {f"poddisruptionbudgets/{NAMESPACE}/spring-predictor"}
+    assert server.kept[f"secrets/{NAMESPACE}/spring-tokens"]["data"] == tokens
+
+
+def test_one_sentence_names_every_prerequisite_that_is_missing(run: Run, server: ApiServer) -> None:
+    server.absent = {"serving.kserve.io/v1beta1", "monitoring.coreos.com/v1"}
+    options = "campaign=,ledger.books=redis,ledger.redis.existingSecret=books,auth.existingSecret=redis"
+    done = run("--set", f"{options},workspace.existingClaim=volume,features.online.redis.existingSecret=feast")
+    assert done.returncode != 0
+    assert server.taken == set()
+    [sentence] = [line for line in done.stderr.splitlines() if "set campaign" in line]
+    for part in (
+        "set campaign (its name, as in campaign.json)",
+        "the API server has no serving.kserve.io/v1beta1 InferenceService (install KServe",
+        "and no monitoring.coreos.com/v1 PodMonitor (install",
+        "and no monitoring.coreos.com/v1 PrometheusRule (install",
+        f"namespace {NAMESPACE} has no Secret feast (features.online.redis)",
+        "and no Secret books (ledger.redis)",
+        "and no key token in Secret redis (auth)",
+        "and no PersistentVolumeClaim volume (workspace.existingClaim)",
+        "see docs/how-to/install-on-a-cluster.md",
+    ):
+        assert part in sentence
+
+
+def test_a_claim_that_another_release_left_is_named_with_both_ways_on(run: Run, server: ApiServer) -> None:
+    kept = entry("PersistentVolumeClaim", "spring-ledger")
+    server.keep(kept, NAMESPACE)
+    for owner, told in (({}, "another installation"), ({"meta.helm.sh/release-name": "may"}, "release may")):
+        kept["metadata"]["annotations"] = owner
+        done = run("--dry-run=server")
+        assert f"the claim spring-ledger is kept from {told}" in done.stderr
+        assert "set ledger.storage.existingClaim=spring-ledger to go on with its data, or nameOverride" in done.stderr
+    assert run("--dry-run=server", "--set", "ledger.storage.existingClaim=spring-ledger").returncode == 0
+    # The release's own, from before it was uninstalled, is taken up again.
+    kept["metadata"]["annotations"] = {f"meta.helm.sh/release-{key}": of for key, of in OWNER.items()}
+    kept["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "Helm"}
+    assert run("--dry-run=server").returncode == 0
