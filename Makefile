@@ -23,6 +23,7 @@ TABLES ?=
 QUICK ?=
 ROLES ?=
 REGISTRY ?=
+VERSION ?=
 PLAIN_HTTP ?=
 BASE ?=
 BUILDER ?=
@@ -119,6 +120,11 @@ audit: install ## Search an advisory database for the packages of the images' lo
 push: install ## Push images and chart, and print the values that pin them [REGISTRY=host/path ROLES="serving ledger" PLAIN_HTTP=1]
 	@test -n '$(REGISTRY)' || { echo "make push: say where to: REGISTRY=host/path"; exit 1; }
 	$(BIN)/python images/push.py '$(REGISTRY)' $(ROLES) $(if $(PLAIN_HTTP),--plain-http)
+
+.PHONY: release
+release: install ## Tag a version, then build and push images, chart and their provenance [VERSION=1.4.0 REGISTRY=host/path BASE=image BUILDER=image PLAIN_HTTP=1]
+	@test -n '$(VERSION)' -a -n '$(REGISTRY)' || { echo "make release: say what and where to: VERSION=1.4.0 REGISTRY=host/path"; exit 1; }
+	$(BIN)/python images/release.py '$(VERSION)' '$(REGISTRY)' --base '$(BASE)' --builder '$(BUILDER)' $(if $(PLAIN_HTTP),--plain-http)
 
 .PHONY: test-images
 test-images: install ## Build images on a base made here, run chart and pipelines with them, push and pull them; root, minutes [ROLES="serving pipeline"]

@@ -121,6 +121,14 @@ class PredictorMetrics:
             field: series(Gauge, metric, text, "", [()])[()] for field, (metric, text) in OF_RECORD.items()
         }
         self._age = series(Gauge, "price_age_seconds", "Time since the active price was solved", "", [()])[()]
+        # Its label is the version of the model, which is not known in advance.
+        self._model = Gauge(
+            "shadowprice_model_info",
+            "1 for the model of the active price",
+            ["campaign", "model_version"],
+            registry=registry,
+        )
+        self._campaign = campaign.name
 
     def stage(self, stage: str) -> AbstractContextManager[None]:
         """Time a stage of a call."""
@@ -133,6 +141,8 @@ class PredictorMetrics:
             gauge.set(record.prices[priced])
         for field, gauge in self._of_record.items():
             gauge.set(getattr(record, field))
+        self._model.clear()
+        self._model.labels(self._campaign, record.model_version).set(1)
         self._age.set_function(lambda: time.time() - solved_at)
 
     def price_rejected(self, reason: str) -> None:

@@ -46,22 +46,23 @@ def values_of(case: Path) -> dict[str, Any]:
     return found
 
 
-def render(values: dict[str, Any], revision: int = 1, release: str = RELEASE) -> Objects:
+def render(values: dict[str, Any], revision: int = 1, release: str = RELEASE, chart: Path = CHART) -> Objects:
     """Return the objects that Helm 4 renders for the first installation, or for a later revision of it."""
-    texts = rendered(values, revision, release).items()
+    texts = rendered(values, revision, release, chart).items()
     return parse("\n---\n".join(text for name, text in texts if name.endswith(".yaml")))
 
 
-def rendered(values: dict[str, Any], revision: int = 1, release: str = RELEASE) -> dict[str, str]:
-    """Return the text of each template; equal values are rendered once in a process."""
-    return _rendered(json.dumps(values, sort_keys=True), revision, release)
+def rendered(values: dict[str, Any], revision: int = 1, release: str = RELEASE, chart: Path = CHART) -> dict[str, str]:
+    """Return the text of each template; equal values are rendered once in a process, but for another chart."""
+    render_once = _rendered if chart == CHART else _rendered.__wrapped__
+    return render_once(json.dumps(values, sort_keys=True), revision, release, chart)
 
 
 @cache
-def _rendered(values: str, revision: int, release: str) -> dict[str, str]:
+def _rendered(values: str, revision: int, release: str, chart: Path) -> dict[str, str]:
     later = revision > 1
-    with Chart.load(CHART) as chart:
-        files: dict[str, str] = chart.render(
+    with Chart.load(chart) as loaded:
+        files: dict[str, str] = loaded.render(
             json.loads(values),
             name=release,
             namespace=NAMESPACE,

@@ -1,5 +1,6 @@
 """Rules fire when they should and stay silent when not, and ask for series that the services export."""
 
+import copy
 import json
 import re
 import subprocess
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client import CollectorRegistry
 from rendering import CHART, ROOT, merged, render, values_of
 
@@ -93,6 +96,37 @@ def test_dashboards_of_two_releases_do_not_replace_each_other() -> None:
     assert len(first["uid"]) <= 40
     assert first["title"] != second["title"]
     assert "@" not in json.dumps(first)
+
+
+def test_every_query_of_the_dashboard_serves_several_campaigns_at_once() -> None:
+    _, found = board()
+    queries = [target["expr"] for panel in found["panels"] for target in panel["targets"]]
+    for query in [*queries, *(each["expr"] for each in found["annotations"]["list"])]:
+        assert query.count("{") == query.count('campaign=~"$campaign"') > 0
+        for aggregation in re.findall(r"\b(?:sum|max|avg|group|count)\b(.{14})", query):
+            assert aggregation.startswith(" by (campaign"), query
+    [campaign] = [each for each in found["templating"]["list"] if each["name"] == "campaign"]
+    assert campaign["multi"]
+    assert campaign["current"]["value"] == [CAMPAIGN]
+
+
+def test_the_classes_of_grafana_read_the_whole_dashboard() -> None:
+    """What their reading and writing drops or changes, Grafana would too."""
+    _, found = board()
+    read = json.loads(json.dumps(Dashboard.from_json(copy.deepcopy(found)), cls=JSONEncoder))
+
+    def lost(before: Any, after: Any, path: str) -> list[str]:
+        if isinstance(before, dict) and isinstance(after, dict):
+            return [each for key in before for each in lost(before[key], after.get(key), f"{path}.{key}")]
+        if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+            return [
+                each for i, (x, y) in enumerate(zip(before, after, strict=True)) for each in lost(x, y, f"{path}[{i}]")
+            ]
+        return [] if before == after else [f"{path}: {before!r} → {after!r}"]
+
+    # Texts and step of an annotation belong to the source of its data.
+    of_source = re.compile(r"\.annotations\.list\[\d\]\.(step|titleFormat|textFormat):")
+    assert [each for each in lost(found, read, "") if not of_source.match(each)] == []
 
 
 def test_thresholds_units_and_links_of_the_dashboard_are_those_of_the_alerts() -> None:

@@ -139,13 +139,15 @@ def test_recorded_totals_alerts_and_the_next_price_come_from_what_the_services_e
             assert value(server.url, "shadowprice_solve_seconds") == 0.125
             assert value(server.url, "shadowprice_pacing_error_ratio") == -0.25
 
-            # Every query of the dashboard gives rows, also without the recorded series.
+            # A new model is marked for an interval; then every query gives rows, also without the recorded series.
+            (solves, models) = [query for panel, query in queries() if panel == "annotation"]
+            eventually(lambda: value(server.url, models) == 1)
             for panel, query in queries():
                 assert "campaign:" not in query, panel
                 if panel != "annotation":
                     eventually(lambda query=query: value(server.url, query) is not None)
-            (annotation,) = [query for panel, query in queries() if panel == "annotation"]
-            assert value(server.url, annotation.partition(" > ")[0]) is not None
+            assert value(server.url, solves.partition(" > ")[0]) is not None
+            eventually(lambda: value(server.url, models) is None)
 
             books[0] = replace(TOTALS, refunded={"customer": 1_500})
             eventually(lambda: value(server.url, "campaign:shadowprice_spend_minor_units:total") == 7_500)

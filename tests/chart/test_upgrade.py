@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from rendering import CASES, CHART, merged, pods, render, values_of
-from upgrades import kept, refused
+from upgrades import chart_of, kept, previous_tag, refused
 
 EARLIER = sorted((Path(__file__).parent / "earlier").glob("*.yaml"))
 MINIMAL = values_of(CHART / "ci" / "minimal-values.yaml")
@@ -46,6 +46,21 @@ def test_a_release_of_the_first_chart_takes_todays_with_the_same_values(path: Pa
     # A RayJob is one of its revision; everything else is still there under its name.
     gone = {name for name in before["kept"].keys() - after.keys() if not name.startswith("RayJob/")}
     assert gone == set()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
+def test_a_release_of_the_previous_tag_takes_todays_chart(case: Path, tmp_path: Path) -> None:
+    tag = previous_tag()
+    if not tag:
+        pytest.skip("no release is tagged yet; the first chart stands for it above")
+    before = chart_of(tag, tmp_path / "before")
+    values = before / "ci" / case.name
+    if not values.exists():
+        pytest.skip(f"{tag} has no case {case.stem}")
+    given = values_of(values)
+    was, now = kept(render(given, chart=before)), kept(render(given, revision=2))
+    assert refused(was, now) == []
+    assert {name for name in was.keys() - now.keys() if not name.startswith("RayJob/")} == set()
 
 
 @pytest.mark.parametrize(("path", "value"), CHANGES, ids=lambda value: str(value)[:40])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from pathlib import Path
 from typing import Any
 
-from rendering import Objects
+from rendering import ROOT, Objects
 
 IMMUTABLE = {
     "Deployment": ("spec.selector",),
@@ -19,6 +21,20 @@ IMMUTABLE = {
     "RayJob": ("spec",),
 }
 UNITS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+
+
+def previous_tag(root: Path = ROOT) -> str:
+    """Return the tag of the release before HEAD; empty where there is none."""
+    command = ["git", "-C", str(root), "describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def chart_of(tag: str, folder: Path, root: Path = ROOT) -> Path:
+    """Write the chart of a tag to a folder and return its place."""
+    folder.mkdir(parents=True)
+    packed = subprocess.run(["git", "-C", str(root), "archive", tag, "helm"], capture_output=True, check=True)
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=packed.stdout, check=True)
+    return folder / "helm" / "shadowprice"
 
 
 def kept(objects: Objects) -> dict[str, dict[str, Any]]:

@@ -1,0 +1,145 @@
+"""``python images/release.py <version> <registry>``: tag a release, push images and chart, and say how they were made.
+
+The first half writes the version where it belongs, gives the unreleased entries of the changelog a heading, commits and
+tags. The second half builds and pushes what the tag holds. After a failure the same command goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from build import ROLES, ROOT, CannotBuild
+from helm_python import HelmError
+from provenance import Made, push_statement, statement
+from push import push_chart
+
+VERSIONED = {
+    "shadowprice/__init__.py": r'(?<=__version__ = ")[^"]+',
+    "helm/shadowprice/Chart.yaml": r'(?m)(?<=^version: )\S+|(?<=^appVersion: ")[^"]+',
+    "k8s/overlays/production/kustomization.yaml": r"(?<=newTag: )[^}]+",
+}
+"""Files that hold the version, and the places in them."""
+WRITTEN = (["-m", "k8s.render"], ["helm/document.py"])
+"""Commands that write what is made of the chart."""
+CHECK = ["-m", "pytest", "-q", "tests/chart/test_upgrade.py"]
+"""Upgrade from the previous tag."""
+VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+UNRELEASED = "## [Unreleased]\n"
+
+
+def main() -> int:
+    """Command line; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Tag a release, and push its images and chart with their provenance.")
+    parser.add_argument("version", help="three numbers, as in 1.4.0")
+    parser.add_argument("registry", help="host, or host and path")
+    parser.add_argument("--base", default="", help="image to run on, as of make images")
+    parser.add_argument("--builder", default="", help="image to build on, as of make images")
+    parser.add_argument("--plain-http", action="store_true", help="the registry has no TLS")
+    given = parser.parse_args()
+    try:
+        prepare(given.version, check=True)
+        started = datetime.now(UTC)
+        run([sys.executable, "images/build.py", "--base", given.base, "--builder", given.builder])
+        push(given.version, given.registry, plain_http=given.plain_http, started=started, base=given.base)
+    except (CannotBuild, HelmError) as error:
+        print(f"make release: {error}", file=sys.stderr)
+        return 1
+    print(f"publish the tag: git push --follow-tags origin HEAD v{given.version}")
+    return 0
+
+
+def prepare(version: str, *, root: Path = ROOT, check: bool = False) -> None:
+    """Write the version and the changelog, commit and tag; nothing where HEAD has the tag already.
+
+    Args:
+        version: of the release, after that of every tag.
+        root: of the checkout.
+        check: run the tests of an upgrade from the previous tag first.
+
+    Raises:
+        CannotBuild: a wrong version, uncommitted changes, an empty changelog, or a failed check; nothing is written.
+    """
+    if not VERSION.fullmatch(version):
+        raise CannotBuild(f"{version!r} is not a version; give three numbers, as in 1.4.0")
+    if run(["git", "status", "--porcelain"], root):
+        raise CannotBuild("there are changes that are not committed; commit or remove them")
+    tag = f"v{version}"
+    if tag in run(["git", "tag", "--points-at", "HEAD"], root).split():
+        print(f"{tag} is tagged already")
+        return
+    newest = max((found for each in run(["git", "tag"], root).split() if (found := numbers(each))), default=(0, 0, 0))
+    if numbers(tag) <= newest:
+        raise CannotBuild(f"{version} is not after {'.'.join(map(str, newest))}, the newest tag")
+    changelog = root / "CHANGELOG.md"
+    before, _, after = changelog.read_text().partition(UNRELEASED)
+    if not after.partition("\n## ")[0].strip():
+        raise CannotBuild("CHANGELOG.md has nothing under [Unreleased]; describe the release there")
+    if check:
+        run([sys.executable, *CHECK], root)
+    for name, place in VERSIONED.items():
+        path = root / name
+        text, places = re.subn(place, version, path.read_text())
+        assert places, name
+        path.write_text(text)
+    changelog.write_text(f"{before}{UNRELEASED}\n## [{version}] - {datetime.now(UTC):%Y-%m-%d}\n{after}")
+    for command in WRITTEN:
+        run([sys.executable, *command], root)
+    run(["git", "commit", "--all", "--quiet", "--message", f"Release {version}"], root)
+    run(["git", "tag", "--annotate", tag, "--message", f"Release {version}"], root)
+    print(f"{tag} is tagged")
+
+
+def push(version: str, registry: str, *, plain_http: bool, started: datetime, base: str = "") -> None:
+    """Push the images of all roles, the chart and the statement of their provenance; print where each is.
+
+    Writes ``build/release-<version>.json``, the values that pin the images, and ``build/provenance-<version>.json``.
+
+    Raises:
+        CannotBuild: the registry does not take an image; HelmError: it does not take the chart.
+    """
+    made = {role: Made.pushed(role, version, registry, plain_http) for role in ROLES}
+    chart = Made.parse(push_chart(registry, plain_http).removeprefix("oci://"))
+    folder = ROOT / "build"
+    folder.mkdir(exist_ok=True)
+    values = {"images": {role: {"repository": each.name, "digest": each.digest} for role, each in made.items()}}
+    pins = folder / f"release-{version}.json"
+    pins.write_text(json.dumps(values, indent=1))
+    path = folder / f"provenance-{version}.json"
+    path.write_text(json.dumps(statement(version, [*made.values(), chart], started=started, base=base), indent=1))
+    stored = push_statement(path, f"{registry}/shadowprice/provenance:{version}", plain_http)
+    for each in (*made.values(), chart, stored):
+        print(each)
+    print(f"install with --values {pins.relative_to(ROOT)}")
+
+
+def numbers(tag: str) -> tuple[int, ...]:
+    """Return the numbers of a tag, to compare; empty where it is not that of a release.
+
+    >>> numbers("v1.4.0"), numbers("nightly")
+    ((1, 4, 0), ())
+    """
+    found = VERSION.fullmatch(tag.removeprefix("v"))
+    return tuple(map(int, found.groups())) if found else ()
+
+
+def run(command: list[str], root: Path = ROOT) -> str:
+    """Return the output of a command.
+
+    Raises:
+        CannotBuild: it failed; the message has the end of what it printed.
+    """
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    if done.returncode:
+        end = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
+        raise CannotBuild(f"{' '.join(command[:4])} failed:\n{end}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
