@@ -12,7 +12,7 @@ from operations.common.job import job_class
 
 
 def run_component(name: str, arguments: Mapping[str, Any]) -> Any:
-    """Build the job called ``name`` from a component's arguments, run it, and log its figures.
+    """Build the job called ``name`` from a component's arguments, run it, describe its artifacts and log its figures.
 
     Args:
         name: of the job.
@@ -27,7 +27,11 @@ def run_component(name: str, arguments: Mapping[str, Any]) -> Any:
     metrics = arguments.get("metrics")
     if metrics is not None:
         fields["figures"] = fields.pop("metrics")
-    found = run_job(job_class(name)(**fields), ray_job=ray_job)
+    job = job_class(name)(**fields)
+    for field in job.outputs:
+        artifact = arguments["metrics" if field == "figures" and metrics is not None else field]
+        artifact.metadata["description"] = job.meaning(field)
+    found = run_job(job, ray_job=ray_job)
     if metrics is not None:
         for figure, value in json.loads(Path(metrics.path).read_text()).items():
             metrics.log_metric(figure, value)

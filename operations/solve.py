@@ -43,7 +43,7 @@ class SolveJob(Job):
 
     price: Path = writes("folder of the price record, sealed and not yet published, and of a plan where there is one")
     figures: Path | None = writes("file of the price, the gap and the violation", optional=True)
-    summary: Path | None = writes("Markdown text with the result", optional=True)
+    summary: Path | None = writes("Markdown page: the price, its reasons and the campaign's day so far", optional=True)
     workspace: Path = required("folder with campaign, model, features and prices")
     state: Path | None = reads("file of the measure job", optional=True)
     model: Path | None = reads("folder of the model bundle", optional=True)
@@ -87,7 +87,7 @@ def run(job: SolveJob) -> PriceRecord:
     """
     if job.state is not None:
         with executor_of(job.workers) as executor:
-            found = Solved(_solve_state(job, PricingState.load(job.state), executor))
+            found = Solved(record := _solve_state(job, PricingState.load(job.state), executor), text=_page(job, record))
     else:
         assert job.model is not None
         found = find_kind(read_meta(job.model).get("kind", CAMPAIGN)).solve(job)
@@ -101,6 +101,17 @@ def run(job: SolveJob) -> PriceRecord:
         rows = [f"| {name} | {value:.6g} |" for name, value in own.items()]
         write_whole(job.summary, found.text or "\n".join(["| figure | value |", "|---|---|", *rows, ""]))
     return record
+
+
+def _page(job: SolveJob, record: PriceRecord) -> str:
+    """The page of the campaign's prices up to this one; empty where nobody asks for it."""
+    if job.summary is None:
+        return ""
+    from shadowprice.reports.prices import PriceHistory, day_page
+
+    campaign = read_campaign(job.workspace)
+    before = PriceHistory(PriceStore(job.workspace / PRICES), campaign.name).records()
+    return day_page(campaign, [*(each for each in before if each.version < record.version), record])
 
 
 @contextmanager

@@ -85,6 +85,11 @@ class Job:
         """Field → path, of everything that the job writes besides the workspace."""
         return self._paths("writes")
 
+    def meaning(self, field: str) -> str:
+        """Return the line of meaning of a field."""
+        [found] = [each for each in dataclasses.fields(self) if each.name == field]
+        return str(found.metadata["text"])
+
     def _paths(self, direction: str) -> dict[str, Path]:
         named = [field.name for field in dataclasses.fields(self) if field.metadata.get("direction") == direction]
         return {name: path for name in named if (path := getattr(self, name)) is not None}

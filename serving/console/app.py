@@ -21,7 +21,6 @@ from serving.console.figures import Drawer, pace
 from serving.console.figures import curves as figures_of_curves
 from serving.console.log import DecisionLog, mix_of_cells
 from serving.console.pages import environment
-from serving.console.prices import PriceHistory
 from serving.console.state import State, Totals, read_state
 from serving.http.access import Access
 from serving.http.handler import Application, RequestHandler
@@ -35,6 +34,7 @@ from shadowprice.price import PriceRecord
 from shadowprice.reports import money_figures
 from shadowprice.reports.headline import UNITS, campaign_facts
 from shadowprice.reports.mix import FILE, mix_csv
+from shadowprice.reports.prices import PriceHistory
 
 HEADERS = {
     "cache-control": "no-store",

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Protocol
 
-from serving.console.prices import Change, PriceHistory, changes
 from shadowprice.campaign import Campaign
 from shadowprice.errors import ShadowpriceError
 from shadowprice.pacing.outlook import Outlook, outlook
+from shadowprice.reports.prices import Change, PriceHistory, changes
 
 HOUR = timedelta(hours=1)
 

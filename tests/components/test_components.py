@@ -26,8 +26,8 @@ class Ended(Exception):
     """The component has built its job."""
 
 
-def built(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leave_out: str = "") -> tuple[Job, dict]:
-    """The job of a component, and how it is run; artifacts are told apart by their paths."""
+def built(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leave_out: str = "") -> tuple[Job, dict, dict]:
+    """The job of a component, how it is run, and the arguments; artifacts are told apart by their paths."""
     asked: list[Any] = []
 
     def take(job: Job, **how: Any) -> None:
@@ -47,7 +47,7 @@ def built(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leave_out:
     } | UNUSED.get(name, {})
     with pytest.raises(Ended):
         function(**arguments)
-    return asked[0], asked[1]
+    return asked[0], asked[1], arguments
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -55,11 +55,14 @@ def test_a_component_hands_every_argument_to_the_field_of_its_name(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for left_out in EITHER.get(name, [""]):
-        job, how = built(name, tmp_path, monkeypatch, left_out)
+        job, how, arguments = built(name, tmp_path, monkeypatch, left_out)
         assert job.name == name
         json.loads(job.to_json())
         for field, path in {**job.inputs, **job.outputs}.items():
             assert path == tmp_path / ("metrics" if field == "figures" else field)
+        for field in job.outputs:
+            artifact = arguments["metrics" if field == "figures" else field]
+            assert artifact.metadata["description"] == job.meaning(field) != ""
         assert how == {"ray_job": "spring-ray-job" if name in ("train", "solve") else ""}
         if how["ray_job"]:
             # The pods of a Ray job see the workspace and nothing else: every other path is declared.

@@ -141,6 +141,13 @@ def test_every_price_is_certified(world) -> None:
     assert max(record.violation for record in records) <= 1e-9
 
 
+def test_the_page_of_a_solve_is_an_output_of_its_step(world) -> None:
+    pages = sorted((world[0] / "pipeline").glob("shadowprice-resolve-*/solve/summary"))
+    assert pages
+    assert "# Campaign world: price version " in pages[-1].read_text()
+    assert "## The window so far" in pages[-1].read_text()
+
+
 @pytest.fixture(scope="module")
 def requests(world) -> Day:
     """Accounts of both sides, some of them unknown."""

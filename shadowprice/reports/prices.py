@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from shadowprice.campaign import Campaign
@@ -10,7 +10,7 @@ from shadowprice.errors import NotFound, PriceRejected
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 from shadowprice.reports.run import certificate
-from shadowprice.reports.wording import number, percent
+from shadowprice.reports.wording import MISSING, number, percent
 
 NOTABLE = 0.005
 """Relative difference of an input from which it is named as a reason."""
@@ -98,3 +98,64 @@ def reasons(before: PriceRecord | None, record: PriceRecord) -> tuple[str, ...]:
         ratio = number(record.spend_ratio, 3)
         found.append(f"the spend per expected unit changed from {number(before.spend_ratio, 3)} to {ratio}")
     return tuple(found) or ("solved again; the inputs are as planned",)
+
+
+def day_page(campaign: Campaign, records: Sequence[PriceRecord]) -> str:
+    """Return a page in Markdown: the newest price with its reasons and certificate, and the prices of its window.
+
+    Args:
+        campaign: of the records.
+        records: in the order of their versions; the last one is the price that the page is about.
+    """
+    *_, newest = shown = changes(campaign, records)
+    record = newest.record
+    paid = f"{number(record.spent)} of {number(record.spent + record.remaining)} minor units are paid"
+    planned = f"{number(round(record.plan[0]))} paid or held, and {number(round(record.plan[-1]))} planned by the end"
+    lines = [
+        f"# Campaign {campaign.name}: price version {record.version}",
+        f"The price is {number(newest.price)} responses per minor unit{_step(newest)}. It is {newest.certificate}.",
+        f"Reasons: {'; '.join(newest.reasons)}.",
+        f"{paid}{f'; {planned}' if record.plan else ''}.",
+        _table(
+            ("figure", "value"),
+            [
+                ("model", record.model_version),
+                ("share of ties", number(record.tie_share)),
+                ("gap", number(record.gap)),
+                ("violation", number(record.violation)),
+                ("requests of the solve", number(record.sample_rows)),
+                ("requests so far", number(record.requests)),
+                ("requests expected", number(record.expected)),
+            ],
+        ),
+        "## The window so far",
+        _table(
+            ("solved at (UTC)", "version", "price", "change", "paid", "off its plan", "reasons"),
+            [
+                (
+                    f"{each.record.solved_at:%Y-%m-%d %H:%M}",
+                    str(each.record.version),
+                    number(each.price),
+                    MISSING if each.change is None else percent(each.change),
+                    number(each.record.spent),
+                    percent(each.record.pacing_error),
+                    "; ".join(each.reasons),
+                )
+                for each in shown
+                if each.record.window == record.window
+            ],
+        ),
+    ]
+    return "\n\n".join(lines) + "\n"
+
+
+def _step(change: Change) -> str:
+    if not change.change:
+        return ""
+    return f", {percent(abs(change.change))} {'above' if change.change > 0 else 'below'} the price before"
+
+
+def _table(names: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = list(names)
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

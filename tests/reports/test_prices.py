@@ -1,0 +1,58 @@
+"""The page of an hourly solve: the price, why it changed, and the window so far."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.price import PriceRecord
+from shadowprice.reports.prices import day_page
+
+START = datetime(2027, 6, 1, tzinfo=UTC)
+CAMPAIGN = Campaign(
+    name="spring",
+    sides={"customer": Terms(levels=(0, 50))},
+    budget=Budget(form="total", limit=1_000),
+    starts_at=START,
+)
+FIRST = PriceRecord(
+    campaign="spring",
+    version=1,
+    slot=0,
+    prices={"budget": 0.1},
+    tie_share=0.0,
+    status="optimal",
+    primal=1.0,
+    dual=1.0,
+    gap=0.0,
+    violation=0.0,
+    spent=0,
+    remaining=1_000,
+    sample_rows=10,
+    model_version="m1",
+    solved_at=START,
+    expires_at=START + timedelta(hours=2),
+    window=START,
+    plan=(0.0, 1_000.0),
+)
+
+
+def test_the_page_says_what_changed_and_lists_the_prices_of_its_window_alone() -> None:
+    earlier = replace(FIRST, window=START - timedelta(days=1), solved_at=START - timedelta(days=1))
+    first = replace(FIRST, version=2)
+    second = replace(
+        FIRST, version=3, slot=1, prices={"budget": 0.12}, pacing_error=0.25, spent=400, remaining=600, gap=1e-3
+    )
+    page = day_page(CAMPAIGN, [earlier, first, second])
+    assert page.startswith("# Campaign spring: price version 3\n")
+    assert "The price is 0.12 responses per minor unit, 20.0 % above the price before." in page
+    assert "not certified: gap 0.001 above the limit" in page
+    assert "Reasons: 25.0 % more was paid than planned." in page
+    assert "400 of 1,000 minor units are paid; 0 paid or held, and 1,000 planned by the end." in page
+    rows = [line for line in page.partition("## The window so far")[2].splitlines() if line.startswith("| 2027")]
+    assert [row.split(" | ")[1] for row in rows] == ["2", "3"]
+    assert "a new window" in rows[0]
+    alone = day_page(CAMPAIGN, [FIRST])
+    assert "Reasons: first price that is kept." in alone
+    assert "above the price before" not in alone
