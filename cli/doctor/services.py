@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import urllib.error
 import urllib.request
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from cli.doctor.finding import Finding, Findings, Target
@@ -16,6 +18,8 @@ SECONDS = 3.0
 SKEW_SECONDS = 30.0
 """Largest difference between the clock of a service and of this machine."""
 REDIS_PORT = 6379
+LONGEST = 4096
+"""Bytes of a refusal that are read."""
 
 
 def predictor(target: Target) -> Findings:
@@ -55,6 +59,15 @@ def redis(target: Target) -> Findings:
         yield Finding("redis", f"Redis does not answer: {error}", mend)
 
 
+def _reason(body: bytes) -> str:
+    """The reason in a service's refusal; empty where it gives none."""
+    try:
+        told = json.loads(body)["error"]
+    except (ValueError, TypeError, KeyError):
+        return ""
+    return f", {told}" if isinstance(told, str) else ""
+
+
 def _service(name: str, url: str, path: str) -> Findings:
     if urlsplit(url).scheme not in ("http", "https"):
         yield Finding(name, f"the {name}'s address {url} is not a URL", "begin it with http:// or https://")
@@ -63,8 +76,13 @@ def _service(name: str, url: str, path: str) -> Findings:
         with urllib.request.urlopen(url.rstrip("/") + path, timeout=SECONDS) as answer:
             date = answer.headers.get("Date")
     except urllib.error.HTTPError as error:
-        error.close()
-        yield Finding(name, f"the {name} at {url} is not ready: status {error.code}", f"read the {name}'s log")
+        with error:
+            reason = _reason(error.read(LONGEST))
+        if error.code == HTTPStatus.NOT_FOUND:
+            yield Finding(name, f"what answers at {url} is not a {name}", "correct the address")
+        else:
+            fault = f"the {name} at {url} is not ready: status {error.code}{reason}"
+            yield Finding(name, fault, f"read the {name}'s log")
         return
     except (OSError, ValueError) as error:
         yield Finding(name, f"the {name} at {url} does not answer: {error}", "start it or correct the address")

@@ -14,6 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cli.doctor.finding import Target
+from cli.doctor.services import ledger as ledger_service
+from cli.doctor.services import predictor
 from serving.client.check import check
 from serving.client.client import DecisionClient, LedgerClient, Outcome
 from serving.ledger.sqlite.database import open_for_reading
@@ -282,6 +285,12 @@ OF_THE_MACHINE = {
 """Gauges that change without a request."""
 
 
+def doctor(world, **addresses):
+    """Faults that ``shadowprice doctor`` finds of the services, by check."""
+    target = Target(**{"predictor_url": world.predictor.url, "ledger_url": world.ledger.url} | addresses)
+    return {found.check: found.sentence for check in (predictor, ledger_service) for found in check(target)}
+
+
 def test_a_ledger_that_is_down_stops_authorizations_and_its_restart_loses_nothing(world, client, ledger, samples):
     (request_id,) = fresh_ids(1)
     first = client.decide([request_id], ["c1"], ["customer"])
@@ -291,7 +300,14 @@ def test_a_ledger_that_is_down_stops_authorizations_and_its_restart_loses_nothin
         for key, value in samples(world.ledger.url).items()
         if dict(key[1]).get("reason") != "repeat" and key[0] not in OF_THE_MACHINE
     }
+    assert doctor(world) == {}
+    swapped = doctor(world, predictor_url=world.ledger.url, ledger_url=world.predictor.url)
+    assert swapped == {
+        "predictor": f"what answers at {world.ledger.url} is not a predictor; correct the address.",
+        "ledger": f"what answers at {world.predictor.url} is not a ledger; correct the address.",
+    }
     world.ledger.stop()
+    assert "does not answer" in doctor(world)["ledger"]
     with pytest.raises(Unavailable, match=r"503.*without authorization"):
         client.decide(fresh_ids(1), ["c1"], ["customer"])
     assert httpx.get(f"{world.predictor.url}/v2/health/live").status_code == 200
