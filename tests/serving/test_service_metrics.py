@@ -55,7 +55,10 @@ def test_labels_of_metrics_are_bounded_and_values_active_ones(world, samples):
     pages = {**samples(world.predictor.url), **samples(world.ledger.url)}
     ours = {key: value for key, value in pages.items() if key[0].startswith("shadowprice_")}
     labels = {label for _, pairs in ours for label, _ in pairs}
-    assert labels <= {"campaign", "side", "level", "reason", "stage", "budget", "arm", "volume", "le"}
+    assert labels <= {"campaign", "side", "level", "reason", "stage", "budget", "arm", "volume", "le", "model_version"}
+    # Of the models that were active only the present one is shown.
+    models = [dict(pairs)["model_version"] for name, pairs in ours if name == "shadowprice_model_info"]
+    assert models == [world.price.model_version]
     assert all(dict(pairs)["campaign"] == "spring" for _, pairs in ours)
     decisions = {
         (dict(pairs)["side"], dict(pairs)["level"], dict(pairs)["reason"])
