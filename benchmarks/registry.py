@@ -18,8 +18,9 @@ BENCHMARKS: dict[str, str] = {
     "hostile": "benchmarks.service.hostile",
     "serving_abuse": "benchmarks.service.robustness",
     "scale": "benchmarks.scale",
+    "check": "benchmarks.check",
 }
 """Name → module with a ``run``."""
 
-ON_REQUEST = frozenset({"scale", "serving_abuse"})
+ON_REQUEST = frozenset({"check", "scale", "serving_abuse"})
 """Benchmarks that run only when they are named."""
