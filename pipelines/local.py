@@ -144,7 +144,6 @@ def main() -> None:
     os.environ[LOCAL] = "1"
 
     root = Path(given.root).resolve()
-    runner: Any = local.SubprocessRunner(use_venv=False)
     if given.containers:
         from pipelines.containers import in_containers
 
@@ -152,7 +151,11 @@ def main() -> None:
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         paths = {name: str(Path(given.arguments[name]).resolve()) for name in PATHS if given.arguments.get(name)}
         given.arguments |= paths
-        runner = in_containers(root, given.arguments)
+        runner: Any = in_containers(root, given.arguments)
+    else:
+        from pipelines.processes import in_processes
+
+        runner = in_processes()
     local.init(runner=runner, pipeline_root=str(root), raise_on_error=True)
     getattr(import_module(f"pipelines.{given.pipeline}"), f"{given.pipeline}_pipeline")(**given.arguments)
 

@@ -1,0 +1,63 @@
+"""Steps of a pipeline on this machine, each in a process forked from the pipeline's own.
+
+A fork has the libraries that its parent imported; a fresh interpreter takes longer to import them than most steps run.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from kfp import local
+from kfp.dsl import executor_main
+from kfp.local import subprocess_task_handler
+
+from operations.common.job import JOBS
+
+LEARNING = {"train", "evaluate", "curves"}
+"""Steps that import torch where they run."""
+
+
+def in_processes() -> local.SubprocessRunner:
+    """Return the runner; Kubeflow's own function, which starts an interpreter for each step, is replaced."""
+    subprocess_task_handler.run_local_subprocess = run_step
+    return local.SubprocessRunner(use_venv=False)
+
+
+def run_step(full_command: Sequence[str], env_vars: Mapping[str, str] | None = None) -> int:
+    """Run a lightweight component in a fork and return its exit status.
+
+    Args:
+        full_command: as of :class:`kfp.local.SubprocessRunner`: a shell script that runs the executor, the source of
+            the component, and the executor's arguments.
+        env_vars: of the step alone.
+    """
+    script = next(index for index, part in enumerate(full_command) if "kfp.dsl.executor_main" in part)
+    source, arguments = full_command[script + 1], full_command[script + 2 :]
+    step = arguments[arguments.index("--function_to_execute") + 1]
+    # The parent imports what later steps use too: each fork has it then.
+    if step in JOBS:
+        import_module(f"operations.{step}")
+    if step in LEARNING:
+        import_module("torch")
+    child = multiprocessing.get_context("fork").Process(target=_execute, args=(source, arguments, env_vars or {}))
+    child.start()
+    child.join()
+    return int(child.exitcode or 0)
+
+
+def _execute(source: str, arguments: Sequence[str], variables: Mapping[str, str]) -> None:
+    # Kubeflow indents its own lines with a stream that stands for stdout; a step writes to the real one.
+    sys.stdout = sys.__stdout__
+    os.dup2(1, 2)
+    os.environ.update(variables)
+    with TemporaryDirectory() as folder:
+        module = Path(folder) / "ephemeral_component.py"
+        module.write_text(source)
+        sys.argv = ["kfp.dsl.executor_main", "--component_module_path", str(module), *arguments]
+        executor_main.executor_main()
