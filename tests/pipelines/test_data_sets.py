@@ -4,8 +4,10 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
@@ -28,22 +30,22 @@ from shadowprice.tables import validate_tables
 pytestmark = pytest.mark.timeout(1500)
 
 
-def command(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", module, *arguments], capture_output=True, text=True, check=False
-    )
+@pytest.fixture
+def command(monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
+    """Runs a command of the chart in this process and gives its exit status, output and errors."""
+
+    def run(module: str, *arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", [module, *arguments])
+        monkeypatch.setattr("serving.resolve.quiet_logs", lambda: None)
+        capsys.readouterr()
+        status = import_module(module).main()
+        return status, *capsys.readouterr()
+
+    return run
 
 
 def this_hour() -> datetime:
     return datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-
-
-def test_thornton_goes_through_and_says_that_outcomes_are_simulated(quickstart) -> None:
-    folder, summary = quickstart("--dataset", "thornton", "--workers", "0")
-    assert summary["dataset"] == "thornton"
-    assert summary["metrics"]["customer"]["auc"]["low"] > 0.6
-    assert summary["pacing"]["overspend"] <= summary["pacing"]["largest_hourly_forecast_error"]
-    assert "fitted outcome model" in (folder / "report.html").read_text()
 
 
 NEW = [f"a{number:07d}" for number in range(40)]
@@ -77,14 +79,15 @@ def own_tables(quickstart, newer_tables: Path):
 
 
 def test_a_users_own_tables_go_through(own_tables) -> None:
-    _, summary = own_tables
+    folder, summary = own_tables
+    assert "fitted outcome model" in (folder / "report.html").read_text()
     assert summary["rows"]["exposure"] == 12_000 - 8 * len(NEW)
     assert summary["serve"]["errors"] == 0
     assert summary["pacing"]["overspend"] <= summary["pacing"]["largest_hourly_forecast_error"]
 
 
 def test_a_deployed_campaign_is_checked_and_priced_again_by_the_commands_of_the_chart(
-    own_tables, tmp_path: Path
+    own_tables, tmp_path: Path, command
 ) -> None:
     run, _ = own_tables
     folder = tmp_path / "workspace"
@@ -95,37 +98,40 @@ def test_a_deployed_campaign_is_checked_and_priced_again_by_the_commands_of_the_
         shutil.copy(path, folder)
     running = replace(read_campaign(run), starts_at=this_hour() - timedelta(hours=1))
     (folder / CAMPAIGN).write_text(json.dumps(running.to_dict()))
-    lost = command("serving.resolve", "--workspace", str(folder))
-    assert lost.returncode == 1
-    assert "register the model again" in lost.stderr
+    status, _, errors = command("serving.resolve", "--workspace", str(folder))
+    assert status == 1
+    assert "register the model again" in errors
     shutil.copytree(run / "population", folder / "population")
     # Prices of the window before decide nothing in this one.
-    first = command("serving.resolve", "--workspace", str(folder))
-    assert first.returncode == 0, first.stderr
+    status, _, errors = command("serving.resolve", "--workspace", str(folder))
+    assert status == 0, errors
     with launch(Deployment.of_run(folder, folder / CAMPAIGN)) as services:
         before = [path.name for path in (folder / "prices" / running.name).glob("*.json")]
-        solved = command("serving.resolve", "--workspace", str(folder), "--ledger-url", services.ledger_url)
-        assert solved.returncode == 0, solved.stderr
-        assert "for slot 1" in solved.stdout
+        status, said, errors = command(
+            "serving.resolve", "--workspace", str(folder), "--ledger-url", services.ledger_url
+        )
+        assert status == 0, errors
+        assert "for slot 1" in said
         assert len(list((folder / "prices" / running.name).glob("*.json"))) == len(before) + 1
         address = ("--predictor-url", services.predictor_url, "--ledger-url", services.ledger_url)
-        checked = command("serving.client.check", "--campaign", running.name, *address)
-        assert checked.returncode == 0, checked.stderr
+        status, _, errors = command("serving.client.check", "--campaign", running.name, *address)
+        assert status == 0, errors
         with LedgerClient(services.ledger_url) as ledger:
             totals = ledger.totals()
-        old = command("serving.client.check", "--campaign", running.name, *address, "--max-price-age-seconds", "0")
-        assert old.returncode == 1
-        assert "old" in old.stderr
+        aged = ("--max-price-age-seconds", "0")
+        status, _, errors = command("serving.client.check", "--campaign", running.name, *address, *aged)
+        assert status == 1
+        assert "old" in errors
     # The check returned its authorization.
     assert totals["outstanding"] == 0
     assert sum(totals["requests"].values()) == 1
-    gone = command("serving.client.check", "--campaign", running.name, *address)
-    assert gone.returncode == 1
-    assert "does not answer" in gone.stderr
+    status, _, errors = command("serving.client.check", "--campaign", running.name, *address)
+    assert status == 1
+    assert "does not answer" in errors
 
 
 def test_accounts_that_came_after_training_are_embedded_and_decided_by_their_own_curves(
-    own_tables, newer_tables: Path, tmp_path: Path
+    own_tables, newer_tables: Path, tmp_path: Path, command
 ) -> None:
     run, _ = own_tables
     context = {"x_basket": [0.5] * 4, "c_channel": ["app"] * 4}
@@ -135,14 +141,14 @@ def test_accounts_that_came_after_training_are_embedded_and_decided_by_their_own
         DecisionClient(services.predictor_url, "world") as client,
     ):
         places = ("--url", services.predictor_url, "--ledger-url", services.ledger_url)
-        examined = command("shadowprice", "doctor", str(run), *places)
+        status, said, errors = command("cli.main", "doctor", str(run), *places)
         before = client.decide([f"before-{row}" for row in range(4)], *asked, context=context)
         done = run_pipeline("embed", tmp_path, {"workspace": str(run), "dataset": "tables", "data": str(newer_tables)})
         after = client.decide([f"after-{row}" for row in range(4)], *asked, context=context)
     assert "embed" in done
     # A finished run with its own services is sound; its day is past.
-    assert examined.returncode == 0, examined.stdout + examined.stderr
-    assert "note (campaign): the window of campaign world ended" in examined.stdout
+    assert status == 0, said + errors
+    assert "note (campaign): the window of campaign world ended" in said
     assert before.reason.tolist()[:3] == ["cold_start"] * 3
     assert "cold_start" not in after.reason
     # The account known before keeps its answer, and the price its model.
@@ -185,6 +191,7 @@ def test_the_example_is_too_small_to_pass_the_gate_and_the_run_says_so(examples:
         check=False,
     )
     assert done.returncode == 1
+    assert len(done.stderr.strip().splitlines()) == 1
     assert "did not pass the gate" in done.stderr
     assert "AUC above 0.5 by its lower bound" in done.stderr
     assert not list(tmp_path.glob("*/model"))

@@ -18,8 +18,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from feature_repo.online import OnlineReader
+from operations.common.job import run_here
 from operations.common.workspace import read_campaign
-from pipelines.local import PipelineFailed, run
+from operations.prepare import PrepareJob
+from pipelines.local import run
 from serving.client.client import DecisionClient
 from serving.local.launch import Deployment, free_port, start_ledger, start_predictor
 from serving.predictor.active import Active
@@ -34,6 +36,7 @@ from serving.protocol import Requests
 from shadowprice.datasets import load
 from shadowprice.datasets.folder import write_tables
 from shadowprice.decision import NOTHING
+from shadowprice.errors import InvalidTable
 from shadowprice.pacing.price_store import PriceStore
 
 TINY = {"users": 120, "merchants": 15, "funds": 4, "deliveries": 4}
@@ -192,20 +195,16 @@ WRONG = {("offer", "demand"): (2, -3), ("account", "risk_tolerance"): (5, 1.5), 
 """Table and column → row and what stands there."""
 
 
-@pytest.mark.timeout(300)
-def test_bad_tables_stop_the_delivery_at_its_first_step_with_column_and_row_of_each(tmp_path: Path) -> None:
-    """Nothing is learnt, planned or published; the workspace does not even come to be."""
+def test_bad_tables_stop_the_first_step_with_column_and_row_of_each(tmp_path: Path) -> None:
     broken = write_tables(load("funds", seed=0, **TINY).tables, tmp_path / "data")
     for (table, column), (row, value) in WRONG.items():
         frame = pd.read_parquet(broken / f"{table}.parquet")
         frame[column] = frame[column].astype(float)
         frame.loc[row, column] = value
         frame.to_parquet(broken / f"{table}.parquet")
-    arguments = {"workspace": str(tmp_path / "run"), "dataset": "tables", "data": str(broken)}
-    with pytest.raises(PipelineFailed, match="step 'prepare'") as failed:
-        run("delivery", tmp_path / "pipeline", arguments)
+    with pytest.raises(InvalidTable) as failed:
+        run_here(PrepareJob(dataset="tables", data=str(broken), tables=tmp_path / "tables"))
     said = str(failed.value)
-    assert "InvalidTable" in said
     for (table, column), (row, _) in WRONG.items():
         assert re.search(rf"{table}\.{column}[^\n]*{row}", said), (table, column, said)
-    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "tables").exists()

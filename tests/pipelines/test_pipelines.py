@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import pytest
 
 from pipelines.local import PipelineFailed, run
@@ -25,12 +22,3 @@ def test_a_bad_table_stops_the_pipeline_at_its_first_step_and_nothing_is_written
     assert "InvalidTable" in str(failed.value)
     assert not workspace.exists()
     assert not list((tmp_path / "pipeline").glob("*/prepare/tables/tables/*"))
-
-
-def test_the_command_line_says_in_one_line_what_is_wrong(tmp_path) -> None:
-    command = [sys.executable, "-m", "pipelines.quickstart", "--dataset", "o2o", "--data", str(tmp_path / "nowhere")]
-    done = subprocess.run([*command, "--runs", str(tmp_path / "runs")], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "quickstart failed" in done.stderr
-    assert "nowhere" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1

@@ -20,7 +20,7 @@ from operations.publish import PublishJob
 from operations.register import RegisterJob
 from operations.solve import Solver
 from operations.train import TrainJob
-from pipelines.local import PipelineFailed, run
+from pipelines.local import run
 from serving.local.launch import Deployment, launch
 from serving.predictor.bundle import load_bundle
 from shadowprice.allocation import Problem, Resource, on_response, solve
@@ -28,6 +28,7 @@ from shadowprice.curves import Curves
 from shadowprice.datasets.folder import write_tables
 from shadowprice.datasets.vouchers import generate
 from shadowprice.decision import decide
+from shadowprice.errors import InvalidTable
 from shadowprice.learning import vouchers as steps
 from shadowprice.learning.bundle import EMBEDDINGS
 from shadowprice.pacing.price_store import PriceStore
@@ -127,17 +128,14 @@ def test_the_service_gives_every_person_the_voucher_that_is_best_at_the_price(wo
     assert answers["level"].nunique() > 1
 
 
-@pytest.mark.timeout(900)
-def test_a_bad_table_stops_it_at_its_first_step_with_row_and_column_and_nothing_is_written(tmp_path: Path) -> None:
+def test_bad_sessions_stop_the_first_step_with_row_and_column_and_nothing_is_written(tmp_path: Path) -> None:
     tables = generate(seed=0, sessions=40).tables
     wrong = tables.session.assign(discount=tables.session["discount"].where(tables.session.index != 7, -5))
     write_tables(SessionTables(wrong, tables.behaviour), tmp_path / "data")
-    arguments = {"workspace": str(tmp_path / "run"), "data": str(tmp_path / "data"), "test_from": "2026-02-20T00:00Z"}
-    with pytest.raises(PipelineFailed, match=r"(?s)step 'prepare'.*session.*discount.*7") as failed:
-        run("vouchers", tmp_path / "pipeline", arguments)
-    assert "InvalidTable" in str(failed.value)
-    assert not (tmp_path / "run").exists()
-    assert not list((tmp_path / "pipeline").glob("*/prepare/tables/*"))
+    given = {"dataset": "vouchers", "data": str(tmp_path / "data"), "test_from": "2026-02-20T00:00Z"}
+    with pytest.raises(InvalidTable, match=r"(?s)session.*discount.*7"):
+        run_here(PrepareJob(tables=tmp_path / "tables", **given))
+    assert not (tmp_path / "tables").exists()
 
 
 def test_curves_are_calibrated_where_held_out_sessions_show_an_error(tmp_path: Path) -> None:
