@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,6 +26,9 @@ from shadowprice.price import PriceRecord
 from shadowprice.responses.integrity import file_digests
 from shadowprice.responses.layers.heads import HazardHead, Head, LinearHead, save_heads
 from shadowprice.responses.layers.tower import ServedTower, save_towers
+
+# httpx reads the certificates of the system for every call, which takes longer than the call; no address here has TLS.
+httpx._transports.default.create_ssl_context = cache(httpx._transports.default.create_ssl_context)
 
 WIDTH = 6
 ACCOUNTS = 120
