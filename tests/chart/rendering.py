@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import cel
 import kubernetes_validate
 import yaml
 from helm_python import Chart
@@ -184,6 +183,9 @@ def unknown_fields(schema: dict[str, Any], value: Any, path: str = "") -> list[s
 
 def broken_rules(schema: dict[str, Any], value: Any, path: str = "") -> list[str]:
     """CEL rules of a schema that a new object breaks; those about a change (``oldSelf``) hold for new ones."""
+    # Its import takes a second, a command line included.
+    import cel
+
     found = [
         f"{path}: {rule.get('message', rule['rule'])}"
         for rule in schema.get("x-kubernetes-validations", [])

@@ -10,12 +10,13 @@ import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
-from schemathesis import GenerationMode, openapi
 
 EXAMPLES = 12
 
 
 def operations(url):
+    from schemathesis import openapi
+
     schema = openapi.from_url(f"{url}/openapi.json")
     found = [result.ok() for result in schema.get_all_operations()]
     return {f"{operation.method.upper()} {operation.path}": operation for operation in found}
@@ -23,6 +24,8 @@ def operations(url):
 
 def asked(operation, mode):
     """Statuses that drawn calls of an operation are answered with."""
+    from schemathesis import GenerationMode
+
     statuses = set()
 
     @settings(
@@ -32,7 +35,7 @@ def asked(operation, mode):
         database=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=operation.as_strategy(generation_mode=mode))
+    @given(case=operation.as_strategy(generation_mode=GenerationMode(mode)))
     def ask(case):
         response = case.call()
         statuses.add(response.status_code)
@@ -44,15 +47,15 @@ def asked(operation, mode):
 
 
 @pytest.mark.parametrize("service", ["predictor", "ledger"])
-@pytest.mark.parametrize("mode", list(GenerationMode), ids=str)
+@pytest.mark.parametrize("mode", ["positive", "negative"])
 def test_no_call_that_fits_or_breaks_the_description_makes_a_service_fail(world, service, mode):
     found = operations(getattr(world, service).url)
     statuses = {name: asked(operation, mode) for name, operation in found.items()}
     if service == "predictor":
         assert all(seen for name, seen in statuses.items() if name.startswith("POST"))
         decided = statuses["POST /v1/models/{model_name}:predict"]
-        assert (200 in decided) == (mode is GenerationMode.POSITIVE)
-    elif mode is GenerationMode.POSITIVE:
+        assert (200 in decided) == (mode == "positive")
+    elif mode == "positive":
         # What fits the description is understood; whether it was ever decided is another matter.
         assert statuses["GET /v1/totals"] == {200}
         assert 200 in statuses["GET /v1/traffic"]
