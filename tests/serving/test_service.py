@@ -78,7 +78,7 @@ def test_the_metadata_names_the_inputs_and_outputs_of_the_contract(world):
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(data=st.data())
 def test_the_service_answers_what_decide_says_and_the_ledger_keeps(world, client, data):

@@ -18,9 +18,9 @@ from serving.ledger.traffic import HOUR, QUARTER
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.limits import Cap, GroupBudget, Limits
 
-OPERATIONS = 25_000
+OPERATIONS = 6_000
 """Of each kind of store."""
-ROUND = 1_250
+ROUND = 600
 """Operations on one campaign."""
 TTL_HOURS = 2
 ACCOUNTS = ("ada", "ben", "cleo")
