@@ -18,6 +18,7 @@ def train(
     workers: int = 1,
     curve_repair: str = "",
     calibration: str = "",
+    precision: str = "float32",
     loss: str = "",
     tables: Input[Dataset] = None,
     ray_job: str = "",

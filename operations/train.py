@@ -26,6 +26,7 @@ class TrainJob(Job):
     workers: int = option(1, "Ray workers; 0 trains without Ray")
     curve_repair: str = option("", "none, or of effect, pooled, by_level, monotone joined by '+'; empty likewise")
     calibration: str = option("", "validation, or rolling: by what past weeks agree on; empty likewise")
+    precision: str = option("float32", "of the products of a gradient step of a campaign: float32 or bfloat16")
     loss: str = option("", "loss of a model of funds in place of its own")
 
     def __post_init__(self) -> None:

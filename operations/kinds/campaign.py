@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from operations.common.workspace import MODEL
 from operations.evaluate import EvaluateJob
@@ -24,11 +25,12 @@ class CampaignKind(Kind):
 
     def train(self, job: TrainJob) -> Mapping[str, float]:
         """Fit a recipe, calibrate it, repair its curves and write its bundle."""
+        config = TrainingConfig(seed=job.seed, precision=job.precision)
         fit_bundle(
             job.training,
             job.model,
             Training(job.recipe, job.curve_repair, job.calibration),
-            TrainingConfig(epochs=job.epochs, seed=job.seed) if job.epochs else TrainingConfig(seed=job.seed),
+            replace(config, epochs=job.epochs) if job.epochs else config,
             workers=job.workers,
         )
         metrics = read_meta(job.model)["metrics"]

@@ -153,7 +153,7 @@ class SideProjection(nn.Module):
     def _add(self, hidden: Tensor, features: Tensor, side: Side, rows: Tensor) -> None:
         """Add the projections of some rows of ``features`` to those of ``hidden``."""
         values = features[rows] if features.shape[1] else torch.ones(rows.numel(), 1)
-        hidden.index_add_(0, rows, self.layers[side](values))
+        hidden.index_add_(0, rows, self.layers[side](values).to(hidden.dtype))
 
 
 class EdgeGate(nn.Module):

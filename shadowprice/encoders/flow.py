@@ -33,7 +33,9 @@ class Flow:
         Returns:
             float32 (N, D); every sum adds in the order of the edges, whatever the number of threads. O(E · D).
         """
-        sent: Tensor = _Send.apply(weight, hidden, self)  # type: ignore[no-untyped-call]
+        # Sparse products have no bfloat16, and sums over many neighbours would lose digits in it.
+        with torch.autocast(hidden.device.type, enabled=False):
+            sent: Tensor = _Send.apply(weight.float(), hidden.float(), self)  # type: ignore[no-untyped-call]
         return sent
 
     def matrix(self, weight: Tensor, *, backwards: bool = False) -> Tensor:

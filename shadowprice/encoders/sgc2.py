@@ -69,5 +69,5 @@ class Sgc2Encoder(GraphEncoder):
             rows = torch.nonzero(graph.is_side[position] > 0).flatten()
             features = graph.features[side][rows]
             values = features if features.shape[1] else torch.ones(rows.numel(), 1)
-            own = own.index_add(0, rows, self.project[side](values))
+            own = own.index_add(0, rows, self.project[side](values).to(own.dtype))
         return own / graph.is_side.sum(dim=0).clamp(min=1.0)[:, None]

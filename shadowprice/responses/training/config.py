@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from shadowprice.checks import require_one_of
+
+PRECISIONS = ("float32", "bfloat16")
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
@@ -20,6 +24,8 @@ class TrainingConfig:
     weight_decay   L2, decoupled
     seed           of initialisation and dropout
     stamp          names recipe and data, so that a checkpoint of others is not resumed
+    precision      of the products of a gradient step: float32, or bfloat16, which keeps weights, sums along ties and
+                   held-out losses in float32
     save_seconds   seconds of training between checkpoints; 0 saves after every epoch
     """
 
@@ -31,7 +37,11 @@ class TrainingConfig:
     weight_decay: float = 1e-3
     seed: int = 0
     stamp: str = ""
+    precision: str = "float32"
     save_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        require_one_of(self.precision, PRECISIONS, "precision")
 
 
 @dataclass(frozen=True)

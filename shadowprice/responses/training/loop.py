@@ -128,7 +128,8 @@ def descend(
             torch.manual_seed((config.seed * 1_000_003 + epoch) * here.count + here.rank)
         for step in steps(epoch):
             descent.zero_grad()
-            value = loss(step, epoch)
+            with torch.autocast("cpu", torch.bfloat16, enabled=config.precision == "bfloat16"):
+                value = loss(step, epoch)
             value.backward()  # type: ignore[no-untyped-call]
             here.average(stepped)
             # On a processor what foreach looks up takes longer than the loop that it saves.

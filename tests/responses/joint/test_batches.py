@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.world.training_set import training_set
+from shadowprice.errors import InvalidInput
 from shadowprice.learning.recipes import recipe
 from shadowprice.responses.joint import batches
 from shadowprice.responses.joint import graph as graphs
@@ -125,3 +126,23 @@ def test_processes_take_equally_many_steps(prepared: Prepared, monkeypatch: pyte
         with together(Processes(rank, 2, lambda total: total.fill_(rows))):
             made.append(make_batches(share, 0))
     assert made[0].count == made[1].count == min(round(rows / 200), batches.EPOCH_STEPS)
+
+
+def test_a_network_learns_in_bfloat16_what_it_learns_in_float32_and_keeps_its_weights_in_float32(
+    prepared: Prepared,
+) -> None:
+    model, data = prepared
+    start = {name: value.clone() for name, value in model.network.state_dict().items()}
+    losses = []
+    for precision in ("float32", "bfloat16"):
+        model.network.load_state_dict(start)
+        config = TrainingConfig(epochs=15, precision=precision)
+        losses.append(fit_network(model.network, WholeGraph(data, 1, seed=0), config).validation_loss)
+        assert {each.dtype for each in model.network.parameters()} == {torch.float32}
+    model.network.load_state_dict(start)
+    before = float(model.network(*WholeGraph(data, 1, seed=0).held_out).detach())
+    assert losses[0] != losses[1]
+    assert losses[1] == pytest.approx(losses[0], rel=0.01)
+    assert losses[1] < before - 0.01
+    with pytest.raises(InvalidInput, match="precision"):
+        TrainingConfig(precision="float16")
