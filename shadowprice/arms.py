@@ -152,7 +152,7 @@ class Experiment:
         """Return the experiment with an arm grown to ``share`` basis points; no unit leaves an arm.
 
         Raises:
-            InvalidInput: no such arm, a share below the present one, or more than what is left.
+            InvalidInput: no such arm, a share below the present one, or above the remaining share.
         """
         more = share - self.share(arm)
         if more < 0:

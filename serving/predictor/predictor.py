@@ -117,8 +117,8 @@ class Predictor:
     async def explain(self, requests: Requests) -> tuple[list[dict[str, Any]], Active, bool]:
         """Explain what requests would be given now; nothing is authorized, recorded or counted.
 
-        The ledger is not asked: a request id that was answered before has that answer, and a level that does not fit
-        what is left is not given.
+        The ledger is not asked: a request id that was answered before has that answer, and a level above the
+        remaining budget is not given.
 
         Returns:
             The explanation of each request, the active price and model, and whether features or price are degraded.

@@ -7,7 +7,7 @@ authOptions:
 headGroupSpec:
   rayStartParams:
     dashboard-host: "0.0.0.0"
-    # The head keeps the books; work goes to the workers.
+    # The head only keeps the state of the cluster; work goes to the workers.
     num-cpus: "0"
   template:
     {{- include "shadowprice.rayPod" (dict "root" . "role" "ray-head" "resources" .Values.training.ray.head.resources) | nindent 4 }}

@@ -86,8 +86,8 @@ class Outputs(Plain):
         log P(v | click): a delivery without a click adds nothing about v, a click without a purchase counts in full.
         """
         zero = torch.zeros_like(raw[:, 0])
-        heard = raw[:, int(self.given_click) : self.steps]
-        log_p, log_q = log_product(*heard.unbind(1)) if self.steps else (zero, zero)
+        counted = raw[:, int(self.given_click) : self.steps]
+        log_p, log_q = log_product(*counted.unbind(1)) if self.steps else (zero, zero)
         mu, sigma = self._spread(raw)
         total = self.kind.rows(log_p, log_q, mu, sigma, rows.v)
         if self.given_click:
