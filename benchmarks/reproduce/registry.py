@@ -8,6 +8,7 @@ TABLES: dict[str, str] = {
     "context": "benchmarks.reproduce.tables.context",
     "curve_repair": "benchmarks.reproduce.tables.curve_repair",
     "off_policy": "benchmarks.reproduce.tables.off_policy",
+    "headline": "benchmarks.reproduce.tables.headline",
     "interference": "benchmarks.reproduce.tables.interference",
     "watch": "benchmarks.reproduce.tables.watch",
     "o2o": "benchmarks.reproduce.tables.o2o",
