@@ -39,9 +39,10 @@ CELLS = """
 
 Hours are counted since 1970, because DuckDB needs an extension to truncate times with a zone."""
 
-BY_SOURCE = """
-    SELECT source, kind, override, count(*) AS corrections, sum(cost - previous_cost)::BIGINT AS cost,
-        max(recorded_at) AS last FROM corrections GROUP BY ALL ORDER BY ALL"""
+BY_CALLER = """
+    SELECT coalesce(caller, '') AS caller, source, kind, override, count(*) AS corrections,
+        sum(cost - previous_cost)::BIGINT AS cost, max(recorded_at) AS last
+    FROM corrections GROUP BY ALL ORDER BY ALL"""
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class DecisionLog:
         return found
 
     def corrections(self, newest: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Corrections summed by who reported them and their kind, and the ``newest`` ones, the last first.
+        """Corrections summed by caller, source and kind, and the ``newest`` ones, the last first.
 
         Raises:
             NotFound: there is no log in the folder. Unavailable: it cannot be read.
@@ -112,7 +113,7 @@ class DecisionLog:
 
         def facts(_: object, db: duckdb.DuckDBPyConnection) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
             found = (
-                db.sql(BY_SOURCE),
+                db.sql(BY_CALLER),
                 db.sql("SELECT * FROM corrections ORDER BY recorded_at DESC, event_id LIMIT ?", params=[newest]),
             )
             sums, last = (each.to_arrow_table().to_pylist() for each in found)

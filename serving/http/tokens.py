@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,14 +24,17 @@ SHORTEST = 16
 CHECK_SECONDS = 1.0
 """A file of tokens is looked at again after this time."""
 
-Secrets = Mapping[Role, tuple[str, ...]]
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}")
+"""Name of the holder of a token."""
+Secrets = Mapping[Role, Mapping[str, str]]
+"""Role → secret → name of its holder; empty where the file has no name."""
 
 
 @dataclass(frozen=True)
 class Caller:
     """Holder of one token.
 
-    name   identifies the token without its secret; a rate limit counts by it
+    name   of the holder in the file, else roles and place of the token; a rate limit counts by it
     roles  what the caller may do
     """
 
@@ -45,8 +49,9 @@ ANYONE = Caller("anyone", frozenset(ROLES))
 class Tokens:
     """Tokens of a file, which is read again when it changes.
 
-    The file holds a JSON object from roles to a secret or a list of secrets, such as
-    ``{"decide": "…", "report": ["…", "…"]}``. A file with one plain secret gives that secret all roles.
+    The file holds a JSON object from roles to a secret, a list of secrets, or an object from names of holders to
+    either, such as ``{"decide": "…", "report": {"refunds-desk": "…", "shop-a": ["…", "…"]}}``. A file with one plain
+    secret gives that secret all roles.
     A file that becomes invalid is logged once; the last valid tokens stay.
 
     Raises:
@@ -88,7 +93,7 @@ class Tokens:
         self._refresh()
         if not self._secrets.get(role):
             raise Unavailable(f"{self._path} has no token of the role {role!r}; add one")
-        return self._secrets[role][0]
+        return next(iter(self._secrets[role]))
 
     def _refresh(self) -> None:
         now = self._clock()
@@ -108,12 +113,14 @@ class Tokens:
 
     def _take(self, secrets: Secrets) -> None:
         roles: dict[str, list[Role]] = {}
+        names: dict[str, str] = {}
         for role, values in secrets.items():
-            for value in values:
+            for value, name in values.items():
                 roles.setdefault(value, []).append(role)
+                names[value] = name
         self._secrets = secrets
         self._callers = [
-            (value.encode(), Caller(f"{'+'.join(own)}[{place}]", frozenset(own)))
+            (value.encode(), Caller(names[value] or f"{'+'.join(own)}[{place}]", frozenset(own)))
             for place, (value, own) in enumerate(roles.items())
         ]
 
@@ -136,7 +143,8 @@ def _read(path: Path) -> str:
 
 def _parse(text: str, path: Path) -> Secrets:
     if not text.startswith("{"):
-        return dict.fromkeys(ROLES, (_checked(text, str(path)),))
+        secret = _checked(text, str(path))
+        return {role: {secret: ""} for role in ROLES}
     try:
         content = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -144,11 +152,21 @@ def _parse(text: str, path: Path) -> Secrets:
     unknown = sorted(content.keys() - set(ROLES))
     if unknown or not content:
         raise InvalidInput(f"must give tokens to some of the roles {list(ROLES)}", field=str(path))
-    secrets: dict[Role, tuple[str, ...]] = {}
+    secrets: dict[Role, dict[str, str]] = {}
     for role in ROLES:
-        given = content.get(role, [])
-        values = given if isinstance(given, list) else [given]
-        secrets[role] = tuple(_checked(value, f"{path}: {role}") for value in values)
+        given, field = content.get(role, []), f"{path}: {role}"
+        secrets[role] = {}
+        for name, held in (given if isinstance(given, dict) else {"": given}).items():
+            if name and not NAME.fullmatch(name):
+                raise InvalidInput(f"{name!r} is no name; use letters, digits and . _ @ -", field=field)
+            for value in held if isinstance(held, list) else [held]:
+                secrets[role][_checked(value, field)] = name
+    held_by: dict[str, set[str]] = {}
+    for holders in secrets.values():
+        for secret, name in holders.items():
+            held_by.setdefault(secret, set()).add(name)
+    if shared := [sorted(names) for names in held_by.values() if len(names) > 1]:
+        raise InvalidInput(f"gives one token to {' and '.join(map(repr, shared[0]))}", field=str(path))
     return secrets
 
 

@@ -141,11 +141,13 @@ class Correction:
     kind      ``reversal``: what was reported was wrong; ``refund``: the money was given back; ``clawback``: the
               platform took it back. Only a reversal raises a response or a cost
     override  an administrator records it also without an outcome before it, and without room
+    caller    name of the token that was shown
     """
 
     outcome: Outcome
     kind: CorrectionKind
     override: bool = False
+    caller: str = ""
 
     @property
     def raises(self) -> bool:

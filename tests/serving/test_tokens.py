@@ -71,6 +71,29 @@ def test_secrets_of_roles_are_apart_and_one_secret_may_have_several(opened):
         tokens.secret("administer")
 
 
+def test_a_caller_has_the_name_of_the_holder_in_the_file(opened):
+    tokens, replace = opened(
+        {"report": {"refunds-desk": SECRET, "shop-a": [OTHER, OTHER + "2"]}, "read": {"shop-a": OTHER}}
+    )
+    callers = {secret: tokens.caller(f"Bearer {secret}") for secret in (SECRET, OTHER, OTHER + "2")}
+    assert [each.name for each in callers.values()] == ["refunds-desk", "shop-a", "shop-a"]
+    assert [set(each.roles) for each in callers.values()] == [{"report"}, {"report", "read"}, {"report"}]
+    assert tokens.secret("report") == SECRET
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ({"report": {"ann\nbob": SECRET}}, "is no name"),
+        ({"report": {"ann": SECRET}, "read": {"bob": SECRET}}, "'ann' and 'bob'"),
+    ],
+)
+def test_a_name_that_could_not_be_told_apart_in_an_audit_is_refused(opened, content, why):
+    with pytest.raises(InvalidInput, match=why) as refused:
+        opened(content)
+    assert SECRET not in str(refused.value)
+
+
 def test_tokens_are_read_again_when_their_file_changes(opened, clock):
     tokens, replace = opened({"decide": SECRET})
     replace({"decide": [OTHER, SECRET]})

@@ -104,7 +104,7 @@ class Ledger:
             require(request, "administer")
         now = datetime.now(UTC)
         decided = await run_in_threadpool(self.store.find, [each.event.request_id for each in events])
-        made = corrections(self.campaign, events, decided, now)
+        made = corrections(self.campaign, events, decided, now, request.scope["caller"].name)
         return json_response(await asyncio.wrap_future(self.store.correct(made, self._ceiling, microseconds(now))))
 
     async def release(self, request: Request) -> Response:

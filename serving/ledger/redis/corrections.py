@@ -73,5 +73,6 @@ def _row(correction: Correction) -> bytes:
             "content": outcome.content,
             "observed_at": outcome.observed_at,
             "misdated": outcome.misdated,
+            "caller": correction.caller,
         }
     )

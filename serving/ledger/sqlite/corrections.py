@@ -48,7 +48,7 @@ class Correct:
             check_limits(database, self.ceiling, outcome, sums, dearer, max(counted, 0))
         add_usage(database, [(each, dearer, counted) for each in sums])
         database.execute(
-            f"INSERT INTO correction ({CORRECTION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO correction ({CORRECTION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 outcome.source,
                 outcome.event_id,
@@ -64,6 +64,7 @@ class Correct:
                 outcome.observed_at,
                 self.at,
                 outcome.misdated,
+                correction.caller,
             ),
         )
         # The side has its row of sums: it has an outcome.

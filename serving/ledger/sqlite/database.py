@@ -15,7 +15,7 @@ from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.pacing.decision_log.records import REQUIRED, Column, Decision, columns
 
-SCHEMA_VERSION = "7"
+SCHEMA_VERSION = "8"
 _TYPES = {str: "TEXT", int: "INTEGER", float: "REAL", bool: "INTEGER", tuple: "TEXT"}
 
 
@@ -155,7 +155,11 @@ CREATE TABLE limit_share (
 ) STRICT, WITHOUT ROWID;
 """
 """Added by schema 6, and the same in a new file."""
-TABLES += CORRECTIONS + TRAFFIC + LIMITS
+CALLERS = """
+ALTER TABLE correction ADD COLUMN caller TEXT NOT NULL DEFAULT '';
+"""
+"""Added by schema 8, and the same in a new file."""
+TABLES += CORRECTIONS + TRAFFIC + LIMITS + CALLERS
 UPGRADES = {
     "2": """
 ALTER TABLE decision ADD COLUMN most_units INTEGER NOT NULL DEFAULT 1;
@@ -184,6 +188,7 @@ ALTER TABLE decision ADD COLUMN limited_by TEXT NOT NULL DEFAULT '';
 ALTER TABLE decision ADD COLUMN context TEXT NOT NULL DEFAULT '';
 UPDATE about SET value = '7' WHERE key = 'schema';
 """,
+    "7": f"{CALLERS}UPDATE about SET value = '8' WHERE key = 'schema';",
 }
 """Schema → what makes it the next, in one transaction.
 

@@ -139,6 +139,7 @@ class CorrectionRow(NamedTuple):
     """Correction as it is kept; times in microseconds since 1970 (UTC).
 
     response, cost    of the request from then on; previous_response and previous_cost until then
+    caller            name of the token that the ledger admitted; empty in records of earlier releases
     """
 
     source: str
@@ -155,3 +156,4 @@ class CorrectionRow(NamedTuple):
     observed_at: Annotated[int, Field(time=True)]
     recorded_at: Annotated[int, Field(time=True)]
     misdated: bool = False
+    caller: str = ""

@@ -76,9 +76,9 @@ def test_who_corrected_what_is_told_by_source_and_one_by_one(console, get):
     [refunded] = [name for name, cost in console.paid.items() if cost == 30]
     page = get("/campaigns/spring/changes")
     # Two refunds of one request: from $1.30 to $1.00, and to $0.30.
-    assert "test refund no 2 −$1.00" in page
+    assert "anyone test refund no 2 −$1.00" in page
     for event, before, after in (("r0", "$1.30", "$1.00"), ("r1", "$1.00", "$0.30")):
-        assert f"test, {event} refund {refunded} {before} {after}" in page
+        assert f"anyone test, {event} refund {refunded} {before} {after}" in page
     assert "model-2" in page
 
 

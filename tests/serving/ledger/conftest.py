@@ -168,7 +168,7 @@ class Ledger:
     def correct(self, *events, hard_stop=True):
         placed = [replace(each, event=replace(each.event, where=f"[{index}]")) for index, each in enumerate(events)]
         decided = self.store.find([each.event.request_id for each in placed])
-        made = corrections(self.campaign, placed, decided, self.at)
+        made = corrections(self.campaign, placed, decided, self.at, "refunds-desk")
         done = self.store.correct(made, ceiling(self.campaign, hard_stop), microseconds(self.at)).result(20)
         return done.accepted, done.repeated
 

@@ -43,6 +43,7 @@ def test_what_was_not_redeemed_is_corrected_to_redeemed_once_and_its_outcome_sta
     (row,) = ledger.store.corrections_after(0, 10)
     assert (row.request_id, row.kind, row.cost, row.previous_cost, row.response) == ("a", "reversal", 50, 0, 1.0)
     assert (row.previous_response, row.override, row.source, row.event_id) == (0.0, False, "shop", "c")
+    assert row.caller == "refunds-desk"
 
 
 @pytest.mark.parametrize(("kind", "redeemed"), [("refund", False), ("refund", True), ("clawback", True)])

@@ -34,10 +34,10 @@ from operations.common.workspace import read_campaign
 folder, redis = Path(sys.argv[1]), sys.argv[2]
 campaign = read_campaign(folder / "campaign.json")
 incentives = campaign.terms("customer").incentives
-database.SCHEMA_VERSION = "8"
-database.UPGRADES["7"] = (
+database.SCHEMA_VERSION = "9"
+database.UPGRADES["8"] = (
     "ALTER TABLE decision ADD COLUMN channel TEXT NOT NULL DEFAULT 'all';"
-    "UPDATE about SET value = '8' WHERE key = 'schema';"
+    "UPDATE about SET value = '9' WHERE key = 'schema';"
 )
 shares = [1.0] + [0.0] * (len(incentives) - 1)
 

@@ -119,7 +119,14 @@ def test_outcomes_are_corrected_over_http_and_the_totals_show_what_stands(client
     attributes = {"specversion": "1.0", "type": "shadowprice.correction.v1", "source": "shop", "id": "c1"}
     structured = attributes | {"data": data}
     binary = {f"ce-{name}": value for name, value in attributes.items()}
-    assert run(ask(client(), "POST", "/v1/corrections", json=structured)).json() == {"accepted": 1, "repeated": 0}
+    tokens = json.dumps({"report": {"refunds-desk": TOKEN}})
+    desk = client(tokens, authorization=f"Bearer {TOKEN}")
+    assert run(ask(desk, "POST", "/v1/corrections", json=structured)).json() == {"accepted": 1, "repeated": 0}
+    (row,) = ledger.store.corrections_after(0, 10)
+    assert (row.caller, row.source) == ("refunds-desk", "shop")
+    override = structured | {"id": "c3", "data": data | {"override": True}}
+    refused = run(ask(client(tokens, authorization=f"Bearer {TOKEN}"), "POST", "/v1/corrections", json=override))
+    assert (refused.status_code, "'administer'" in refused.text) == (403, True)
     assert run(ask(client(), "POST", "/v1/corrections", json=[structured])).json() == {"accepted": 0, "repeated": 1}
     assert run(ask(client(**binary), "POST", "/v1/corrections", json=data)).json() == {"accepted": 0, "repeated": 1}
     for change, status, field in (
