@@ -34,7 +34,8 @@ def a_day(seed: int, exploration: float = 0.0) -> Setting:
     """Return the day of a world of 750 accounts, which is decided with its true curves."""
     found = load("world", seed=seed, customers=600, merchants=150)
     tables = campaign_from_tables(found.tables)
-    budget = replace(tables.budget, limit=24 * REQUESTS)
+    # Half of the exploring day's requests get a level by chance, which costs more than the best levels do.
+    budget = replace(tables.budget, limit=(60 if exploration else 24) * REQUESTS)
     campaign = replace(tables, budget=budget, expected_requests=None, hours=HOURS, exploration=exploration)
     truth: dict[Side, Population] = {}
     for side in SIDES:
