@@ -28,6 +28,8 @@ SERVED = "served"
 """Decision logs of a run on one machine, a folder for each of its ledgers."""
 PRICE = "price.json"
 """Price record in the folder that a solve writes."""
+LIFT = "lift.json"
+"""Result of the job ``lift``, which the console shows."""
 
 
 def read_campaign(path: Path) -> Campaign:

@@ -12,13 +12,14 @@ from operations.common.workspace import read_campaign
 from serving.client.client import LedgerClient
 from serving.console.app import create_app
 from serving.console.budget import Questions
+from serving.console.login import Provider
 from serving.http.access import check_exposed
 from serving.http.listening import bounds
 from serving.http.logs import quiet_logs
-from serving.http.tokens import Tokens
+from serving.http.tokens import Tokens, read_secret
 from serving.settings import Settings, setting
 from shadowprice.currency import Currency
-from shadowprice.errors import ShadowpriceError
+from shadowprice.errors import InvalidInput, ShadowpriceError
 from shadowprice.lifeline import end_with_parent
 from shadowprice.pacing.price_store import PriceStore
 
@@ -39,6 +40,12 @@ class ConsoleSettings(Settings, program="serving.console"):
     lift_file: Path | None = setting("file that the job lift writes; empty: none", None, variable="CONSOLE_LIFT_FILE")
     currency: str = setting("ISO 4217 code of the campaign's money", "USD")
     token_file: Path | None = setting("file with the tokens of the role view", None, variable="CONSOLE_TOKEN_FILE")
+    oidc_issuer: str = setting("address of the OpenID provider that signs people in; empty: tokens alone", "")
+    oidc_client_id: str = setting("id of the console at the provider", "")
+    oidc_client_secret_file: Path | None = setting("file with the console's secret at the provider", None)
+    oidc_allow: str = setting("claim=value of the people who may view, such as groups=budget-owners", "")
+    oidc_scope: str = setting("scopes to ask the provider for", "openid email profile")
+    public_url: str = setting("address of the console in a browser, for single sign-on", "")
     host: str = setting("address to listen on", "127.0.0.1")
     port: int = setting("port to listen on", 8082, variable="HTTP_PORT")
     calls_per_second: float = setting(
@@ -56,20 +63,21 @@ def main() -> int:
         tokens = Tokens.of(settings.token_file)
         check_exposed(settings.host, tokens)
         ledger = LedgerClient(settings.ledger_url)
+        app = create_app(
+            campaign,
+            ledger,
+            PriceStore(settings.prices_dir),
+            log=settings.log_dir,
+            currency=Currency.of(settings.currency),
+            tokens=tokens,
+            calls_per_second=settings.calls_per_second,
+            lift=settings.lift_file,
+            questions=None if settings.workspace is None else Questions.of(settings.workspace),
+            provider=_provider(settings),
+        )
     except ShadowpriceError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    app = create_app(
-        campaign,
-        ledger,
-        PriceStore(settings.prices_dir),
-        log=settings.log_dir,
-        currency=Currency.of(settings.currency),
-        tokens=tokens,
-        calls_per_second=settings.calls_per_second,
-        lift=settings.lift_file,
-        questions=None if settings.workspace is None else Questions.of(settings.workspace),
-    )
     with ledger:
         uvicorn.run(
             app,
@@ -82,6 +90,22 @@ def main() -> int:
             timeout_graceful_shutdown=5,
         )
     return 0
+
+
+def _provider(settings: ConsoleSettings) -> Provider | None:
+    if not settings.oidc_issuer:
+        return None
+    secret = read_secret(settings.oidc_client_secret_file)
+    if secret is None:
+        raise InvalidInput("must name the file with the console's secret", field="--oidc-client-secret-file")
+    return Provider(
+        issuer=settings.oidc_issuer,
+        client_id=settings.oidc_client_id,
+        client_secret=secret,
+        public_url=settings.public_url,
+        allow=settings.oidc_allow,
+        scope=settings.oidc_scope,
+    )
 
 
 if __name__ == "__main__":

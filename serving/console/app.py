@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from serving.console.curves import side_curves
 from serving.console.figures import Drawer, pace
 from serving.console.figures import curves as figures_of_curves
 from serving.console.log import DecisionLog, mix_of_cells
+from serving.console.login import BY_TOKEN, COOKIE, Provider, SingleSignOn
 from serving.console.pages import environment
 from serving.console.state import State, Totals, read_state
 from serving.http.access import Access
@@ -93,9 +96,17 @@ class Console:
     def mix(self, request: Request) -> Page:
         """GET /campaigns/{name}/mix: who got what, by level, hour and reason."""
         self._check(request)
+        return "mix.html.jinja", {"state": self._state(), **self._mixed()}
+
+    def warm(self) -> None:
+        """Read the log and draw its pictures, so that the first page of them need not wait."""
+        with suppress(ShadowpriceError):
+            self._mixed()
+
+    def _mixed(self) -> dict[str, Any]:
+        """Sums of the log and their pictures."""
         cells = self._logged().cells()
-        state = self._state()
-        values: dict[str, Any] = {"state": state, "sides": [], "log": None}
+        values: dict[str, Any] = {"sides": [], "log": None}
         if len(cells):
             mix, start = mix_of_cells(cells, self._campaign)
             figures = {
@@ -116,7 +127,7 @@ class Console:
                 "reasons": {side: rows.to_dict("records") for side, rows in reasons.groupby("side")},
                 "log": {name: int(cells[name].sum()) for name in ("requests", "outcomes", "cost")},
             }
-        return "mix.html.jinja", values
+        return values
 
     def mix_file(self, request: Request) -> Response:
         """GET /campaigns/{name}/mix.csv: the cells of the mix."""
@@ -224,6 +235,8 @@ class Console:
                 campaign=self._campaign,
                 has_model=self._questions is not None,
                 has_arms=self._campaign.experiment is not None,
+                caller=request.scope["caller"],
+                signs_out=COOKIE in request.cookies,
             )
         )
         return Response(text, status, HEADERS, "text/html")
@@ -260,16 +273,26 @@ def create_app(
     calls_per_second: float = 0.0,
     questions: Questions | None = None,
     lift: Path | None = None,
+    provider: Provider | None = None,
 ) -> Application:
     """Return the console of a campaign.
 
     ``ledger`` answers with the totals, ``log`` is the folder of the ledger's decision log, ``tokens`` are those of
     which callers must show one with the role ``view``, and ``calls_per_second`` is the rate of each caller.
     ``questions`` are those about other budgets; None: there is no such page. ``lift`` is the file that the job of this
-    name writes.
+    name writes. ``provider`` signs people in; it needs ``tokens`` beside it.
     """
+    if provider is not None and tokens is None:
+        raise InvalidInput("must name a file: the way in while the provider is down", field="--token-file")
     console = Console(campaign, ledger, prices, log, currency or Currency(), questions, lift)
-    app = FastAPI(title="shadowprice console", docs_url=None, redoc_url=None, openapi_url=None)
+
+    @asynccontextmanager
+    async def warming(_: FastAPI) -> AsyncIterator[None]:
+        warmed = asyncio.ensure_future(run_in_threadpool(console.warm))
+        yield
+        warmed.cancel()
+
+    app = FastAPI(title="shadowprice console", docs_url=None, redoc_url=None, openapi_url=None, lifespan=warming)
     for route, page in (
         ("/", console.campaigns),
         ("/campaigns/{name}", console.campaign),
@@ -295,8 +318,11 @@ def create_app(
 
     app.add_api_route("/healthz", healthz, methods=["GET"])
     app.add_api_route("/readyz", readyz, methods=["GET"])
+    # A browser that was asked for a token at this page shows it here.
+    app.add_api_route(BY_TOKEN, lambda: RedirectResponse("/"), methods=["GET"])
     app.add_api_route("/campaigns", lambda: RedirectResponse("/"), methods=["GET"])
-    return BasicLogin(RequestHandler(app, {}, Access(role_of, tokens, calls_per_second)))
+    by_token = BasicLogin(RequestHandler(app, {}, Access(role_of, tokens, calls_per_second)))
+    return by_token if provider is None else SingleSignOn(by_token, provider)
 
 
 def _endpoint(console: Console, page: Callable[[Request], Page | Response]) -> Callable[[Request], Any]:

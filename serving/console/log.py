@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import duckdb
 import numpy as np
 import pandas as pd
-import pyarrow.dataset as ds
 
 from shadowprice.campaign import Campaign
 from shadowprice.errors import NotFound, Unavailable
@@ -175,12 +174,12 @@ def _whole(folder: Path, kind: Kind) -> tuple[list[Segment], bool]:
 
 
 def _open(db: duckdb.DuckDBPyConnection, kind: Kind, found: list[Segment], overlap: bool) -> None:
-    source = (
-        ds.dataset([str(each.path) for each in found], schema=SCHEMAS[kind], format="parquet")
-        if found
-        else SCHEMAS[kind].empty_table()
-    )
-    db.register(f"{kind}_rows", source)
+    # Rows of earlier releases lack columns, which the empty table adds.
+    db.register(f"{kind}_columns", SCHEMAS[kind].empty_table())
+    source = f"SELECT * FROM {kind}_columns"
+    if found:
+        paths = ", ".join("'" + str(each.path).replace("'", "''") + "'" for each in found)
+        source += f" UNION ALL BY NAME SELECT * FROM read_parquet([{paths}], union_by_name = true)"
     once = "source, event_id" if kind == "corrections" else "request_id"
     distinct = f"DISTINCT ON ({once})" if overlap else ""
-    db.execute(f"CREATE VIEW {kind} AS SELECT {distinct} * FROM {kind}_rows")
+    db.execute(f"CREATE VIEW {kind} AS SELECT {distinct} * FROM ({source})")

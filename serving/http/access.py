@@ -43,7 +43,7 @@ class Access:
         self._amounts = Amounts(amount_per_hour)
 
     def admit(self, scope: MutableMapping[str, Any]) -> Caller:
-        """Return the caller of an HTTP request.
+        """Return the caller of an HTTP request; a login before this handler may have named it in the scope.
 
         Raises:
             Unauthorised, Forbidden: the token is missing or wrong, or has another role.
@@ -52,7 +52,12 @@ class Access:
         """
         headers = dict(scope["headers"])
         role = self._role_of(scope["method"], scope["path"])
-        caller = ANYONE if role is None else self.caller(headers.get(b"authorization", b"").decode("latin-1"), role)
+        if role is None:
+            caller = ANYONE
+        elif (signed_in := scope.get("caller")) is not None:
+            caller = self._counted(signed_in, role)
+        else:
+            caller = self.caller(headers.get(b"authorization", b"").decode("latin-1"), role)
         if scope["method"] == "POST":
             # No page is served from here, so a page that sends a request comes from elsewhere.
             if b"origin" in headers:
@@ -70,6 +75,9 @@ class Access:
         caller = ANYONE if self._tokens is None else self._tokens.caller(authorization)
         if caller is None:
             raise Unauthorised("authorization: this service needs its bearer token")
+        return self._counted(caller, role)
+
+    def _counted(self, caller: Caller, role: Role) -> Caller:
         check_role(caller, role)
         self._amounts.check(caller.name)
         self._rates.take(caller.name)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from operations.common.workspace import POPULATION, SERVED, read_campaign
+from operations.common.workspace import LIFT, POPULATION, SERVED, read_campaign
 from shadowprice.errors import Unavailable
 from shadowprice.lifeline import Child
 
@@ -28,7 +28,7 @@ class Deployment:
     """Paths that the two services of a campaign read and write, and those of their logs.
 
     served_dir is for the decision log, logs_dir for what the processes print. window is the predictor's setting:
-    off, since campaigns of data sets are replayed after their end.
+    off, since campaigns of data sets are replayed after their end. currency is the ISO 4217 code of the money.
     """
 
     campaign_file: Path
@@ -39,9 +39,10 @@ class Deployment:
     logs_dir: Path
     served_dir: Path
     window: Literal["on", "off"] = "off"
+    currency: str = "USD"
 
     @classmethod
-    def of_run(cls, run: Path, campaign_file: Path, ledger: str = "ledger.db") -> Deployment:
+    def of_run(cls, run: Path, campaign_file: Path, ledger: str = "ledger.db", currency: str = "USD") -> Deployment:
         """The places of a run's folder; a rehearsal keeps its decisions in a ledger of another name."""
         return cls(
             campaign_file=campaign_file,
@@ -51,6 +52,7 @@ class Deployment:
             ledger_db=run / ledger,
             logs_dir=run / "logs",
             served_dir=run / SERVED / Path(ledger).stem,
+            currency=currency,
         )
 
 
@@ -178,6 +180,8 @@ def start_console(deployment: Deployment, port: int, ledger_url: str) -> Service
         *("--prices-dir", str(deployment.prices_dir)),
         *("--log-dir", str(deployment.served_dir)),
         *("--ledger-url", ledger_url),
+        *("--currency", deployment.currency),
+        *("--lift-file", str(deployment.model_dir.parent / LIFT)),
         *("--host", HOST, "--port", str(port)),
     ]
     workspace = deployment.model_dir.parent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import sys
 import threading
@@ -26,7 +27,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     try:
-        deployment = Deployment.of_run(folder, folder / "campaign.json")
+        deployment = Deployment.of_run(folder, folder / "campaign.json", currency=_currency(folder))
         ports = {"predictor_port": given.port, "ledger_port": given.port + 1, "console_port": given.port + 2}
         with launch(deployment, **ports) as services:
             print(f"campaign {services.campaign}: predictor {services.predictor_url}, ledger {services.ledger_url}")
@@ -37,6 +38,12 @@ def main() -> int:
         print(f"serve failed: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _currency(run: Path) -> str:
+    """Currency of a run; a run of an earlier release does not name it."""
+    summary = run / "summary.json"
+    return str(json.loads(summary.read_bytes()).get("currency", "USD")) if summary.exists() else "USD"
 
 
 if __name__ == "__main__":

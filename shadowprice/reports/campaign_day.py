@@ -165,6 +165,7 @@ class CampaignDay:
         )
         return {
             "dataset": self.dataset.name,
+            "currency": self.dataset.currency,
             "rows": self.rows,
             "accounts": self.accounts,
             "edges": self.training.snapshots[-1].edges,

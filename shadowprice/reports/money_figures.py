@@ -90,11 +90,15 @@ def _segments(axes: Axes, found: Mix, side: str, shades: dict[Any, float]) -> No
 
 def _hours(axes: Axes, found: Mix, side: str, shades: dict[Any, float], names: dict[Any, str]) -> None:
     cells = found.by(side, "hour", "level").pivot_table(index="hour", columns="level", values="requests", fill_value=0)
+    # One outline for each level is drawn sooner than a bar for each hour.
+    edges = np.arange(cells.index.min(), cells.index.max() + 2)
+    cells = cells.reindex(edges[:-1], fill_value=0)
     below = np.zeros(len(cells))
     for level in cells.columns:
-        axes.bar(cells.index + 0.5, cells[level], bottom=below, width=0.86, label=names[level], **_shade(level, shades))
-        below += cells[level].to_numpy()
-    axes.set_xlim(cells.index.min(), cells.index.max() + 1)
+        above = below + cells[level].to_numpy()
+        axes.stairs(above, edges, baseline=below, fill=True, linewidth=0, label=names[level], **_shade(level, shades))
+        below = above
+    axes.set_xlim(edges[0], edges[-1])
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
     axes.set_xlabel("Hour of the campaign")
     axes.set_title("Requests by hour")

@@ -72,9 +72,7 @@ def test_secrets_of_roles_are_apart_and_one_secret_may_have_several(opened):
 
 
 def test_a_caller_has_the_name_of_the_holder_in_the_file(opened):
-    tokens, replace = opened(
-        {"report": {"refunds-desk": SECRET, "shop-a": [OTHER, OTHER + "2"]}, "read": {"shop-a": OTHER}}
-    )
+    tokens, _ = opened({"report": {"refunds-desk": SECRET, "shop-a": [OTHER, OTHER + "2"]}, "read": {"shop-a": OTHER}})
     callers = {secret: tokens.caller(f"Bearer {secret}") for secret in (SECRET, OTHER, OTHER + "2")}
     assert [each.name for each in callers.values()] == ["refunds-desk", "shop-a", "shop-a"]
     assert [set(each.roles) for each in callers.values()] == [{"report"}, {"report", "read"}, {"report"}]

@@ -38,6 +38,7 @@ def a_day(seed: int, exploration: float = 0.0) -> Setting:
     budget = replace(tables.budget, limit=(60 if exploration else 24) * REQUESTS)
     campaign = replace(tables, budget=budget, expected_requests=None, hours=HOURS, exploration=exploration)
     truth: dict[Side, Population] = {}
+    assert found.truth is not None
     for side in SIDES:
         levels = np.asarray(campaign.terms(side).levels)
         accounts = found.tables.account
@@ -92,10 +93,10 @@ def _of_a_wrong_model(seed: int) -> dict[str, Mapping[str, float]]:
 
     def curves(side: Side, mine: NDArray[np.bool_]) -> Curves:
         true = setting.model[side].of(logged.account_id[mine])
-        return Curves(true.levels, true.response * factors[side])
+        return Curves(true.levels, (true.response * factors[side]).astype(np.float32))
 
     units = setting.outcomes.expected_units
-    rows = {}
+    rows: dict[str, Mapping[str, float]] = {}
     for name, propensity in ((CORRECTED, played.answers.propensity), (ALONE, None)):
         found = compare(setting.campaign, logged, curves, units, propensity)
         rows[name] = _judged(found["lowest"].whole.responses, right)
