@@ -84,7 +84,7 @@ def run(seed: int, quick: bool) -> Rows:  # noqa: ARG001 - a day takes a tenth o
 
 
 def _of_a_wrong_model(seed: int) -> dict[str, Mapping[str, float]]:
-    """As for a campaign whose truth is not known: outcomes, logged propensities, and curves that are wrong."""
+    """Figures of a campaign whose truth is not known: outcomes, logged propensities, and curves that are wrong."""
     setting = a_day(seed, exploration=0.5)
     played = run_pacer(setting, make_pacer("static"))
     logged = played.outcomes
