@@ -48,8 +48,8 @@ def schedule(
 ) -> list[str]:
     """Run a pipeline at times of one or more clocks, in place of every earlier schedule of that name; returns the ids.
 
-    Missed times are not made up for and runs of one clock do not overlap: each prices the remaining budget at its own moment.
-    Results are never taken from a cache, because now matters.
+    Missed times are not made up for and runs of one clock do not overlap: each prices the remaining budget at its own
+    moment. Results are never taken from a cache, because now matters.
 
     Args:
         host, pipeline, name: as for :func:`upload`; every recurring run has the name.

@@ -52,7 +52,7 @@ STARTERS = {"http", "HTTPServer", "ray", "start_http_server", "subprocess", "Thr
 """Names that a module imports whose tests start a program or listen."""
 SLOW = {
     *("test_compaction.py", "test_compare.py", "test_conformance.py", "test_every_look.py", "test_replay.py"),
-    *("test_models.py", "test_two_outcome.py", "test_vouchers.py"),
+    *("test_models.py", "test_notebooks.py", "test_two_outcome.py", "test_vouchers.py"),
     "test_the_proximal_step_leaves_weights_that_change_at_the_planted_points_and_nowhere_else",
     "test_without_features_its_maximum_likelihood_is_pooled_adjacent_violators",
 }
