@@ -13,8 +13,8 @@ from shadowprice.campaign import Campaign
 from shadowprice.errors import ShadowpriceError
 
 LEDGER = "ledger.db"
-SUMMARY = "summary.json"
-"""Summary of a run on one machine, which no deployed workspace has."""
+STEPS = "pipeline"
+"""Folder of the steps of a run on one machine, which no deployed workspace has."""
 
 
 def campaign(target: Target) -> Findings:
@@ -29,7 +29,7 @@ def campaign(target: Target) -> Findings:
     if found.ends_at <= target.now:
         fault = f"the window of campaign {found.name} ended at {found.ends_at:%Y-%m-%d %H:%M} UTC"
         # A run on one machine replays a past day, and is served with its window off.
-        replay = (target.workspace / SUMMARY).exists()
+        replay = (target.workspace / STEPS).is_dir()
         yield Finding("campaign", fault, "move starts_at, or serve the replay with --window off", note=replay)
 
 

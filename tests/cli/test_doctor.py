@@ -141,7 +141,7 @@ IN_WORKSPACE = {
 
 def test_the_ended_window_of_a_replay_on_one_machine_is_a_note(workspace: Path) -> None:
     place_campaign(workspace, starts_at=NOW - timedelta(days=9))
-    (workspace / "summary.json").write_text("{}")
+    (workspace / "pipeline").mkdir()
     assert faults(Target(place=workspace)) == {}
     assert [each.check for each in examine(Target(place=workspace)) if each.note and each.check == "campaign"]
 
