@@ -21,7 +21,7 @@ from feature_repo.store import Online, configured_online, create
 from operations.common.job import Job, option, reads, required, writes
 from operations.common.kind import CAMPAIGN as CAMPAIGN_KIND
 from operations.common.kind import DELIVERY, VOUCHERS
-from operations.common.workspace import CAMPAIGN, FEATURES, GROUPS, TIES, read_campaign
+from operations.common.workspace import CAMPAIGN, FEATURES, GROUPS, TIES, read_campaign, read_columns
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.datasets.package import kind_of, load_dataset
 from shadowprice.datasets.registry import Dataset
@@ -37,6 +37,7 @@ from shadowprice.learning.labelling import context_of, write_labelled, write_ser
 from shadowprice.learning.propensity import Weighting, check_weighting, weigh
 from shadowprice.learning.training_set import file_of, snapshot_folder, write_meta
 from shadowprice.learning.vouchers import build
+from shadowprice.limits.attributes import columns_file
 from shadowprice.pacing.history import fit_traffic
 from shadowprice.progress import Stages
 from shadowprice.responses.joint.inputs import with_features
@@ -140,6 +141,9 @@ def _featurize(
         kind=DELIVERY if any(terms.segments for terms in campaign.sides.values()) else CAMPAIGN_KIND,
     )
     fit_traffic(campaign, tables, served).save(workspace)
+    for side in SIDES:
+        _write_columns(tables, side, workspace / columns_file(side))
+    read_columns(campaign, workspace)  # refuses a condition on a column that the accounts do not have
     if not job.keep_campaign:
         write_whole(workspace / CAMPAIGN, json.dumps(campaign.to_dict(), indent=1))
     with tables.connect() as db:
@@ -150,6 +154,19 @@ def _featurize(
         "snapshots": len(snapshots),
         **{f"{side} accounts served": len(accounts) for side, accounts in served.items()},
     }
+
+
+def _write_columns(tables: Tables, side: Side, path: Path) -> None:
+    """Write the newest columns of the accounts of a side, which conditions of budgets and rules read."""
+    draft = path.with_suffix(".new")
+    with tables.connect() as db:
+        names = [name for name in db.sql("SELECT * FROM account LIMIT 0").columns if name.startswith(("c_", "x_"))]
+        chosen = ", ".join(f'"{name}"' for name in ["account_id", *names])
+        newest = db.sql(f"""
+            SELECT {chosen} FROM account WHERE side = '{side}'
+            QUALIFY row_number() OVER (PARTITION BY account_id ORDER BY snapshot_ts DESC) = 1""")
+        write_batches(draft, newest.to_arrow_reader(BATCH))
+    draft.replace(path)
 
 
 def _group(snapshot: GraphSnapshot) -> Groups:

@@ -72,8 +72,8 @@ def run(job: MeasureJob) -> None:
         place = int((datetime.fromisoformat(hour["hour"]) - since) // timedelta(hours=1))
         if slots:
             observed[hour["side"]][min(place, slots - 1)] += hour["requests"]
-    recent = recent_accounts(campaign, seen["sample"])
-    state_of(campaign, traffic, at, observed, source.read(campaign.name), recent).save(job.state)
+    recent = recent_requests(campaign, seen["sample"])
+    state_of(campaign, traffic, at, observed, source.read(campaign.name), *recent).save(job.state)
 
 
 def read_traffic(ledger_url: str, since: datetime) -> dict[str, Any]:
@@ -109,10 +109,11 @@ def state_of(
     at: float,
     observed: Mapping[Side, NDArray[np.int64]],
     spend: SpendReport,
-    recent: Mapping[Side, NDArray[np.str_]],
+    accounts: Mapping[Side, NDArray[np.str_]],
+    partners: Mapping[Side, NDArray[np.str_]],
 ) -> PricingState:
     """The state of a running campaign."""
-    return PricingState(at, spend, traffic.forecast(campaign).remaining(at, observed), recent)
+    return PricingState(at, spend, traffic.forecast(campaign).remaining(at, observed), accounts, partners)
 
 
 def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:
@@ -122,15 +123,22 @@ def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:
         responses=dict.fromkeys(campaign.sides, 0.0),
         requests=dict.fromkeys(campaign.sides, 0),
         spent_of=dict.fromkeys(campaign.sides, 0),
+        used_of=dict.fromkeys((each.name for each in campaign.limits.budgets), 0),
         observed_at=datetime.now(UTC),
     )
     remaining = traffic.forecast(campaign).remaining(0, {side: [] for side in traffic.profiles})
     return PricingState(-1.0, nothing, remaining, {})
 
 
-def recent_accounts(campaign: Campaign, sample: Sequence[Mapping[str, str]]) -> dict[Side, NDArray[np.str_]]:
-    """side → accounts of the ledger's latest requests."""
-    return {
-        side: np.array([asked["account_id"] for asked in sample if asked["side"] == side], dtype=str)
-        for side in campaign.sides
-    }
+def recent_requests(
+    campaign: Campaign, sample: Sequence[Mapping[str, str]]
+) -> tuple[dict[Side, NDArray[np.str_]], dict[Side, NDArray[np.str_]]]:
+    """side → accounts of the ledger's latest requests, and their partners."""
+
+    def column(name: str) -> dict[Side, NDArray[np.str_]]:
+        return {
+            side: np.array([asked.get(name, "") for asked in sample if asked["side"] == side], dtype=str)
+            for side in campaign.sides
+        }
+
+    return column("account_id"), column("partner_id")

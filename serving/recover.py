@@ -23,6 +23,7 @@ import orjson
 import pandas as pd
 
 from operations.common.workspace import read_campaign
+from serving.ledger.api.authorise import asked_by
 from serving.ledger.clock import time_of
 from serving.ledger.records import Correction, Entry, Outcome, lone
 from serving.ledger.settings import StoreSettings
@@ -30,7 +31,6 @@ from serving.ledger.store import Store
 from serving.settings import setting
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, ShadowpriceError
-from shadowprice.limits import Asked
 from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
 from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind
 from shadowprice.pacing.decision_log.served import ServedLog, read_log
@@ -91,8 +91,7 @@ def _read_rest(folder: Path, store: Store) -> ServedLog:
 def _submit(store: Store, campaign: Campaign, row: Row, ttl: int) -> Iterator[Future[Any]]:
     if isinstance(row, Decision):
         # What was answered is recorded, whether or not the money is there: no ceiling.
-        asked = Asked(row.account_id, row.side, row.partner_id, row.arm)
-        sums = campaign.limits.sums(asked, time_of(row.decided_at))
+        sums = campaign.limits.sums(asked_by(row), time_of(row.decided_at))
         yield store.authorise([[Entry(row, row, (), ttl, sums)]], None, row.decided_at)
         return
     if isinstance(row, CorrectionRow):

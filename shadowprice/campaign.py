@@ -15,7 +15,11 @@ from numpy.typing import NDArray
 from shadowprice.arms import UNASSIGNED, Experiment
 from shadowprice.curves import check_levels
 from shadowprice.errors import InvalidInput
-from shadowprice.limits import MOST_AMOUNT, GroupBudget, Limits
+from shadowprice.limits import MOST_AMOUNT, GroupBudget, Limits, Rule
+from shadowprice.limits import BudgetForm as BudgetForm
+from shadowprice.limits.attributes import Attributes
+from shadowprice.limits.coverage import Coverage
+from shadowprice.limits.rules import check_rules
 
 Side = Literal["customer", "merchant"]
 SIDES: tuple[Side, ...] = get_args(Side)
@@ -33,8 +37,6 @@ MOST_RESPONSE = 100.0
 
 NUMBERS = ("gap_limit", "violation_limit", "price_ttl_hours", "exploration", "authorisation_ttl_hours")
 """Fields of a campaign that are read as numbers and have a default."""
-
-BudgetForm = Literal["total", "per_account", "per_response"]
 
 
 def _check_whole(given: object, least: int, noun: str, field: str) -> None:
@@ -203,7 +205,7 @@ class Campaign:
     (``shadowprice.pacing.pacers``). expected_requests is how many requests of all sides together the window is expected
     to have; None: as many as in the past. late_reserve is how many minor units of a total are set aside for what is
     redeemed after its authorization expired. experiment divides the accounts into arms; None: nobody has an arm.
-    limits are further budgets and caps, which the ledger enforces beside the budget.
+    limits are further budgets and caps beside the budget. rules say which offers an account may not be given.
     """
 
     name: str
@@ -221,6 +223,7 @@ class Campaign:
     late_reserve: int = 0
     experiment: Experiment | None = None
     limits: Limits = field(default_factory=Limits)
+    rules: tuple[Rule, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -257,6 +260,10 @@ class Campaign:
         paid = not any(terms.segments for terms in self.sides.values())
         arms = [UNASSIGNED] if self.experiment is None else list(self.experiment.shares)
         self.limits.check_within(self.budget.name, self.sides if paid else (), arms)
+        object.__setattr__(self, "rules", tuple(self.rules))
+        if self.rules and not paid:
+            raise InvalidInput("a delivery has the rules of its segments; leave its rules out", field="rules")
+        check_rules(self.rules, self.offer_ids)
 
     def _check_experiment(self) -> None:
         if any(terms.segments for terms in self.sides.values()):
@@ -297,18 +304,21 @@ class Campaign:
 
     @property
     def priced(self) -> tuple[str, ...]:
-        """Names that a price record must price: the budget and those of sides, or every segment of a delivery."""
+        """Names that have a price: the budget and the further ones, or every segment of a delivery."""
         found = tuple(segment.name for terms in self.sides.values() for segment in terms.segments)
-        return found or (self.budget.name, *(each.name for each in self.side_budgets))
+        return found or (self.budget.name, *(each.name for each in self.group_budgets))
 
-    @property
-    def side_budgets(self) -> tuple[GroupBudget, ...]:
-        """Further budgets that have a price: those of a whole side for the whole campaign."""
-        return tuple(
-            each
-            for each in self.limits.budgets
-            if each.side is not None and each.period == "campaign" and not each.partners and each.arm is None
-        )
+    @cached_property
+    def group_budgets(self) -> tuple[GroupBudget, ...]:
+        """Further budgets that have a price: all but those of one arm."""
+        return tuple(each for each in self.limits.budgets if each.arm is None)
+
+    def coverage(self, attributes: Mapping[Side, Attributes] | None = None) -> Coverage:
+        """Return what tells which budgets count a request, and which levels rules allow it."""
+        offers = {
+            side: tuple(zip(names, self.sides[side].incentives, strict=True)) for side, names in self.offer_ids.items()
+        }
+        return Coverage(self.group_budgets, self.rules, offers, attributes or {})
 
     @cached_property
     def offer_ids(self) -> dict[Side, tuple[str, ...]]:
@@ -320,24 +330,41 @@ class Campaign:
             for side, terms in self.sides.items()
         }
 
-    def charges(self, side: Side, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """(K, J, N): amount that each level takes of each name in :attr:`priced`: money, or 1 for its segment."""
+    def charges(
+        self, side: Side, response: NDArray[np.floating[Any]], bits: NDArray[np.uint32] | None = None
+    ) -> NDArray[np.float64]:
+        """(K, J, N): amount that each level takes of each name in :attr:`priced`: money, or 1 for its segment.
+
+        Args:
+            side: of the requests.
+            response: (J, N), their curves.
+            bits: (N,), the further budgets that count each (:meth:`Coverage.bits`); None: by the side alone.
+        """
         segments = self.terms(side).segments
         if not segments:
-            cost = self.terms(side).cost(response)
-            own = [cost if each.side == side else np.zeros_like(cost) for each in self.side_budgets]
-            return np.stack([self.net_cost(side, response), *own])
+            net = self.net_cost(side, response)
+            if not self.group_budgets:
+                return net[None]
+            if bits is None:
+                bits = self.coverage().bits(side, [""] * net.shape[1])
+            own = [
+                np.where(bits >> np.uint32(place) & np.uint32(1), self.net_cost(side, response, each), 0.0)
+                for place, each in enumerate(self.group_budgets)
+            ]
+            return np.stack([net, *own])
         return np.broadcast_to(np.eye(len(segments))[:, :, None], (len(segments), *np.shape(response)))
 
-    def net_cost(self, side: Side, response: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-        """(J, N): the cost that the price multiplies at decision time, ``g − B·m`` (S0 eq. 19–20).
+    def net_cost(
+        self, side: Side, response: NDArray[np.floating[Any]], budget: Budget | GroupBudget | None = None
+    ) -> NDArray[np.float64]:
+        """(J, N): the cost that the price of a budget multiplies at decision time, ``g − B·m`` (S0 eq. 19–20).
 
         The allowance of a total or per-account budget is the same at every level, so it cancels.
         """
-        terms = self.terms(side)
+        terms, budget = self.terms(side), budget or self.budget
         cost = terms.cost(response)
-        if self.budget.form == "per_response":
-            cost -= self.budget.limit * terms.measure(response)
+        if budget.form == "per_response":
+            cost -= budget.limit * terms.measure(response)
         return cost
 
     def to_dict(self) -> dict[str, Any]:
@@ -362,6 +389,7 @@ class Campaign:
             **({"late_reserve": self.late_reserve} if self.late_reserve else {}),
             **({} if self.experiment is None else {"experiment": self.experiment.to_dict()}),
             **({"limits": self.limits.to_dict()} if self.limits else {}),
+            **({"rules": [each.to_dict() for each in self.rules]} if self.rules else {}),
         }
 
     @classmethod
@@ -374,6 +402,7 @@ class Campaign:
                 optional["experiment"] = Experiment.from_dict(data["experiment"])
             if data.get("limits") is not None:
                 optional["limits"] = Limits.from_dict(data["limits"])
+            optional["rules"] = tuple(map(Rule.from_dict, data.get("rules", ())))
             return cls(
                 name=data["name"],
                 sides={

@@ -43,12 +43,17 @@ class Curves:
               customer, expected ratio of shares for a merchant
     weight    float64 (N,), requests of each account relative to the others'; None: all equal
     path      ``.npy`` file that ``response`` is mapped from, for other processes; None where it is in memory
+    bits      uint32 (N,), the further budgets that count the requests of each (:meth:`Campaign.coverage`); None: those
+              of its side alone
+    allowed   bool (J, N), the levels that rules allow; None: all
     """
 
     levels: NDArray[np.int64]
     response: NDArray[np.float32]
     weight: NDArray[np.float64] | None = None
     path: Path | None = None
+    bits: NDArray[np.uint32] | None = None
+    allowed: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         levels = check_levels(self.levels, ordered=False)
@@ -59,6 +64,10 @@ class Curves:
             )
         if self.weight is not None and self.weight.shape != response.shape[1:]:
             raise InvalidInput(f"must have shape {response.shape[1:]}, got {self.weight.shape}", field="weight")
+        for name, shape in (("bits", response.shape[1:]), ("allowed", response.shape)):
+            given = getattr(self, name)
+            if given is not None and given.shape != shape:
+                raise InvalidInput(f"must have shape {shape}, got {given.shape}", field=name)
         object.__setattr__(self, "levels", levels)
         object.__setattr__(self, "response", response)
 
@@ -71,7 +80,13 @@ class Curves:
         """The curves of the accounts at ``index`` (positions or a mask), in that order."""
         chosen = np.asarray(index)
         chosen = chosen if chosen.dtype == np.bool_ else chosen.astype(np.intp)
-        return Curves(self.levels, self.response[:, chosen], None if self.weight is None else self.weight[chosen])
+        return Curves(
+            self.levels,
+            self.response[:, chosen],
+            None if self.weight is None else self.weight[chosen],
+            bits=None if self.bits is None else self.bits[chosen],
+            allowed=None if self.allowed is None else self.allowed[:, chosen],
+        )
 
     def shares(self) -> NDArray[np.float64]:
         """float64 (N,): share of the requests that comes from each account.
@@ -92,7 +107,7 @@ class Curves:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Curves]) -> Curves:
-        """Curves of several groups of accounts that share their levels."""
+        """Curves of several groups of accounts that share their levels; all have budgets and rules, or none has."""
         if not parts:
             raise InvalidInput("needs at least one part", field="parts")
         if any(not np.array_equal(part.levels, parts[0].levels) for part in parts):
@@ -100,4 +115,12 @@ class Curves:
         weighted = any(part.weight is not None for part in parts)
         weights = [np.ones(part.accounts) if part.weight is None else part.weight for part in parts]
         response = np.concatenate([part.response for part in parts], axis=1)
-        return cls(parts[0].levels, response, np.concatenate(weights) if weighted else None)
+        bits = [part.bits for part in parts if part.bits is not None]
+        allowed = [part.allowed for part in parts if part.allowed is not None]
+        return cls(
+            parts[0].levels,
+            response,
+            np.concatenate(weights) if weighted else None,
+            bits=np.concatenate(bits) if bits else None,
+            allowed=np.concatenate(allowed, axis=1) if allowed else None,
+        )

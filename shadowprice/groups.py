@@ -33,7 +33,7 @@ class Groups:
     @classmethod
     def of(cls, account_id: Sequence[str], group: ArrayLike) -> Groups:
         """Build the table of N accounts and their groups ≥ 0. O(N log N)."""
-        table = np.stack([_hashes(account_id), np.asarray(group, dtype=np.uint64)])
+        table = np.stack([hashes(account_id), np.asarray(group, dtype=np.uint64)])
         return cls(np.ascontiguousarray(table[:, np.argsort(table[0], kind="stable")]))
 
     def units(self, account_id: Sequence[str]) -> list[str]:
@@ -41,7 +41,7 @@ class Groups:
         known, group = self.table
         if not known.size:
             return list(account_id)
-        wanted = _hashes(account_id)
+        wanted = hashes(account_id)
         place = np.minimum(np.searchsorted(known, wanted), known.size - 1)
         found = known[place] == wanted
         return [
@@ -71,6 +71,7 @@ class Groups:
         return cls(table)
 
 
-def _hashes(account_id: Sequence[str]) -> NDArray[np.uint64]:
+def hashes(account_id: Sequence[str]) -> NDArray[np.uint64]:
+    """uint64 (N,): a hash of each name."""
     digests = b"".join(hashlib.blake2b(str(name).encode(), digest_size=8).digest() for name in account_id)
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -138,6 +138,10 @@ class PriceRecord:
             and (self.window, self.model_version) == (other.window, other.model_version)
             and (self.slot, self.step) <= (other.slot, other.step)
         )
+
+    def of(self, names: Iterable[str]) -> list[float]:
+        """Prices by name; 0 of a budget that the record does not have, as one that was added after its solve."""
+        return [self.prices.get(name, 0.0) for name in names]
 
     def stale(self, now: datetime) -> bool:
         """Return whether the record is past its expiry."""

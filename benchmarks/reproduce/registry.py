@@ -6,6 +6,7 @@ TABLES: dict[str, str] = {
     "attainable_gain": "benchmarks.reproduce.tables.attainable_gain",
     "cold_start": "benchmarks.reproduce.tables.cold_start",
     "context": "benchmarks.reproduce.tables.context",
+    "several_budgets": "benchmarks.reproduce.tables.several_budgets",
     "curve_repair": "benchmarks.reproduce.tables.curve_repair",
     "off_policy": "benchmarks.reproduce.tables.off_policy",
     "headline": "benchmarks.reproduce.tables.headline",

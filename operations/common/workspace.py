@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from shadowprice.campaign import Campaign
+from shadowprice.campaign import Campaign, Side
 from shadowprice.errors import InvalidInput
 from shadowprice.groups import Groups
+from shadowprice.limits.attributes import Attributes, read_attributes
 from shadowprice.watch.verdict import FILE as WATCH
 from shadowprice.watch.verdict import Verdict
 
@@ -60,6 +61,20 @@ def read_groups(campaign: Campaign, path: Path) -> Groups | None:
     if campaign.experiment is None or campaign.experiment.unit != "cluster":
         return None
     return Groups.load((path if path.is_dir() else path.parent) / GROUPS)
+
+
+def read_columns(campaign: Campaign, path: Path) -> dict[Side, Attributes]:
+    """Read the columns of accounts that the campaign's budgets and rules read; empty where they read none.
+
+    Args:
+        campaign: with or without conditions.
+        path: workspace, or a file of the campaign in it.
+
+    Raises:
+        InvalidInput: the accounts have no such column, or the file is missing or damaged.
+    """
+    folder, wanted = path if path.is_dir() else path.parent, campaign.coverage().columns()
+    return {side: read_attributes(folder, side, names) for side, names in wanted.items() if names}
 
 
 def override_in(workspace: Path, model_version: str) -> dict[str, str] | None:

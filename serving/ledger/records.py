@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from serving.ledger.limits import Left
 from shadowprice.campaign import Side
 from shadowprice.decision import fit_budget
 from shadowprice.errors import Conflict
 from shadowprice.limits import Bound
+from shadowprice.limits.usage import Left
 from shadowprice.pacing.decision_log.records import CorrectionKind, Decision
 
 Cause = Literal["expired", "returned"]

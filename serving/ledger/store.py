@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
-from serving.ledger.limits import Usage
 from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Outcome, Row, Storage
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
+from shadowprice.limits.usage import Usage
 from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
 
 SWEEP = 1000

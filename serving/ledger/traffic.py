@@ -26,11 +26,12 @@ class Hour:
 
 @dataclass(frozen=True)
 class Asked:
-    """One request."""
+    """One request; ``partner_id`` is empty where it has none."""
 
     request_id: str
     account_id: str
     side: str
+    partner_id: str = ""
 
 
 @dataclass(frozen=True)

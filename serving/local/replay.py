@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
-from operations.measure import SAMPLE_ROWS, recent_accounts, state_of
+from operations.measure import SAMPLE_ROWS, recent_requests, state_of
 from operations.publish import publish
 from operations.solve import Solver
 from serving.client.client import DecisionClient, Decisions, LedgerClient, Outcome
@@ -115,8 +115,8 @@ class ServiceDay:
     def resolve(self, at: float, observed: Mapping[Side, NDArray[np.int64]]) -> Resolution:
         """Price the rest of the day from what the services report, publish, and wait until it is active."""
         campaign = self.solver.campaign
-        recent = recent_accounts(campaign, self._ledger.traffic(limit=SAMPLE_ROWS)["sample"])
-        state = state_of(campaign, self.traffic, at, observed, self.spend.read(campaign.name), recent)
+        recent = recent_requests(campaign, self._ledger.traffic(limit=SAMPLE_ROWS)["sample"])
+        state = state_of(campaign, self.traffic, at, observed, self.spend.read(campaign.name), *recent)
         found = self.solver.solve(state)
         publish(found.record, self.workspace)
         wait_for_price(self.services, found.record.version)

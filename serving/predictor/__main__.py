@@ -7,9 +7,10 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Mapping
 from threading import Thread
 
-from operations.common.workspace import read_campaign, read_groups
+from operations.common.workspace import read_campaign, read_columns, read_groups
 from serving.http.access import Access, check_exposed
 from serving.http.logs import quiet_logs
 from serving.http.tokens import Tokens, ledger_tokens
@@ -24,10 +25,11 @@ from serving.predictor.models import Models
 from serving.predictor.predictor import Predictor
 from serving.predictor.price_watcher import PriceWatcher
 from serving.predictor.starting import check_models
-from shadowprice.campaign import Campaign
+from shadowprice.campaign import Campaign, Side
 from shadowprice.errors import InvalidInput, NotFound, ShadowpriceError, Unavailable
 from shadowprice.groups import Groups
 from shadowprice.lifeline import end_with_parent
+from shadowprice.limits.attributes import Attributes
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.responses.layers.tower import stored_defaults
 
@@ -46,6 +48,7 @@ def main() -> int:
     try:
         campaign = read_campaign(config.campaign_file)
         groups = read_groups(campaign, config.campaign_file)
+        attributes = read_columns(campaign, config.campaign_file)
         tokens = Tokens.of(config.token_file)
         check_exposed(config.host, tokens)
         check_models(config.model_dir, campaign, PriceStore(config.prices_dir))
@@ -62,13 +65,20 @@ def main() -> int:
         access=Access(decisions, tokens, config.calls_per_second, config.amount_per_hour),
         seconds=config.request_seconds,
     )
-    Thread(target=_warm_up, args=(config, campaign, ledger, model, groups), name="warm-up", daemon=True).start()
+    Thread(
+        target=_warm_up, args=(config, campaign, ledger, model, groups, attributes), name="warm-up", daemon=True
+    ).start()
     server.run()
     return 0
 
 
 def _warm_up(
-    config: Config, campaign: Campaign, ledger: Authoriser, model: CampaignModel, groups: Groups | None
+    config: Config,
+    campaign: Campaign,
+    ledger: Authoriser,
+    model: CampaignModel,
+    groups: Groups | None,
+    attributes: Mapping[Side, Attributes],
 ) -> None:
     """Wait for everything the model needs, run it once, and declare it ready."""
     metrics = PredictorMetrics(campaign)
@@ -101,6 +111,7 @@ def _warm_up(
         authorisation_required=config.authorise == "required",
         window=config.window == "on",
         groups=groups,
+        attributes=attributes,
     )
     watching = False
     complaint = ""

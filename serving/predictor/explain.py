@@ -35,7 +35,7 @@ def explained(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield row and explanation of each request of one side that may be given something."""
     terms, price = campaign.terms(side), active.price
-    weight = np.array([price.prices[name] for name in campaign.priced])
+    weight = np.array(price.of(campaign.priced))
     score = wanted.value - np.einsum("k,kjn->jn", weight, wanted.charges)
     allowed = np.ones(score.shape, dtype=np.bool_) if wanted.allowed is None else wanted.allowed
     cost, shares = terms.cost(wanted.response), wanted.decision.policy.propensities()

@@ -138,7 +138,7 @@ class PredictorMetrics:
         """Show a new price; its age grows by itself from now on."""
         solved_at = record.solved_at.timestamp()
         for priced, gauge in self._prices.items():
-            gauge.set(record.prices[priced])
+            gauge.set(record.prices.get(priced, 0.0))
         for field, gauge in self._of_record.items():
             gauge.set(getattr(record, field))
         self._model.clear()

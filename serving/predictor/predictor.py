@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +31,8 @@ from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
 from shadowprice.errors import ShadowpriceError, Unavailable
 from shadowprice.groups import Groups
+from shadowprice.limits.attributes import Attributes
+from shadowprice.limits.coverage import Coverage
 
 
 class Ledger(Protocol):
@@ -68,6 +71,7 @@ class Predictor:
     authorisation_required     refuse to answer while the ledger does not (decision record 0003)
     window                     a request outside the campaign's window costs nothing; False: decide at any time
     groups                     of accounts, which an experiment by clusters assigns
+    attributes                 side → columns of its accounts that conditions of budgets and rules read
     clock                      returns the time (UTC)
     """
 
@@ -78,7 +82,13 @@ class Predictor:
     authorisation_required: bool = True
     window: bool = True
     groups: Groups | None = None
+    attributes: Mapping[Side, Attributes] = field(default_factory=dict)
     clock: Callable[[], datetime] = _utc_now
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """Tells which budgets count a request, and what rules allow."""
+        return self.campaign.coverage(self.attributes)
 
     async def answer(self, requests: Requests) -> Answers:
         """Answer one call, as :meth:`answer_all` does.
@@ -140,7 +150,9 @@ class Predictor:
         failed = False
         for side in () if outside else dict.fromkeys(requests.side):
             rows = [row for row, each in enumerate(requests.side) if each == side]
-            wanted = await want(self.campaign, active, side, rows, requests, treated, lambda _: nullcontext())
+            wanted = await want(
+                self.campaign, self.coverage, active, side, rows, requests, treated, lambda _: nullcontext()
+            )
             failed |= wanted.read.failed
             found |= dict(explained(self.campaign, active, requests, side, wanted, stale))
         reason: UnrecordedReason = "outside_window" if outside else "ineligible"
@@ -238,7 +250,7 @@ class Predictor:
     ) -> tuple[list[int], Proposals, bool]:
         """The rows of one side that may be given something, what it would be, and whether the store failed."""
         terms = self.campaign.terms(side)
-        wanted = await want(self.campaign, active, side, rows, requests, treated, self.metrics.stage)
+        wanted = await want(self.campaign, self.coverage, active, side, rows, requests, treated, self.metrics.stage)
         read, rows, decision, response = wanted.read, wanted.rows, wanted.decision, wanted.response
         self.metrics.features_used(side, int((~read.known).sum()), _oldest(read.computed_at, now))
         level, columns = decision.level, np.arange(len(rows))
@@ -260,6 +272,7 @@ class Predictor:
             arm=wanted.treated.arm.tolist(),
             partner_id=[requests.partner_id[row] for row in rows],
             context=logged_context(requests, rows),
+            groups=wanted.groups,
         )
         return rows, proposals, read.failed
 

@@ -16,6 +16,7 @@ from serving.protocol import Requests
 from shadowprice.arms import Treatment
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import Decision, decide
+from shadowprice.limits.coverage import Context, Coverage
 from shadowprice.responses.layers.heads import allowed_by
 
 Stage = Callable[[str], AbstractContextManager[None]]
@@ -34,6 +35,7 @@ class Wanted:
     value, charges  (J, n) worth, and (K, J, n) what each level takes of each priced budget
     allowed     bool (J, n), or None where every level is
     decision    at the active price
+    groups      names of the budgets with a condition that count each request, joined by commas
     """
 
     rows: list[int]
@@ -45,10 +47,12 @@ class Wanted:
     charges: NDArray[np.float64]
     allowed: NDArray[np.bool_] | None
     decision: Decision
+    groups: list[str]
 
 
 async def want(
     campaign: Campaign,
+    coverage: Coverage,
     active: Active,
     side: Side,
     rows: Sequence[int],
@@ -60,6 +64,7 @@ async def want(
 
     Args:
         campaign: terms and arms.
+        coverage: tells which budgets count a request, and what rules allow.
         active: price and model.
         side: of the requests.
         rows: of the requests among ``requests``.
@@ -71,27 +76,43 @@ async def want(
     with stage("features"):
         read = embeddings = await read_requests(model, side, requests, chosen)
     allowed = allowed_by(model.heads[side], embeddings.matrix)
+    asked = _asked(side, requests, chosen)
+    by_rules = coverage.allowed(*asked)
+    if by_rules is not None:
+        allowed = by_rules if allowed is None else allowed & by_rules
     if allowed is not None:
         # Who may be given nothing is not decided for: no score reaches over a rule.
         able = np.flatnonzero(allowed.any(axis=0))
         chosen = [chosen[column] for column in able]
-        embeddings, allowed = embeddings.take(able), allowed[:, able]
+        embeddings, allowed, asked = embeddings.take(able), allowed[:, able], _asked(side, requests, chosen)
     mine = treated.take(chosen)
     with stage("curve"):
         response = model.heads[side].response(embeddings.matrix)
     with stage("decide"):
-        value, charges = campaign.terms(side).value(response), campaign.charges(side, response)
+        bits = coverage.bits(*asked) if coverage.budgets else None
+        value, charges = campaign.terms(side).value(response), campaign.charges(side, response, bits)
         possible = mine.allowed(len(response), allowed)
         decision = decide(
             value,
             charges,
-            [price.prices[name] for name in campaign.priced],
+            price.of(campaign.priced),
             price.tie_share,
             [requests.request_id[row] for row in chosen],
             possible,
             exploration=mine.exploration,
         )
-    return Wanted(chosen, read, embeddings, mine, response, value, charges, possible, decision)
+    groups = [""] * len(chosen) if bits is None else coverage.named(bits)
+    return Wanted(chosen, read, embeddings, mine, response, value, charges, possible, decision, groups)
+
+
+def _asked(side: Side, requests: Requests, rows: Sequence[int]) -> tuple[Side, list[str], list[str], Context]:
+    """Return what conditions read of requests of one side."""
+    return (
+        side,
+        [requests.account_id[row] for row in rows],
+        [requests.partner_id[row] for row in rows],
+        {name: [values[row] for row in rows] for name, values in requests.context.items()},
+    )
 
 
 def reasons_of(wanted: Wanted, stale: bool) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,10 +35,12 @@ class Traffic:
 
     profiles  side → its ordinary day
     accounts  side → the accounts that ask and how often each does
+    pairs     side → account_id, partner_id, activity; of the sides whose budgets or rules read the partner
     """
 
     profiles: Mapping[Side, Profile]
     accounts: Mapping[Side, Accounts]
+    pairs: Mapping[Side, pd.DataFrame] = field(default_factory=dict)
 
     def forecast(self, campaign: Campaign) -> Forecast:
         """Expected requests by slot of the campaign's window."""
@@ -50,6 +52,8 @@ class Traffic:
         for side, accounts in self.accounts.items():
             frame = pd.DataFrame({"account_id": accounts.account_id.astype(str), "activity": accounts.activity})
             frame.to_parquet(folder / f"traffic-{side}.parquet", index=False)
+        for side, pairs in self.pairs.items():
+            pairs.to_parquet(folder / pairs_file(side), index=False)
         profiles = {side: {"shares": p.shares.tolist(), "level": p.level} for side, p in self.profiles.items()}
         write_whole(folder / FILE, json.dumps(profiles, indent=1))
 
@@ -71,6 +75,11 @@ class Traffic:
         return cls(profiles, accounts)
 
 
+def pairs_file(side: Side) -> str:
+    """Name of the file with the pairs of accounts and partners of a side."""
+    return f"traffic-{side}-pairs.parquet"
+
+
 def fit_traffic(campaign: Campaign, tables: Tables, served: Mapping[Side, ArrayLike]) -> Traffic:
     """Fit on past requests.
 
@@ -89,6 +98,7 @@ def fit_traffic(campaign: Campaign, tables: Tables, served: Mapping[Side, ArrayL
     """
     profiles: dict[Side, Profile] = {}
     accounts: dict[Side, Accounts] = {}
+    pairs: dict[Side, pd.DataFrame] = {}
     for side in campaign.sides:
         if side not in served:
             continue
@@ -105,6 +115,10 @@ def fit_traffic(campaign: Campaign, tables: Tables, served: Mapping[Side, ArrayL
             activity = db.sql("""
                 SELECT account_id, count(*) AS activity FROM recent
                 GROUP BY account_id ORDER BY activity DESC, min(row)""").to_arrow_table()
+            if campaign.coverage().reads_partner(side):
+                pairs[side] = db.sql("""
+                    SELECT account_id, coalesce(partner_id, '') AS partner_id, count(*) AS activity
+                    FROM recent GROUP BY ALL ORDER BY ALL""").df()
         if not at.size:
             continue
         hours = at.astype("datetime64[h]").astype(np.int64)
@@ -121,4 +135,4 @@ def fit_traffic(campaign: Campaign, tables: Tables, served: Mapping[Side, ArrayL
         past = sum(float(profile.expected(campaign).sum()) for profile in profiles.values())
         growth = campaign.expected_requests / past
         profiles = {side: replace(profile, level=growth * profile.level) for side, profile in profiles.items()}
-    return Traffic(profiles, accounts)
+    return Traffic(profiles, accounts, pairs)

@@ -27,7 +27,7 @@ def check_price(record: PriceRecord, campaign: Campaign, now: datetime) -> Price
         now: UTC.
 
     Raises:
-        PriceRejected: it is of another campaign or window, lacks a price, has a negative price of a budget, is not
+        PriceRejected: it is of another campaign or window, lacks a price, has a price of the wrong sign, is not
             certified within the campaign's limits, or is dated ahead of ``now``. The message names the fault.
     """
     wrong = _fault(record, campaign, now)
@@ -45,14 +45,18 @@ def _fault(record: PriceRecord, campaign: Campaign, now: datetime) -> str:
     """Return the first broken rule as text; empty where none is."""
     if record.campaign != campaign.name:
         return f"it is not of campaign {campaign.name!r}"
-    if missing := [name for name in campaign.priced if name not in record.prices]:
+    of_budgets = campaign.priced[0] == campaign.budget.name
+    # A further budget may have been added after the solve; the ledger stops at its limit all the same.
+    needed = campaign.priced[:1] if of_budgets else campaign.priced
+    if missing := [name for name in needed if name not in record.prices]:
         return f"it holds no price of {', '.join(missing)}"
     # A segment of exact size may cost or earn; more of a budget is never worth less than nothing.
-    if campaign.priced[0] == campaign.budget.name:
-        for name in campaign.priced:
-            if record.prices[name] < 0:
-                price = record.prices[name]
-                return f"the price of budget {name!r} is {price:g}; that of an upper limit is never below 0"
+    floors = {each.name for each in campaign.group_budgets if each.sense == "at_least"}
+    for name, price in zip(campaign.priced, record.of(campaign.priced), strict=True) if of_budgets else ():
+        if price < 0 and name not in floors:
+            return f"the price of budget {name!r} is {price:g}; that of an upper limit is never below 0"
+        if price > 0 and name in floors:
+            return f"the price of budget {name!r} is {price:g}; that of a floor is never above 0"
     if record.status not in STATUSES:
         return f"its status is {record.status!r}, not one of {', '.join(STATUSES)}"
     for name, shown, limit in (

@@ -10,6 +10,7 @@ from typing import Any
 
 from shadowprice.errors import Unavailable
 from shadowprice.pacing.spend import (
+    LABEL,
     NEEDED,
     OPTIONAL,
     REPEAT,
@@ -55,11 +56,12 @@ class PrometheusSpend:
         totals: dict[tuple[str, str], float] = {}
         decided = f'{REQUESTS}{{campaign="{campaign}",reason!="{REPEAT}"}}'
         for name in NEEDED + OPTIONAL:
-            query = f"max by (side) ({name}{chosen})"
+            label = LABEL.get(name, "side")
+            query = f"max by ({label}) ({name}{chosen})"
             if name == REQUESTS:
                 query = f"sum by (side) (max by (side, level, reason) ({decided}))"
             for series in self._query(query, at=now):
-                totals[name, series["metric"].get("side", "")] = float(series["value"][1])
+                totals[name, series["metric"].get(label, "")] = float(series["value"][1])
         return report_of(totals, campaign, datetime.fromtimestamp(oldest, UTC))
 
     def _query(self, query: str, at: float | None = None) -> list[dict[str, Any]]:

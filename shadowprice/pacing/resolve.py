@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -17,6 +17,7 @@ from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.pacing.learned import spend_ratio
+from shadowprice.pacing.periods import MOST_COLUMNS, parts_of
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.pacing.window import solve_window
 from shadowprice.price import PriceRecord
@@ -91,13 +92,15 @@ def resolve(
     - for a mean ``per_response``: limit·(measure so far + measure to come) − spent, where the
       measure is the responses of a side paid on response and the requests of one paid on grant.
 
-    A budget of one side for the whole campaign is a constraint with a price of its own: its limit − what the side
-    spent, less the expected cost of the side's open authorizations. Other further limits have no price: the ledger
-    enforces them. The rest of the campaign's ``late_reserve`` is set aside, and so is the cost of its exploration
-    (:mod:`shadowprice.pacing.window`). Where the day has shown that a minor unit expected by the
-    curves is really ``spend_ratio`` minor units (:mod:`shadowprice.pacing.learned`), the money in hand is divided by
-    it: the price is then that at which the budget really binds. The plan is the expected spend of the chosen levels,
-    times that ratio, over the forecast arrivals, hour by hour.
+    Each further budget is a constraint with a price of its own (:func:`in_hand_of_budgets`), in the day or hour of the
+    price where its limit is of a day or an hour; each later period has its whole limit. A budget of one arm has no
+    price: the ledger enforces it.
+
+    The rest of the campaign's ``late_reserve`` is set aside, and so is the cost of its exploration
+    (:mod:`shadowprice.pacing.window`). Where the day has shown that a minor unit expected by the curves is really
+    ``spend_ratio`` minor units (:mod:`shadowprice.pacing.learned`), the money in hand is divided by it: the price is
+    then that at which the budget really binds. The plan is the expected spend of the chosen levels, times that ratio,
+    over the forecast arrivals, hour by hour.
 
     Raises:
         NotCertified: the price may not be published and the last one stays: the spend is stale or
@@ -118,10 +121,13 @@ def resolve(
     in_hand = left - sum(held.values()) - campaign.set_aside(spend.late)
     committed = spend.spent + sum(held.values())
     ratio = spend_ratio(campaign, newest, spend, committed, at, model_version)
-    of_sides = {name: in_hand / ratio for name, in_hand in in_hand_of_sides(campaign, spend, held).items()}
-    found = solve_window(campaign, curves, expected, in_hand / ratio, of_sides, solver=solver, executor=executor)
+    of_rows = {name: amount / ratio for name, amount in in_hand_of_budgets(campaign, spend, held).items()}
+    parts, rows = parts_of(campaign, {side: ahead[side] for side in curves}, slot, of_rows)
+    if len(parts) > 1:
+        curves = {side: mine.sample(MOST_COLUMNS // len(parts)) for side, mine in curves.items()}
+    found = solve_window(campaign, curves, expected, in_hand / ratio, parts, rows, solver=solver, executor=executor)
     _certify(campaign, found.allocation, in_hand)
-    solved = prices_of(campaign, curves, found.allocation)
+    solved = {name: found.prices.get(name, 0.0) for name in campaign.priced}
     bounded = {name: within_a_step(price, newest, name) for name, price in solved.items()}
     by_slot = sum(ratio * found.spend[side] * ahead[side] for side in curves)
     record = PriceRecord(
@@ -154,28 +160,33 @@ def resolve(
     return Resolution(record.sealed(), float(np.asarray(by_slot)[0]), record.seconds)
 
 
-def prices_of(campaign: Campaign, present: Collection[Side], solved: Allocation) -> dict[str, float]:
-    """name → price of each budget; 0 of a side that no request is expected of.
+def in_hand_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Side, float]) -> dict[str, float]:
+    """name → minor units in hand of each further budget in its present period.
 
-    A price of a side comes on top of the main budget's.
-    """
-    priced = [campaign.budget.name, *(each.name for each in campaign.side_budgets if each.side in present)]
-    found = dict(zip(priced, map(float, solved.prices), strict=True))
-    return {name: found.get(name, 0.0) for name in campaign.priced}
-
-
-def in_hand_of_sides(campaign: Campaign, spend: SpendReport, held: Mapping[Side, float]) -> dict[str, float]:
-    """name → minor units in hand of each budget of one side, less the expected cost of its open authorizations.
+    Its use counts open authorizations by the most that they can cost. What they cost less in expectation is added
+    back: the held amount of a group is taken to be the same share of its use as of all sides together. What the
+    requests of a mean earned so far is not known: a mean holds for the requests to come.
 
     Raises:
-        NotCertified: the spend does not tell the sides apart.
+        NotCertified: the spend does not tell the use of a budget, or does not tell the sides apart.
     """
     found: dict[str, float] = {}
-    for each in campaign.side_budgets:
-        side = next(name for name in campaign.sides if name == each.side)
-        if side not in spend.spent_of:
-            raise NotCertified(f"budget {each.name!r} is of side {side!r}, but the spend is not told by side")
-        found[each.name] = each.limit - spend.spent_of[side] - held.get(side, 0.0)
+    most, expected = sum(spend.outstanding.values()), sum(held.values())
+    committed = spend.spent + most
+    for each in campaign.group_budgets:
+        if each.form != "total":
+            found[each.name] = 0.0
+            continue
+        if each.whole_side:
+            side = next(name for name in campaign.sides if name == each.side)
+            if side not in spend.spent_of:
+                raise NotCertified(f"budget {each.name!r} is of side {side!r}, but the spend is not told by side")
+            found[each.name] = each.limit - spend.spent_of[side] - held.get(side, 0.0)
+            continue
+        if each.name not in spend.used_of:
+            raise NotCertified(f"the spend does not tell the use of budget {each.name!r}; upgrade the ledger")
+        used = spend.used_of[each.name]
+        found[each.name] = each.limit - used + used * (most - expected) / max(committed, 1)
     return found
 
 
@@ -217,10 +228,11 @@ def expected_cost_of_holds(
             response, shares = curves.response, curves.shares()
             given = decide(
                 terms.value(response),
-                campaign.charges(side, response),
+                campaign.charges(side, response, curves.bits),
                 [newest.prices.get(name, 0.0) for name in campaign.priced],
                 newest.tie_share,
                 range(curves.accounts),
+                curves.allowed,
                 exploration=by_rule.drawn / (by_rule.drawn + by_rule.chosen),
             ).level
             most = float(shares @ np.asarray(terms.reserved)[given])

@@ -21,11 +21,14 @@ OUTSTANDING = "shadowprice_outstanding_minor_units"
 REFUNDED = "shadowprice_refunded_minor_units_total"
 WITHDRAWN = "shadowprice_withdrawn_responses_total"
 LATE = "shadowprice_late_minor_units_total"
+USED = "shadowprice_limit_used_minor_units"
 NEEDED = (SPEND, RESPONSES, REQUESTS, OUTSTANDING)
-OPTIONAL = (REFUNDED, WITHDRAWN, LATE)
+OPTIONAL = (REFUNDED, WITHDRAWN, LATE, USED)
 """Series that a ledger of an earlier release does not have: 0 then."""
 OF_CAMPAIGN = (SPEND, REFUNDED, LATE)
 """Series that are summed over the sides."""
+LABEL = {USED: "budget"}
+"""Label by which a series is told apart; ``side`` of all others."""
 REPEAT = "repeat"
 """Value of the label ``reason`` that counts answers given before: they are not new requests."""
 
@@ -41,6 +44,7 @@ class SpendReport:
     refunded     minor units paid and taken back by corrections; withdrawn likewise, side → units of response
     late         minor units captured after their authorization was closed
     spent_of     side → its part of ``spent``; empty where the source does not tell the sides apart
+    used_of      name → minor units held and spent of each further budget in its present period
     observed_at  UTC; the totals are at least as new as this
     """
 
@@ -52,6 +56,7 @@ class SpendReport:
     withdrawn: Mapping[Side, float] = field(default_factory=dict)
     late: int = 0
     spent_of: Mapping[Side, int] = field(default_factory=dict)
+    used_of: Mapping[str, int] = field(default_factory=dict)
     observed_at: datetime
 
 
@@ -97,7 +102,7 @@ class MetricsSpend:
                 series[one] = _larger(value, series.get(one, value))
         totals: dict[tuple[str, str], float] = {}
         for (name, pairs), value in series.items():
-            key = (name, dict(pairs).get("side", ""))
+            key = (name, dict(pairs).get(LABEL.get(name, "side"), ""))
             totals[key] = totals.get(key, 0.0) + value
         return report_of(totals, campaign, observed_at)
 
@@ -128,7 +133,7 @@ def fetch(url: str, timeout: float, *, token: str = "") -> bytes:
 
 
 def report_of(totals: Mapping[tuple[str, str], float], campaign: str, observed_at: datetime) -> SpendReport:
-    """The report of summed series, (metric, side) → value; those of :data:`OF_CAMPAIGN` may have no side.
+    """The report of summed series, (metric, side or budget) → value; those of :data:`OF_CAMPAIGN` may have no side.
 
     Raises:
         Unavailable: a metric has no series for the campaign, a side is unknown, or a value is not
@@ -138,7 +143,7 @@ def report_of(totals: Mapping[tuple[str, str], float], campaign: str, observed_a
         if not any(metric == name for metric, _ in totals):
             raise Unavailable(f"no series {name}{{campaign={campaign!r}}}; a service must export it from zero on")
     for (name, side), value in totals.items():
-        if side not in SIDES and not (name in OF_CAMPAIGN and side == ""):
+        if name != USED and side not in SIDES and not (name in OF_CAMPAIGN and side == ""):
             raise Unavailable(f"{name}{{campaign={campaign!r}}} has side {side!r}; it must be one of {SIDES}")
         if not (math.isfinite(value) and value >= 0):
             raise Unavailable(f"{name}{{campaign={campaign!r}}} is {value}; it must be finite and not negative")
@@ -157,6 +162,7 @@ def report_of(totals: Mapping[tuple[str, str], float], campaign: str, observed_a
             for side in SIDES
             if (SPEND, side) in totals
         },
+        used_of={budget: round(value) for (name, budget), value in totals.items() if name == USED},
         observed_at=observed_at,
     )
 

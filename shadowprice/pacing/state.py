@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +27,14 @@ class PricingState:
     spend      totals so far
     remaining  side → float64 (slots,), requests expected in the rest of this slot and each later one
     accounts   side → str (n,), accounts of the newest requests of the window, as often as each asked
+    partners   side → str (n,), partner of each of these requests; empty where it has none
     """
 
     at: float
     spend: SpendReport
     remaining: Mapping[Side, NDArray[np.float64]]
     accounts: Mapping[Side, NDArray[np.str_]]
+    partners: Mapping[Side, NDArray[np.str_]] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
         """Write as JSON, atomically; :meth:`load` is the inverse."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.allocation import Allocation, solve
 from shadowprice.allocation.executors import Executor
+from shadowprice.allocation.population.source import Arrays
 from shadowprice.allocation.problem.solution import pick
-from shadowprice.allocation.sources.campaign import CampaignProblem, Money, SideSource
+from shadowprice.allocation.sources.campaign import CampaignProblem, Money, Part, Row, earned_by, members_of
 from shadowprice.campaign import AnswerShares, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
+from shadowprice.pacing.periods import whole_limit
 
 IN_MEMORY = 1 << 18
 """Up to this many accounts the matrices of the problem are made once; of more they are made at each pass."""
@@ -31,12 +33,14 @@ class WindowSolution:
     allocation  of the requests whose level is chosen, one column for each account, customers first
     primal      value of all requests to come, drawn and held ones included; ``dual`` is its upper bound
     spend       side → expected minor units a request of it costs
+    prices      name of each limit → its price: of a further budget that of its present period
     """
 
     allocation: Allocation
     primal: float
     dual: float
     spend: Mapping[Side, float]
+    prices: Mapping[str, float]
 
 
 def solve_window(
@@ -44,7 +48,8 @@ def solve_window(
     curves: Mapping[Side, Curves],
     ahead: Mapping[Side, float],
     left: float,
-    of_sides: Mapping[str, float] | None = None,
+    parts: Sequence[Part] = (),
+    rows: Sequence[Row] | None = None,
     *,
     solver: str = "auto",
     executor: Executor | None = None,
@@ -53,12 +58,14 @@ def solve_window(
 
     Args:
         campaign: terms, form of the budget, share of requests that explore, arms.
-        curves: side → curves of accounts, each of which makes its share of the requests expected of its side.
+        curves: side → curves of accounts, each of which makes its share of the requests expected of its side. Accounts
+            that rules allow no level cost nothing.
         ahead: side → requests expected; positive for every side of ``curves``.
         left: minor units in hand; what the requests themselves earn of a mean comes on top.
-        of_sides: name → minor units in hand of each of the campaign's budgets of one side; their limits by default.
-            One that does not pay for the cheapest levels of its side counts as if it just did: the hard stop refuses
-            the rest, and the other side keeps its money.
+        parts: of the requests by periods (:func:`shadowprice.pacing.periods.parts_of`); by default one.
+        rows: of the further budgets; by default one for each, with its limit in all periods together. A row that does
+            not pay for the cheapest levels of its requests counts as if it just did: the hard stop refuses the rest,
+            and the others keep their money. A floor above the dearest levels counts as if it were just met.
         solver: a name of ``shadowprice.allocation.solvers``.
         executor: who holds the accounts; None for this process.
 
@@ -69,67 +76,103 @@ def solve_window(
 
     with v̄ and c̄ the means over the levels: the problem of chosen requests alone, on (left − ε·Σ c̄ − h·Σ c_0)/p.
 
-    Memory: three matrices (J, N) of float64 for up to :data:`IN_MEMORY` accounts; for more, or with an executor, the
-    curves (which may be mapped from files) and an int32 for each account.
+    Memory: the matrices (J, N) in float64 for up to :data:`IN_MEMORY` accounts and parts; for more, or with an
+    executor, the curves (which may be mapped from files) and an int32 for each account and part.
 
     Raises:
         NotCertified: for a total, drawn and held requests alone cost more than the remaining budget.
         InvalidInput: curves of other levels, or weights that are no numbers of requests.
     """
     shares = campaign.answer_shares
-    requests = {side: ahead[side] * mine.shares() for side, mine in curves.items() if mine.accounts}
-    window = CampaignProblem(campaign, curves, requests)
-    other_value = other_net = 0.0
-    other_cost: dict[Side, float] = dict.fromkeys(window.sides, 0.0)
+    able = {side: _able(mine) for side, mine in curves.items() if mine.accounts}
+    requests = {side: ahead[side] * curves[side].shares()[mine] for side, mine in able.items()}
+    if rows is None:
+        rows = [Row(each.name, each, whole_limit(campaign, each)) for each in campaign.group_budgets]
+        parts = [Part(dict.fromkeys(requests, 1.0), {row.name: place for place, row in enumerate(rows)})]
+    served = {
+        side: mine if able[side].all() else mine.take(able[side]) for side, mine in curves.items() if side in able
+    }
+    window = CampaignProblem(campaign, served, requests, parts)
+    other = _Sums()
     if shares.chosen < 1:
-        for side, source in window.sides.items():
+        for source in window.sources:
             for _, arrays in source.tiles(source.names):
-                allowed = arrays.get("allowed")
-                drawn = _without_a_price(shares, arrays["cost"], allowed)
-                earned = arrays.get("measure")
-                other_value += _without_a_price(shares, arrays["value"], allowed)
-                other_cost[side] += drawn
-                other_net += drawn
-                if earned is not None:
-                    other_net -= campaign.budget.limit * _without_a_price(shares, earned, allowed)
-    in_hand = (left - other_net) / shares.chosen
+                other.add(shares, arrays, campaign.budget.limit, rows)
+    in_hand = (left - other.net) / shares.chosen
     if campaign.budget.form == "total" and in_hand < 0 <= left:
         raise NotCertified(
             f"exploring {shares.drawn:.1%} and holding {shares.held:.1%} of the requests to come would cost "
-            f"{other_net:.0f} of the {left:.0f} minor units that are left; lower campaign.exploration or an arm's share"
+            f"{other.net:.0f} of the {left:.0f} minor units that are left; lower campaign.exploration or an arm's share"
         )
-    given = {each.name: float(each.limit) for each in campaign.side_budgets} if of_sides is None else of_sides
-    sides = {}
-    for budget in campaign.side_budgets:
-        if budget.side in window.sides and budget.name in given:
-            most = (given[budget.name] - other_cost[budget.side]) / shares.chosen
-            sides[budget.name] = max(most, _cheapest(window.sides[budget.side]))
-    window.resources = Money(campaign, in_hand, sides)
+    most = [replace(row, in_hand=(row.in_hand - other.of_row.get(row.name, 0.0)) / shares.chosen) for row in rows]
+    window.resources = Money(campaign, in_hand, _possible(window, most))
     small = executor is None and window.accounts <= IN_MEMORY
     solved = solve(window.whole() if small else window, executor, solver=solver)
-    spend: dict[Side, float] = {}
-    for side, source in window.sides.items():
-        start = window.columns[side].start
-        chosen = other = 0.0
+    spend = dict.fromkeys(served, 0.0)
+    for source, place in zip(window.sources, window.places, strict=True):
         for at, arrays in source.tiles(source.names & {"cost", "allowed"}):
             cost = arrays["cost"]
-            level = solved.level[start + at : start + at + cost.shape[1]].astype(np.intp)
-            chosen += float(pick(cost, level).sum())
-            other += _without_a_price(shares, cost, arrays.get("allowed")) if shares.chosen < 1 else 0.0
-        spend[side] = (shares.chosen * chosen + other) / ahead[side]
+            level = solved.level[place.start + at : place.start + at + cost.shape[1]].astype(np.intp)
+            spend[source.side] += shares.chosen * float(pick(cost, level).sum())
+            if shares.chosen < 1:
+                spend[source.side] += _without_a_price(shares, cost, arrays.get("allowed"))
+    names = [campaign.budget.name, *(row.name for row in rows)]
     return WindowSolution(
-        solved, shares.chosen * solved.primal + other_value, shares.chosen * solved.dual + other_value, spend
+        solved,
+        shares.chosen * solved.primal + other.value,
+        shares.chosen * solved.dual + other.value,
+        {side: total / ahead[side] for side, total in spend.items()},
+        dict(zip(names, map(float, solved.prices), strict=True)),
     )
 
 
-def _cheapest(source: SideSource) -> float:
-    """Cost of the cheapest levels of all requests of a side, and a little more."""
-    total = 0.0
-    for _, arrays in source.tiles(source.names & {"cost", "allowed"}):
-        allowed = arrays.get("allowed")
-        cost = arrays["cost"] if allowed is None else np.where(allowed, arrays["cost"], np.inf)
-        total += float(cost.min(axis=0).sum())
-    return total * (1.0 + SLACK) + SLACK
+@dataclass
+class _Sums:
+    """Value and cost of drawn and held requests, of all and of each row."""
+
+    value: float = 0.0
+    net: float = 0.0
+    of_row: dict[str, float] = field(default_factory=dict)
+
+    def add(self, shares: AnswerShares, arrays: Arrays, limit: float, rows: Sequence[Row]) -> None:
+        allowed, earned = arrays.get("allowed"), arrays.get("measure")
+        net = arrays["cost"] if earned is None else arrays["cost"] - limit * earned
+        self.value += _without_a_price(shares, arrays["value"], allowed)
+        self.net += _without_a_price(shares, net, allowed)
+        for row in rows:
+            form, inside = row.budget.form, arrays[members_of(row.name)]
+            own = arrays["cost"] - (0.0 if form == "total" else row.budget.limit * arrays[earned_by(form)])
+            drawn = _without_a_price(shares, own * inside, allowed)
+            self.of_row[row.name] = self.of_row.get(row.name, 0.0) + drawn
+
+
+def _able(curves: Curves) -> NDArray[np.bool_]:
+    able = np.ones(curves.accounts) if curves.allowed is None else curves.allowed.any(axis=0)
+    return np.asarray(able, dtype=np.bool_)
+
+
+def _possible(window: CampaignProblem, rows: Sequence[Row]) -> list[Row]:
+    """Rows whose totals can be met: between the cost of the cheapest and the dearest levels, and a little more."""
+    totals = [row for row in rows if row.budget.form == "total"]
+    ends = {row.name: 0.0 for row in totals}
+    names = {"cost", "allowed", *(members_of(row.name) for row in totals)}
+    for source in window.sources if totals else ():
+        for _, arrays in source.tiles(source.names & names):
+            allowed, cost = arrays.get("allowed", True), arrays["cost"]
+            cheapest = np.where(allowed, cost, np.inf).min(axis=0)
+            dearest = np.where(allowed, cost, -np.inf).max(axis=0)
+            for row in totals:
+                end = cheapest if row.budget.sense == "at_most" else dearest
+                ends[row.name] += float(end @ arrays[members_of(row.name)])
+    found = []
+    for row in rows:
+        amount = row.in_hand
+        if row.budget.form == "total" and row.budget.sense == "at_most":
+            amount = max(amount, ends[row.name] * (1.0 + SLACK) + SLACK)
+        elif row.budget.form == "total":
+            amount = max(min(amount, ends[row.name] * (1.0 - SLACK)), 0.0)
+        found.append(replace(row, in_hand=amount))
+    return found
 
 
 def _without_a_price(shares: AnswerShares, matrix: NDArray[np.float64], allowed: NDArray[np.bool_] | None) -> float:

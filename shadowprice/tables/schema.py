@@ -164,6 +164,7 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "late_reserve": _column(WHOLE, _at_least(0), optional=True),
             "experiment": _column(TEXT, optional=True),
             "limits": _column(TEXT, optional=True),
+            "rules": _column(TEXT, optional=True),
         },
         strict=True,
     ),

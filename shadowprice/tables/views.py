@@ -11,7 +11,7 @@ import pandas as pd
 from shadowprice.arms import Experiment
 from shadowprice.campaign import MOST_RESPONSE, SIDES, Budget, Campaign, Segment, Side, Terms
 from shadowprice.errors import InvalidInput
-from shadowprice.limits import Limits
+from shadowprice.limits import Limits, Rule
 from shadowprice.tables.database import ROW, Tables
 from shadowprice.tables.rules import FUND
 from shadowprice.tables.schema import TIME
@@ -90,6 +90,7 @@ def campaign_from_tables(tables: Tables) -> Campaign:
         late_reserve=int(row["late_reserve"]) if pd.notna(row["late_reserve"]) else 0,
         experiment=_experiment(row["experiment"]) if pd.notna(row["experiment"]) else None,
         limits=_limits(row["limits"]) if pd.notna(row["limits"]) else Limits(),
+        rules=_rules(row["rules"]) if pd.notna(row["rules"]) else (),
     )
 
 
@@ -105,6 +106,13 @@ def _limits(text: str) -> Limits:
         return Limits.from_dict(json.loads(text))
     except (ValueError, TypeError) as error:
         raise InvalidInput(f"is not a list of limits as JSON: {error!r}", field="campaign.limits") from error
+
+
+def _rules(text: str) -> tuple[Rule, ...]:
+    try:
+        return tuple(map(Rule.from_dict, json.loads(text)))
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(f"is not a list of rules as JSON: {error!r}", field="campaign.rules") from error
 
 
 def behaviours(tables: Tables, side: Side) -> pd.DataFrame:

@@ -57,7 +57,7 @@ class Blind(Pacer):
         found = self.inner.price(replace(state, campaign=plain, newest=newest))
         if found is None:
             return None
-        prices = {**found.record.prices, **{each.name: 0.0 for each in state.campaign.side_budgets}}
+        prices = {**found.record.prices, **{each.name: 0.0 for each in state.campaign.group_budgets}}
         return replace(found, record=replace(found.record, prices=prices, sha256="").sealed())
 
 
@@ -128,7 +128,7 @@ def days(make_setting: Callable[..., Setting]):
 
 def test_the_hourly_price_keeps_every_budget_to_its_plan_and_near_the_optimum_under_the_same_limits(days) -> None:
     for setting, (spent, value), _ in days:
-        (customers,) = setting.campaign.side_budgets
+        (customers,) = setting.campaign.group_budgets
         assert spent["customer"] == pytest.approx(customers.limit, rel=3e-3)
         assert sum(spent.values()) == pytest.approx(setting.campaign.budget.limit, rel=3e-3)
         assert spent["customer"] <= customers.limit

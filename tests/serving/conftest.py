@@ -20,7 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from serving.local.launch import Deployment, Service, free_port, start_ledger, start_predictor
 from shadowprice.campaign import SIDES, Budget, Campaign, Terms
 from shadowprice.graphs.scaling import Scaling
-from shadowprice.limits import GroupBudget, Limits
+from shadowprice.limits import GroupBudget, Limits, Rule
+from shadowprice.limits.attributes import columns_file
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 from shadowprice.responses.integrity import file_digests
@@ -33,6 +34,8 @@ httpx._transports.default.create_ssl_context = cache(httpx._transports.default.c
 WIDTH = 6
 ACCOUNTS = 120
 MODEL = "test-model-1"
+APPS = 'has(context.c_channel) && context.c_channel == "app"'
+KIOSKS = 'has(partner.c_kind) && partner.c_kind == "kiosk" && offer.incentive > 80'
 
 
 def make_campaign(**changes) -> Campaign:
@@ -169,8 +172,15 @@ class World:
     """One campaign with its stores and both services; the ledger may be restarted."""
 
     def __init__(self, run: Path) -> None:
-        limits = Limits(budgets=(GroupBudget(name="customers", limit=100_000_000, side="customer", period="day"),))
-        self.campaign = make_campaign(limits=limits)
+        limits = Limits(
+            budgets=(
+                GroupBudget(name="customers", limit=100_000_000, side="customer", period="day"),
+                GroupBudget(name="apps", limit=100_000_000, where=APPS),
+            )
+        )
+        self.campaign = make_campaign(limits=limits, rules=(Rule(name="kiosks", expression=KIOSKS, side="customer"),))
+        self.kinds = pd.DataFrame({"account_id": ["m1", "m2"], "c_kind": ["kiosk", "bar"]})
+        self.kinds.to_parquet(run / columns_file("merchant"))
         self.heads = make_heads()
         self.towers = make_towers()
         self.embeddings = make_embeddings()

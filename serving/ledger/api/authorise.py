@@ -65,10 +65,16 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
             instead,
             reserved[each.side],
             ttl,
-            limits.sums(Asked(each.account_id, each.side, each.partner_id, each.arm), decided_at),
+            limits.sums(asked_by(each), decided_at),
         )
         for each, instead in zip(_decisions(wanted), _decisions(spare), strict=True)
     ]
+
+
+def asked_by(decision: Decision) -> Asked:
+    """Return the parts of a decision that tell which limits cover it."""
+    groups = decision.groups.split(",") if decision.groups else ()
+    return Asked(decision.account_id, decision.side, decision.partner_id, decision.arm, groups)
 
 
 def _values(items: Items, column: Column) -> Iterable[Any]:

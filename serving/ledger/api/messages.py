@@ -104,6 +104,7 @@ _SENT: dict[str, Any] = {
     "reason": RecordedReason,
     "partner_id": Partner,
     "context": Context,
+    "groups": Context,
     "features_at": Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)],
 }
 """Fields of a decision whose values are checked for more than the limits of their type."""
@@ -133,6 +134,7 @@ response_unpaid  expected response if the money is refused; 0 where absent
 propensities     probability of each level of the side; a nearly exhausted budget adds up those that do not fit
 partner_id       partner of each request; empty where it has none
 context          context values of each request as a JSON object; empty where it has none
+groups           names of the budgets with a condition that count each request, joined by commas
 features_at      when the features were computed, seconds since 1970 (UTC); null where there were none""",
         **sent,
         response_unpaid=(Column[Finite] | None, None),

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from serving.ledger.limits import Usage
 from shadowprice.campaign import Campaign
 from shadowprice.limits import Period
+from shadowprice.limits.usage import Usage
 
 ReadUsage = Callable[[Sequence[str]], Mapping[str, Usage]]
 
@@ -34,6 +34,7 @@ def limits_now(campaign: Campaign, usage: ReadUsage, now: datetime) -> list[Limi
         return []
     found = usage(list(sums.values()))
     return [
-        LimitUse(each.name, each.period, each.limit, found.get(sums[each.name], Usage()).amount)
+        LimitUse(each.name, each.period, int(each.limit), found.get(sums[each.name], Usage()).amount)
         for each in campaign.limits.budgets
+        if each.form == "total"
     ]

@@ -7,8 +7,8 @@ from typing import Any
 
 import redis
 
-from serving.ledger.limits import Left, Usage, reason_of
 from serving.ledger.records import Ceiling
+from shadowprice.limits.usage import Left, Usage, reason_of
 
 
 def bounds(ceiling: Ceiling | None) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import redis
 
-from serving.ledger.limits import Left
 from serving.ledger.records import Known, Recorded, Row
+from shadowprice.limits.usage import Left
 from shadowprice.pacing.decision_log.records import Decision, OutcomeRow
 
 PROPENSITY, REASON, LIMITED_BY = map(Decision._fields.index, ("propensity", "reason", "limited_by"))

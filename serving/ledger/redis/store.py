@@ -14,7 +14,6 @@ from redis.exceptions import ResponseError
 from serving.ledger.clock import Clock, monotonic
 from serving.ledger.durability import Durability
 from serving.ledger.groups import Groups
-from serving.ledger.limits import Usage
 from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Known, Outcome, Row, Storage, asked
 from serving.ledger.redis import rows, sums
 from serving.ledger.redis.condition import Condition
@@ -31,6 +30,7 @@ from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
 from shadowprice.campaign import SIDES, Campaign
 from shadowprice.errors import InvalidInput, Unavailable
+from shadowprice.limits.usage import Usage
 from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
 
 logger = logging.getLogger("serving")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import orjson
 
-from serving.ledger.limits import Left, Usage, exceeded, tightest
 from serving.ledger.records import Answer, Cause, Ceiling, Counted, Entry, Known, Outcome, Recorded, Row, asked
 from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, owner_conflict
 from serving.ledger.sqlite.database import keep_ledger_time
@@ -17,6 +16,7 @@ from serving.ledger.sqlite.rows import DECISION, find, values
 from serving.ledger.sqlite.usage import add_usage, note_shares, read_shares, read_usage
 from serving.ledger.store import SWEEP
 from serving.ledger.traffic import QUARTER
+from shadowprice.limits.usage import Left, Usage, exceeded, tightest
 from shadowprice.pacing.decision_log.records import Decision
 
 

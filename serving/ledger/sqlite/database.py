@@ -15,7 +15,7 @@ from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.pacing.decision_log.records import REQUIRED, Column, Decision, columns
 
-SCHEMA_VERSION = "8"
+SCHEMA_VERSION = "9"
 _TYPES = {str: "TEXT", int: "INTEGER", float: "REAL", bool: "INTEGER", tuple: "TEXT"}
 
 
@@ -189,6 +189,10 @@ ALTER TABLE decision ADD COLUMN context TEXT NOT NULL DEFAULT '';
 UPDATE about SET value = '7' WHERE key = 'schema';
 """,
     "7": f"{CALLERS}UPDATE about SET value = '8' WHERE key = 'schema';",
+    "8": """
+ALTER TABLE decision ADD COLUMN groups TEXT NOT NULL DEFAULT '';
+UPDATE about SET value = '9' WHERE key = 'schema';
+""",
 }
 """Schema → what makes it the next, in one transaction.
 

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from serving.ledger.clock import Clock, monotonic
-from serving.ledger.limits import Usage
 from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Outcome, Row, Storage
 from serving.ledger.sqlite import rows
 from serving.ledger.sqlite.authorizations import Authorise, Expire, Release, Settle
@@ -23,6 +22,7 @@ from serving.ledger.sqlite.writer import Writer
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
 from shadowprice.campaign import Campaign
+from shadowprice.limits.usage import Usage
 from shadowprice.pacing.decision_log.records import CorrectionRow, Decision, OutcomeRow
 
 TRAFFIC_SECONDS = 2.0

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import orjson
 
-from serving.ledger.limits import Usage
+from shadowprice.limits.usage import Usage
 
 
 def read_usage(database: sqlite3.Connection, sums: Iterable[str]) -> dict[str, Usage]:

@@ -18,31 +18,54 @@ from shadowprice.allocation.problem.problem import Problem, Resource
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidProblem
+from shadowprice.limits import GroupBudget
 
 STEP = 1 << 14
 """Accounts computed at a time: their intermediate results should stay in the cache."""
+
+
+MEMBERS = "members of "
+"""Begin of the name of the vector that tells which requests a row counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A further budget in one of its periods: one limit of the problem.
+
+    name     of the row; unique
+    budget   whose row it is
+    in_hand  minor units that its requests may cost, on top of what a mean earns
+    """
+
+    name: str
+    budget: GroupBudget
+    in_hand: float
+
+    def resource(self, arrays: Arrays) -> Resource:
+        """The limit on the cost of its requests."""
+        cost, inside = arrays["cost"], arrays[members_of(self.name)]
+        if self.budget.form == "total":
+            return Resource.total(self.name, cost, self.in_hand, inside, sense=self.budget.sense)
+        earned = arrays[earned_by(self.budget.form)]
+        return Resource.per_response(self.name, cost, self.budget.limit, earned, inside, carry=self.in_hand)
 
 
 @dataclass(frozen=True, eq=False)
 class Money:
     """The limits on some requests; the money is that of all requests together.
 
-    in_hand   minor units that may be spent, on top of what a mean earns
-    of_sides  name → minor units that may be spent of a budget of one side; those that are not named do not limit
+    in_hand  minor units that may be spent, on top of what a mean earns
+    rows     of further budgets
     """
 
     campaign: Campaign
     in_hand: float
-    of_sides: Mapping[str, float] = field(default_factory=dict)
+    rows: Sequence[Row] = ()
 
     def __call__(self, arrays: Arrays) -> list[Resource]:
         """The resources of a campaign over the arrays of :meth:`CampaignProblem.arrays`, the main budget first."""
         budget = self.campaign.budget
-        own = [
-            Resource.total(each.name, arrays[cost_of(each.side)], self.of_sides[each.name])
-            for each in self.campaign.side_budgets
-            if each.name in self.of_sides
-        ]
+        own = [row.resource(arrays) for row in self.rows]
         if budget.form == "total":
             return [Resource.total(budget.name, arrays["cost"], self.in_hand), *own]
         # A mean per account is a mean per response where every request counts one.
@@ -50,9 +73,26 @@ class Money:
         return [Resource.per_response(budget.name, arrays["cost"], budget.limit, earned, carry=self.in_hand), *own]
 
 
-def cost_of(side: str | None) -> str:
-    """Return the name of the matrix with the cost of one side's requests, zero for the others."""
-    return f"cost of {side}"
+def members_of(row: str) -> str:
+    """Return the name of the vector that tells which requests a row counts."""
+    return f"{MEMBERS}{row}"
+
+
+def earned_by(form: str) -> str:
+    """Return the name of the matrix over which a mean of a further budget is taken."""
+    return f"earned {form}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A share of the requests to come, such as those of one hour.
+
+    shares  side → share of its requests; they sum to 1 over the parts
+    rows    name of a row → place of its budget among those that have a price; of the rows whose period the part is in
+    """
+
+    shares: Mapping[Side, float]
+    rows: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +102,10 @@ class SideSource:
     path      file that the response is mapped from, for other processes; None where it is in memory
     requests  (N,), expected of each account of the side
     depth     levels J of the problem; those that the side lacks are not allowed
-    masked    whether some side lacks levels: every shard has the same arrays
+    masked    whether some side lacks levels, or a rule forbids one: every shard has the same arrays
+    bits      (N,), the further budgets that count each account's requests; None: those of the side
+    allowed   (levels of the side, N) that rules allow; None: all
+    rows      name of each row → place of its budget among those that have a price, −1 where the row is of another part
     """
 
     campaign: Campaign
@@ -75,20 +118,28 @@ class SideSource:
     stop: int
     masked: bool = False
     path: Path | None = None
+    bits: NDArray[np.uint32] | None = None
+    allowed: NDArray[np.bool_] | None = None
+    rows: Mapping[str, int] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process maps the file itself, or is sent its own accounts.
-        own = slice(self.start, self.stop)
         state = {name: self.__dict__[name] for name in self.__dataclass_fields__}
         if self.path is None:
-            mine = {"response": self.response[:, own], "requests": self.requests[own]}
-            return state | mine | {"start": 0, "stop": self.accounts}
+            return state | self._own() | {"start": 0, "stop": self.accounts}
         return state | {"response": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if self.path is not None:
             self.__dict__["response"] = open_npy(self.path)
+
+    def _own(self) -> dict[str, Any]:
+        """Arrays of the source, of its own accounts alone."""
+        own = slice(self.start, self.stop)
+        given = {"requests": self.requests, "bits": self.bits, "allowed": self.allowed}
+        held = {name: None if array is None else array[..., own] for name, array in given.items()}
+        return held | {"response": self.response[:, own]}
 
     @property
     def name(self) -> str:
@@ -109,8 +160,10 @@ class SideSource:
     def names(self) -> frozenset[str]:
         """Names of the arrays."""
         mean, masked = self.campaign.budget.form != "total", self.masked
-        sides = {cost_of(each.side) for each in self.campaign.side_budgets}
-        return frozenset({"value", "cost", *sides, *(["measure"] if mean else []), *(["allowed"] if masked else [])})
+        own = {members_of(name) for name in self.rows}
+        if self.rows:
+            own |= {earned_by(each.form) for each in self.campaign.group_budgets if each.form != "total"}
+        return frozenset({"value", "cost", *own, *(["measure"] if mean else []), *(["allowed"] if masked else [])})
 
     @property
     def grain(self) -> int:
@@ -131,12 +184,15 @@ class SideSource:
 
     def held(self) -> SideSource:
         """Return the source with its response in memory; the matrices are still made at each pass."""
-        own = slice(self.start, self.stop)
-        response, requests = np.array(self.response[:, own]), self.requests[own]
-        return replace(self, response=response, requests=requests, start=0, stop=self.accounts, path=None)
+        own = self._own()
+        own["response"] = np.array(own["response"])
+        return replace(self, **own, start=0, stop=self.accounts, path=None)
 
     def arrays(self, which: slice | NDArray[np.int64], names: Collection[str]) -> dict[str, NDArray[Any]]:
-        """The named matrices (J, n) of some accounts, float64, times the requests of each; ``allowed`` is boolean."""
+        """The named matrices (J, n) of some accounts, float64, times the requests of each.
+
+        ``allowed`` is boolean, and so are the members (n,) of rows.
+        """
         own = slice(self.start, self.stop)
         response = np.asarray(self.response[:, own][:, which], dtype=np.float64)
         times, missing = self.requests[own][which], self.depth - response.shape[0]
@@ -144,20 +200,31 @@ class SideSource:
         for name in names:
             if name == "allowed":
                 made[name] = np.arange(self.depth)[:, None] < np.full(times.size, response.shape[0])
+                if self.allowed is not None:
+                    made[name][: response.shape[0]] &= self.allowed[:, own][:, which]
+                continue
+            if name.startswith(MEMBERS):
+                made[name] = self._members(self.rows[name.removeprefix(MEMBERS)], times.size, own, which)
                 continue
             matrix = times * self._per_request(name, response)
             made[name] = np.pad(matrix, ((0, missing), (0, 0))) if missing else matrix
         return made
 
+    def _members(self, place: int, count: int, own: slice, which: slice | NDArray[np.int64]) -> NDArray[np.bool_]:
+        if place < 0:
+            return np.zeros(count, dtype=np.bool_)
+        if self.bits is None:
+            return np.full(count, self.campaign.group_budgets[place].side in (None, self.side))
+        return np.asarray(self.bits[own][which] >> np.uint32(place) & np.uint32(1), dtype=np.bool_)
+
     def _per_request(self, name: str, response: NDArray[np.float64]) -> NDArray[np.float64]:
         terms = self.campaign.terms(self.side)
         if name == "value":
             return terms.value(response)
-        if name in ("cost", cost_of(self.side)):
+        if name == "cost":
             return terms.cost(response)
-        if name.startswith("cost"):
-            return np.zeros_like(response)
-        return terms.measure(response) if self.campaign.budget.form == "per_response" else np.ones_like(response)
+        form = self.campaign.budget.form if name == "measure" else name.removeprefix(earned_by(""))
+        return terms.measure(response) if form == "per_response" else np.ones_like(response)
 
 
 class CampaignProblem:
@@ -167,6 +234,8 @@ class CampaignProblem:
         campaign: terms and form of the budget.
         curves: side → curves of its accounts, in memory or mapped from files.
         requests: side → (N,), requests expected of each account; one each by default.
+        parts: shares of these requests that are in other periods; by default there is one. Each account has a column
+            in each part.
 
     ``resources`` is the campaign's own limit, or the money in hand where that is set.
 
@@ -179,6 +248,7 @@ class CampaignProblem:
         campaign: Campaign,
         curves: Mapping[Side, Curves],
         requests: Mapping[Side, NDArray[np.float64]] | None = None,
+        parts: Sequence[Part] = (),
     ) -> None:
         self.resources = Money(campaign, campaign.budget.limit if campaign.budget.form == "total" else 0.0)
         present: list[Side] = [side for side in SIDES if side in curves and curves[side].accounts]
@@ -188,21 +258,29 @@ class CampaignProblem:
             if tuple(curves[side].levels.tolist()) != campaign.terms(side).levels:
                 raise InvalidProblem(f"levels of side {side!r} differ from the campaign's", field="curves")
         depth = max(curves[side].levels.size for side in present)
-        self.sides: dict[Side, SideSource] = {
-            side: SideSource(
+        masked = any(curves[side].levels.size < depth or curves[side].allowed is not None for side in present)
+        given = parts or [Part(dict.fromkeys(present, 1.0))]
+        names = list(dict.fromkeys(name for part in given for name in part.rows))
+        self.sources = [
+            SideSource(
                 campaign,
                 side,
                 curves[side].levels,
                 curves[side].response,
-                np.ones(curves[side].accounts) if requests is None else requests[side],
+                part.shares[side] * (np.ones(curves[side].accounts) if requests is None else requests[side]),
                 depth,
                 0,
                 curves[side].accounts,
-                any(curves[other].levels.size < depth for other in present),
+                masked,
                 curves[side].path,
+                curves[side].bits,
+                curves[side].allowed,
+                {name: part.rows.get(name, -1) for name in names},
             )
+            for part in given
             for side in present
-        }
+            if part.shares.get(side, 0.0) > 0
+        ]
 
     @property
     def identity(self) -> object:
@@ -212,30 +290,40 @@ class CampaignProblem:
     @property
     def accounts(self) -> int:
         """Number of accounts N of all sides."""
-        return sum(source.accounts for source in self.sides.values())
+        return sum(source.accounts for source in self.sources)
 
     def tiles(self) -> Iterator[Arrays]:
         """All matrices, a few accounts at a time."""
-        for source in self.sides.values():
+        for source in self.sources:
             for _, arrays in source.tiles(source.names):
                 yield arrays
 
     @property
     def columns(self) -> dict[Side, slice]:
-        """Side → its accounts among all."""
-        ends = np.cumsum([0, *(source.accounts for source in self.sides.values())]).tolist()
-        return {side: slice(*ends[at : at + 2]) for at, side in enumerate(self.sides)}
+        """Side → its accounts among all; of the last part."""
+        return {source.side: place for source, place in zip(self.sources, self.places, strict=True)}
+
+    @property
+    def sides(self) -> dict[Side, SideSource]:
+        """Side → its accounts; of the last part."""
+        return {source.side: source for source in self.sources}
+
+    @property
+    def places(self) -> list[slice]:
+        """Columns of each source."""
+        ends = np.cumsum([0, *(source.accounts for source in self.sources)]).tolist()
+        return [slice(*each) for each in itertools.pairwise(ends)]
 
     def whole(self) -> Problem:
         """The problem with its matrices in memory (S0 eq. 16–18); O(J·N) float64."""
-        parts = [source.arrays(np.s_[:], source.names) for source in self.sides.values()]
+        parts = [source.arrays(np.s_[:], source.names) for source in self.sources]
         arrays = {name: np.concatenate([part[name] for part in parts], axis=-1) for name in parts[0]}
         return Problem(arrays["value"], self.resources(arrays), arrays.get("allowed"))
 
     def shards(self, count: int) -> Sequence[SideSource]:
         """Parts of neighbouring accounts of one side each, customers first; ``count`` or one more."""
         parts: list[SideSource] = []
-        for source in self.sides.values():
+        for source in self.sources:
             share = min(max(1, round(count * source.accounts / self.accounts)), source.accounts)
             ends = np.linspace(0, source.accounts, share + 1).astype(int).tolist()
             parts += [replace(source, start=start, stop=stop) for start, stop in itertools.pairwise(ends)]

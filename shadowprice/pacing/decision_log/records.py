@@ -93,6 +93,7 @@ class Decision(NamedTuple):
     partner_id    partner of the request; empty where it has none
     limited_by    limit that replaced the wanted level: a budget or cap by its name; empty where none did
     context       context values of the request as a JSON object, names in order; empty where it has none
+    groups        names of the budgets with a condition that count the request, joined by commas
     """
 
     request_id: Annotated[str, Field(sql="UNIQUE", returned=True)]
@@ -114,6 +115,7 @@ class Decision(NamedTuple):
     partner_id: str = ""
     limited_by: Annotated[str, Field(sent=False, returned=True)] = ""
     context: str = ""
+    groups: str = ""
 
     @property
     def reserved(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,8 @@ from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
 from shadowprice.evaluation.policy.attainable import Attainable
 from shadowprice.groups import Groups
+from shadowprice.limits.attributes import Attributes
+from shadowprice.limits.coverage import Coverage
 from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.pacers import Pacer, make_pacer
 from shadowprice.pacing.replay.day import Day
@@ -32,6 +34,7 @@ class Setting:
     forecast  expected requests by slot
     history   side → accounts of requests before the window
     groups    of accounts, which an experiment by clusters assigns
+    attributes  side → columns of accounts that conditions of budgets and rules read
     """
 
     campaign: Campaign
@@ -41,6 +44,17 @@ class Setting:
     forecast: Forecast
     history: Mapping[Side, NDArray[np.str_]]
     groups: Groups | None = None
+    attributes: Mapping[Side, Attributes] = field(default_factory=dict)
+
+    @property
+    def coverage(self) -> Coverage:
+        """Budgets that count a request of the day, and levels that rules allow it."""
+        return self.campaign.coverage(self.attributes)
+
+    def marked(self, side: Side, curves: Curves, rows: NDArray[np.bool_]) -> Curves:
+        """Curves of requests of the day, with their budgets and rules."""
+        day = self.day
+        return self.coverage.mark(side, curves, day.account_id[rows].tolist(), day.partners[rows].tolist())
 
 
 def run_policies(setting: Setting, *, batch: int = 128, progress: bool = False) -> dict[str, Replay]:
@@ -74,7 +88,7 @@ def run_pacer(
     progress: bool = False,
 ) -> Replay:
     """Replay the day under a pacer, in process; the options are those of the policy, the pricing and the replay."""
-    ledger = SimulatedLedger(setting.campaign, setting.history)
+    ledger = SimulatedLedger(setting.campaign, setting.history, setting.coverage)
     policy = PricedPolicy(setting.campaign, setting.model, ledger, hard_stop=hard_stop, groups=setting.groups)
     pricing = Pricing(policy, setting.forecast, pacer, feed_down=feed_down, store_down=store_down)
     return replay(
@@ -94,10 +108,12 @@ def run_pacer(
 def hindsight(setting: Setting) -> Pacer:
     """The pacer that knows the day's requests and the curves of ``setting.model``."""
     day = setting.day
-    asked = {side: day.account_id[day.side == side] for side in setting.campaign.sides}
-    return make_pacer(
-        "hindsight", curves={side: setting.model[side].of(who) for side, who in asked.items() if who.size}
-    )
+    curves = {}
+    for side in setting.campaign.sides:
+        mine = day.side == side
+        if mine.any():
+            curves[side] = setting.marked(side, setting.model[side].of(day.account_id[mine]), mine)
+    return make_pacer("hindsight", curves=curves)
 
 
 def optimum(setting: Setting) -> float:
@@ -112,7 +128,7 @@ def optimum(setting: Setting) -> float:
     for side in campaign.sides:
         mine = day.side == side
         if mine.any():
-            curves[side] = setting.outcomes.curves(side, day.account_id[mine], day.at[mine])
+            curves[side] = setting.marked(side, setting.outcomes.curves(side, day.account_id[mine], day.at[mine]), mine)
     ahead = {side: float(those.accounts) for side, those in curves.items()}
     return solve_window(campaign, curves, ahead, budget.limit if budget.form == "total" else 0.0).primal
 
@@ -151,7 +167,7 @@ def best_fixed_price(setting: Setting, *, rounds: int = 14) -> Outcomes:
     """
     day, campaign = setting.day, replace(setting.campaign, exploration=0.0, experiment=None)
     solved = run_pacer(replace(setting, campaign=campaign, day=day.take(slice(0, 1))), hindsight(setting)).prices[0][1]
-    ledger = SimulatedLedger(campaign, {})
+    ledger = SimulatedLedger(campaign, {}, setting.coverage)
     policy = PricedPolicy(campaign, setting.model, ledger)
     name = campaign.priced[0]
     start = solved.record.prices[name]

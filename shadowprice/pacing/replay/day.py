@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ class Day:
     side        str (N,), ``customer`` or ``merchant``
     at          float64 (N,), hours since the window opened, ascending
     hours       length of the window; every ``at`` lies in [0, hours)
+    partner_id  str (N,), empty where a request has none
+    context     name → object (N,), values of the context; None where a request has none
     """
 
     request_id: NDArray[np.str_]
@@ -29,10 +31,13 @@ class Day:
     side: NDArray[np.str_]
     at: NDArray[np.float64]
     hours: int
+    partner_id: NDArray[np.str_] | None = None
+    context: Mapping[str, NDArray[np.object_]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("request_id", "account_id", "side"):
-            array = np.asarray(getattr(self, name), dtype=np.str_)
+        for name in ("request_id", "account_id", "side", "partner_id"):
+            given = getattr(self, name)
+            array = np.asarray(np.full(np.size(self.at), "") if given is None else given, dtype=np.str_)
             if array.shape != np.shape(self.at):
                 raise InvalidInput(f"must have one entry for each of {np.size(self.at)} requests", field=name)
             object.__setattr__(self, name, array)
@@ -50,7 +55,21 @@ class Day:
 
     def take(self, index: Any) -> Day:
         """The requests at ``index`` (indices, mask or slice that keep the order of arrival)."""
-        return Day(self.request_id[index], self.account_id[index], self.side[index], self.at[index], self.hours)
+        return Day(
+            self.request_id[index],
+            self.account_id[index],
+            self.side[index],
+            self.at[index],
+            self.hours,
+            self.partners[index],
+            {name: values[index] for name, values in self.context.items()},
+        )
+
+    @property
+    def partners(self) -> NDArray[np.str_]:
+        """str (N,), the partner of each request; empty where it has none."""
+        assert self.partner_id is not None
+        return self.partner_id
 
     def between(self, since: float, until: float) -> Day:
         """The requests from ``since`` on and before ``until``, in hours since the window opened."""

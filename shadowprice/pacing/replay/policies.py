@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,9 @@ from shadowprice.curves import Curves
 from shadowprice.decision import NOTHING, Decision, decide, fit_budget
 from shadowprice.errors import NotFound, Unavailable
 from shadowprice.groups import Groups
+from shadowprice.limits import MOST_AMOUNT, Asked
+from shadowprice.limits.coverage import Coverage
+from shadowprice.limits.usage import Left, Usage, tightest
 from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.pacers import CampaignState, Pacer, scheduled_slot
 from shadowprice.pacing.replay.day import Accounts, Day
@@ -28,16 +30,35 @@ from shadowprice.price import PriceRecord
 
 
 class SimulatedLedger:
-    """Totals and recent traffic of one campaign, kept in process: the ledger of a simulation."""
+    """Totals, further limits and recent traffic of one campaign, kept in process: the ledger of a simulation.
 
-    def __init__(self, campaign: Campaign, history: Mapping[Side, NDArray[np.str_]], sample_rows: int = 4000) -> None:
+    Args:
+        campaign: whose requests are counted.
+        history: side → accounts of requests before the window.
+        coverage: which budgets count a request, and what rules allow; by default without columns of accounts.
+        sample_rows: newest requests of a side that are remembered.
+    """
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        history: Mapping[Side, NDArray[np.str_]],
+        coverage: Coverage | None = None,
+        sample_rows: int = 4000,
+    ) -> None:
         self.campaign = campaign
+        self.coverage = coverage or campaign.coverage()
+        self.bounds = {each.name: each for each in campaign.limits.bounds}
+        self.usage: dict[str, Usage] = {}
+        self._noted: dict[str, tuple[Sequence[str], int]] = {}
+        self._now = campaign.starts_at
         self.spent_of: dict[Side, int] = dict.fromkeys(history, 0)
         self.responses: dict[Side, float] = dict.fromkeys(history, 0.0)
         self.requests: dict[Side, int] = dict.fromkeys(history, 0)
         self.outstanding: dict[Side, int] = dict.fromkeys(history, 0)
-        self.recent: dict[Side, deque[str]] = {
-            side: deque(accounts.tolist(), maxlen=sample_rows) for side, accounts in history.items()
+        self.recent: dict[Side, deque[tuple[str, str]]] = {
+            side: deque(((each, "") for each in accounts.tolist()), maxlen=sample_rows)
+            for side, accounts in history.items()
         }
 
     @property
@@ -45,9 +66,15 @@ class SimulatedLedger:
         """Minor units paid on all sides."""
         return sum(self.spent_of.values())
 
-    def committed(self, side: Side) -> int:
-        """Minor units paid and held on a side."""
-        return self.spent_of[side] + self.outstanding[side]
+    def hold(self, request_id: str, sums: Sequence[str], amount: int) -> None:
+        """Hold the amount of one request in the sums of its further limits, before :meth:`authorise`."""
+        if sums:
+            self._noted[request_id] = sums, amount
+            self._add(sums, amount, int(amount > 0))
+
+    def _add(self, sums: Sequence[str], amount: int, uses: int) -> None:
+        for name in sums:
+            self.usage[name] = self.usage.get(name, Usage()).plus(amount, uses)
 
     def authorise(self, batch: Day, level: NDArray[np.int32]) -> None:
         """Hold the amount that each request of a batch is given."""
@@ -57,7 +84,8 @@ class SimulatedLedger:
             amounts = np.asarray(self.campaign.terms(side).reserved, dtype=np.int64)
             self.outstanding[side] += int(amounts[given[given != NOTHING]].sum())
             self.requests[side] += int(np.count_nonzero(mine))
-            recent.extend(batch.account_id[mine].tolist())
+            recent.extend(zip(batch.account_id[mine].tolist(), batch.partners[mine].tolist(), strict=True))
+        self._now = max(self._now, self.campaign.starts_at + timedelta(hours=float(batch.at.max(initial=0.0))))
 
     def settle(self, outcomes: Outcomes) -> None:
         """Capture redeemed amounts and release the held ones."""
@@ -66,31 +94,47 @@ class SimulatedLedger:
             self.spent_of[side] += int(outcomes.cost[mine].sum())
             self.responses[side] += float(outcomes.response[mine].sum())
             self.outstanding[side] -= self.campaign.terms(side).most_units * int(outcomes.incentive[mine].sum())
+        if self._noted:
+            for request_id, cost in zip(outcomes.request_id.tolist(), outcomes.cost.tolist(), strict=True):
+                sums, held = self._noted.pop(request_id, ((), 0))
+                self._add(sums, cost - held, 0)
 
-    def read(self, campaign: str) -> SpendReport:
-        """Totals now, or :class:`NotFound` for the campaign of another ledger."""
+    def read(self, campaign: str, at: float | None = None) -> SpendReport:
+        """Totals ``at`` hours after the opening, by default at the last request.
+
+        Raises:
+            NotFound: the campaign is another ledger's.
+        """
         if campaign != self.campaign.name:
             raise NotFound(f"these are the ledger of {self.campaign.name!r}, not of {campaign!r}")
+        now = self._now if at is None else self.campaign.starts_at + timedelta(hours=max(at, 0.0))
+        sums = self.campaign.limits.current(now)
         return SpendReport(
             spent=self.spent,
             responses=dict(self.responses),
             requests=dict(self.requests),
             outstanding=dict(self.outstanding),
             spent_of=dict(self.spent_of),
+            used_of={name: self.usage.get(each, Usage()).amount for name, each in sums.items()},
             observed_at=datetime.now(UTC),
         )
 
     def sample(self, model: Mapping[Side, Population]) -> dict[Side, Curves]:
-        """Curves of the most recent requests of each side."""
-        return {side: model[side].of(np.array(recent, dtype=np.str_)) for side, recent in self.recent.items()}
+        """Curves of the most recent requests of each side, with their budgets and rules."""
+        found = {}
+        for side, recent in self.recent.items():
+            names, partners = [each for each, _ in recent], [each for _, each in recent]
+            curves = model[side].of(np.array(names, dtype=np.str_))
+            found[side] = self.coverage.mark(side, curves, names, partners)
+        return found
 
 
 @dataclass
 class PricedPolicy:
     """Answers batches by :func:`decide` at the active price, on the model's curves.
 
-    hard_stop  for a total budget: each answer is cut to the remaining budget, and to that of its side, as the ledger
-               does it (:func:`shadowprice.decision.fit_budget`). Without it the budget is a plan.
+    hard_stop  each answer is cut to what the budgets and caps leave, as the ledger does it
+               (:func:`shadowprice.decision.fit_budget`). Without it the budget is a plan.
     groups     of accounts, which an experiment by clusters assigns
     """
 
@@ -116,61 +160,81 @@ class PricedPolicy:
         at = [start + timedelta(hours=hour) for hour in batch.at.tolist()]
         units = units_of(test, batch.account_id.tolist(), [""] * len(batch), at, self.groups)
         treated = treatment(test, units, self.campaign.exploration)
-        decided: dict[Side, Decision] = {}
+        decided: dict[Side, tuple[NDArray[np.intp], Decision]] = {}
+        groups = [""] * len(batch)
         for side in self.campaign.sides:
             rows = np.flatnonzero(batch.side == side)
             if not rows.size:
                 continue
-            response = self.model[side].of(batch.account_id[rows]).response
+            asked = batch.take(rows)
+            request = (side, asked.account_id.tolist(), asked.partners.tolist(), asked.context)
+            allowed = self.ledger.coverage.allowed(*request)
+            if allowed is not None and not allowed.any(axis=0).all():
+                able = allowed.any(axis=0)
+                reason[rows[~able]] = "ineligible"
+                rows, allowed = rows[able], allowed[:, able]
+                asked = batch.take(rows)
+                request = (side, asked.account_id.tolist(), asked.partners.tolist(), asked.context)
+            response = self.model[side].of(asked.account_id).response
+            bits = self.ledger.coverage.bits(*request)
+            for row, names in zip(rows.tolist(), self.ledger.coverage.named(bits), strict=True):
+                groups[row] = names
             mine = treated.take(rows)
             decision = decide(
                 self.campaign.terms(side).value(response),
-                self.campaign.charges(side, response),
-                [self.price.prices[name] for name in self.campaign.priced],
+                self.campaign.charges(side, response, bits),
+                self.price.of(self.campaign.priced),
                 self.price.tie_share,
                 batch.request_id[rows].tolist(),
-                mine.allowed(len(response), None),
+                mine.allowed(len(response), allowed),
                 exploration=mine.exploration,
             )
-            decided[side] = decision
+            decided[side] = rows, decision
             level[rows] = decision.level
             propensity[rows] = decision.propensity
             reason[rows] = mine.reasons(decision)
-        if self.hard_stop and self.campaign.budget.form == "total":
-            self._stop(batch, decided, level, reason, propensity)
+        if self.campaign.limits or (self.hard_stop and self.campaign.budget.form == "total"):
+            columns = (batch.account_id, batch.side, batch.partners, treated.arm)
+            asks = [
+                Asked(account, side, partner, arm, frozenset(names.split(",")))
+                for account, side, partner, arm, names in zip(*(each.tolist() for each in columns), groups, strict=True)
+            ]
+            self._stop(batch, asks, at, decided, level, reason, propensity)
         self.ledger.authorise(batch, level)
         return Answers(level, reason, propensity, treated.arm)
 
     def _stop(
         self,
         batch: Day,
-        decided: Mapping[Side, Decision],
+        asks: Sequence[Asked],
+        at: Sequence[datetime],
+        decided: Mapping[Side, tuple[NDArray[np.intp], Decision]],
         level: NDArray[np.int32],
         reason: NDArray[np.str_],
         propensity: NDArray[np.float64],
     ) -> None:
-        limit = self.campaign.budget.limit - self.campaign.late_reserve
-        left = limit - self.ledger.spent - sum(self.ledger.outstanding.values())
-        reserved = {side: self.campaign.terms(side).reserved for side in decided}
-        wanted = {side: int(np.asarray(most)[decided[side].level].sum()) for side, most in reserved.items()}
-        most_of = dict.fromkeys(reserved, math.inf)
-        for each in self.campaign.side_budgets:
-            for side in (name for name in reserved if name == each.side):
-                most_of[side] = min(most_of[side], each.limit - self.ledger.committed(side))
-        margin = {side: wanted[side] + most[-1] for side, most in reserved.items()}
-        if sum(margin.values()) <= left and all(margin[side] <= most_of[side] for side in reserved):
+        """Cut answers to what budgets and caps leave, one request after the other, as the ledger does."""
+        campaign, ledger, stop = self.campaign, self.ledger, self.hard_stop
+        limit = campaign.budget.limit - campaign.late_reserve if campaign.budget.form == "total" else MOST_AMOUNT
+        left = int(limit) - ledger.spent - sum(ledger.outstanding.values())
+        reserved = {side: campaign.terms(side).reserved for side in decided}
+        wanted = sum(int(np.asarray(reserved[side])[each.level].sum()) for side, (_, each) in decided.items())
+        if not campaign.limits and wanted + max(most[-1] for most in reserved.values()) <= left:
             return
-        shares = {side: iter(decision.policy.propensities().T.tolist()) for side, decision in decided.items()}
-        for row, side in enumerate(batch.side.tolist()):
-            most = reserved[side]
-            room = min(left, most_of[side])
-            found = fit_budget(int(level[row]), next(shares[side]), most, room)
-            if most[level[row]] > max(room, 0):
-                reason[row] = "budget_exhausted"
-            level[row], propensity[row] = found.level, found.propensity
-            if found.level != NOTHING:
-                left -= most[found.level]
-                most_of[side] -= most[found.level]
+        shares: dict[int, list[float]] = {}
+        for rows, each in decided.values():
+            shares |= dict(zip(rows.tolist(), each.policy.propensities().T.tolist(), strict=True))
+        for row, share in sorted(shares.items()):
+            most, sums = reserved[asks[row].side], campaign.limits.sums(asks[row], at[row])  # type: ignore[index]
+            if stop:
+                room = tightest(Left(left, campaign.budget.name), ledger.bounds, sums, ledger.usage)
+                found = fit_budget(int(level[row]), share, most, room.amount)
+                if most[level[row]] > max(room.amount, 0):
+                    reason[row] = room.reason
+                level[row], propensity[row] = found.level, found.propensity
+            given = 0 if level[row] == NOTHING else most[level[row]]
+            left -= given
+            ledger.hold(str(batch.request_id[row]), sums, given)
 
 
 @dataclass
@@ -203,7 +267,7 @@ class Pricing:
         policy = self.policy
         if self.feed_down[0] <= at < self.feed_down[1]:
             raise Unavailable("the spend cannot be read")
-        spend = policy.ledger.read(policy.campaign.name)
+        spend = policy.ledger.read(policy.campaign.name, at)
         found = self.pacer.price(
             CampaignState(
                 campaign=policy.campaign,

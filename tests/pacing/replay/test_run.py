@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from serving.ledger.limits import Left
 from serving.ledger.records import Entry
 from shadowprice.campaign import Budget, Terms
 from shadowprice.decision import NOTHING, decide
 from shadowprice.errors import InvalidInput, NotCertified, NotFound, Unavailable
 from shadowprice.limits import GroupBudget, Limits
+from shadowprice.limits.usage import Left
 from shadowprice.pacing.decision_log.records import Decision as LedgerDecision
 from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.pacers import make_pacer

@@ -64,7 +64,8 @@ def item(request_id, side="customer", level=1, account_id="a", **changes) -> Sim
     }
     shares = [0.0] * len(LEVELS[side])
     shares[level] = shares[(level + 1) % len(shares)] = 0.5
-    values |= {"propensities": shares, "features_at": None, "arm": "unassigned", "partner_id": "", "context": ""}
+    texts = {"partner_id": "", "context": "", "groups": ""}
+    values |= {"propensities": shares, "features_at": None, "arm": "unassigned"} | texts
     return SimpleNamespace(**(values | changes))
 
 

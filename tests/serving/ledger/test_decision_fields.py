@@ -9,7 +9,7 @@ import importlib.util, sys
 name = "shadowprice.pacing.decision_log.records"
 spec = importlib.util.find_spec(name)
 text = open(spec.origin).read()
-line = '    context: str = ""\\n'
+line = '    groups: str = ""\\n'
 assert text.count(line) == 1
 module = importlib.util.module_from_spec(spec)
 sys.modules[name] = module
@@ -34,10 +34,10 @@ from operations.common.workspace import read_campaign
 folder, redis = Path(sys.argv[1]), sys.argv[2]
 campaign = read_campaign(folder / "campaign.json")
 incentives = campaign.terms("customer").incentives
-database.SCHEMA_VERSION = "9"
-database.UPGRADES["8"] = (
+database.SCHEMA_VERSION = "10"
+database.UPGRADES["9"] = (
     "ALTER TABLE decision ADD COLUMN channel TEXT NOT NULL DEFAULT 'all';"
-    "UPDATE about SET value = '9' WHERE key = 'schema';"
+    "UPDATE about SET value = '10' WHERE key = 'schema';"
 )
 shares = [1.0] + [0.0] * (len(incentives) - 1)
 

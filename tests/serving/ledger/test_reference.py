@@ -26,6 +26,7 @@ TTL_HOURS = 2
 ACCOUNTS = ("ada", "ben", "cleo")
 PARTNERS = ("", "bakery", "kiosk")
 PERIODS = {"campaign": "", "day": "%Y-%m-%d", "hour": "%Y-%m-%d %H"}
+ADA = 'account.c_name == "ada"'
 SOURCE = "shop"
 
 
@@ -79,6 +80,8 @@ class Reference:
         if limit.side not in (None, side):
             return None
         if isinstance(limit, GroupBudget):
+            if limit.where and account != "ada":
+                return None
             return None if limit.partners and partner not in limit.partners else (limit.name, "all", at[limit.period])
         owner = account if limit.per == "account" else partner
         return (limit.name, owner, at[limit.period]) if owner else None
@@ -343,7 +346,8 @@ class Player:
     def sent(self, name, account, side, level, partner, _):
         if level is None:
             return Known(name, account, side)
-        return self.kit.item(name, side, level, account, partner_id=partner)
+        groups = [each.name for each in self.reference.limits.budgets if each.where and account == "ada"]
+        return self.kit.item(name, side, level, account, partner_id=partner, groups=",".join(groups))
 
     def name(self) -> str:
         # Mostly a late one: an early one is closed already.
@@ -475,7 +479,7 @@ class Player:
 
 
 def random_limits(dice: random.Random) -> Limits:
-    """Up to three budgets and three caps that overlap."""
+    """Up to six budgets and three caps that overlap; some budgets are of ada alone, and some are floors."""
     sides = [None, "customer", "merchant"]
     return Limits(
         budgets=tuple(
@@ -485,8 +489,10 @@ def random_limits(dice: random.Random) -> Limits:
                 period=dice.choice(["campaign", "day", "hour"]),
                 side=dice.choice(sides),
                 partners=dice.choice([(), ("bakery",), ("bakery", "kiosk")]),
+                where=dice.choice(["", "", ADA]),
+                sense=dice.choice(["at_most"] * 5 + ["at_least"]),
             )
-            for place in range(dice.randint(0, 3))
+            for place in range(dice.randint(0, 6))
         ),
         caps=tuple(
             Cap(

@@ -18,6 +18,7 @@ from serving.client.client import DecisionClient
 from serving.ledger.sqlite.reader import open_for_reading
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidRequest
+from shadowprice.limits.attributes import Attributes
 
 LEVELS = np.array([0, 50, 80, 130])
 COUNT = itertools.count()
@@ -32,9 +33,18 @@ def stored(world):
 
 @pytest.fixture
 def client(world):
-    world.publish(price=0.004)
+    world.publish(prices={"budget": 0.004, "apps": 0.006})
     with DecisionClient(world.predictor.url, "spring") as client:
         yield client
+
+
+def decide_offline(world, accounts, partners, channel, response, names):
+    """The decision by the campaign's own budgets and rules, as solve and replay decide."""
+    kinds = Attributes.of(world.kinds["account_id"].tolist(), {"c_kind": world.kinds["c_kind"].tolist()})
+    asked = ("customer", accounts, partners, {"c_channel": channel})
+    coverage, prices = world.campaign.coverage({"merchant": kinds}), world.price.of(world.campaign.priced)
+    charges = world.campaign.charges("customer", response, coverage.bits(*asked))
+    return decide(response, charges, prices, 0.4, names, coverage.allowed(*asked))
 
 
 def ids(count):
@@ -94,7 +104,9 @@ REQUEST = st.tuples(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(st.lists(REQUEST, min_size=1, max_size=12), st.sampled_from([over_v1, over_v2, over_grpc]))
-def test_decisions_are_those_of_the_curve_of_account_partner_and_context(world, client, stored, requests, ask):
+def test_decisions_are_those_of_curve_budgets_and_rules_of_account_partner_and_context(
+    world, client, stored, requests, ask
+):
     accounts, partners, basket, channel = (list(column) for column in zip(*requests, strict=True))
     names = ids(len(requests))
     levels, responses = ask(world, names, accounts, partners, basket, channel)
@@ -109,7 +121,11 @@ def test_decisions_are_those_of_the_curve_of_account_partner_and_context(world, 
         theirs = stored("merchant", partner, "embedding") if partner.startswith("m") else np.zeros(own.size)
         vectors.append(by_hand(tower, own, x, c, theirs).astype(np.float32))
     response = head.response(np.stack(vectors)).astype(float)
-    expected = decide(response, LEVELS[:, None] * response, [0.004], 0.4, names)
+    charge = LEVELS[:, None] * response * np.where(np.array(channel) == "app", 0.01, 0.004)
+    allowed = (LEVELS[:, None] <= 80) | (np.array(partners) != "m1")
+    expected = decide(response, charge, [1.0], 0.4, names, allowed)
+    offline = decide_offline(world, accounts, partners, channel, response, names)
+    np.testing.assert_array_equal(offline.level, expected.level)
     np.testing.assert_allclose(responses, response[expected.level, np.arange(len(names))], rtol=1e-5)
     assert levels == expected.level.tolist()
 

@@ -10,7 +10,10 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from shadowprice.errors import InvalidInput
+from shadowprice.limits.conditions import Condition
 
+BudgetForm = Literal["total", "per_account", "per_response"]
+Sense = Literal["at_most", "at_least"]
 Period = Literal["campaign", "day", "hour"]
 CapPeriod = Literal["campaign", "day"]
 Per = Literal["account", "partner"]
@@ -37,30 +40,45 @@ class Asked(NamedTuple):
     side: str
     partner_id: str
     arm: str
+    groups: Collection[str] = ()
+    """Names of the budgets with a condition that count the request."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupBudget:
-    """A budget over a group of requests and a period, enforced beside the campaign's main budget.
+    """A budget over a group of requests and a period, beside the campaign's main budget.
 
     name      of the budget: a label of metrics, and ``limited_by`` of the answers that it limits
-    limit     minor units that the group's open authorizations and net spend may reach in one period
+    limit     minor units that the group's open authorizations and net spend may reach in one period; of a mean, minor
+              units per request or per unit of response
+    form      ``total``, or ``per_account`` or ``per_response``: a mean has a price, and no hard stop
+    sense     ``at_most``, or ``at_least``: a floor has a price, and no hard stop; it is a total
     period    ``campaign``, or each ``day`` or ``hour`` (UTC) by the date of the decision
     side      only requests of this side; None: of both
     partners  only requests with one of these partner ids; empty: with any, or none
     arm       only requests of this arm of the experiment; None: of every arm
+    where     only requests that this expression holds for, such as ``account.c_region == "north"``
+              (:class:`~shadowprice.limits.conditions.Condition`); empty: all
     """
 
     name: str
-    limit: int
+    limit: float
+    form: BudgetForm = "total"
+    sense: Sense = "at_most"
     period: Period = "campaign"
     side: str | None = None
     partners: tuple[str, ...] = ()
     arm: str | None = None
+    where: str = ""
 
     def __post_init__(self) -> None:
         _check_name(self.name, "limits.budgets.name")
-        _check_whole(self.limit, 0, "limits.budgets.limit", "minor units")
+        _check_choice(self.form, get_args(BudgetForm), "limits.budgets.form")
+        _check_choice(self.sense, get_args(Sense), "limits.budgets.sense")
+        if self.form == "total":
+            _check_whole(self.limit, 0, "limits.budgets.limit", "minor units")
+        else:
+            self._check_mean()
         _check_choice(self.period, get_args(Period), "limits.budgets.period")
         _check_text(self.side, "limits.budgets.side")
         _check_text(self.arm, "limits.budgets.arm")
@@ -73,23 +91,52 @@ class GroupBudget:
             )
         object.__setattr__(self, "partners", tuple(self.partners))
 
+        _ = self.condition
+
+    def _check_mean(self) -> None:
+        limit: Any = self.limit
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit <= MOST_AMOUNT:
+            raise InvalidInput(f"must be an amount of minor units, got {limit!r}", field="limits.budgets.limit")
+        if self.sense != "at_most" or self.period != "campaign" or self.arm is not None:
+            raise InvalidInput(
+                "a mean is an upper limit of the whole campaign and of every arm; leave sense, period and arm out",
+                field="limits.budgets.form",
+            )
+
     @cached_property
-    def _group(self) -> frozenset[str]:
+    def condition(self) -> Condition | None:
+        """The expression of ``where``, checked; None without one."""
+        return Condition(self.where, f"limits.budgets.{self.name}.where") if self.where != "" else None
+
+    @cached_property
+    def group(self) -> frozenset[str]:
+        """The partners."""
         return frozenset(self.partners)
+
+    @property
+    def whole_side(self) -> bool:
+        """True for the total of all requests of one side for the whole campaign."""
+        return self.side is not None and self.period == "campaign" and not (self.partners or self.where or self.arm)
+
+    @property
+    def enforced(self) -> bool:
+        """True where the ledger stops at the limit."""
+        return self.form == "total" and self.sense == "at_most"
 
     def key(self, asked: Asked) -> str | None:
         """Return the sum of this limit that a request adds to: the only one, or None where it is not covered."""
         covered = (
             self.side in (None, asked.side)
             and self.arm in (None, asked.arm)
-            and (not self.partners or asked.partner_id in self._group)
+            and (not self.partners or asked.partner_id in self.group)
+            and (not self.where or self.name in asked.groups)
         )
         return "" if covered else None
 
     @property
     def bound(self) -> Bound:
         """Amount that one sum of this limit may reach."""
-        return Bound(self.name, "budget", self.limit, None)
+        return Bound(self.name, "budget", int(self.limit) if self.enforced else None, None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +230,7 @@ class Limits:
 
     @property
     def bounds(self) -> tuple[Bound, ...]:
-        """Bound of each limit, the budgets first."""
+        """Bound of each limit, the budgets first; without an amount where the ledger does not stop at it."""
         return tuple(each.bound for each in self.every)
 
     def check_within(self, budget: str, sides: Collection[str], arms: Collection[str]) -> None:
@@ -212,12 +259,12 @@ class Limits:
         for each in self.every:
             key = each.key(asked)
             if key is not None:
-                found.append(f"{each.name}|{_period(each.period, at)}|{key}")
+                found.append(f"{each.name}|{period_of(each.period, at)}|{key}")
         return tuple(found)
 
     def current(self, at: datetime) -> dict[str, str]:
         """Return the sum of each budget's period that contains ``at``, by the budget's name."""
-        return {each.name: f"{each.name}|{_period(each.period, at)}|" for each in self.budgets}
+        return {each.name: f"{each.name}|{period_of(each.period, at)}|" for each in self.budgets}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; fields with their defaults are left out."""
@@ -248,7 +295,8 @@ def name_of(found: str) -> str:
     return found.split("|", 1)[0]
 
 
-def _period(period: str, at: datetime) -> str:
+def period_of(period: Period, at: datetime) -> str:
+    """Name of the period that contains a time: its date or hour (UTC); empty for the whole campaign."""
     return at.astimezone(UTC).strftime(_PERIODS[period])
 
 

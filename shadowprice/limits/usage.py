@@ -1,11 +1,11 @@
-"""Further limits of a campaign, as the ledger counts them: their sums, and what they leave for a request."""
+"""Sums of further limits, as the ledger counts them, and what they leave for a request."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from shadowprice.limits import Bound, name_of
+from shadowprice.limits.limits import Bound, name_of
 
 LimitReason = Literal["budget_exhausted", "capped"]
 

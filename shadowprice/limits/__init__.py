@@ -1,0 +1,33 @@
+"""Limits on what a campaign may give: further budgets, caps, and rules over accounts, partners, context and offers."""
+
+from shadowprice.limits.limits import (
+    LIMIT_NAME,
+    MOST_AMOUNT,
+    Asked,
+    Bound,
+    BudgetForm,
+    Cap,
+    GroupBudget,
+    Limits,
+    Period,
+    Sense,
+    name_of,
+    period_of,
+)
+from shadowprice.limits.rules import Rule
+
+__all__ = [
+    "LIMIT_NAME",
+    "MOST_AMOUNT",
+    "Asked",
+    "Bound",
+    "BudgetForm",
+    "Cap",
+    "GroupBudget",
+    "Limits",
+    "Period",
+    "Rule",
+    "Sense",
+    "name_of",
+    "period_of",
+]

@@ -1,0 +1,91 @@
+"""Columns of accounts that conditions read when a request is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.errors import InvalidInput
+from shadowprice.groups import hashes
+from shadowprice.limits.conditions import known
+
+
+@dataclass(frozen=True, eq=False)
+class Attributes:
+    """Columns of N accounts of one side.
+
+    names    uint64 (N,), a hash of each account's name, ascending
+    columns  name → (N,): numbers (NaN: not known), or places in ``texts`` (−1: not known)
+    texts    name → the different texts of a column ``c_*``
+
+    Example:
+        >>> Attributes.of(["a", "b"], {"c_region": ["north", None]}).read("c_region", ["b", "a", "stranger"])
+        [None, 'north', None]
+    """
+
+    names: NDArray[np.uint64]
+    columns: Mapping[str, NDArray[Any]]
+    texts: Mapping[str, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, account_id: Sequence[str], columns: Mapping[str, Sequence[Any]]) -> Attributes:
+        """Build the table of N accounts. O(N log N)."""
+        names = hashes(account_id)
+        order = np.argsort(names, kind="stable")
+        kept: dict[str, NDArray[Any]] = {}
+        texts: dict[str, list[str]] = {}
+        for name, values in columns.items():
+            if name.startswith("c_"):
+                given = list(known(values))
+                texts[name] = sorted({str(value) for value in given if value is not None})
+                place = {text: row for row, text in enumerate(texts[name])} | {None: -1}
+                kept[name] = np.array([place[value] for value in given], dtype=np.int32)[order]
+            else:
+                kept[name] = np.array([np.nan if value is None else value for value in values], dtype=np.float64)[order]
+        return cls(names[order], kept, texts)
+
+    def read(self, name: str, account_id: Sequence[str]) -> list[Any]:
+        """Values of a column for n accounts; None where one is not known. O(n log N)."""
+        if not self.names.size:
+            return [None] * len(account_id)
+        wanted = hashes(account_id)
+        place = np.minimum(np.searchsorted(self.names, wanted), self.names.size - 1)
+        found, has = self.columns[name][place].tolist(), (self.names[place] == wanted).tolist()
+        if name in self.texts:
+            texts = [*self.texts[name], None]  # the last one is at −1
+            return [texts[value] if there else None for value, there in zip(found, has, strict=True)]
+        return list(known(value if there else None for value, there in zip(found, has, strict=True)))
+
+
+def columns_file(side: str) -> str:
+    """Name of the file with the columns of the accounts of a side, in a workspace."""
+    return f"attributes-{side}.parquet"
+
+
+def read_attributes(folder: Path, side: str, columns: Iterable[str]) -> Attributes:
+    """Read columns of the accounts of a side.
+
+    Raises:
+        InvalidInput: there is no such file or column, or it is damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = folder / columns_file(side)
+    wanted = list(columns)
+    try:
+        has = pq.read_schema(path).names
+        if missing := [name for name in wanted if name not in has]:
+            raise InvalidInput(
+                f"the accounts of side {side!r} have no column {missing[0]!r}; they have {sorted(has)[1:]}",
+                field=str(path),
+            )
+        table = pq.read_table(path, columns=["account_id", *wanted])
+    except (OSError, pa.ArrowInvalid) as error:
+        raise InvalidInput(f"cannot be read: {error}; run featurize again", field=str(path)) from error
+    return Attributes.of(table["account_id"].to_pylist(), {name: table[name].to_pylist() for name in wanted})

@@ -1,0 +1,156 @@
+"""Budgets that count a request and levels that rules allow it: one definition for solve, replay and service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.curves import Curves
+from shadowprice.limits.attributes import Attributes
+from shadowprice.limits.conditions import OFFER, Condition, Reading, columns_of, known
+from shadowprice.limits.limits import GroupBudget
+from shadowprice.limits.rules import Rule
+
+Context = Mapping[str, Iterable[Any]]
+"""Name of a context value → (n,), None where a request has none."""
+Offer = tuple[str, int]
+"""Identifier and incentive."""
+
+
+SIDES = ("customer", "merchant")
+
+
+def other_side(side: str) -> str:
+    """Side of the partners of a side's accounts."""
+    return SIDES[1 - SIDES.index(side)]
+
+
+@dataclass(frozen=True, eq=False)
+class Coverage:
+    """Evaluates the conditions of a campaign's budgets and rules.
+
+    budgets     those that have a price, in the order of :attr:`Campaign.group_budgets`
+    rules       of eligibility
+    offers      side → offers by level
+    attributes  side → columns of its accounts; a side that is missing knows none
+    """
+
+    budgets: Sequence[GroupBudget]
+    rules: Sequence[Rule]
+    offers: Mapping[Any, Sequence[Offer]]
+    attributes: Mapping[Any, Attributes] = field(default_factory=dict)
+
+    def columns(self) -> dict[Any, list[str]]:
+        """Side → columns of its accounts that the conditions read, whether as account or as partner."""
+        found: dict[Any, set[str]] = {side: set() for side in SIDES}
+        given = [(each.condition, each.side) for each in self.budgets if each.condition is not None]
+        for condition, of in [*given, *((each.condition, each.side) for each in self.rules)]:
+            for side in SIDES if of is None else (of,):
+                if side in self.offers:
+                    found[side].update(columns_of([condition], "account"))
+                    found[other_side(side)].update(columns_of([condition], "partner"))
+        return {side: sorted(names) for side, names in found.items()}
+
+    def reads_partner(self, side: str) -> bool:
+        """Return whether budgets or rules tell requests of a side apart by their partner."""
+        budgets = [each for each in self.budgets if each.side in (None, side)]
+        conditions = [each.condition for each in budgets if each.condition is not None]
+        conditions += [each.condition for each in self.rules if each.side in (None, side)]
+        return any(each.partners for each in budgets) or bool(columns_of(conditions, "partner"))
+
+    def bits(
+        self,
+        side: str,
+        account_id: Sequence[str],
+        partner_id: Sequence[str] | None = None,
+        context: Context | None = None,
+    ) -> NDArray[np.uint32]:
+        """uint32 (n,): bit k is set where budget k counts the request. O(n · budgets)."""
+        found = np.zeros(len(account_id), dtype=np.uint32)
+        values = self._values(
+            [each.condition for each in self.budgets if each.condition], side, account_id, partner_id, context
+        )
+        for place, each in enumerate(self.budgets):
+            if each.side not in (None, side):
+                continue
+            inside = np.ones(len(account_id), dtype=np.bool_)
+            if each.partners:
+                group = each.group
+                inside = np.fromiter(
+                    (name in group for name in partner_id or [""] * len(account_id)), np.bool_, len(account_id)
+                )
+            if each.condition is not None:
+                inside &= each.condition.holds(values, len(account_id))
+            found |= inside.astype(np.uint32) << np.uint32(place)
+        return found
+
+    def mark(self, side: str, curves: Curves, account_id: Sequence[str], partner_id: Sequence[str] | None) -> Curves:
+        """Return curves (J, n) of requests to come with the budgets that count them and the levels that rules allow.
+
+        Their context is not known: budgets and rules that read it are left out.
+        """
+        if not (self.budgets or self.rules):
+            return curves
+        blind = replace(self, rules=[each for each in self.rules if not columns_of([each.condition], "context")])
+        unknown = 0
+        for place, each in enumerate(self.budgets):
+            if each.condition is not None and columns_of([each.condition], "context"):
+                unknown |= 1 << place
+        bits = self.bits(side, account_id, partner_id) & ~np.uint32(unknown) if self.budgets else None
+        return replace(curves, bits=bits, allowed=blind.allowed(side, account_id, partner_id))
+
+    def named(self, bits: NDArray[np.uint32]) -> list[str]:
+        """Names of the budgets with a condition that count each request, joined by commas: what the ledger is told."""
+        mine = [(1 << place, each.name) for place, each in enumerate(self.budgets) if each.condition is not None]
+        return [",".join(name for bit, name in mine if value & bit) for value in bits.tolist()]
+
+    def allowed(
+        self,
+        side: str,
+        account_id: Sequence[str],
+        partner_id: Sequence[str] | None = None,
+        context: Context | None = None,
+    ) -> NDArray[np.bool_] | None:
+        """bool (J, n): the levels that no rule forbids; None where no rule concerns the side. O(n · rules · J)."""
+        rules = [each for each in self.rules if each.side in (None, side)]
+        if not rules:
+            return None
+        requests, offers = len(account_id), self.offers[side]
+        values = self._values([each.condition for each in rules], side, account_id, partner_id, context)
+        found = np.ones((len(offers), requests), dtype=np.bool_)
+        for rule in rules:
+            of_offer = any(noun == "offer" for noun, _ in rule.condition.reads)
+            same = None if of_offer else rule.condition.holds(values, requests)
+            for level, (offer_id, incentive) in enumerate(offers):
+                if rule.offers and offer_id not in rule.offers:
+                    continue
+                own = dict(zip(OFFER, (offer_id, level, incentive), strict=True))
+                of = {("offer", name): [value] * requests for name, value in own.items()}
+                found[level] &= ~(rule.condition.holds(values | of, requests) if same is None else same)
+        return found
+
+    def _values(
+        self,
+        conditions: Sequence[Condition],
+        side: str,
+        account_id: Sequence[str],
+        partner_id: Sequence[str] | None,
+        context: Context | None,
+    ) -> dict[Reading, Sequence[Any]]:
+        """Values that the conditions read; each is looked up once."""
+        n, other = len(account_id), other_side(side)
+        found: dict[Reading, Sequence[Any]] = {("side", ""): [side] * n}
+        for noun, of, names in (("account", side, account_id), ("partner", other, partner_id)):
+            table = self.attributes.get(of)
+            for name in columns_of(conditions, noun):
+                if table is None or names is None or name not in table.columns:
+                    found[noun, name] = [None] * n
+                else:
+                    found[noun, name] = table.read(name, names)
+        for name in columns_of(conditions, "context"):
+            found["context", name] = list(known((context or {}).get(name, [None] * n)))
+        return found

@@ -1,0 +1,84 @@
+"""Parts of a window by the days and hours that further budgets are limited in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.allocation.sources.campaign import Part, Row
+from shadowprice.campaign import Campaign, Side
+from shadowprice.limits import GroupBudget, Period, period_of
+
+MOST_PARTS = 4
+"""Parts of a window that are told apart; the periods after them are one part, with the sum of their limits."""
+MOST_COLUMNS = 1 << 16
+"""Accounts times parts of a side: of more accounts a sample is solved."""
+LATER = "later"
+
+
+def parts_of(
+    campaign: Campaign, remaining: Mapping[Side, NDArray[np.float64]], slot: int, in_hand: Mapping[str, float]
+) -> tuple[list[Part], list[Row]]:
+    """Divide the requests to come by the periods of the campaign's budgets.
+
+    Args:
+        campaign: with further budgets.
+        remaining: side → (slots,), requests expected in the rest of this slot and in each later one.
+        slot: of the first entry.
+        in_hand: name → minor units in hand of each further budget in its present period; those that are not named do
+            not limit.
+
+    Returns:
+        The parts, the present one first, and the rows. The row of a budget's present period has the budget's name. A
+        later period has the whole limit. O(slots · budgets).
+    """
+    budgets = [each for each in campaign.group_budgets if each.name in in_hand]
+    periods: list[Period] = sorted({each.period for each in budgets} - {"campaign"})
+    start, slots = campaign.starts_at + timedelta(hours=max(slot, 0)), max(map(len, remaining.values()))
+    labels = [
+        {period: period_of(period, start + timedelta(hours=place)) for period in periods} for place in range(slots)
+    ]
+    keys = list(dict.fromkeys(tuple(each.values()) for each in labels))
+    part_of = np.array([min(keys.index(tuple(each.values())), MOST_PARTS) for each in labels])
+    rows: dict[tuple[str, str], Row] = {}
+    parts = []
+    for number in range(min(len(keys), MOST_PARTS + 1)):
+        inside = np.flatnonzero(part_of == number)
+        here = {each.name: _row(rows, each, [labels[at] for at in inside], labels[0], in_hand) for each in budgets}
+        shares: dict[Side, float] = {
+            side: float(mine[inside[inside < mine.size]].sum() / mine.sum())
+            for side, mine in remaining.items()
+            if mine.sum() > 0
+        }
+        if any(shares.values()):
+            places = {row.name: campaign.group_budgets.index(row.budget) for row in here.values()}
+            parts.append(Part(shares, places))
+    return parts, list(rows.values())
+
+
+def whole_limit(campaign: Campaign, budget: GroupBudget) -> float:
+    """Minor units that a further budget allows in all its periods of the window together; of a mean what it has: 0."""
+    if budget.form != "total":
+        return 0.0
+    hours = (campaign.starts_at + timedelta(hours=hour) for hour in range(campaign.hours))
+    return float(budget.limit) * len({period_of(budget.period, hour) for hour in hours})
+
+
+def _row(
+    rows: dict[tuple[str, str], Row],
+    budget: GroupBudget,
+    labels: Sequence[Mapping[Period, str]],
+    present: Mapping[Period, str],
+    in_hand: Mapping[str, float],
+) -> Row:
+    """Row of a budget in the period of some slots; periods that are merged have one row."""
+    now, own = present.get(budget.period, ""), {each.get(budget.period, "") for each in labels}
+    label = next(iter(own)) if len(own) == 1 else LATER
+    if (budget.name, label) not in rows:
+        name = budget.name if label == now else f"{budget.name}|{label}"
+        amount = in_hand[budget.name] if label == now else budget.limit * len(own)
+        rows[budget.name, label] = Row(name, budget, amount)
+    return rows[budget.name, label]

@@ -1,0 +1,94 @@
+"""Conditions and rules: what is refused when a campaign is read, and what holds for a request."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.errors import InvalidInput
+from shadowprice.limits import GroupBudget, Limits, Rule
+from shadowprice.limits.attributes import Attributes
+from shadowprice.limits.conditions import Condition
+
+
+def campaign(*rules: Rule, budgets: tuple[GroupBudget, ...] = ()) -> Campaign:
+    return Campaign(
+        name="spring",
+        sides={"customer": Terms(levels=(0, 50, 100)), "merchant": Terms(levels=(20, 80))},
+        budget=Budget(limit=1000),
+        starts_at=datetime(2026, 3, 1, tzinfo=UTC),
+        limits=Limits(budgets=budgets),
+        rules=rules,
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("account.c_region == ", "rules.r.expression: at line 1, column 21: Syntax error"),
+        ('true &&\n region == "x"', "rules.r.expression: at line 2, column 2: no 'region'"),
+        ('account.region == "x"', r"at line 1, column 1: no 'account.region'; account has \['x_… \(a number\)'"),
+        ("offer.price > 3", "at line 1, column 1: no 'offer.price'; offer has"),
+        ("account.c_region > 3", "cannot be evaluated"),
+        ("account.x_age + 1.0", "must be true or false"),
+        ("nothing(side)", "cannot be evaluated"),
+    ],
+)
+def test_a_wrong_expression_is_refused_when_the_campaign_is_read(expression: str, message: str) -> None:
+    given = campaign().to_dict() | {"rules": [{"name": "r", "expression": expression}]}
+    with pytest.raises(InvalidInput, match=message):
+        Campaign.from_dict(given)
+
+
+def test_a_rule_of_an_unknown_offer_or_twice_the_same_name_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"rules\.r\.offers: there is no offer 'customer-70'"):
+        campaign(Rule(name="r", expression="true", offers=("customer-70",)))
+    with pytest.raises(InvalidInput, match="names of rules must differ"):
+        campaign(Rule(name="r", expression="true"), Rule(name="r", expression="false"))
+
+
+def test_rules_and_groups_survive_the_file_of_the_campaign() -> None:
+    given = campaign(
+        Rule(name="r", expression='account.c_region == "x"', offers=("merchant-80",), side="merchant"),
+        budgets=(
+            GroupBudget(name="g", limit=7, where="partner.x_age > 3", sense="at_least"),
+            GroupBudget(name="m", limit=2.5, form="per_response", side="customer"),
+        ),
+    )
+    assert Campaign.from_dict(given.to_dict()) == given
+
+
+def test_allowed_levels_and_budgets_follow_account_partner_context_and_offer() -> None:
+    rules = (
+        Rule(name="minors", expression="account.x_age < 18 && offer.incentive > 50"),
+        Rule(name="shop", expression='partner.c_kind == "bank" || context.c_channel == "app"', offers=("customer-50",)),
+    )
+    budgets = (
+        GroupBudget(name="old", limit=5, where="has(account.x_age) && account.x_age >= 60"),
+        GroupBudget(name="shops", limit=5, partners=("s1",)),
+        GroupBudget(name="merchants", limit=5, side="merchant"),
+    )
+    attributes = {
+        "customer": Attributes.of(["kid", "old"], {"x_age": [12.0, 70.0]}),
+        "merchant": Attributes.of(["s1", "s2"], {"c_kind": ["bank", "bar"]}),
+    }
+    covers = campaign(*rules, budgets=budgets).coverage(attributes)  # type: ignore[arg-type]
+    assert covers.columns() == {"customer": ["c_kind", "x_age"], "merchant": ["c_kind", "x_age"]}
+    who, where = ["kid", "old", "stranger", "old"], ["s2", "s1", "s2", ""]
+    context = {"c_channel": ["web", "web", "web", "app"]}
+    allowed = covers.allowed("customer", who, where, context)
+    # A stranger's age is absent, so the rule cannot be evaluated, and forbids.
+    np.testing.assert_array_equal(
+        allowed, [[True, True, True, True], [True, False, True, False], [False, True, False, True]]
+    )
+    assert covers.bits("customer", who, where, context).tolist() == [0, 3, 0, 1]
+    assert covers.bits("merchant", ["s1"], [""]).tolist() == [4]
+    assert covers.named(covers.bits("customer", who, where, context)) == ["", "old", "", "old"]
+
+
+def test_what_cannot_be_evaluated_holds() -> None:
+    condition = Condition("account.x_age > 3", "where")
+    assert condition.holds({("account", "x_age"): [None, 2.0, 5.0]}, 3).tolist() == [True, False, True]

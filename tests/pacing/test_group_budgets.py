@@ -1,0 +1,187 @@
+"""Budgets of overlapping groups and periods, floors and rules: exact against HiGHS, and kept in a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import optimize
+from scipy.sparse import csr_matrix
+
+from shadowprice.campaign import SIDES, Campaign, Side
+from shadowprice.curves import Curves
+from shadowprice.limits import Cap, GroupBudget, Limits, Rule
+from shadowprice.limits.attributes import Attributes
+from shadowprice.pacing.pacers import make_pacer
+from shadowprice.pacing.periods import parts_of
+from shadowprice.pacing.replay.compare import Setting, optimum, run_pacer, value_within_budget
+from shadowprice.pacing.window import solve_window
+
+REGIONS, SHOPS = ["north", "south", "west"], [f"m{place:05d}" for place in range(5)]
+NORTH = 'account.c_region == "north"'
+ADULT = Rule(name="adults", expression="account.x_age < 18 && offer.incentive > 100", side="customer")
+
+
+def with_regions(setting: Setting) -> Setting:
+    """Accounts have a region and an age; a third of the customers' requests is at one of five shops."""
+    rng = np.random.default_rng(0)
+    attributes: dict[Side, Attributes] = {}
+    for side, model in setting.model.items():
+        names = model.account_id.tolist()
+        columns = {
+            "c_region": rng.choice(REGIONS, len(names)).tolist(),
+            "x_age": rng.integers(12, 80, len(names)).tolist(),
+        }
+        attributes[side] = Attributes.of(names, columns)
+    partners = np.where(rng.random(len(setting.day)) < 1 / 3, rng.choice(SHOPS, len(setting.day)), "")
+    partners[setting.day.side == "merchant"] = ""
+    return replace(setting, attributes=attributes, day=replace(setting.day, partner_id=partners))
+
+
+def budgets(**limits: float) -> tuple[GroupBudget, ...]:
+    made = {
+        "north": {"where": NORTH},
+        "shops": {"partners": tuple(SHOPS[:3])},
+        "rush": {"period": "hour", "side": "customer"},
+        "west": {"where": 'account.c_region == "west"', "sense": "at_least"},
+        "mean": {"where": 'account.c_region == "south"', "form": "per_account"},
+    }
+    return tuple(
+        GroupBudget(name=name, limit=limit if name == "mean" else round(limit), **made[name])  # type: ignore[arg-type]
+        for name, limit in limits.items()
+    )
+
+
+def sample_of(setting: Setting, rows: int = 90) -> dict[Side, Curves]:
+    day, found = setting.day, {}
+    for side in SIDES:
+        mine = np.zeros(len(day), dtype=bool)
+        mine[np.flatnonzero(day.side == side)[:rows]] = True
+        found[side] = setting.marked(side, setting.model[side].of(day.account_id[mine]), mine)
+    return found
+
+
+def linear_programme(
+    campaign: Campaign, curves: dict[Side, Curves], remaining: dict[Side, np.ndarray], left: float
+) -> tuple[float, dict[str, float]]:
+    """Value and prices by HiGHS, from the definitions: a column for each account, level and hour."""
+    value, rows, sums = [], {campaign.budget.name: []}, []
+    hours = len(remaining["customer"])
+    row_names = [
+        each.name if each.period == "campaign" else f"{each.name}|{hour}"
+        for each in campaign.limits.budgets
+        for hour in (range(hours) if each.period == "hour" else [0])
+    ]
+    rows |= {name: [] for name in row_names}
+    bound: dict[str, float] = {campaign.budget.name: left}
+    for side, mine in curves.items():
+        terms = campaign.terms(side)
+        allowed = np.ones(mine.response.shape, bool) if mine.allowed is None else mine.allowed
+        for hour in range(hours):
+            times = remaining[side][hour] / mine.accounts
+            cost = times * terms.cost(mine.response)
+            cells = [
+                (level, account)
+                for account in range(mine.accounts)
+                for level in range(len(cost))
+                if allowed[level, account]
+            ]
+            at = tuple(np.array(cells).T)
+            value.append(times * terms.value(mine.response)[at])
+            rows[campaign.budget.name].append(cost[at])
+            sums.append(at[1])
+            for place, each in enumerate(campaign.limits.budgets):
+                inside = (mine.bits >> np.uint32(place) & 1)[at[1]].astype(float)
+                own = cost[at] - (each.limit * times if each.form == "per_account" else 0.0)
+                name = each.name if each.period == "campaign" else f"{each.name}|{hour}"
+                for row in (name for name in row_names if name.split("|")[0] == each.name):
+                    rows[row].append(inside * own if row == name else 0.0 * own)
+    for each in campaign.limits.budgets:
+        for name in row_names:
+            if name.split("|")[0] == each.name:
+                bound[name] = 0.0 if each.form == "per_account" else float(each.limit)
+    sign = {each.name: -1.0 if each.sense == "at_least" else 1.0 for each in campaign.limits.budgets}
+    matrix = np.array([sign.get(name.split("|")[0], 1.0) * np.concatenate(part) for name, part in rows.items()])
+    upper = [sign.get(name.split("|")[0], 1.0) * bound[name] for name in rows]
+    ends = np.cumsum([0, *(int(each.max()) + 1 for each in sums)])
+    column = np.concatenate([each + start for each, start in zip(sums, ends, strict=False)])
+    equal = csr_matrix((np.ones(column.size), (column, np.arange(column.size))))
+    solved = optimize.linprog(
+        -np.concatenate(value), matrix, upper, equal, np.ones(equal.shape[0]), bounds=(0, 1), method="highs"
+    )
+    assert solved.status == 0, solved.message
+    prices = {
+        name: sign.get(name.split("|")[0], 1.0) * -price
+        for name, price in zip(rows, solved.ineqlin.marginals, strict=True)
+    }
+    return -solved.fun, prices
+
+
+def test_groups_periods_floors_means_and_rules_are_the_linear_programme(make_setting: Callable[..., Setting]) -> None:
+    setting = with_regions(make_setting(0))
+    limits = Limits(budgets=budgets(north=5500, shops=4000, rush=10000, west=13000, mean=23.0))
+    campaign = replace(setting.campaign, limits=limits, rules=(ADULT,))
+    curves = sample_of(replace(setting, campaign=campaign))
+    assert curves["customer"].allowed is not None
+    assert not curves["customer"].allowed.all()
+    remaining: dict[Side, np.ndarray] = {
+        "customer": np.array([400.0, 200.0, 250.0]),
+        "merchant": np.array([100.0, 200.0, 200.0]),
+    }
+    left = 30_500.0
+    parts, rows = parts_of(
+        campaign,
+        remaining,
+        0,
+        {each.name: 0.0 if each.form != "total" else float(each.limit) for each in limits.budgets},
+    )
+    assert len(parts) == 3
+    ahead = {side: float(mine.sum()) for side, mine in remaining.items()}
+    found = solve_window(campaign, curves, ahead, left, parts, rows)
+    value, prices = linear_programme(campaign, curves, remaining, left)
+    assert found.primal == pytest.approx(value, rel=1e-8)
+    assert found.dual == pytest.approx(value, rel=1e-8)
+    named = {"budget": "budget", "north": "north", "shops": "shops", "rush": "rush|0", "west": "west", "mean": "mean"}
+    for mine, theirs in named.items():
+        assert found.prices[mine] == pytest.approx(prices[theirs], rel=1e-5, abs=1e-9), mine
+    assert sum(found.prices[name] != 0 for name in named) >= 5
+
+
+@pytest.fixture(name="days")
+def _days(make_setting: Callable[..., Setting]) -> tuple[Setting, np.ndarray, np.ndarray]:
+    """A day with overlapping budgets, a cap and a rule; and which of its requests are northern, or at the shops."""
+    free = with_regions(make_setting(1, requests=8_000))
+    spent = run_pacer(free, make_pacer("hourly"), hard_stop=True).outcomes
+    customer, shop = spent.side == "customer", np.isin(free.day.partners, SHOPS[:3])
+    region = free.attributes["customer"].read("c_region", spent.account_id.tolist())
+    north = customer & (np.array(region, dtype=object) == "north")
+    limits = Limits(
+        budgets=(
+            GroupBudget(name="north", limit=round(0.7 * spent.cost[north].sum()), where=NORTH, side="customer"),
+            GroupBudget(name="shops", limit=round(0.75 * spent.cost[shop].sum()), partners=tuple(SHOPS[:3])),
+            GroupBudget(name="rush", limit=int(spent.cost[~customer].sum() / 16), period="hour", side="merchant"),
+        ),
+        caps=(Cap(name="often", per="account", count=30),),
+    )
+    return replace(free, campaign=replace(free.campaign, limits=limits, rules=(ADULT,))), north, shop
+
+
+def test_a_replayed_day_keeps_every_limit_and_rule_and_is_near_the_optimum(days) -> None:
+    setting, north, shop = days
+    run = run_pacer(setting, make_pacer("hourly"), hard_stop=True)
+    outcomes, limits = run.outcomes, {each.name: each.limit for each in setting.campaign.limits.budgets}
+    assert outcomes.cost[north].sum() >= 0.98 * limits["north"]
+    assert outcomes.cost[shop].sum() >= 0.98 * limits["shops"]
+    customer = outcomes.side == "customer"
+    hourly = np.bincount(outcomes.at[~customer].astype(int), weights=outcomes.cost[~customer])
+    assert (hourly <= limits["rush"]).all()
+    assert (hourly > 0.95 * limits["rush"]).sum() >= 3
+    assert outcomes.cost[north].sum() <= limits["north"]
+    assert outcomes.cost[shop].sum() <= limits["shops"]
+    ages = np.array(setting.attributes["customer"].read("x_age", outcomes.account_id[customer].tolist()))
+    assert outcomes.incentive[customer][ages < 18].max() <= 100
+    _, paid = np.unique(outcomes.account_id[outcomes.incentive > 0], return_counts=True)
+    assert paid.max() <= 30
+    assert value_within_budget(setting.campaign, outcomes) >= 0.98 * optimum(setting)
