@@ -12,10 +12,9 @@ import pyarrow as pa
 
 from operations.common.job import Job, option, reads, required, write_figures, writes
 from operations.common.maturity import hours_of, maturity
-from operations.common.workspace import SERVED, read_campaign
+from operations.common.workspace import log_of, read_campaign
 from shadowprice.campaign import SIDES
 from shadowprice.datasets.package import load_dataset, save_dataset
-from shadowprice.errors import InvalidInput
 from shadowprice.pacing.decision_log.harvest import harvest
 from shadowprice.pacing.decision_log.served import read_log
 from shadowprice.tables import Tables, validate_tables
@@ -48,7 +47,7 @@ def run(job: HarvestJob) -> dict[str, int]:
     """
     campaign, dataset = read_campaign(job.workspace), load_dataset(job.tables)
     hours = hours_of(job.mature_hours, campaign)
-    found = harvest(read_log(job.log or _log_of(job.workspace)), campaign, dataset.tables.offer, hours)
+    found = harvest(read_log(job.log or log_of(job.workspace)), campaign, dataset.tables.offer, hours)
     exposure, strangers = _of_known(dataset.tables, found.exposure)
     outcome = found.outcome[found.outcome["request_id"].isin(exposure["request_id"])]
     served = set(exposure["request_id"])
@@ -65,15 +64,6 @@ def run(job: HarvestJob) -> dict[str, int]:
     save_dataset(replace(dataset, tables=validate_tables(sources), notes=notes), job.harvested)
     write_figures(job.figures, counts)
     return counts
-
-
-def _log_of(workspace: Path) -> Path:
-    """Return the only log of a run on one machine."""
-    logs = sorted(path for path in (workspace / SERVED).glob("*") if path.is_dir())
-    if len(logs) != 1:
-        found = f"holds the logs {[str(path) for path in logs]}" if logs else f"has no log in {SERVED}/"
-        raise InvalidInput(f"{workspace} {found}; name one", field="log")
-    return logs[0]
 
 
 def _of_known(tables: Tables, exposure: pd.DataFrame) -> tuple[pd.DataFrame, int]:

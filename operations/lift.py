@@ -19,7 +19,7 @@ from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.evaluation.policy.confidence_sequence import ConfidenceSequence
 from shadowprice.experiments.analysis import ALARM, Analysis, analyse
 from shadowprice.experiments.lifts import Lift
-from shadowprice.experiments.served import mature, served_requests, with_units
+from shadowprice.experiments.served import mature, served_requests, with_units, without_canary
 from shadowprice.experiments.spillover import ForAll, effects_for_all
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
@@ -66,6 +66,7 @@ def run(job: LiftJob) -> Analysis:
         asked = asked[asked["side"] == job.side].reset_index(drop=True)
     groups = read_groups(campaign, job.campaign)
     asked, columns = with_units(asked, campaign.experiment, groups)
+    asked = without_canary(asked, campaign.experiment, columns.unit)
     hours = hours_of(job.mature_hours, campaign)
     rows = mature(asked, log, hours)
     if rows.empty:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from operations.common.job import Job, option, reads, writes
 from operations.common.maturity import hours_of, maturity
 from operations.common.workspace import MODEL, POPULATION, read_campaign
-from shadowprice.arms import UNASSIGNED
+from shadowprice.arms import CANARY, UNASSIGNED
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput, NotFound
@@ -107,8 +107,8 @@ def _judged(requests: pd.DataFrame, campaign: Campaign, arm: str) -> pd.Series[b
     """Return which requests the policy is judged on."""
     arms = {} if campaign.experiment is None else {each.name: each.kind for each in campaign.experiment.arms}
     if arm:
-        if arm not in {*arms, UNASSIGNED}:
-            raise InvalidInput(f"there is no arm {arm!r}; there are {[*arms, UNASSIGNED]}", field="arm")
+        if arm not in (known := [*arms, UNASSIGNED, CANARY]):
+            raise InvalidInput(f"there is no arm {arm!r}; there are {known}", field="arm")
         return requests["arm"] == arm
     return ~requests["arm"].isin([name for name, kind in arms.items() if kind == "holdout"])
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from feature_repo.online import publish_price
 from feature_repo.store import open_store
 from operations.common.job import Job, option, reads, required
-from operations.common.workspace import FEATURES, PRICE, PRICES, read_campaign
-from shadowprice.errors import Conflict
+from operations.common.workspace import CANARY_PRICE, FEATURES, PRICE, PRICES, read_campaign
+from shadowprice.errors import Conflict, ShadowpriceError
+from shadowprice.pacing.canary import PRICES as CANARY_PRICES
 from shadowprice.pacing.price_rules import check_price
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
@@ -51,10 +52,22 @@ def run(job: PublishJob) -> int:
         # The other solver may have been stopped before it reached the feature store.
         publish_price(open_store(job.workspace / FEATURES), newest)
         active = newest
+    if (job.price / CANARY_PRICE).exists():
+        _publish_canary(PriceRecord.from_json((job.price / CANARY_PRICE).read_text()), job.workspace)
     for name in PLANS:
         if (job.price / name).exists():
             shutil.copyfile(job.price / name, job.workspace / name)
     return active.version
+
+
+def _publish_canary(record: PriceRecord, workspace: Path) -> None:
+    """Add a record to the canary's prices; one that another solver has published stays."""
+    try:
+        PriceStore(workspace / PRICES / CANARY_PRICES).publish(
+            check_price(record, read_campaign(workspace), datetime.now(UTC))
+        )
+    except ShadowpriceError as error:
+        print(f"no new price of the canary: {error}", flush=True)
 
 
 def publish(record: PriceRecord, workspace: Path) -> PriceRecord:

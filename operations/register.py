@@ -17,7 +17,7 @@ from feature_repo.columns import FeatureColumns, read_columns
 from feature_repo.names import project_of
 from feature_repo.online import publish_embeddings
 from feature_repo.store import configured_online, create
-from operations.common.job import Job, reads, required
+from operations.common.job import Job, option, reads, required
 from operations.common.workspace import CAMPAIGN, FEATURES, MODEL, POPULATION, VERSIONS, read_campaign
 from shadowprice.errors import Conflict, InvalidInput
 from shadowprice.evaluation.policy.gate import GateResult
@@ -46,6 +46,7 @@ class RegisterJob(Job):
     workspace: Path = required("folder that outlives the run")
     evaluation: Path | None = reads("JSON that the job evaluate wrote; its verdict goes into the model", optional=True)
     campaign: Path | None = reads("folder with campaign.json of a campaign that starts with this model", optional=True)
+    serve: bool = option(True, "whether the model is the newest from now on; a canary is registered and not served")
 
 
 def run(job: RegisterJob) -> str:
@@ -72,7 +73,8 @@ def run(job: RegisterJob) -> str:
     if (workspace / TRAFFIC).exists():
         population = workspace / POPULATION / version
         write_population(population, load_heads(model), model / EMBEDDINGS, Traffic.load(workspace))
-    _point(workspace / MODEL, Path(VERSIONS) / version)
+    if job.serve:
+        _point(workspace / MODEL, Path(VERSIONS) / version)
     return version
 
 

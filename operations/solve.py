@@ -20,11 +20,13 @@ from feature_repo.online import OnlineReader
 from operations.common.job import Job, option, reads, required, write_figures, writes
 from operations.common.kind import CAMPAIGN, find_kind
 from operations.common.workspace import (
+    CANARY_PRICE,
     FEATURES,
     MODEL,
     POPULATION,
     PRICE,
     PRICES,
+    VERSIONS,
     read_campaign,
     read_columns,
     watch_alarms,
@@ -32,9 +34,11 @@ from operations.common.workspace import (
 from shadowprice.allocation.executors import Executor
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
-from shadowprice.errors import Conflict, InvalidInput, NotFound
+from shadowprice.errors import Conflict, InvalidInput, NotFound, ShadowpriceError
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
+from shadowprice.pacing.canary import PRICES as CANARY_PRICES
+from shadowprice.pacing.canary import Canary
 from shadowprice.pacing.history import pairs_file
 from shadowprice.pacing.pacers import BEFORE, CampaignState, make_pacer, scheduled_slot
 from shadowprice.pacing.population import read_population
@@ -99,15 +103,20 @@ def run(job: SolveJob) -> PriceRecord:
     A moment that has its price already keeps it, and that record is written: publishing it again changes nothing, so a
     run that comes twice, or too soon for the pacer, succeeds.
     """
+    trial: PriceRecord | None = None
     if job.state is not None:
         with executor_of(job.workers) as executor:
-            found = Solved(record := _solve_state(job, PricingState.load(job.state), executor), text=_page(job, record))
+            state = PricingState.load(job.state)
+            found = Solved(record := _solve_state(job, state, executor), text=_page(job, record))
+            trial = _solve_canary(job, state, executor)
     else:
         assert job.model is not None
         found = find_kind(read_meta(job.model).get("kind", CAMPAIGN)).solve(job)
     record = found.record
     job.price.mkdir(parents=True, exist_ok=True)
     write_whole(job.price / PRICE, record.to_json())
+    if trial is not None:
+        write_whole(job.price / CANARY_PRICE, trial.to_json())
     own = {f"price_{name}": value for name, value in record.prices.items()}
     own |= {name: float(getattr(record, name)) for name in ("tie_share", "gap", "violation", "sample_rows")}
     write_figures(job.figures, found.figures or own)
@@ -153,25 +162,44 @@ def _solve_state(job: SolveJob, state: PricingState, executor: Executor | None) 
         return newest
 
 
+def _solve_canary(job: SolveJob, state: PricingState, executor: Executor | None) -> PriceRecord | None:
+    """The next price of the canary, as if it decided for everybody; None without a canary or where it has none.
+
+    Both models are priced so, and each decides for its share of the requests: together they spend the budget. What is
+    wrong with a canary's price never keeps the served model's back.
+    """
+    try:
+        canary = Canary.read(job.workspace, read_campaign(job.workspace).name)
+        if canary is None:
+            return None
+        solver = Solver(job.workspace, canary=canary.model_version)
+        return solver.solve(state, solver=job.solver, executor=executor).record
+    except (ShadowpriceError, OSError) as error:
+        print(f"no new price of the canary: {error}", flush=True)
+        return None
+
+
 class Solver:
     """Solves for one workspace; what takes long to open is opened once, the feature store only where it is needed.
 
     workspace  folder with campaign.json, model/, population/, features/ and prices/
     on_alarm   pacer that sets the price while the watch alarms on the registered model; empty: the campaign's
 
+    canary     version of a model on trial to solve for; empty: the registered model
+
     The moments of prices are those of the campaign's pacer in either case.
     """
 
-    def __init__(self, workspace: Path, on_alarm: str = "") -> None:
+    def __init__(self, workspace: Path, on_alarm: str = "", canary: str = "") -> None:
         self.campaign = read_campaign(workspace)
         self.pacer = make_pacer(self.campaign.pacer)
         # Resolved once, so that version and heads belong together even if the link moves meanwhile.
-        model = (workspace / MODEL).resolve()
+        model = (workspace / VERSIONS / canary if canary else workspace / MODEL).resolve()
         self.model_version = str(read_meta(model)["model_version"])
         self.heads: Mapping[Side, Head] = load_heads(model)
         stored = stored_defaults(self.heads, load_towers(model))
         self._widths = {side: each.size for side, each in stored.items()}
-        self.prices = PriceStore(workspace / PRICES)
+        self.prices = PriceStore(workspace / PRICES / CANARY_PRICES if canary else workspace / PRICES)
         self._features, self._workspace = workspace / FEATURES, workspace
         self._coverage = self.campaign.coverage(read_columns(self.campaign, workspace))
         self._population = read_population(workspace / POPULATION / self.model_version, self.heads)

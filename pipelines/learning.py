@@ -5,6 +5,7 @@ from typing import Any
 from kfp import dsl
 
 from components.evaluate import evaluate
+from components.promote import promote
 from components.register import register
 from components.train import train
 from pipelines.placement import placed
@@ -26,13 +27,15 @@ def learn(
     calibration: Any = "",
     beat_incumbent: Any = True,
     beat_uniform: Any = True,
+    canary: Any = False,
 ) -> None:
     """Add the steps to the pipeline that calls it.
 
     Args:
         training, tables: outputs of earlier steps.
         workspace, recipe, epochs, seed, workers, ray_job, curve_repair, calibration, beat_incumbent, beat_uniform,
-        limits, override: parameters of the pipeline, as :func:`pipelines.train.train_pipeline` describes them.
+        limits, override, canary: parameters of the pipeline, as :func:`pipelines.train.train_pipeline` and
+            :func:`pipelines.retrain.retrain_pipeline` describe them.
     """
     trained = train(
         training=training,
@@ -60,6 +63,16 @@ def learn(
     ).set_caching_options(False)
     placed(verdict, cpu="1", memory="16Gi", minutes=60)
     with dsl.If(verdict.outputs["Output"] == True, name="gate-passed"):  # noqa: E712 - a pipeline condition
-        registered = register(model=model, workspace=workspace, evaluation=verdict.outputs["evaluation"])
-        registered.set_caching_options(False)
-        placed(registered, cpu="1", memory="8Gi", minutes=60, online_store=True)
+        evaluation = verdict.outputs["evaluation"]
+        if canary is False:
+            _served(register(model=model, workspace=workspace, evaluation=evaluation))
+        else:
+            with dsl.If(canary == True, name="on-trial"):  # noqa: E712
+                _served(promote(model=model, workspace=workspace, evaluation=evaluation))
+            with dsl.Else(name="at-once"):
+                _served(register(model=model, workspace=workspace, evaluation=evaluation))
+
+
+def _served(step: Any) -> None:
+    step.set_caching_options(False)
+    placed(step, cpu="1", memory="8Gi", minutes=60, online_store=True)

@@ -1,4 +1,4 @@
-"""The pipeline that closes the loop: prepare → harvest → featurize → train → evaluate → register."""
+"""The pipeline that closes the loop: prepare → harvest → featurize → train → evaluate → register or promote."""
 
 from kfp import dsl
 
@@ -24,6 +24,7 @@ def retrain_pipeline(
     ray_job: str = "",
     limits: dict = {},  # noqa: B006
     override: dict = {},  # noqa: B006
+    canary: bool = False,
 ) -> None:
     """Train a model on its data set and on what it was served with; serve it if it beats the one in use.
 
@@ -41,6 +42,8 @@ def retrain_pipeline(
         ray_job: ConfigMap with the RayJob that the training runs in; empty trains in the step's own container.
         limits: of the gate that are not the usual ones, such as {"ece_share": 0.3}.
         override: {"reason": "…", "by": "…"} registers a model that the gate refuses, and is recorded in it.
+        canary: whether a model that passes the gate first decides for a small share beside the one in use; the job
+            promote then lets it grow, or rolls it back.
     """
     prepared = prepare(dataset=dataset, data=data, seed=seed, options=options).set_caching_options(False)
     placed(prepared, cpu="1", memory="8Gi", minutes=60)
@@ -60,4 +63,5 @@ def retrain_pipeline(
         ray_job=ray_job,
         limits=limits,
         override=override,
+        canary=canary,
     )

@@ -27,6 +27,9 @@ HOUR = "%Y-%m-%dT%H"
 UNASSIGNED = "unassigned"
 """Arm of a unit that no arm has taken, and of every request of a campaign without an experiment."""
 
+CANARY = "canary"
+"""Arm of a unit that a model on trial decides for; see :mod:`shadowprice.pacing.canary`."""
+
 WHOLE = 10_000
 """Basis points of all units together."""
 
@@ -35,6 +38,9 @@ ASSIGN = b"arm"
 
 LONGEST_SALT = 64
 """Bytes: the longest key that blake2b takes."""
+
+RESERVED = (UNASSIGNED, CANARY)
+"""Names that no arm of an experiment has."""
 
 ARM_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}"
 
@@ -57,9 +63,9 @@ class Arm:
     share: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not re.fullmatch(ARM_NAME, self.name) or self.name == UNASSIGNED:
+        if not isinstance(self.name, str) or not re.fullmatch(ARM_NAME, self.name) or self.name in RESERVED:
             raise InvalidInput(
-                f"must be at most 63 ASCII letters, digits, '-' or '_' and not {UNASSIGNED!r}, got {self.name!r}",
+                f"must be at most 63 ASCII letters, digits, '-' or '_' and none of {RESERVED}, got {self.name!r}",
                 field="experiment.arms.name",
             )
         if self.kind not in get_args(ArmKind):

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from shadowprice.arms import UNASSIGNED, Experiment
+from shadowprice.arms import CANARY, UNASSIGNED, Experiment
 from shadowprice.curves import check_levels
 from shadowprice.errors import InvalidInput
 from shadowprice.limits import MOST_AMOUNT, GroupBudget, Limits, Rule
@@ -259,7 +259,7 @@ class Campaign:
             self._check_experiment()
         paid = not any(terms.segments for terms in self.sides.values())
         arms = [UNASSIGNED] if self.experiment is None else list(self.experiment.shares)
-        self.limits.check_within(self.budget.name, self.sides if paid else (), arms)
+        self.limits.check_within(self.budget.name, self.sides if paid else (), [*arms, CANARY])
         object.__setattr__(self, "rules", tuple(self.rules))
         if self.rules and not paid:
             raise InvalidInput("a delivery has the rules of its segments; leave its rules out", field="rules")

@@ -31,6 +31,8 @@ PRICE = "price.json"
 """Price record in the folder that a solve writes."""
 LIFT = "lift.json"
 """Result of the job ``lift``, which the console shows."""
+CANARY_PRICE = "canary-price.json"
+"""Price record of the canary, beside it."""
 
 
 def read_campaign(path: Path) -> Campaign:
@@ -75,6 +77,15 @@ def read_columns(campaign: Campaign, path: Path) -> dict[Side, Attributes]:
     """
     folder, wanted = path if path.is_dir() else path.parent, campaign.coverage().columns()
     return {side: read_attributes(folder, side, names) for side, names in wanted.items() if names}
+
+
+def log_of(workspace: Path) -> Path:
+    """Return the only log of a run on one machine."""
+    logs = sorted(path for path in (workspace / SERVED).glob("*") if path.is_dir())
+    if len(logs) != 1:
+        found = f"holds the logs {[str(path) for path in logs]}" if logs else f"has no log in {SERVED}/"
+        raise InvalidInput(f"{workspace} {found}; name one", field="log")
+    return logs[0]
 
 
 def override_in(workspace: Path, model_version: str) -> dict[str, str] | None:

@@ -102,6 +102,8 @@ def _warm_up(
         on_rejected=metrics.price_rejected,
         on_passed_over=metrics.prices_passed_over,
         poll_seconds=config.poll_seconds,
+        workspace=config.model_dir.parent,
+        on_canary=metrics.canary_share,
     )
     predictor = Predictor(
         campaign=campaign,

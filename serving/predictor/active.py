@@ -1,4 +1,4 @@
-"""Active price and the model it was solved for, as one reference."""
+"""Active price and the model it was solved for, and those of a canary beside them, as one reference."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from serving.predictor.features import Features
 from shadowprice.campaign import Side
+from shadowprice.pacing.canary import Canary
 from shadowprice.price import PriceRecord
 from shadowprice.responses.layers.heads import Head
 from shadowprice.responses.layers.tower import ServedTower
@@ -28,7 +29,18 @@ class Active:
 
     A price of money is that of one model's curves: with another's, the budget does not bind where it
     should. So the two are replaced together or not at all, and a call takes this reference once.
+
+    beside  model on trial and its own price, which decide for the units of the canary
     """
 
     price: PriceRecord
     model: ServedModel
+    beside: Beside | None = None
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A canary, its price and its model; ``canary.model_version == pair.model.version``."""
+
+    canary: Canary
+    pair: Active

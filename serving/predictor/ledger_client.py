@@ -28,7 +28,8 @@ def proposals_class(record: type) -> Any:
     added = [
         (column.name, "list[Any] | None", field(default=None)) for column in sent if column.earlier is not REQUIRED
     ]
-    return make_dataclass("Proposals", [*required, "response_unpaid", *added], frozen=True)
+    versions = [(name, "list[Any] | None", field(default=None)) for name in ("model_version", "price_version")]
+    return make_dataclass("Proposals", [*required, "response_unpaid", *added, *versions], frozen=True)
 
 
 def authorised_class(record: type) -> Any:
@@ -52,7 +53,11 @@ if TYPE_CHECKING:
 
 else:
     Proposals = proposals_class(Decision)
-    """Proposed decisions of n requests; lists of length n. ``response_unpaid``: expected response without money."""
+    """Proposed decisions of n requests; lists of length n.
+
+    ``response_unpaid``: expected response without money. ``model_version``, ``price_version``: those that each was
+    decided with; None: those of the message.
+    """
     Authorised = authorised_class(Decision)
     """Decisions that the ledger holds for n requests; lists of length n. ``repeat``: decided before."""
 
@@ -116,7 +121,7 @@ class Authoriser:
             proposals: of all calls, in order.
             known: requests of the same calls whose earlier decisions are wanted.
             sizes: proposals of each call; None: all are one call.
-            model_version, price_version: those that the proposals were decided with.
+            model_version, price_version: those of the proposals that name none of their own.
 
         Raises:
             Unavailable: the ledger does not answer, or not as a ledger does, or there is no token to show it.

@@ -19,7 +19,7 @@ from typing import TypeVar
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 from serving.protocol import UNRECORDED_REASONS, UnrecordedReason
-from shadowprice.arms import UNASSIGNED
+from shadowprice.arms import CANARY, UNASSIGNED
 from shadowprice.campaign import Campaign, Side
 from shadowprice.price import PriceRecord
 
@@ -87,9 +87,12 @@ class PredictorMetrics:
             product(sides, UNRECORDED_REASONS),
         )
         arms = [UNASSIGNED] if campaign.experiment is None else list(campaign.experiment.shares)
+        by_arm = product(sides, [*arms, CANARY])
         self._arms = series(
-            Counter, "arm_decisions_total", "New decisions by the arm of the account", "side arm", product(sides, arms)
+            Counter, "arm_decisions_total", "New decisions by the arm of the account", "side arm", by_arm
         )
+        share = "Share of the units that the model on trial decides for; 0 without one"
+        (self._canary,) = series(Gauge, "canary_share_ratio", share, "", [()]).values()
         self._feature_age = series(
             Gauge, "feature_age_seconds", "Age of the oldest embedding used in the latest call", "side", sides
         )
@@ -144,6 +147,10 @@ class PredictorMetrics:
         self._model.clear()
         self._model.labels(self._campaign, record.model_version).set(1)
         self._age.set_function(lambda: time.time() - solved_at)
+
+    def canary_share(self, share: float) -> None:
+        """Show the share in [0, 1] of the units that a model on trial decides for."""
+        self._canary.set(share)
 
     def price_rejected(self, reason: str) -> None:
         """Count a price that was ignored, by one of :data:`REJECTED`."""

@@ -14,11 +14,14 @@ from shadowprice.campaign import Campaign
 from shadowprice.decision import decide
 from shadowprice.errors import Unavailable
 
+KEEP = 2
+"""Models that stay loaded."""
+
 
 class Models:
     """Loads models by version, from the folder that ``pointer`` leads to or from ``models/<version>`` beside it.
 
-    The one loaded last is kept. Safe to share between threads.
+    The two loaded last are kept: a canary decides beside the served model. Safe to share between threads.
 
     open_features  features of a bundle's accounts
     """
@@ -28,7 +31,7 @@ class Models:
         self._campaign = campaign
         self._open_features = open_features
         self._loading = Lock()
-        self._last: ServedModel | None = None
+        self._kept: dict[str, ServedModel] = {}
 
     def newest(self) -> ServedModel:
         """The model that was registered last. Raises as :meth:`load` does."""
@@ -43,11 +46,12 @@ class Models:
             Unavailable: the feature store does not answer.
         """
         with self._loading:
-            if self._last is None or self._last.version != version:
+            if version not in self._kept:
                 bundle = load_bundle(find_bundle(self._pointer, version), self._campaign)
                 served = ServedModel(version, bundle.heads, self._open_features(bundle), bundle.towers)
-                self._last = self._warm(served)
-            return self._last
+                self._kept[version] = self._warm(served)
+                self._kept = dict(list(self._kept.items())[-KEEP:])
+            return self._kept[version]
 
     def _warm(self, model: ServedModel) -> ServedModel:
         """Run everything but the ledger once for each side, so that the first caller does not wait for it."""

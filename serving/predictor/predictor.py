@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Protocol
@@ -26,7 +26,7 @@ from serving.predictor.ledger_client import Authorisation, Authorised, KnownRequ
 from serving.predictor.metrics import PredictorMetrics
 from serving.predictor.wanted import reasons_of, want
 from serving.protocol import Answers, Requests, UnrecordedReason
-from shadowprice.arms import Treatment, treatment, units_of
+from shadowprice.arms import CANARY, Treatment, treatment, units_of
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import NOTHING
 from shadowprice.errors import ShadowpriceError, Unavailable
@@ -145,16 +145,15 @@ class Predictor:
         now = self.clock()
         outside = self.window and not self.campaign.starts_at <= now < self.campaign.ends_at
         stale = not outside and active.price.stale(now)
-        treated = self._treated(requests, now)
+        treated = self._treated(requests, now, active)
         found: dict[int, dict[str, Any]] = {}
         failed = False
-        for side in () if outside else dict.fromkeys(requests.side):
-            rows = [row for row, each in enumerate(requests.side) if each == side]
+        for side, pair, rows in () if outside else _groups(active, requests, range(len(requests)), treated):
             wanted = await want(
-                self.campaign, self.coverage, active, side, rows, requests, treated, lambda _: nullcontext()
+                self.campaign, self.coverage, pair, side, rows, requests, treated, lambda _: nullcontext()
             )
             failed |= wanted.read.failed
-            found |= dict(explained(self.campaign, active, requests, side, wanted, stale))
+            found |= dict(explained(self.campaign, pair, requests, side, wanted, stale and pair is active))
         reason: UnrecordedReason = "outside_window" if outside else "ineligible"
         told = [
             found.get(row) or unexplained(requests, row, reason, self._level_of_nothing(side, outside))
@@ -162,10 +161,13 @@ class Predictor:
         ]
         return told, active, failed or stale
 
-    def _treated(self, requests: Requests, now: datetime) -> Treatment:
+    def _treated(self, requests: Requests, now: datetime, active: Active) -> Treatment:
         test = self.campaign.experiment
         units = units_of(test, requests.account_id, requests.partner_id, [now] * len(requests), self.groups)
-        return treatment(test, units, self.campaign.exploration)
+        treated = treatment(test, units, self.campaign.exploration)
+        beside = active.beside
+        # A canary whose price is stale decides for nobody: the served model has a newer one, or is told to be stale.
+        return treated if beside is None or beside.pair.price.stale(now) else beside.canary.treats(treated, units)
 
     def _first_occurrences(self, requests: Requests, active: Active | None) -> list[int] | ShadowpriceError:
         try:
@@ -181,15 +183,15 @@ class Predictor:
         price, requests, firsts, now = active.price, calls.requests, calls.rows, self.clock()
         outside = self.window and not self.campaign.starts_at <= now < self.campaign.ends_at
         stale = not outside and price.stale(now)
-        treated = self._treated(requests, now)
+        treated = self._treated(requests, now, active)
         proposed: list[tuple[list[int], Proposals]] = []
         failed = False
-        for side in () if outside else dict.fromkeys(requests.side):
-            rows = [row for row in firsts if requests.side[row] == side]
-            mine, proposals, unread = await self._propose(side, rows, requests, treated, active, stale, now)
+        for side, pair, rows in () if outside else _groups(active, requests, firsts, treated):
+            late = stale and pair is active
+            mine, proposals, unread = await self._propose(side, rows, requests, treated, pair, late, now)
             failed |= unread
             if mine:
-                proposed.append((mine, proposals))
+                proposed.append((mine, proposals if active.beside is None else _named(proposals, pair)))
         rows, wanted = _merged(proposed)
         proposes = set(rows)
         known = [row for row in firsts if row not in proposes]
@@ -298,6 +300,25 @@ class Predictor:
             return _unauthorised(proposals, len(sizes), active), True
 
 
+def _groups(
+    active: Active, requests: Requests, rows: Iterable[int], treated: Treatment
+) -> Iterator[tuple[Side, Active, list[int]]]:
+    """Yield the rows of each side and of each pair of price and model that decides for them."""
+    pairs = (active,) if active.beside is None else (active, active.beside.pair)
+    of = [0] * len(requests) if active.beside is None else (treated.arm == CANARY).tolist()
+    by_group: dict[tuple[Side, int], list[int]] = {}
+    for row in rows:
+        by_group.setdefault((requests.side[row], of[row]), []).append(row)
+    for (side, pair), own in by_group.items():
+        yield side, pairs[pair], own
+
+
+def _named(proposals: Proposals, pair: Active) -> Proposals:
+    """Return the proposals with the versions that they were decided with, where others are in one message."""
+    n = len(proposals.request_id)
+    return replace(proposals, model_version=[pair.model.version] * n, price_version=[pair.price.version] * n)
+
+
 def _oldest(computed_at: NDArray[np.float64], now: datetime) -> float | None:
     known = computed_at[np.isfinite(computed_at)]
     return now.timestamp() - float(known.min()) if known.size else None
@@ -328,8 +349,8 @@ def _unauthorised(proposals: Proposals, calls: int, active: Active) -> Authorisa
         reason=proposals.reason,
         arm=proposals.arm,
         limited_by=[""] * n,
-        price_version=[active.price.version] * n,
-        model_version=[active.model.version] * n,
+        price_version=proposals.price_version or [active.price.version] * n,
+        model_version=proposals.model_version or [active.model.version] * n,
         repeat=[False] * n,
     )
     return Authorisation(decisions, known=[], errors=[None] * calls)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from threading import Event, Thread
 
-from serving.predictor.active import Active, ServedModel
+from serving.predictor.active import Active, Beside, ServedModel
+from serving.predictor.context import context_names
+from shadowprice.arms import WHOLE
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidInput, NotFound, PriceRejected, ShadowpriceError
-from shadowprice.pacing.price_rules import check_price
+from shadowprice.pacing.canary import PRICES, Canary
+from shadowprice.pacing.price_rules import check_price, newest_usable
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 
@@ -35,6 +40,9 @@ class PriceWatcher:
         on_rejected: called once for each version that may not be used, with one of ``metrics.REJECTED``.
         on_passed_over: called at every read with how many files are passed over now, by the same kinds.
         poll_seconds: how often the store is looked at.
+        workspace: folder where a canary is named; None: nobody looks for one. Its price and model are followed
+            likewise, and where one of them may not be used the canary decides for nobody.
+        on_canary: called with the share of each canary that begins, changes or ends, 0 for none.
     """
 
     def __init__(
@@ -47,6 +55,8 @@ class PriceWatcher:
         on_rejected: Callable[[str], None],
         on_passed_over: Callable[[Mapping[str, int]], None],
         poll_seconds: float,
+        workspace: Path | None = None,
+        on_canary: Callable[[float], None] = lambda _: None,
     ) -> None:
         self.current: Active | None = None
         self._store = store
@@ -57,6 +67,9 @@ class PriceWatcher:
         self._on_rejected = on_rejected
         self._on_passed_over = on_passed_over
         self._poll_seconds = poll_seconds
+        self._workspace = workspace
+        self._trial_prices = PriceStore(store.root / PRICES)
+        self._on_canary = on_canary
         self._rejected: set[int] = set()
         self._earlier: set[int] = set()
         self._complaint = ""
@@ -91,7 +104,8 @@ class PriceWatcher:
         for version in reversed(ahead):
             found = self._usable(version)
             if isinstance(found, Active):
-                self.current = found
+                beside = None if self.current is None else self.current.beside
+                self.current = replace(found, beside=beside)
                 self._on_swap(found.price)
                 logger.info(
                     "price version %d of slot %d is active, with model %s",
@@ -108,6 +122,42 @@ class PriceWatcher:
                 f"{self._campaign.starts_at.isoformat()}, which has no price yet; solve one"
             )
         self._on_passed_over(passed_over)
+        if self.current is not None and self._workspace is not None:
+            self._follow(self.current, self._workspace)
+
+    def _follow(self, active: Active, workspace: Path) -> None:
+        """Take over the canary that the workspace names, with its newest price."""
+        found: Beside | None = None
+        try:
+            canary = Canary.read(workspace, self._name)
+            if canary is not None and canary.share and canary.model_version != active.model.version:
+                found = self._beside(canary, active)
+        except ShadowpriceError as error:
+            self._complain(f"no canary: {error}")
+        if found != active.beside:
+            self.current = replace(active, beside=found)
+            share = 0 if found is None else found.canary.share
+            self._on_canary(share / WHOLE)
+            told = "no canary" if found is None else f"canary {found.canary.model_version} at {share / WHOLE:.2%}"
+            logger.info("%s, price version %s", told, "-" if found is None else found.pair.price.version)
+
+    def _beside(self, canary: Canary, active: Active) -> Beside | None:
+        """The canary with its price and model; None while it has no price.
+
+        Raises:
+            InvalidInput, NotFound, Unavailable: its model may not be used, or not now.
+        """
+        records = (each for each in self._trial_prices.sound(self._name) if each.model_version == canary.model_version)
+        record = newest_usable(records, self._campaign, datetime.now(UTC))
+        if record is None:
+            return None
+        before = active.beside
+        known = before is not None and before.pair.model.version == canary.model_version
+        model = before.pair.model if before is not None and known else self._load_model(canary.model_version)
+        own, read = context_names(model), context_names(active.model)
+        if own != read:
+            raise InvalidInput(f"reads the context {own} and the served model {read}", field=canary.model_version)
+        return Beside(canary, Active(record, model))
 
     def _usable(self, version: int) -> Active | str | None:
         """A version with its model; why it is rejected; None where it is of the past or cannot be read now."""

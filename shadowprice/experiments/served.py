@@ -7,7 +7,7 @@ from datetime import timedelta
 import numpy as np
 import pandas as pd
 
-from shadowprice.arms import HOUR, Experiment, units_of
+from shadowprice.arms import CANARY, HOUR, Experiment, units_of
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidTable
 from shadowprice.experiments.assignment import assign
@@ -22,7 +22,7 @@ LATE = timedelta(minutes=1)
 
 
 def with_units(
-    requests: pd.DataFrame, experiment: Experiment, groups: Groups | None = None
+    requests: pd.DataFrame, experiment: Experiment | None, groups: Groups | None = None
 ) -> tuple[pd.DataFrame, Columns]:
     """Return the requests that have a unit of the experiment, with the column of it, and the names of the columns.
 
@@ -31,18 +31,19 @@ def with_units(
 
     Rows of one partner depend on each other too where accounts are assigned, and rows of one account where partners
     are; a request without a partner depends on those of its account alone. An experiment by clusters needs the groups
-    of the accounts.
+    of the accounts. Without an experiment accounts are the units.
     """
-    if experiment.unit == "partner":
+    unit = "account" if experiment is None else experiment.unit
+    if unit == "partner":
         named = requests[requests["partner_id"] != ""].reset_index(drop=True)
         return named, Columns(unit="partner_id", partner="account_id")
-    if experiment.unit == "hour":
+    if experiment is not None and unit == "hour":
         decided = requests["decided_at"]
         now, before = (at.dt.strftime(HOUR) for at in (decided, decided - LATE))
         arm = requests["arm"].astype(str).to_numpy()
         moved = (arm != assign(experiment, now)) & (arm == assign(experiment, before))
         return requests.assign(hour=np.where(moved, before, now)), Columns(unit="hour")
-    if experiment.unit == "cluster":
+    if unit == "cluster":
         at = requests["decided_at"].tolist()
         names = requests["account_id"].astype(str).tolist()
         return requests.assign(group=units_of(experiment, names, names, at, groups)), Columns(unit="group")
@@ -52,6 +53,18 @@ def with_units(
     return requests.assign(partner=requests["partner_id"].where(requests["partner_id"] != "", alone)), Columns(
         partner="partner"
     )
+
+
+def without_canary(requests: pd.DataFrame, experiment: Experiment, unit: str) -> pd.DataFrame:
+    """Return the requests with the experiment's own arm where a canary decided: it takes units of several arms.
+
+    Args:
+        requests: of :func:`with_units`.
+        experiment: as it is now.
+        unit: column of the unit.
+    """
+    own = assign(experiment, requests[unit].to_numpy())
+    return requests.assign(arm=np.where(requests["arm"] == CANARY, own, requests["arm"].astype(str)))
 
 
 def served_requests(log: ServedLog, campaign: Campaign) -> pd.DataFrame:

@@ -35,7 +35,7 @@ CACHED = {
 # Who opens the feature store; what is in the library below it cannot.
 STORE = {
     "train": {"featurize", "register"},
-    "retrain": {"featurize", "register"},
+    "retrain": {"featurize", "register", "promote"},
     "embed": {"featurize", "embed"},
     "resolve": {"solve", "publish"},
     "delivery": {"featurize", "register", "publish"},

@@ -4,26 +4,37 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from operations.common.workspace import CAMPAIGN, override_in, read_campaign
 from operations.evaluate import EvaluateJob
 from operations.evaluate import run as evaluate
+from operations.measure import MeasureJob
+from operations.measure import run as measure
+from operations.promote import PromoteJob
+from operations.promote import run as promote
+from operations.publish import PublishJob
+from operations.publish import run as publish
 from operations.register import RegisterJob
 from operations.register import run as register
+from operations.solve import SolveJob
+from operations.solve import run as solve
 from pipelines.local import run as run_pipeline
 from serving.client.client import DecisionClient, LedgerClient
 from serving.local.launch import Deployment, launch
 from shadowprice.datasets import load
 from shadowprice.datasets.folder import write_tables
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.pacing.canary import Canary
 from shadowprice.responses.sided import load_sided
 from shadowprice.tables import validate_tables
 
@@ -130,8 +141,23 @@ def test_a_deployed_campaign_is_checked_and_priced_again_by_the_commands_of_the_
     assert "does not answer" in errors
 
 
+def start_canary(run: Path, folder: Path) -> Canary:
+    """Put a copy of the served model on trial for a third of the units, with a price, and return its canary."""
+    shutil.copytree(run / "model", folder / "trial", symlinks=False)
+    meta = json.loads((folder / "trial" / "model.json").read_text())
+    (folder / "trial" / "model.json").write_text(json.dumps(meta | {"model_version": "on-trial"}))
+    assert promote(PromoteJob(workspace=run, model=folder / "trial", stages=("3333:0",))) == "start"
+    measure(MeasureJob(state=folder / "state.json", workspace=run))
+    solve(SolveJob(state=folder / "state.json", price=folder / "price", workspace=run))
+    publish(PublishJob(price=folder / "price", workspace=run))
+    found = Canary.read(run, "world")
+    assert found is not None
+    assert found.share == 3333
+    return found
+
+
 def test_accounts_that_came_after_training_are_embedded_and_decided_by_their_own_curves(
-    own_tables, newer_tables: Path, tmp_path: Path, command
+    own_tables, newer_tables: Path, tmp_path: Path, command, eventually
 ) -> None:
     run, _ = own_tables
     context = {"x_basket": [0.5] * 4, "c_channel": ["app"] * 4}
@@ -145,6 +171,18 @@ def test_accounts_that_came_after_training_are_embedded_and_decided_by_their_own
         before = client.decide([f"before-{row}" for row in range(4)], *asked, context=context)
         done = run_pipeline("embed", tmp_path, {"workspace": str(run), "dataset": "tables", "data": str(newer_tables)})
         after = client.decide([f"after-{row}" for row in range(4)], *asked, context=context)
+        on_trial = start_canary(run, tmp_path)
+        names = [f"a{row:07d}" for row in range(200)]
+        wanted = np.where(on_trial.takes(names), "canary", "unassigned").tolist()
+
+        def beside() -> bool:
+            request_ids = [f"beside-{time.monotonic_ns()}-{row}" for row in range(200)]
+            told = client.decide(request_ids, names, ["customer"] * 200)
+            versions = dict(zip(told.arm, told.model_version, strict=True))
+            return told.arm.tolist() == wanted and versions["canary"] == on_trial.model_version
+
+        eventually(beside)
+        (run / "canary.json").unlink()
     assert "embed" in done
     # A finished run with its own services is sound; its day is past.
     assert status == 0, said + errors

@@ -44,8 +44,8 @@ def entries(campaign: Campaign, batch: Authorizations, decided_at: datetime) -> 
     units = {side: terms.most_units for side, terms in campaign.sides.items()}
     # Column by column: a call of a hundred is a hundred times each line that works by row.
     wanted = {column.name: _values(items, column) for column in SENT} | {
-        "model_version": repeat(batch.model_version),
-        "price_version": repeat(batch.price_version),
+        "model_version": items.model_version or repeat(batch.model_version),
+        "price_version": items.price_version or repeat(batch.price_version),
         "decided_at": repeat(at),
         "limited_by": repeat(""),
         "most_units": [units[side] for side in items.side],

@@ -61,6 +61,9 @@ MAX_NAME = 64
 Column = Annotated[list[Value], Field(min_length=1, max_length=MAX_ITEMS, fail_fast=True)]
 
 
+Version = Annotated[int, Field(ge=1, le=2**53)]
+
+
 class Message(BaseModel):
     """Base of everything received: nothing is converted, nothing unknown is accepted.
 
@@ -135,9 +138,12 @@ propensities     probability of each level of the side; a nearly exhausted budge
 partner_id       partner of each request; empty where it has none
 context          context values of each request as a JSON object; empty where it has none
 groups           names of the budgets with a condition that count each request, joined by commas
+model_version, price_version   those that each was decided with; those of the message where absent
 features_at      when the features were computed, seconds since 1970 (UTC); null where there were none""",
         **sent,
         response_unpaid=(Column[Finite] | None, None),
+        model_version=(Column[Identifier] | None, None),
+        price_version=(Column[Version] | None, None),
     )
 
 
@@ -174,7 +180,7 @@ class Authorizations(Message):
 
     campaign: Identifier
     model_version: Identifier
-    price_version: Annotated[int, Field(ge=1, le=2**53)]
+    price_version: Version
     items: Items | None = None
     sizes: Column[Annotated[int, Field(ge=0, le=MAX_ITEMS)]] | None = None
     known: KnownItems | None = None

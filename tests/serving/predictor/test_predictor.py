@@ -16,7 +16,7 @@ from serving.ledger.api.messages import Authorizations
 from serving.ledger.clock import microseconds
 from serving.ledger.sqlite.authorizations import Authorise
 from serving.ledger.sqlite.database import TABLES
-from serving.predictor.active import Active, ServedModel
+from serving.predictor.active import Active, Beside, ServedModel
 from serving.predictor.features import Features
 from serving.predictor.ledger_client import Authorisation, Authorised
 from serving.predictor.metrics import PredictorMetrics
@@ -29,6 +29,7 @@ from shadowprice.decision import decide
 from shadowprice.errors import Conflict, InvalidInput, Unavailable
 from shadowprice.groups import Groups
 from shadowprice.limits import Cap, GroupBudget, Limits
+from shadowprice.pacing.canary import Canary
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import Population
 from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
@@ -639,3 +640,65 @@ def test_a_window_that_is_off_decides_at_any_time(build, kit):
     for time in (kit.campaign().starts_at - SECOND, kit.campaign().ends_at):
         answers = build(window=False, clock=lambda time=time: time)[0].answer(customers("c1"))
         assert answers.reason == ["optimal"]
+
+
+TRIAL = Canary(
+    campaign="spring",
+    model_version="m2",
+    incumbent="test-model-1",
+    stage=0,
+    share=4000,
+    since=datetime(2026, 3, 1, tzinfo=UTC),
+    prices={"budget": 0.004},
+)
+
+
+def served(kit, version: str, seed: int) -> ServedModel:
+    heads = kit.heads(seed)
+    features = Features(TableReader(kit.embeddings()), {side: heads[side].default_embedding for side in SIDES})
+    return ServedModel(version, heads, features)
+
+
+def test_each_unit_is_decided_by_its_own_model_and_price_and_so_recorded(kit, campaign) -> None:
+    own = served(kit, "test-model-1", 0)
+    trial = Active(replace(kit.price(price=0.002), version=7, model_version="m2").sealed(), served(kit, "m2", 5))
+    active = Active(kit.price(price=0.006), own, Beside(TRIAL, trial))
+    ledger, registry = LocalLedger(campaign), CollectorRegistry()
+    predictor = Predictor(
+        campaign=campaign,
+        source=Fixed(active),
+        ledger=ledger,
+        metrics=PredictorMetrics(campaign, registry),
+        window=False,
+    )
+    names = [f"c{i}" for i in range(50)]
+    ids = [f"r{i}" for i in range(50)]
+    answers = Asked(predictor).answer(Requests(ids, names, ["customer"] * 50))
+    on_trial = TRIAL.takes(names)
+    assert 5 < on_trial.sum() < 45
+    assert (np.array(answers.arm) == np.where(on_trial, "canary", "unassigned")).all()
+    frame = kit.embeddings().set_index(["side", "account_id"])["embedding"]
+    for rows, pair in ((on_trial, trial), (~on_trial, active)):
+        asked = np.flatnonzero(rows)
+        curve = pair.model.heads["customer"].response(np.stack([frame["customer", names[row]] for row in asked]))
+        paid = np.array([0, 50, 80, 130])[:, None] * curve.astype(float)
+        expected = decide(curve, paid, [pair.price.prices["budget"]], 0.4, [ids[row] for row in asked])
+        np.testing.assert_array_equal(answers.level[asked], expected.level)
+        assert {answers.model_version[row] for row in asked} == {pair.model.version}
+        assert set(answers.price_version[asked].tolist()) == {pair.price.version}
+    recorded = ledger.database.execute("SELECT account_id, arm, model_version, price_version FROM decision").fetchall()
+    assert {(arm, model, price) for _, arm, model, price in recorded} == {
+        ("canary", "m2", 7),
+        ("unassigned", "test-model-1", 1),
+    }
+    assert len(ledger.messages) == 1
+    given = registry.get_sample_value(
+        "shadowprice_arm_decisions_total", {"campaign": "spring", "side": "customer", "arm": "canary"}
+    )
+    assert given == on_trial.sum()
+    # A canary whose price is stale decides for nobody.
+    stale = replace(trial.price, expires_at=datetime.now(UTC) - timedelta(seconds=1)).sealed()
+    late = Asked(
+        replace(predictor, source=Fixed(replace(active, beside=Beside(TRIAL, Active(stale, trial.model)))))
+    ).answer(Requests([f"s{i}" for i in range(50)], names, ["customer"] * 50))
+    assert set(late.arm) == {"unassigned"}

@@ -1,0 +1,25 @@
+"""Put a model on trial beside the served one, or take the next step of the canary that runs."""
+
+from kfp import dsl
+from kfp.dsl import Artifact, Input, Markdown, Model, Output
+
+from components.image import BASE_IMAGE
+
+
+@dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
+def promote(
+    page: Output[Markdown],
+    workspace: str,
+    model: Input[Model] = None,
+    evaluation: Input[Artifact] = None,
+    log: str = "",
+    stages: list = ["100:-0.2", "1000:0"],  # noqa: B006 - kfp reads the default from the signature
+    rate: float = 0.05,
+    most_days: int = 28,
+    mature_hours: int = -1,
+) -> str:
+    """Run a :class:`operations.promote.PromoteJob` and return its step."""
+    arguments = dict(locals())
+    from components.run import run_component
+
+    return run_component("promote", arguments)

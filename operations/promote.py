@@ -1,0 +1,251 @@
+"""Put a model on trial beside the served one, let it grow by what it brings, and promote it or roll it back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from operations.common.job import Job, option, reads, required, writes
+from operations.common.maturity import hours_of, maturity
+from operations.common.workspace import MODEL, PRICES, VERSIONS, log_of, read_campaign, read_groups, watch_alarms
+from operations.register import RegisterJob
+from operations.register import run as register
+from shadowprice.arms import CANARY, UNASSIGNED, WHOLE
+from shadowprice.campaign import Campaign
+from shadowprice.errors import Conflict, InvalidInput, NotFound
+from shadowprice.experiments.lifts import Columns
+from shadowprice.experiments.served import LATE, mature, served_requests, with_units
+from shadowprice.experiments.trial_stage import Stage, StageVerdict, judge_stage
+from shadowprice.files import write_whole
+from shadowprice.learning.bundle import read_meta
+from shadowprice.pacing.canary import FILE, Canary
+from shadowprice.pacing.decision_log.served import read_log
+from shadowprice.pacing.price_store import PriceStore
+
+HISTORY = "canary-log.jsonl"
+"""Steps of all canaries of a workspace, a JSON object a line."""
+STAGES = ((100, -0.2), (1000, 0.0))
+"""Share in basis points and margin of each stage before everybody is served."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromoteJob(Job):
+    """Start a canary with ``model``, or take the next step of the one that runs: grow, wait, promote or roll back.
+
+    Run it daily. The steps depend only on the log and the canary's file, so a run too many changes nothing.
+    """
+
+    workspace: Path = required("folder with campaign, model and prices")
+    model: Path | None = reads("bundle that goes on trial; empty: the next step of the canary that runs", optional=True)
+    evaluation: Path | None = reads("JSON that the job evaluate wrote; its verdict goes into the model", optional=True)
+    log: Path | None = option(None, "folder of the decision log; that of a run on one machine if left out")
+    page: Path | None = writes("file that gets the step as Markdown", optional=True)
+    stages: tuple[str, ...] = option(
+        tuple(f"{share}:{margin:g}" for share, margin in STAGES),
+        "basis points of the units and margin of each stage, before everybody: -0.2 rules out a loss of a fifth",
+    )
+    rate: float = option(0.05, "probability that a canary is rolled back although it is not worse, over all stages")
+    most_days: int = option(28, "days of a stage after which the incumbent stays")
+    back_on_alarm: bool = option(True, "serve the incumbent again when the watch alarms on the promoted model")
+    mature_hours: int = maturity()
+
+
+def run(job: PromoteJob) -> str:
+    """Take a step and return it: ``start``, ``wait``, ``grow``, ``promote``, ``roll back``, ``back``, or ``none``.
+
+    ``back`` serves the incumbent again, because the watch alarms on the model that was promoted last.
+
+    Raises:
+        Conflict: another model is on trial, or the gate refuses the model.
+        NotFound: there is no price yet, or no log.
+        InvalidInput: a stage, a rate, or the canary's file.
+    """
+    stages = _stages(job)
+    campaign = read_campaign(job.workspace)
+    canary = Canary.read(job.workspace, campaign.name)
+    if job.model is not None:
+        return _start(job, campaign, canary, stages[0])
+    if canary is None:
+        return _back_to_incumbent(job, campaign) if job.back_on_alarm else "none"
+    if canary.stage >= len(stages):
+        return _settle(job, campaign, canary)
+    verdict = _judge(job, campaign, canary, stages)
+    if verdict.step == "roll back":
+        (job.workspace / FILE).unlink(missing_ok=True)
+        return _log(job, campaign, "roll back", replace(canary, share=0), verdict, verdict.reason)
+    if verdict.step == "wait":
+        return _log(job, campaign, "wait", canary, verdict, verdict.reason)
+    if canary.stage + 1 < len(stages):
+        following = stages[canary.stage + 1].share
+        grown = replace(canary, stage=canary.stage + 1, share=following, since=datetime.now(UTC))
+        grown.write(job.workspace)
+        return _log(job, campaign, "grow", grown, verdict, verdict.reason)
+    # The canary decides for everybody until the first price of the model that is now registered.
+    promoted = replace(canary, stage=len(stages), share=WHOLE, since=datetime.now(UTC))
+    promoted.write(job.workspace)
+    register(RegisterJob(model=job.workspace / VERSIONS / canary.model_version, workspace=job.workspace))
+    return _log(job, campaign, "promote", promoted, verdict, verdict.reason)
+
+
+def _stages(job: PromoteJob) -> list[Stage]:
+    found = []
+    for text in job.stages:
+        share, _, margin = text.partition(":")
+        try:
+            found.append(Stage(int(share), float(margin)))
+        except ValueError:
+            raise InvalidInput(f"must look like 100:-0.2, got {text!r}", field="stages") from None
+    shares = [0, *(each.share for each in found), WHOLE]
+    if not found or any(later <= earlier for earlier, later in pairwise(shares)):
+        raise InvalidInput("shares must rise, from 1 to 9,999 basis points", field="stages")
+    if not all(-1.0 <= each.margin < 1.0 for each in found):
+        raise InvalidInput("margins must lie in [-1, 1)", field="stages")
+    if not 0 < job.rate < 0.5:
+        raise InvalidInput("must lie between 0 and 0.5", field="rate")
+    return found
+
+
+def _start(job: PromoteJob, campaign: Campaign, canary: Canary | None, stage: Stage) -> str:
+    assert job.model is not None
+    version = str(read_meta(job.model)["model_version"])
+    if canary is not None and canary.model_version == version:
+        return "wait"
+    if canary is not None:
+        raise Conflict(f"model {canary.model_version} is on trial; wait for its verdict, or remove {FILE}")
+    incumbent = str(read_meta((job.workspace / MODEL).resolve())["model_version"])
+    if version == incumbent:
+        raise Conflict(f"model {version} is served already")
+    newest = PriceStore(job.workspace / PRICES).latest(campaign.name, verified_only=True)
+    if newest is None:
+        raise NotFound(f"campaign {campaign.name!r} has no price yet; solve one before a canary")
+    register(RegisterJob(model=job.model, workspace=job.workspace, evaluation=job.evaluation, serve=False))
+    started = Canary(
+        campaign=campaign.name,
+        model_version=version,
+        incumbent=incumbent,
+        stage=0,
+        share=stage.share,
+        since=datetime.now(UTC),
+        prices=dict(newest.prices),
+    )
+    started.write(job.workspace)
+    return _log(job, campaign, "start", started, None, "the gate is passed")
+
+
+def _settle(job: PromoteJob, campaign: Campaign, canary: Canary) -> str:
+    """End a canary that was promoted, once the served model's own price has taken over."""
+    newest = PriceStore(job.workspace / PRICES).latest(campaign.name, verified_only=True)
+    if newest is None or newest.model_version != canary.model_version:
+        return "wait"
+    (job.workspace / FILE).unlink(missing_ok=True)
+    return "none"
+
+
+def _back_to_incumbent(job: PromoteJob, campaign: Campaign) -> str:
+    """Serve the model before the one that was promoted last, if the watch alarms on that one."""
+    steps = [json.loads(line) for line in _lines(job.workspace / HISTORY)]
+    version = str(read_meta((job.workspace / MODEL).resolve())["model_version"])
+    last = next((each for each in reversed(steps) if each["step"] in ("promote", "back")), None)
+    promoted = last is not None and (last["step"], last["model_version"]) == ("promote", version)
+    if last is None or not promoted or not watch_alarms(job.workspace, campaign.name, version):
+        return "none"
+    register(RegisterJob(model=job.workspace / VERSIONS / last["incumbent"], workspace=job.workspace))
+    names = ("model_version", "incumbent", "stage")
+    ended = Canary(
+        campaign=campaign.name, share=0, since=datetime.now(UTC), prices={}, **{name: last[name] for name in names}
+    )
+    return _log(job, campaign, "back", ended, None, "the watch alarms on the promoted model")
+
+
+def _lines(file: Path) -> list[str]:
+    """Lines of a file; none where there is no file."""
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def _judge(job: PromoteJob, campaign: Campaign, canary: Canary, stages: list[Stage]) -> StageVerdict:
+    log = read_log(job.log or log_of(job.workspace))
+    hours = hours_of(job.mature_hours, campaign)
+    rows, columns = stage_rows(
+        mature(served_requests(log, campaign), log, hours), campaign, canary, groups_from=job.workspace
+    )
+    level = 1.0 - job.rate / len(stages)
+    return judge_stage(rows, stages[canary.stage], level=level, most_days=job.most_days, columns=columns)
+
+
+def stage_rows(
+    requests: pd.DataFrame, campaign: Campaign, canary: Canary, *, groups_from: Path
+) -> tuple[pd.DataFrame, Columns]:
+    """Return the requests of a canary's stage that it could have decided, with ``net`` and the day of the stage."""
+    test = campaign.experiment
+    arms = {UNASSIGNED, CANARY, *(arm.name for arm in (test.arms if test else ()) if arm.kind == "policy")}
+    # A predictor takes the new share over a moment after the file is written.
+    rows = requests[requests["arm"].isin(arms) & (requests["decided_at"] >= canary.since + LATE)].reset_index(drop=True)
+    rows, columns = with_units(rows, test, read_groups(campaign, groups_from))
+    charge = np.zeros(len(rows))
+    for side, terms in campaign.sides.items():
+        own = (rows["side"] == side).to_numpy()
+        cost = rows.loc[own, "cost"].to_numpy(dtype=np.float64)
+        budget = campaign.budget
+        earned = np.zeros(cost.size)
+        if budget.form == "per_response" and terms.cost_basis == "on_response":
+            earned = budget.limit * rows.loc[own, "value"].to_numpy(dtype=np.float64) / terms.weight
+        charge[own] = canary.prices.get(budget.name, 0.0) * (cost - earned)
+        for each in campaign.side_budgets:
+            if each.side == side:
+                charge[own] += canary.prices.get(each.name, 0.0) * cost
+    day = (rows["decided_at"] - canary.since) // pd.Timedelta(days=1)
+    return rows.assign(net=rows["value"] - charge, day=day.astype(np.int64)), columns
+
+
+def _log(
+    job: PromoteJob, campaign: Campaign, step: str, canary: Canary, verdict: StageVerdict | None, reason: str
+) -> str:
+    """Add a step to the workspace's history and write its page; return the step."""
+    budget = campaign.budget
+    at_risk = round(budget.limit * canary.share / WHOLE) if budget.form == "total" else None
+    told = {
+        "at": datetime.now(UTC).isoformat(),
+        "step": step,
+        "reason": reason,
+        "model_version": canary.model_version,
+        "incumbent": canary.incumbent,
+        "stage": canary.stage,
+        "share": canary.share,
+        "money_at_risk": at_risk,
+        "verdict": None if verdict is None else _plain(asdict(verdict)),
+    }
+    with (job.workspace / HISTORY).open("a") as file:
+        file.write(json.dumps(told) + "\n")
+    text = "\n".join(_page(told, verdict)) + "\n"
+    print(text, flush=True)
+    if job.page is not None:
+        write_whole(job.page, text)
+    return step
+
+
+def _plain(values: dict[str, object]) -> dict[str, object]:
+    return {name: None if isinstance(each, float) and not np.isfinite(each) else each for name, each in values.items()}
+
+
+def _page(told: dict[str, object], verdict: StageVerdict | None) -> Iterator[str]:
+    yield f"# Canary {told['model_version']}: {told['step']}"
+    yield ""
+    yield f"{str(told['reason']).capitalize()}. Model {told['incumbent']} decides for everybody else."
+    share = told["share"]
+    assert isinstance(share, int)
+    yield f"The canary decides for {share / WHOLE:.2%} of the units from now on."
+    if told["money_at_risk"] is not None:
+        yield f"Money at risk, its share of the budget: {told['money_at_risk']:,} minor units."
+    if verdict is not None:
+        yield ""
+        yield "| days | requests of the canary | of the incumbent | relative gain | always-valid interval |"
+        yield "|---|---|---|---|---|"
+        counts = f"{verdict.days} | {verdict.canary_requests:,} | {verdict.incumbent_requests:,}"
+        yield f"| {counts} | {verdict.gain:+.2%} | [{verdict.low:+.2%}, {verdict.high:+.2%}] |"
