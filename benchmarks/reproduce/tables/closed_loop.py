@@ -10,7 +10,7 @@ import pandas as pd
 
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Primary, Rows, Table
-from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.datasets.world import CHANGE_POINTS, CUSTOMER_LEVELS, HOURLY_SHAPE, LOG_RATE, TRAIT_EFFECT
 from shadowprice.evaluation.prediction.classification import logloss
@@ -69,7 +69,7 @@ class Town:
         within = np.diff(np.minimum(level[:, None], [0.0, first, second, np.inf]), axis=1)
         return np.asarray(-np.expm1(-within @ rate))
 
-    def population(self, response: np.ndarray) -> dict[str, Population]:
+    def population(self, response: np.ndarray) -> dict[Side, Population]:
         """Curves of all customers."""
         return {"customer": Population(self.names, Curves(np.array(CUSTOMER_LEVELS), response.astype(np.float32)))}
 
@@ -94,7 +94,7 @@ def better(candidate: ResponseModel, current: ResponseModel, held: pd.DataFrame)
 def served(town: Town, day: int, model: np.ndarray, seed: int) -> Replay:
     """Serve a day by a model's curves, with prices, pacing and the hard stop."""
     campaign = replace(CAMPAIGN, starts_at=START + timedelta(days=day))
-    accounts = {"customer": Accounts(town.names, np.ones(ACCOUNTS))}
+    accounts: dict[Side, Accounts] = {"customer": Accounts(town.names, np.ones(ACCOUNTS))}
     forecast = Forecast.of(campaign, {"customer": Profile(HOURLY_SHAPE / HOURLY_SHAPE.sum(), float(DAILY))})
     setting = Setting(
         campaign=campaign,
