@@ -197,8 +197,10 @@ def stage_rows(
         if budget.form == "per_response" and terms.cost_basis == "on_response":
             earned = budget.limit * rows.loc[own, "value"].to_numpy(dtype=np.float64) / terms.weight
         charge[own] = canary.prices.get(budget.name, 0.0) * (cost - earned)
-        for each in campaign.side_budgets:
-            if each.side == side:
+        # A budget of some requests alone is left out: the log does not tell which it counted.
+        for each in campaign.group_budgets:
+            plain = each.form == "total" and not (each.partners or each.where)
+            if plain and each.side in (None, side):
                 charge[own] += canary.prices.get(each.name, 0.0) * cost
     day = (rows["decided_at"] - canary.since) // pd.Timedelta(days=1)
     return rows.assign(net=rows["value"] - charge, day=day.astype(np.int64)), columns
