@@ -9,7 +9,9 @@ BENCHMARKS: dict[str, str] = {
     "decision": "benchmarks.allocation.decision",
     "executors": "benchmarks.allocation.executors",
     "ledger": "benchmarks.service.ledger",
+    "ledger_replicas": "benchmarks.service.replicas",
     "serving": "benchmarks.service.predictor",
+    "latency": "benchmarks.service.latency",
     "capacity": "benchmarks.service.capacity",
     "vouchers": "benchmarks.vouchers",
     "pacing": "benchmarks.pacing.days",
@@ -22,5 +24,5 @@ BENCHMARKS: dict[str, str] = {
 }
 """Name → module with a ``run``."""
 
-ON_REQUEST = frozenset({"check", "scale", "serving_abuse"})
+ON_REQUEST = frozenset({"check", "scale", "serving_abuse", "ledger_replicas", "latency"})
 """Benchmarks that run only when they are named."""

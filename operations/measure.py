@@ -66,7 +66,7 @@ def run(job: MeasureJob) -> None:
         raise NotCertified(f"the window of campaign {campaign.name!r} ended at {campaign.ends_at.isoformat()}")
     # The ledger counts by quarters of an hour: hours are counted from that in which the campaign starts.
     since = campaign.starts_at - (campaign.starts_at - EPOCH) % QUARTER
-    seen = read_traffic(job.ledger_url, since)
+    seen = read_traffic(job.ledger_url, campaign.name, since)
     observed: dict[Side, NDArray[np.int64]] = {side: np.zeros(slots, dtype=np.int64) for side in campaign.sides}
     for hour in seen["hours"]:
         place = int((datetime.fromisoformat(hour["hour"]) - since) // timedelta(hours=1))
@@ -76,9 +76,9 @@ def run(job: MeasureJob) -> None:
     state_of(campaign, traffic, at, observed, source.read(campaign.name), *recent).save(job.state)
 
 
-def read_traffic(ledger_url: str, since: datetime) -> dict[str, Any]:
+def read_traffic(ledger_url: str, campaign: str, since: datetime) -> dict[str, Any]:
     """Requests by hour and side from ``since`` on, and the newest of them, as the ledger's ``/v1/traffic`` tells."""
-    query = urlencode({"limit": SAMPLE_ROWS, "since": since.isoformat()})
+    query = urlencode({"campaign": campaign, "limit": SAMPLE_ROWS, "since": since.isoformat()})
     url = f"{ledger_url.rstrip('/')}/v1/traffic"
     body = fetch(f"{url}?{query}", TIMEOUT_SECONDS, token=_token(os.environ.get(TOKEN_VARIABLE, "")))
     try:

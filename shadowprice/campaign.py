@@ -259,7 +259,7 @@ class Campaign:
             self._check_experiment()
         paid = not any(terms.segments for terms in self.sides.values())
         arms = [UNASSIGNED] if self.experiment is None else list(self.experiment.shares)
-        self.limits.check_within(self.budget.name, self.sides if paid else (), [*arms, CANARY])
+        self.limits.check_within(self.name, self.budget.name, self.sides if paid else (), [*arms, CANARY])
         object.__setattr__(self, "rules", tuple(self.rules))
         if self.rules and not paid:
             raise InvalidInput("a delivery has the rules of its segments; leave its rules out", field="rules")
@@ -310,8 +310,8 @@ class Campaign:
 
     @cached_property
     def group_budgets(self) -> tuple[GroupBudget, ...]:
-        """Further budgets that have a price: all but those of one arm."""
-        return tuple(each for each in self.limits.budgets if each.arm is None)
+        """Further budgets that have a price: all but those of one arm, and those that campaigns share."""
+        return tuple(each for each in self.limits.budgets if each.arm is None and not each.campaigns)
 
     def coverage(self, attributes: Mapping[Side, Attributes] | None = None) -> Coverage:
         """Return what tells which budgets count a request, and which levels rules allow it."""

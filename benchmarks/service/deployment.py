@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,13 +16,16 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from serving.local.launch import Deployment, Service, free_port, start_ledger, start_predictor
 from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.graphs.scaling import Scaling
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
 from shadowprice.responses.integrity import file_digests
 from shadowprice.responses.layers.heads import HazardHead, save_heads
+from shadowprice.responses.layers.tower import ServedTower, save_towers
 
 LEVELS = (0, 20, 40, 60, 80, 100, 120, 140, 160, 180)
 WIDTH = 64
@@ -56,8 +59,11 @@ def environment(**values: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def prepare(folder: Path, accounts: int) -> Deployment:
-    """Campaign, model, features of ``accounts`` customers in the online store of the environment, and a price."""
+def prepare(folder: Path, accounts: int, context: bool = False) -> Deployment:
+    """Campaign, model, features of ``accounts`` customers in the online store of the environment, and a price.
+
+    With ``context`` the model has a request tower, which reads a basket and a channel.
+    """
     from feature_repo.columns import FeatureColumns
     from feature_repo.online import publish_embeddings
     from feature_repo.store import configured_online, create
@@ -84,6 +90,7 @@ def prepare(folder: Path, accounts: int) -> Deployment:
         base_bias=-2.0,
     )
     save_heads({"customer": head}, deployment.model_dir)
+    save_towers({"customer": _tower(draw)} if context else {}, deployment.model_dir)
     meta = {"model_version": MODEL, "files": file_digests(deployment.model_dir)}
     (deployment.model_dir / "model.json").write_text(json.dumps(meta))
     frame = pd.DataFrame(
@@ -94,6 +101,8 @@ def prepare(folder: Path, accounts: int) -> Deployment:
             "embedding": list(random.normal(size=(accounts, WIDTH)).astype(np.float32)),
         }
     )
+    if context:
+        frame["own"] = list(random.normal(size=(accounts, WIDTH)).astype(np.float32))
     columns = FeatureColumns(profile={"customer": ("x_age",)}, embedding_width=WIDTH, model_versions=(MODEL,))
     store = create(deployment.features_dir, columns, online=configured_online())
     publish_embeddings(store, frame, progress=False)
@@ -122,7 +131,12 @@ def prepare(folder: Path, accounts: int) -> Deployment:
 
 @contextmanager
 def serving(
-    folder: Path, accounts: int, settings: Mapping[str, str] | None = None, *, with_trivial: bool = True
+    folder: Path,
+    accounts: int,
+    settings: Mapping[str, str] | None = None,
+    *,
+    with_trivial: bool = True,
+    context: bool = False,
 ) -> Iterator[Running]:
     """Start all services, with Redis as the online store, and stop them when the context ends."""
     with ExitStack() as stack:
@@ -130,7 +144,7 @@ def serving(
         stack.callback(_stop, _redis(port, folder))
         address = {REDIS: f"127.0.0.1:{port}", "SHADOWPRICE_FEATURE_READER": "packed"}
         stack.enter_context(environment(**{**address, **(settings or {})}))
-        deployment = prepare(folder, accounts)
+        deployment = prepare(folder, accounts, context)
         ledger = start_ledger(deployment, free_port())
         stack.callback(ledger.stop)
         ledger.wait_ready(60.0)
@@ -150,6 +164,21 @@ def serving(
             stack.callback(trivial.stop)
             trivial.wait_ready(120.0)
         yield Running(predictor, grpc, ledger, trivial, trivial_grpc, seconds)
+
+
+def _tower(draw: Callable[..., NDArray[np.float32]]) -> ServedTower:
+    names = ("x_basket", "c_channel=app", "c_channel=web")
+    known = np.zeros(len(names), bool)
+    scaling = Scaling(names, known, np.full(3, 0.5, np.float32), np.ones(3, np.float32), known)
+    return ServedTower(
+        context=scaling,
+        partner=False,
+        hidden_weight=draw(WIDTH, WIDTH + len(names)),
+        hidden_bias=draw(WIDTH),
+        out_weight=draw(WIDTH, WIDTH),
+        out_bias=draw(WIDTH),
+        default_own=draw(WIDTH),
+    )
 
 
 def cpu_seconds(service: Service) -> float:

@@ -25,11 +25,18 @@ def names(batch: int, serial: int, accounts: int) -> tuple[list[str], list[str]]
     return ids, [f"c{(serial * 7919 + row * 104_729) % accounts}" for row in range(batch)]
 
 
-def body(protocol: str, batch: int, serial: int, accounts: int) -> bytes:
-    """The body of one call for ``batch`` accounts; request ids are new, accounts walk through all of them."""
+def body(protocol: str, batch: int, serial: int, accounts: int, context: bool = False) -> bytes:
+    """The body of one call for ``batch`` accounts; request ids are new, accounts walk through all of them.
+
+    ``context`` adds values to each request, in V1.
+    """
     ids, account_ids = names(batch, serial, accounts)
     if protocol == "v1":
-        rows = [{"request_id": i, "account_id": a, "side": "customer"} for i, a in zip(ids, account_ids, strict=True)]
+        more = {"context": {"x_basket": serial % 100 / 10, "c_channel": "app"}} if context else {}
+        rows = [
+            {"request_id": i, "account_id": a, "side": "customer", **more}
+            for i, a in zip(ids, account_ids, strict=True)
+        ]
         return json.dumps({"instances": rows}).encode()
     columns = zip(("request_id", "account_id", "side"), (ids, account_ids, ["customer"] * batch), strict=True)
     inputs = [{"name": n, "datatype": "BYTES", "shape": [batch], "data": values} for n, values in columns]
@@ -37,7 +44,15 @@ def body(protocol: str, batch: int, serial: int, accounts: int) -> bytes:
 
 
 def drive(
-    port: int, protocol: str, batch: int, connections: int, seconds: float, serial: int, accounts: int, token: str = ""
+    port: int,
+    protocol: str,
+    batch: int,
+    connections: int,
+    seconds: float,
+    serial: int,
+    accounts: int,
+    token: str = "",
+    context: bool = False,
 ) -> dict[str, Any]:
     """Load one service for ``seconds`` and return its throughput, percentiles in ms, and refusals.
 
@@ -53,7 +68,7 @@ def drive(
 
     def send(number: int) -> None:
         nonlocal serial
-        content = body(protocol, batch, serial, accounts)
+        content = body(protocol, batch, serial, accounts, context)
         serial += 1
         waiting[number] = b""
         sent[number] = time.perf_counter()

@@ -50,6 +50,29 @@ def read_campaign(path: Path) -> Campaign:
         raise InvalidInput(f"is not a campaign: {error}", field=str(file)) from error
 
 
+def campaign_files(file: Path, folder: Path | None) -> list[Path]:
+    """Return the campaign file of a service, or those of all workspaces of ``folder``, by the names of theirs.
+
+    An empty path stands for no file.
+
+    Raises:
+        InvalidInput: neither or both are given, the folder has no workspace, or a workspace's name is not that of its
+            campaign.
+    """
+    if (file == Path()) == (folder is None):
+        raise InvalidInput("give one campaign file, or one folder of workspaces", field="campaign_file, campaigns")
+    if folder is None:
+        return [file]
+    found = sorted(folder.glob(f"*/{CAMPAIGN}"))
+    if not found:
+        raise InvalidInput(f"has no workspace with a {CAMPAIGN}", field=f"campaigns: {folder}")
+    for each in found:
+        name = read_campaign(each).name
+        if name != each.parent.name:
+            raise InvalidInput(f"holds campaign {name!r}; name the folder like it", field=str(each.parent))
+    return found
+
+
 def read_groups(campaign: Campaign, path: Path) -> Groups | None:
     """Read the groups that the campaign's experiment assigns; None where it assigns something else.
 

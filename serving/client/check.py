@@ -33,7 +33,7 @@ def check(
     """
     token = Tokens(token_file).secret("decide") if token_file else None
     request = f"{SOURCE}-{uuid.uuid4().hex}"
-    with DecisionClient(predictor_url, campaign, token) as predictor, LedgerClient(ledger_url) as ledger:
+    with DecisionClient(predictor_url, campaign, token) as predictor, LedgerClient(ledger_url, campaign) as ledger:
         answer = predictor.decide([request], [SOURCE], [side])
         if answer.reason[0] not in UNRECORDED_REASONS:
             ledger.settle([_nothing(request, side)], SOURCE)

@@ -88,9 +88,9 @@ class Correction(Outcome):
 class _Client:
     """A kept-alive connection whose refusals are errors of :mod:`shadowprice.errors`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, parameters: Mapping[str, str] | None = None) -> None:
         headers = {"content-type": "application/json"}
-        self._http = httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS, headers=headers)
+        self._http = httpx.Client(base_url=url, timeout=TIMEOUT_SECONDS, headers=headers, params=parameters)
 
     def close(self) -> None:
         """Close the connection."""
@@ -201,10 +201,13 @@ class DecisionClient(_Client):
 
 
 class LedgerClient(_Client):
-    """Reports outcomes to the ledger and reads its totals; shows a token of the file that the environment names."""
+    """Reports outcomes to the ledger and reads its totals; shows a token of the file that the environment names.
 
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
+    ``campaign`` is needed where the ledger keeps several.
+    """
+
+    def __init__(self, url: str, campaign: str = "") -> None:
+        super().__init__(url, {"campaign": campaign} if campaign else None)
         self._tokens = ledger_tokens(os.environ)
 
     def _token(self, role: Role) -> str | None:

@@ -62,7 +62,7 @@ def main() -> int:
         campaign = read_campaign(settings.campaign_file)
         tokens = Tokens.of(settings.token_file)
         check_exposed(settings.host, tokens)
-        ledger = LedgerClient(settings.ledger_url)
+        ledger = LedgerClient(settings.ledger_url, campaign.name)
         app = create_app(
             campaign,
             ledger,

@@ -1,33 +1,47 @@
-"""``python -m serving.ledger``: run the ledger of one campaign."""
+"""``python -m serving.ledger``: run the ledger of one campaign, or those of several."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import uvicorn
 
-from operations.common.workspace import read_campaign
+from operations.common.workspace import campaign_files, read_campaign
 from serving.http.access import check_exposed
+from serving.http.draining import DRAINING, DrainingServer
 from serving.http.listening import bounds
 from serving.http.logs import quiet_logs
 from serving.http.tokens import Tokens
-from serving.ledger.api.app import Background, Trouble, create_app
+from serving.ledger.api.app import Background, serve
+from serving.ledger.api.ledger import Ledger, Trouble
 from serving.ledger.background import checking, sweeping
 from serving.ledger.settings import StoreSettings
+from serving.ledger.sqlite.peers import Peers
+from serving.ledger.store import Store
 from serving.settings import setting
+from shadowprice.campaign import Campaign
 from shadowprice.errors import ShadowpriceError
 from shadowprice.lifeline import end_with_parent
+from shadowprice.limits import check_alike
 from shadowprice.watch.verdict import FILE
 
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerSettings(StoreSettings, program="serving.ledger"):
-    """The ledger of one campaign."""
+    """The ledger of one campaign, or those of several.
 
+    With ``campaigns``, ``db``, ``log_dir`` and ``witness`` are folders.
+    """
+
+    campaign_file: Path = setting("campaign as JSON", Path())
+    campaigns: Path | None = setting(
+        "folder of workspaces, each with a campaign.json: the ledgers of all of them", None
+    )
     redis_replicas: int = setting(
         "replicas of Redis that must have each record before it is answered", 0, variable="LEDGER_REDIS_REPLICAS"
     )
@@ -38,6 +52,23 @@ class LedgerSettings(StoreSettings, program="serving.ledger"):
     calls_per_second: float = setting("most calls of each caller; 0: no limit", 0.0, variable="LEDGER_CALLS_PER_SECOND")
     sweep_seconds: float = setting("how often expired authorizations are released", 5.0)
     log_seconds: float = setting("how often what is new is logged", 15.0, variable="LEDGER_LOG_SECONDS")
+    drain_seconds: float = setting(
+        "after SIGTERM, how long calls are still answered while the ledger is not ready",
+        0.0,
+        variable="LEDGER_DRAIN_SECONDS",
+    )
+
+    def of(self, campaign: str) -> LedgerSettings:
+        """Return the settings of one campaign's ledger, with files of its own in the folders of several."""
+        if self.campaigns is None:
+            return self
+        log, witness = self.log_dir, self.witness
+        return replace(
+            self,
+            db=self.db / f"{campaign}.db",
+            log_dir=log and log / campaign,
+            witness=witness and witness / f"{campaign}.json",
+        )
 
 
 def main() -> int:
@@ -45,49 +76,34 @@ def main() -> int:
     end_with_parent()
     quiet_logs()
     settings = LedgerSettings.parse()
-    try:
-        campaign = read_campaign(settings.campaign_file)
-        tokens = Tokens.of(settings.token_file)
-        check_exposed(settings.host, tokens)
-        store = settings.open(campaign, settings.redis_replicas, settings.witness)
-    except ShadowpriceError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    volumes = {} if settings.redis else {"store": settings.db.parent}
-    background: list[Background] = [
-        partial(sweeping, store, settings.sweep_seconds),
-        partial(checking, store, settings.sweep_seconds),
-    ]
-    troubles: list[Trouble] = []
-    if settings.log_dir:
+    background: list[Background] = []
+    ledgers: list[Ledger] = []
+    with ExitStack() as opened:
         try:
-            # Parquet costs a second of the start; a ledger without a log does not need it.
-            from serving.ledger.log import LogWriter, logged
+            campaigns = {
+                file: read_campaign(file) for file in campaign_files(settings.campaign_file, settings.campaigns)
+            }
+            check_alike({each.name: each.limits for each in campaigns.values()})
+            tokens = Tokens.of(settings.token_file)
+            check_exposed(settings.host, tokens)
+            peers = Peers({each.name: settings.of(each.name).db for each in campaigns.values()})
+            for file, campaign in campaigns.items():
+                own = settings.of(campaign.name)
+                if not own.redis:
+                    peers.check(campaign)
+                store = own.open(campaign, own.redis_replicas, own.witness, peers)
+                opened.callback(store.close)
+                ledgers.append(_ledger(store, campaign, file, own, background))
+        except ShadowpriceError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
         except ModuleNotFoundError as error:
             print(f"error: --log-dir needs {error.name}; install shadowprice[tables]", file=sys.stderr)
             return 2
-        volumes["log"] = settings.log_dir
-        writer = LogWriter(store, settings.log_dir)
-        try:
-            writer.check()
-        except ShadowpriceError as error:
-            store.close()
-            print(f"error: {error}", file=sys.stderr)
-            return 2
-        background.append(partial(logged, writer, settings.log_seconds))
-        troubles.append(lambda: writer.trouble)
-    app = create_app(
-        store,
-        campaign,
-        hard_stop=settings.hard_stop == "on",
-        tokens=tokens,
-        calls_per_second=settings.calls_per_second,
-        background=background,
-        troubles=troubles,
-        volumes=volumes,
-        verdict=settings.campaign_file.parent / FILE,
-    )
-    uvicorn.run(
+        # The application closes the stores.
+        opened.pop_all()
+    app = serve(ledgers, tokens=tokens, calls_per_second=settings.calls_per_second, background=background)
+    config = uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
@@ -97,7 +113,30 @@ def main() -> int:
         timeout_keep_alive=65,
         timeout_graceful_shutdown=5,
     )
+    server = DrainingServer(config, settings.drain_seconds)
+    for ledger in ledgers:
+        ledger.troubles.append(lambda: DRAINING if server.draining else None)
+    server.run()
     return 0
+
+
+def _ledger(
+    store: Store, campaign: Campaign, file: Path, settings: LedgerSettings, background: list[Background]
+) -> Ledger:
+    """Return a campaign's ledger, and add what runs beside it to ``background``."""
+    volumes = {} if settings.redis else {"store": settings.db.parent}
+    background += [partial(sweeping, store, settings.sweep_seconds), partial(checking, store, settings.sweep_seconds)]
+    troubles: list[Trouble] = []
+    if settings.log_dir:
+        # Parquet costs a second of the start; a ledger without a log does not need it.
+        from serving.ledger.log import LogWriter, logged
+
+        volumes["log"] = settings.log_dir
+        writer = LogWriter(store, settings.log_dir)
+        writer.check()
+        background.append(partial(logged, writer, settings.log_seconds))
+        troubles.append(lambda: writer.trouble)
+    return Ledger(store, campaign, settings.hard_stop == "on", volumes, troubles, file.parent / FILE)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind, Segment, seg
 logger = logging.getLogger("serving")
 ROWS = 50_000
 """Most rows of one segment."""
+LEASE_SECONDS = 30.0
+"""Shortest time that a process keeps the log for itself: several segments are written in it."""
 
 
 @dataclass
@@ -92,6 +94,8 @@ class LogWriter:
         start = end = self._end(kind)
         self._check_end(kind, after, end)
         while end < last and (rows := after(end, min(self.rows, last - end))):
+            if not self.store.may_log(LEASE_SECONDS):
+                break
             segment = Segment.named(self.folder, kind, end + 1, end + len(rows))
             try:
                 write_whole(segment.path, _parquet(kind, rows), durable=True)
@@ -104,10 +108,12 @@ class LogWriter:
 def logged(writer: LogWriter, every_seconds: float) -> AbstractContextManager[None]:
     """Write and compact the log now, ``every_seconds`` and at the end, on a thread of its own, until the context ends.
 
-    Rows are written between any two merges.
+    Rows are written between any two merges. Where several processes share the store, one of them writes.
     """
 
     def step() -> bool:
+        if not writer.store.may_log(max(LEASE_SECONDS, 3 * every_seconds)):
+            return False
         writer.write()
         return writer.compact()
 

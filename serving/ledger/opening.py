@@ -6,6 +6,7 @@ from pathlib import Path
 
 from serving.ledger.clock import Clock, monotonic
 from serving.ledger.durability import Durability
+from serving.ledger.sqlite.peers import Peers
 from serving.ledger.store import Store
 from shadowprice.campaign import Campaign
 
@@ -18,10 +19,12 @@ def open_store(
     clock: Clock = monotonic,
     *,
     durability: Durability | None = None,
+    peers: Peers | None = None,
 ) -> Store:
     """Redis at the address ``redis`` where there is one, the sqlite file ``db`` otherwise.
 
-    ``clock`` is what ledger time advances by.
+    ``clock`` is what ledger time advances by. ``peers`` are the files of the other campaigns of this process; those
+    in one Redis need no telling.
 
     Raises:
         Conflict: the ledger belongs to another campaign or has other levels, or, of a file, another process has it;
@@ -35,4 +38,4 @@ def open_store(
         return RedisStore(redis, password, campaign, clock, durability)
     from serving.ledger.sqlite.store import SqliteStore
 
-    return SqliteStore(db, campaign, clock)
+    return SqliteStore(db, campaign, clock, peers)

@@ -9,6 +9,7 @@ from typing import Literal
 from serving.http.tokens import read_secret
 from serving.ledger.durability import Durability
 from serving.ledger.opening import open_store
+from serving.ledger.sqlite.peers import Peers
 from serving.ledger.store import Store
 from serving.settings import Settings, setting
 from shadowprice.campaign import Campaign
@@ -40,12 +41,17 @@ class StoreSettings(Settings):
     )
     log_dir: Path | None = setting("folder of the decision log; empty: none is kept", None, variable="LEDGER_LOG_DIR")
 
-    def open(self, campaign: Campaign, replicas: int = 0, witness: Path | None = None) -> Store:
+    def open(
+        self, campaign: Campaign, replicas: int = 0, witness: Path | None = None, peers: Peers | None = None
+    ) -> Store:
         """Open the store; ``replicas`` must have each record, and a ``witness`` refuses one that lost records.
+
+        ``peers`` are the files of the other campaigns of the same process.
 
         Raises:
             ShadowpriceError: the store cannot be opened, or is not as durable as these settings demand.
         """
         declared = self.redis_durability == "declared"
         durability = Durability(declared=declared, replicas=replicas, witness=witness)
-        return open_store(campaign, self.db, self.redis, read_secret(self.redis_password_file), durability=durability)
+        password = read_secret(self.redis_password_file)
+        return open_store(campaign, self.db, self.redis, password, durability=durability, peers=peers)

@@ -128,5 +128,12 @@ class Store(Protocol):
     def corrections_after(self, sequence: int, limit: int) -> list[CorrectionRow]:
         """The corrections recorded as number ``sequence`` + 1, + 2, … of the campaign."""
 
+    def may_log(self, seconds: float) -> bool:
+        """Return whether this process writes the log for ``seconds``: at most one of those that share the store.
+
+        Raises:
+            Unavailable: the store cannot tell.
+        """
+
     def close(self) -> None:
         """Finish what was called, then let go."""

@@ -56,7 +56,7 @@ class ServiceDay:
 
     def __post_init__(self) -> None:
         self._decisions = DecisionClient(self.services.predictor_url, self.services.campaign)
-        self._ledger = LedgerClient(self.services.ledger_url)
+        self._ledger = LedgerClient(self.services.ledger_url, self.services.campaign)
 
     def decide(self, batch: Day) -> Answers:
         """Answer a batch: its first request in a call of its own, which is timed, the others in one call."""

@@ -1,4 +1,4 @@
-"""``python -m serving.predictor``: run the predictor of one campaign."""
+"""``python -m serving.predictor``: run the predictor of one campaign, or of several."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from threading import Thread
 
 from operations.common.workspace import read_campaign, read_columns, read_groups
@@ -16,7 +17,7 @@ from serving.http.logs import quiet_logs
 from serving.http.tokens import Tokens, ledger_tokens
 from serving.predictor.api.rest import PredictorServer, decisions
 from serving.predictor.bundle import Bundle
-from serving.predictor.config import Config
+from serving.predictor.config import Config, Workspace
 from serving.predictor.features import Features, open_reader
 from serving.predictor.ledger_client import Authoriser
 from serving.predictor.metrics import PredictorMetrics
@@ -46,56 +47,70 @@ def main() -> int:
     sys.setswitchinterval(SWITCH_SECONDS)
     config = Config.parse()
     try:
-        campaign = read_campaign(config.campaign_file)
-        groups = read_groups(campaign, config.campaign_file)
-        attributes = read_columns(campaign, config.campaign_file)
         tokens = Tokens.of(config.token_file)
         check_exposed(config.host, tokens)
-        check_models(config.model_dir, campaign, PriceStore(config.prices_dir))
-        ledger = Authoriser(config.ledger_url, campaign.name, ledger_tokens(os.environ))
+        served = [_Served.of(config, each) for each in config.workspaces()]
+        if len(served) == 1:
+            (only,) = served
+            check_models(only.workspace.model_dir, only.campaign, PriceStore(only.workspace.prices_dir))
     except ShadowpriceError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    model = CampaignModel(campaign.name, config.max_instances)
     server = PredictorServer(
-        model,
+        [each.model for each in served],
         config.host,
         config.http_port,
         config.grpc_port or None,
         access=Access(decisions, tokens, config.calls_per_second, config.amount_per_hour),
         seconds=config.request_seconds,
     )
-    Thread(
-        target=_warm_up, args=(config, campaign, ledger, model, groups, attributes), name="warm-up", daemon=True
-    ).start()
+    for each in served:
+        Thread(target=_warm_up, args=(config, each), name=f"warm-up {each.campaign.name}", daemon=True).start()
     server.run()
     return 0
 
 
-def _warm_up(
-    config: Config,
-    campaign: Campaign,
-    ledger: Authoriser,
-    model: CampaignModel,
-    groups: Groups | None,
-    attributes: Mapping[Side, Attributes],
-) -> None:
-    """Wait for everything the model needs, run it once, and declare it ready."""
-    metrics = PredictorMetrics(campaign)
+@dataclass(frozen=True)
+class _Served:
+    """One campaign of the process."""
+
+    workspace: Workspace
+    campaign: Campaign
+    groups: Groups | None
+    attributes: Mapping[Side, Attributes]
+    ledger: Authoriser
+    model: CampaignModel
+    metrics: PredictorMetrics
+
+    @classmethod
+    def of(cls, config: Config, workspace: Workspace) -> _Served:
+        campaign = read_campaign(workspace.campaign_file)
+        groups = read_groups(campaign, workspace.campaign_file)
+        attributes = read_columns(campaign, workspace.campaign_file)
+        ledger = Authoriser(config.ledger_url, campaign.name, ledger_tokens(os.environ))
+        model = CampaignModel(campaign.name, config.max_instances)
+        # Here and not in the threads, which would make the same families at once.
+        return cls(workspace, campaign, groups, attributes, ledger, model, PredictorMetrics(campaign))
+
+
+def _warm_up(config: Config, served: _Served) -> None:
+    """Wait for everything a model needs, run it once, and declare it ready."""
+    workspace, campaign, ledger, model = served.workspace, served.campaign, served.ledger, served.model
+    metrics = served.metrics
 
     def open_features(bundle: Bundle) -> Features:
         default = stored_defaults(bundle.heads, bundle.towers)
         widths = {side: each.size for side, each in default.items()}
         return Features(
-            open_reader(config.features_dir, bundle.model_version, config.feature_reader, widths),
+            open_reader(workspace.features_dir, bundle.model_version, config.feature_reader, widths),
             default,
             cache_seconds=config.cache_seconds,
             max_age_seconds=config.feature_max_age_seconds,
         )
 
-    models = Models(config.model_dir, campaign, open_features)
+    models = Models(workspace.model_dir, campaign, open_features)
     watcher = PriceWatcher(
-        PriceStore(config.prices_dir),
+        PriceStore(workspace.prices_dir),
         campaign,
         load_model=models.load,
         on_swap=metrics.active_price,
@@ -112,8 +127,8 @@ def _warm_up(
         metrics=metrics,
         authorisation_required=config.authorise == "required",
         window=config.window == "on",
-        groups=groups,
-        attributes=attributes,
+        groups=served.groups,
+        attributes=served.attributes,
     )
     watching = False
     complaint = ""
@@ -124,10 +139,11 @@ def _warm_up(
                 watcher.start()
                 watching = True
             if watcher.current is None:
-                raise Unavailable(f"there is no price of {campaign.name!r} in {config.prices_dir} yet")
+                raise Unavailable(f"there is no price of {campaign.name!r} in {workspace.prices_dir} yet")
             if predictor.authorisation_required:
                 ledger.check({side: terms.incentives for side, terms in campaign.sides.items()})
         except Exception as error:  # whatever is missing may still come; say it once and wait
+            model.waits = True
             if str(error) != complaint:
                 complaint = str(error)
                 logger.warning("not ready: %s", complaint, exc_info=not isinstance(error, ShadowpriceError))

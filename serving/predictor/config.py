@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple, Self
 
+from operations.common.workspace import CAMPAIGN, campaign_files
 from serving.http.limits import MAX_ITEMS
 from serving.predictor.features import ReaderName
 from serving.settings import Settings, setting
 
 
+class Workspace(NamedTuple):
+    """Files of one campaign; the fields are those of :class:`Config`."""
+
+    campaign_file: Path
+    model_dir: Path
+    features_dir: Path
+    prices_dir: Path
+
+
 @dataclass(frozen=True, kw_only=True)
 class Config(Settings, program="serving.predictor"):
-    """The decision service of one campaign.
+    """The decision service of one or several campaigns.
 
-    ``model_dir`` is a bundle or a link to the newest; earlier ones are found in models/<version> beside it.
+    ``campaigns`` is given, or the four settings after it. ``model_dir`` is a bundle or a link to the newest; earlier
+    ones are found in models/<version> beside it.
     """
 
-    campaign_file: Path = setting("campaign as JSON")
-    model_dir: Path = setting("folder with model.json and heads.safetensors")
-    features_dir: Path = setting("Feast repository with the online store's configuration")
-    prices_dir: Path = setting("root of the price store")
-    ledger_url: str = setting("address of the ledger")
+    campaigns: Path | None = setting("folder of workspaces, each of them served; in place of the next four", None)
+    campaign_file: Path = setting("campaign as JSON", Path())
+    model_dir: Path = setting("folder with model.json and heads.safetensors", Path())
+    features_dir: Path = setting("Feast repository with the online store's configuration", Path())
+    prices_dir: Path = setting("root of the price store", Path())
+    ledger_url: str = setting("address of the ledger, or those of its replicas, separated by commas")
     authorise: Literal["required", "optional"] = setting(
         "required: no answer without the ledger; optional: answer without it, degraded", "required"
     )
@@ -45,3 +60,28 @@ class Config(Settings, program="serving.predictor"):
     token_file: Path | None = setting("file with the bearer tokens callers must present; empty: none is needed", None)
     calls_per_second: float = setting("most calls of each caller; 0: no limit", 0.0)
     amount_per_hour: float = setting("minor units authorized for each caller at most; 0: no limit", 0.0)
+
+    @classmethod
+    def parse(cls, arguments: Sequence[str] | None = None, environment: Mapping[str, str] = os.environ) -> Self:
+        """Read flags and variables. Exits where neither the folder of campaigns nor all files of one are given."""
+        found = super().parse(arguments, environment)
+        given = {name: getattr(found, name) != Path() for name in Workspace._fields}
+        lacking = [f"--{name.replace('_', '-')}" for name, there in given.items() if not there]
+        if found.campaigns is None and lacking:
+            print(f"error: give {', '.join(lacking)}, or --campaigns alone", file=sys.stderr)
+            raise SystemExit(2)
+        if found.campaigns is not None and any(given.values()):
+            print("error: give --campaigns or the files of one campaign, not both", file=sys.stderr)
+            raise SystemExit(2)
+        return found
+
+    def workspaces(self) -> list[Workspace]:
+        """Return the files of each campaign.
+
+        Raises:
+            InvalidInput: the folder of campaigns has none, or a workspace with another name than its campaign's.
+        """
+        if self.campaigns is None:
+            return [Workspace(self.campaign_file, self.model_dir, self.features_dir, self.prices_dir)]
+        folders = [file.parent for file in campaign_files(Path(), self.campaigns)]
+        return [Workspace(each / CAMPAIGN, each / "model", each / "features", each / "prices") for each in folders]

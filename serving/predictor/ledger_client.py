@@ -7,7 +7,7 @@ import http.client
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, make_dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
@@ -90,19 +90,18 @@ class Authorisation:
 
 
 class Authoriser:
-    """Ask the ledger of one campaign, with the newest token of the role decide. Not thread-safe, except ``check``."""
+    """Ask the ledger of one campaign, with the newest token of the role decide. Not thread-safe, except ``check``.
 
-    def __init__(self, url: str, campaign: str, tokens: Tokens | None = None) -> None:
-        parts = urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname:
-            raise InvalidInput(f"must look like http://host:port, got {url!r}", field="ledger_url")
-        self._host, self._port = parts.hostname, parts.port or 80
+    ``urls`` are the addresses of its replicas, separated by commas, or one address in front of them. A replica that
+    does not answer, or answers 503, is passed over for the next one: authorizing is idempotent.
+    """
+
+    def __init__(self, urls: str, campaign: str, tokens: Tokens | None = None) -> None:
+        self._places = [_place(url) for url in urls.split(",")]
         self._campaign = campaign
         self._tokens = tokens
-        self._head = (
-            f"POST /v1/authorizations HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\n"
-        ).encode()
-        self._idle: list[Connection] = []
+        self._first = 0
+        self._idle: list[tuple[int, Connection]] = []
 
     async def authorise(
         self,
@@ -140,9 +139,7 @@ class Authoriser:
         if known.request_id:
             message["known"] = known
         body = orjson.dumps(message)
-        status, answer = await self._exchange(
-            b"%b%bContent-Length: %d\r\n\r\n%b" % (self._head, shown, len(body), body)
-        )
+        status, answer = await self._exchange(b"%bContent-Length: %d\r\n\r\n%b" % (shown, len(body), body))
         try:
             content = orjson.loads(answer)
             if status != 200:
@@ -159,15 +156,21 @@ class Authoriser:
         """Make sure that the ledger answers and keeps this campaign with ``levels``. Waits; for threads.
 
         Raises:
-            Unavailable: it is not ready, or has another campaign, or other incentives of a side, in minor units.
+            Unavailable: no replica is ready with this campaign and the same incentives of each side, in minor units.
         """
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_SECONDS)
+        for place in self._places[:-1]:
+            with suppress(Unavailable):
+                return self._check(place, levels)
+        return self._check(self._places[-1], levels)
+
+    def _check(self, place: Place, levels: Mapping[Side, Sequence[int]]) -> None:
+        connection = http.client.HTTPConnection(place.host, place.port, timeout=TIMEOUT_SECONDS)
         try:
-            connection.request("GET", "/readyz")
+            connection.request("GET", f"/readyz?campaign={self._campaign}")
             response = connection.getresponse()
             status, answer = response.status, response.read()
         except (OSError, http.client.HTTPException) as error:
-            raise self._silent(error) from error
+            raise _silent(place, error) from error
         finally:
             connection.close()
         try:
@@ -189,35 +192,78 @@ class Authoriser:
     def close(self) -> None:
         """Close what is kept."""
         while self._idle:
-            self._idle.pop().close()
+            self._idle.pop()[1].close()
 
     async def _exchange(self, request: bytes) -> tuple[int, bytes]:
+        failure: Exception | None = None
+        refused: tuple[int, bytes] | None = None
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 kept = self._kept()
                 if kept is not None:
-                    # It may have been closed meanwhile. Authorising is idempotent, so once more.
+                    place, connection = kept
+                    # It may have been closed meanwhile, or its replica.
                     with suppress(OSError):
-                        return await self._once(kept, request)
-                return await self._once(await connect(self._host, self._port), request)
-        except OSError as error:
-            raise self._silent(error) from error
+                        answer = await self._once(place, connection, request)
+                        if not self._passed_over(answer):
+                            return answer
+                    self._first = (place + (len(self._places) > 1)) % len(self._places)
+                # One address may stand for several replicas, of which one has just ended.
+                for _ in range(max(2, len(self._places))):
+                    place = self._first
+                    try:
+                        async with asyncio.timeout(TIMEOUT_SECONDS / 4):
+                            connection = await connect(*self._places[place][:2])
+                        answer = await self._once(place, connection, request)
+                        if not self._passed_over(answer):
+                            return answer
+                        refused = answer
+                    except OSError as error:
+                        failure = error
+                    self._first = (place + 1) % len(self._places)
+        except TimeoutError as error:
+            self._first = (self._first + 1) % len(self._places)
+            failure = error
+        if refused is not None:
+            return refused
+        raise _silent(self._places[self._first - 1], failure) from failure
 
-    async def _once(self, connection: Connection, request: bytes) -> tuple[int, bytes]:
-        answer = await connection.exchange(request)
+    def _passed_over(self, answer: tuple[int, bytes]) -> bool:
+        """Return whether another replica may answer better."""
+        return answer[0] == Unavailable.status and len(self._places) > 1
+
+    async def _once(self, place: int, connection: Connection, request: bytes) -> tuple[int, bytes]:
+        answer = await connection.exchange(self._places[place].head + request)
         if connection.open:
-            self._idle.append(connection)
+            self._idle.append((place, connection))
         return answer
 
-    def _kept(self) -> Connection | None:
+    def _kept(self) -> tuple[int, Connection] | None:
         while self._idle:
-            connection = self._idle.pop()
+            place, connection = self._idle.pop()
             if connection.open:
-                return connection
+                return place, connection
         return None
 
-    def _silent(self, error: Exception) -> Unavailable:
-        return Unavailable(f"the ledger at {self._host}:{self._port} does not answer: {error!r}")
+
+class Place(NamedTuple):
+    """Address of a replica, and the first lines of every request to it."""
+
+    host: str
+    port: int
+    head: bytes
+
+
+def _place(url: str) -> Place:
+    parts = urlsplit(url.strip())
+    if parts.scheme != "http" or not parts.hostname:
+        raise InvalidInput(f"must look like http://host:port, got {url!r}", field="ledger_url")
+    lines = f"POST /v1/authorizations HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\n"
+    return Place(parts.hostname, parts.port or 80, lines.encode())
+
+
+def _silent(place: Place, error: Exception | None) -> Unavailable:
+    return Unavailable(f"the ledger at {place.host}:{place.port} does not answer: {error!r}")
 
 
 def _matches(found: Authorisation, proposals: Proposals, known: KnownRequests, sizes: Sequence[int]) -> bool:

@@ -14,7 +14,8 @@ from contextlib import AbstractContextManager
 from functools import partial
 from itertools import product
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
@@ -29,6 +30,10 @@ REJECTED = ("unsound", "older", "model")
 Kind = TypeVar("Kind", Counter, Gauge, Histogram)
 Key = TypeVar("Key", str, tuple[str, ...])
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5)
+
+
+_MADE: WeakKeyDictionary[CollectorRegistry, dict[str, Any]] = WeakKeyDictionary()
+"""Families of each registry, by name."""
 
 
 class _Timed(AbstractContextManager[None]):
@@ -69,11 +74,19 @@ class PredictorMetrics:
     def __init__(self, campaign: Campaign, registry: CollectorRegistry = REGISTRY) -> None:
         sides = list(campaign.sides)
 
+        def family_of(make: Callable[..., Kind], name: str, text: str, labels: str) -> Kind:
+            """The family of this name, which the predictors of several campaigns share."""
+            made = _MADE.setdefault(registry, {})
+            if name not in made:
+                made[name] = make(f"shadowprice_{name}", text, ["campaign", *labels.split()], registry=registry)
+            found: Kind = made[name]
+            return found
+
         def series(
             make: Callable[..., Kind], name: str, text: str, labels: str, keys: Iterable[Key]
         ) -> dict[Key, Kind]:
             """One series for each key: its label, or a tuple of them."""
-            family = make(f"shadowprice_{name}", text, ["campaign", *labels.split()], registry=registry)
+            family = family_of(make, name, text, labels)
             return {k: family.labels(campaign.name, *(k if isinstance(k, tuple) else [k])) for k in keys}
 
         seconds = partial(Histogram, buckets=BUCKETS)
@@ -125,13 +138,9 @@ class PredictorMetrics:
         }
         self._age = series(Gauge, "price_age_seconds", "Time since the active price was solved", "", [()])[()]
         # Its label is the version of the model, which is not known in advance.
-        self._model = Gauge(
-            "shadowprice_model_info",
-            "1 for the model of the active price",
-            ["campaign", "model_version"],
-            registry=registry,
-        )
+        self._model = family_of(Gauge, "model_info", "1 for the model of the active price", "model_version")
         self._campaign = campaign.name
+        self._shown: str | None = None
 
     def stage(self, stage: str) -> AbstractContextManager[None]:
         """Time a stage of a call."""
@@ -144,8 +153,10 @@ class PredictorMetrics:
             gauge.set(record.prices.get(priced, 0.0))
         for field, gauge in self._of_record.items():
             gauge.set(getattr(record, field))
-        self._model.clear()
-        self._model.labels(self._campaign, record.model_version).set(1)
+        if self._shown not in (None, record.model_version):
+            self._model.remove(self._campaign, self._shown)
+        self._shown = record.model_version
+        self._model.labels(self._campaign, self._shown).set(1)
         self._age.set_function(lambda: time.time() - solved_at)
 
     def canary_share(self, share: float) -> None:

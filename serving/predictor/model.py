@@ -15,7 +15,10 @@ from shadowprice.errors import Unavailable
 
 
 class CampaignModel(kserve.Model):  # type: ignore[misc]
-    """One campaign under KServe. It becomes ready when everything it depends on is warm, not before."""
+    """One campaign under KServe. It becomes ready when everything it depends on is warm, not before.
+
+    ``waits`` says that something it depends on was missing when it was tried.
+    """
 
     predictor: Predictor
     batcher: MicroBatcher
@@ -23,6 +26,7 @@ class CampaignModel(kserve.Model):  # type: ignore[misc]
     def __init__(self, campaign: str, max_instances: int) -> None:
         super().__init__(campaign)
         self.max_instances = max_instances
+        self.waits = False
 
     def become_ready(self, predictor: Predictor) -> None:
         """Answer with this predictor from now on."""

@@ -11,6 +11,7 @@ from shadowprice.limits.limits import (
     Limits,
     Period,
     Sense,
+    check_alike,
     name_of,
     period_of,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "Period",
     "Rule",
     "Sense",
+    "check_alike",
     "name_of",
     "period_of",
 ]

@@ -1,4 +1,7 @@
-"""Further limits of a campaign beside its main budget: budgets over groups and periods, and caps per account."""
+"""Further limits of a campaign beside its main budget: budgets over groups and periods, and caps per account.
+
+Several campaigns of one ledger may have a limit together: each of their files then describes it alike.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,9 @@ MOST_LIMITS = 16
 
 MOST_PARTNERS = 10_000
 """Partners in the group of one budget."""
+
+MOST_CAMPAIGNS = 16
+"""Campaigns that share one limit: each authorization reads the sum of every one of them."""
 
 MOST_AMOUNT = 2**53
 """Largest amount that is exact wherever it is counted, Redis's scripts among them."""
@@ -59,6 +65,7 @@ class GroupBudget:
     arm       only requests of this arm of the experiment; None: of every arm
     where     only requests that this expression holds for, such as ``account.c_region == "north"``
               (:class:`~shadowprice.limits.conditions.Condition`); empty: all
+    campaigns campaigns that have the limit together, this one among them; empty: this one alone
     """
 
     name: str
@@ -70,9 +77,11 @@ class GroupBudget:
     partners: tuple[str, ...] = ()
     arm: str | None = None
     where: str = ""
+    campaigns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_name(self.name, "limits.budgets.name")
+        object.__setattr__(self, "campaigns", _campaigns(self.campaigns, "limits.budgets.campaigns"))
         _check_choice(self.form, get_args(BudgetForm), "limits.budgets.form")
         _check_choice(self.sense, get_args(Sense), "limits.budgets.sense")
         if self.form == "total":
@@ -136,7 +145,7 @@ class GroupBudget:
     @property
     def bound(self) -> Bound:
         """Amount that one sum of this limit may reach."""
-        return Bound(self.name, "budget", int(self.limit) if self.enforced else None, None)
+        return Bound(self.name, "budget", int(self.limit) if self.enforced else None, None, self.campaigns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +159,9 @@ class Cap:
     amount  minor units that open authorizations and net spend may reach in one period; None: any amount
     period  ``campaign``, or each ``day`` (UTC) by the date of the decision
     side    only requests of this side; None: of both
+    campaigns  campaigns that have the limit together, this one among them; empty: this one alone
+    exclusive  an account or partner with an open or captured incentive of another of these campaigns gets none of
+               this one in the period
     """
 
     name: str
@@ -158,14 +170,19 @@ class Cap:
     amount: int | None = None
     period: CapPeriod = "campaign"
     side: str | None = None
+    campaigns: tuple[str, ...] = ()
+    exclusive: bool = False
 
     def __post_init__(self) -> None:
         _check_name(self.name, "limits.caps.name")
+        object.__setattr__(self, "campaigns", _campaigns(self.campaigns, "limits.caps.campaigns"))
         _check_choice(self.per, get_args(Per), "limits.caps.per")
         _check_choice(self.period, get_args(CapPeriod), "limits.caps.period")
         _check_text(self.side, "limits.caps.side")
-        if self.count is None and self.amount is None:
-            raise InvalidInput("give a count, an amount or both", field="limits.caps.count")
+        if not isinstance(self.exclusive, bool) or (self.exclusive and not self.campaigns):
+            raise InvalidInput("must be true or false, and true with campaigns only", field="limits.caps.exclusive")
+        if self.count is None and self.amount is None and not self.exclusive:
+            raise InvalidInput("give a count, an amount or both, or exclusive", field="limits.caps.count")
         if self.count is not None:
             _check_whole(self.count, 0, "limits.caps.count", "incentives")
         if self.amount is not None:
@@ -179,7 +196,7 @@ class Cap:
     @property
     def bound(self) -> Bound:
         """Amount and count that one sum of this limit may reach."""
-        return Bound(self.name, "cap", self.amount, self.count)
+        return Bound(self.name, "cap", self.amount, self.count, self.campaigns, self.exclusive)
 
 
 class Bound(NamedTuple):
@@ -187,12 +204,20 @@ class Bound(NamedTuple):
 
     most_amount  minor units of open authorizations and net spend
     most_count   paid incentives that are open or captured
+    campaigns    campaigns whose sums of this name count together; empty: one alone
+    exclusive    nothing where the sum of another of these campaigns counts an incentive
     """
 
     name: str
     kind: Kind
     most_amount: int | None
     most_count: int | None
+    campaigns: tuple[str, ...] = ()
+    exclusive: bool = False
+
+    def beside(self, campaign: str) -> Bound:
+        """Return the bound with the other campaigns alone."""
+        return self._replace(campaigns=tuple(each for each in self.campaigns if each != campaign))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,12 +258,23 @@ class Limits:
         """Bound of each limit, the budgets first; without an amount where the ledger does not stop at it."""
         return tuple(each.bound for each in self.every)
 
-    def check_within(self, budget: str, sides: Collection[str], arms: Collection[str]) -> None:
+    @property
+    def shared(self) -> list[GroupBudget | Cap]:
+        """Limits that several campaigns have together."""
+        return [each for each in self.every if each.campaigns]
+
+    def check_within(self, campaign: str, budget: str, sides: Collection[str], arms: Collection[str]) -> None:
         """Make sure that the limits fit a campaign with this main budget, these sides that are paid, and these arms.
 
         Raises:
-            InvalidInput: a name that the main budget has, or a side or arm that the campaign does not have.
+            InvalidInput: a name that the main budget has, a side or arm that the campaign does not have, or a limit
+                that only other campaigns share.
         """
+        for each in self.shared:
+            if campaign not in each.campaigns:
+                raise InvalidInput(
+                    f"of limit {each.name!r} must name this campaign too, {campaign!r}", field="limits.campaigns"
+                )
         if budget in self.names:
             raise InvalidInput(f"{budget!r} is the main budget; choose another name", field="limits")
         if self and not sides:
@@ -284,6 +320,22 @@ class Limits:
             budgets=tuple(_built(GroupBudget, each, "limits.budgets") for each in data.get("budgets", ())),
             caps=tuple(_built(Cap, each, "limits.caps") for each in data.get("caps", ())),
         )
+
+
+def check_alike(campaigns: Mapping[str, Limits]) -> None:
+    """Make sure that campaigns describe the limits that they share in the same way.
+
+    Raises:
+        InvalidInput: a campaign lacks a limit that another one says they share, or describes it otherwise.
+    """
+    for campaign, limits in campaigns.items():
+        for each in limits.shared:
+            for other in set(each.campaigns) & set(campaigns):
+                if each not in campaigns[other].shared:
+                    raise InvalidInput(
+                        f"of {campaign!r} is shared with {other!r}, whose file must describe it in the same way",
+                        field=f"limits.{each.name}",
+                    )
 
 
 def name_of(found: str) -> str:
@@ -340,6 +392,13 @@ def _check_whole(given: object, least: int, field: str, noun: str) -> None:
 def _check_choice(given: object, choices: tuple[str, ...], field: str) -> None:
     if given not in choices:
         raise InvalidInput(f"must be one of {choices}, got {given!r}", field=field)
+
+
+def _campaigns(given: Any, field: str) -> tuple[str, ...]:
+    named = not isinstance(given, str) and all(isinstance(each, str) and each for each in given)
+    if not named or len(set(given)) != len(given) or len(given) == 1 or len(given) > MOST_CAMPAIGNS:
+        raise InvalidInput(f"must be a list of 2 to {MOST_CAMPAIGNS} different campaigns, or left out", field=field)
+    return tuple(given)
 
 
 def _check_text(given: object, field: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from shadowprice.limits.limits import Bound, name_of
@@ -43,30 +44,48 @@ def reason_of(bound: Bound) -> LimitReason:
     return "capped" if bound.kind == "cap" else "budget_exhausted"
 
 
-def tightest(main: Left, bounds: Mapping[str, Bound], sums: Sequence[str], usage: Mapping[str, Usage]) -> Left:
+Elsewhere = Mapping[str, Usage]
+"""Sums of the other campaigns that share a limit, added up, by name; absent ones are zero."""
+
+
+def tightest(
+    main: Left,
+    bounds: Mapping[str, Bound],
+    sums: Sequence[str],
+    usage: Mapping[str, Usage],
+    elsewhere: Elsewhere = MappingProxyType({}),
+) -> Left:
     """Return the limit that leaves least for a request; the first of those that leave the same. O(sums).
 
     Args:
         main: what the main budget leaves.
         bounds: the further limits that are enforced, by name.
         sums: those that the request adds to.
-        usage: of these sums; absent ones are zero.
+        usage: of these sums in this campaign; absent ones are zero.
+        elsewhere: of these sums in the campaigns that share a limit with this one; none where one is asked alone.
     """
     least = main
     for each in sums:
         bound = bounds.get(name_of(each))
         if bound is None:
             continue
-        used = usage.get(each, Usage())
+        others = elsewhere.get(each, Usage())
+        used = usage.get(each, Usage()).plus(*others)
         if bound.most_amount is not None and bound.most_amount - used.amount < least.amount:
             least = Left(bound.most_amount - used.amount, bound.name, reason_of(bound))
-        if bound.most_count is not None and used.uses >= bound.most_count and least.amount > 0:
+        full = bound.most_count is not None and used.uses >= bound.most_count
+        if (full or (bound.exclusive and others.uses > 0)) and least.amount > 0:
             least = Left(0, bound.name, reason_of(bound))
     return least
 
 
 def exceeded(
-    bounds: Mapping[str, Bound], sums: Sequence[str], usage: Mapping[str, Usage], amount: int, count: int
+    bounds: Mapping[str, Bound],
+    sums: Sequence[str],
+    usage: Mapping[str, Usage],
+    elsewhere: Elsewhere,
+    amount: int,
+    count: int,
 ) -> Left | None:
     """Return the first limit without room for ``amount`` and ``count`` more, and what it leaves; None if all have it.
 
@@ -76,9 +95,11 @@ def exceeded(
         bound = bounds.get(name_of(each))
         if bound is None:
             continue
-        used = usage.get(each, Usage())
+        others = elsewhere.get(each, Usage())
+        used = usage.get(each, Usage()).plus(*others)
         if bound.most_amount is not None and used.amount + amount > bound.most_amount:
             return Left(bound.most_amount - used.amount, bound.name)
-        if bound.most_count is not None and count and used.uses + count > bound.most_count:
+        full = bound.most_count is not None and used.uses + count > bound.most_count
+        if count and (full or (bound.exclusive and others.uses > 0)):
             return Left(0, bound.name)
     return None

@@ -74,6 +74,7 @@ def test_a_ledger_with_redis_has_address_and_password_from_its_secret() -> None:
     managed = merged(merged(PRODUCTION, "ledger.redis.durability", "declared"), "ledger.redis.replicas", 2)
     settings = ledger(managed)
     assert (settings.redis_durability, settings.redis_replicas) == ("declared", 2)
+    assert settings.drain_seconds == 0
     without = merged(PRODUCTION, "ledger.redis.passwordKey", "")
     assert ledger(without).redis_password_file is None
     assert "redis" not in {volume["name"] for volume in pod(without, "Deployment")["volumes"]}

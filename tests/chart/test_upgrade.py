@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from helm_python import HelmError
 from rendering import CASES, CHART, merged, pods, render, values_of
 from upgrades import chart_of, kept, previous_tag, refused
 
@@ -130,5 +131,25 @@ def test_what_the_order_of_an_upgrade_relies_on() -> None:
     assert rolling == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
     assert objects["Deployment"]["spec"]["strategy"] == {"type": "Recreate"}
     assert objects["Deployment"]["spec"]["replicas"] == 1
+    with pytest.raises(HelmError, match=r"ledger.replicas: more than one needs ledger.books redis"):
+        render(merged(MINIMAL, "ledger.replicas", 2))
     for pod in (pod for entry in objects.values() for pod in pods(entry)):
         assert pod["spec"].get("terminationGracePeriodSeconds", 30) >= 30
+
+
+def test_several_ledgers_roll_over_one_redis_and_drain() -> None:
+    several = merged(PRODUCTION, "ledger.replicas", 3)
+    [ledger] = [entry for entry in render(several) if entry["kind"] == "Deployment"]
+    assert ledger["spec"]["replicas"] == 3
+    assert ledger["spec"]["strategy"] == {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+    env = {each["name"]: each.get("value") for each in ledger["spec"]["template"]["spec"]["containers"][0]["env"]}
+    drain = float(env["SHADOWPRICE_LEDGER_DRAIN_SECONDS"])
+    assert 0 < drain + 5 < ledger["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    budgets = {e["metadata"]["name"] for e in render(several) if e["kind"] == "PodDisruptionBudget"}
+    assert "summer-2027-ledger" in budgets
+    # They share the decision log, so a claim of the chart's must be one that several nodes mount.
+    own = merged(several, "ledger.storage.existingClaim", "")
+    with pytest.raises(HelmError, match="needs ReadWriteMany"):
+        render(own)
+    shared = render(merged(own, "ledger.storage.accessModes", ["ReadWriteMany"]))
+    assert ["ReadWriteMany"] in [e["spec"]["accessModes"] for e in shared if e["kind"] == "PersistentVolumeClaim"]

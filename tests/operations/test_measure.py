@@ -128,10 +128,10 @@ def test_a_file_without_a_token_for_reading_is_told(tmp_path: Path, monkeypatch)
     since = datetime(2026, 3, 2, tzinfo=UTC)
     monkeypatch.setenv(TOKEN_VARIABLE, str(tmp_path / "tokens"))
     with pytest.raises(InvalidInput, match="cannot be read: FileNotFoundError"):
-        read_traffic("http://127.0.0.1:9", since)
+        read_traffic("http://127.0.0.1:9", "world", since)
     (tmp_path / "tokens").write_text(json.dumps({"report": SECRET}))
     with pytest.raises(Unavailable, match="no token of the role 'read'"):
-        read_traffic("http://127.0.0.1:9", since)
+        read_traffic("http://127.0.0.1:9", "world", since)
 
 
 def test_a_ledger_that_does_not_answer_and_a_window_that_is_over_are_told_apart(workspace: Path) -> None:

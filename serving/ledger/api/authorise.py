@@ -107,9 +107,9 @@ def calls(batch: Authorizations, made: Sequence[Entry]) -> list[list[Row]]:
 def ceiling(campaign: Campaign, hard_stop: bool) -> Ceiling | None:
     """Most that may be authorized and spent; None without the hard stop, and for a mean without
     further limits: it has no amount."""
-    bounds, name = campaign.limits.bounds, campaign.budget.name
     if not hard_stop:
         return None
+    bounds, name = tuple(each.beside(campaign.name) for each in campaign.limits.bounds), campaign.budget.name
     if campaign.budget.form != "total":
         # Only the further limits have an amount.
         return Ceiling(MOST_AMOUNT, 0, name, bounds) if bounds else None

@@ -38,22 +38,27 @@ _SINCE = {
 _LIMIT = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": MAX_SAMPLE}}
 
 
-def describe(route: str, campaign: str) -> dict[str, Any]:
+def describe(route: str, campaigns: list[str]) -> dict[str, Any]:
     """Additions to the description of an endpoint."""
     added: dict[str, Any] = {}
     if route in BODIES:
         added["requestBody"] = {"required": True, "content": {"application/json": {"schema": BODIES[route]}}}
-    else:
-        named = {"name": "campaign", "in": "query", "schema": {"type": "string", "enum": [campaign]}}
-        parameters = {"/v1/totals": [named], "/v1/traffic": [named, _SINCE, _LIMIT]}.get(route, [])
-        if parameters:
-            added["parameters"] = parameters
+    named = {
+        "name": "campaign",
+        "in": "query",
+        "required": len(campaigns) > 1,
+        "schema": {"type": "string", "enum": campaigns},
+    }
+    events = {"/v1/outcomes": [named], "/v1/corrections": [named]} if len(campaigns) > 1 else {}
+    parameters = {"/v1/totals": [named], "/v1/traffic": [named, _SINCE, _LIMIT], **events}.get(route, [])
+    if parameters:
+        added["parameters"] = parameters
     if route.startswith("/v1/"):
         added["responses"] = responses("POST" if route in BODIES else "GET")
     return added
 
 
-def described(app: FastAPI, campaign: str) -> dict[str, Any]:
+def described(app: FastAPI, campaigns: list[str]) -> dict[str, Any]:
     """The OpenAPI document of the ledger: FastAPI's, with the messages among its components."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, routes=app.routes)
@@ -63,7 +68,7 @@ def described(app: FastAPI, campaign: str) -> dict[str, Any]:
         )
         schemas = definitions["$defs"]
         for model in (Authorizations, Releases):
-            schemas[model.__name__]["properties"]["campaign"] = {"type": "string", "enum": [campaign]}
+            schemas[model.__name__]["properties"]["campaign"] = {"type": "string", "enum": campaigns}
         document.setdefault("components", {}).setdefault("schemas", {}).update(schemas)
         app.openapi_schema = document
     return app.openapi_schema

@@ -89,10 +89,11 @@ local function tightest(sums)
         local bound = BOUNDS[name]
         if bound then
             local rest = math.huge
+            local held, uses, foreign = used(bound, each)
             if bound.amount then
-                rest = bound.amount - tonumber(redis.call('HGET', AMOUNT, each) or '0')
+                rest = bound.amount - held
             end
-            if bound.count and tonumber(redis.call('HGET', COUNT, each) or '0') >= bound.count then
+            if (bound.count and uses >= bound.count) or (bound.exclusive and foreign > 0) then
                 rest = math.min(rest, 0)
             end
             if rest < least then

@@ -1,4 +1,5 @@
--- The keys of a campaign, in the order of keys.py, and what several scripts do.
+-- The keys of a campaign, in the order of keys.py, and what several scripts do. After them come two keys of each other
+-- campaign that shares a limit: its amounts and its counts.
 local DECISION, PROMISE, RELEASE, OUTCOME, EVENT, SUMS, DECIDED, SETTLED = unpack(KEYS, 1, 8)
 local CORRECTION, CORRECTED, TRAFFIC, SHARE, AMOUNT, COUNT = unpack(KEYS, 9, 14)
 
@@ -59,14 +60,33 @@ local function committed()
     return sum('reserved') - sum('closed') + sum('spent') - sum('refunded')
 end
 
--- Bounds of the further limits by name, from the argument that serving.ledger.redis.limits writes.
+-- Bounds of the further limits by name, from the argument that serving.ledger.redis.limits writes; others are the
+-- campaigns that share it, by the place of their first key.
+local OTHERS = 15
 local function read_bounds(text)
     local found, place = {}, 0
-    for name, reason, amount, count in string.gmatch(text, '([^\n,]+),([^\n,]+),([^\n,]*),([^\n,]*)') do
-        found[name] = {place = place, reason = reason, amount = tonumber(amount), count = tonumber(count)}
+    local line = '([^\n,]+),([^\n,]+),([^\n,]*),([^\n,]*),([01]),([^\n,]*)'
+    for name, reason, amount, count, exclusive, others in string.gmatch(text, line) do
+        local bound = {place = place, reason = reason, amount = tonumber(amount), count = tonumber(count)}
+        bound.exclusive, bound.others = exclusive == '1', {}
+        for each in string.gmatch(others, '%d+') do
+            bound.others[#bound.others + 1] = OTHERS + 2 * tonumber(each)
+        end
+        found[name] = bound
         place = place + 1
     end
     return found
+end
+
+-- Amount and count of a sum in all campaigns that share its limit, and the count of the others.
+local function used(bound, each)
+    local amount = tonumber(redis.call('HGET', AMOUNT, each) or '0')
+    local count, foreign = tonumber(redis.call('HGET', COUNT, each) or '0'), 0
+    for _, key in ipairs(bound.others) do
+        amount = amount + tonumber(redis.call('HGET', KEYS[key], each) or '0')
+        foreign = foreign + tonumber(redis.call('HGET', KEYS[key + 1], each) or '0')
+    end
+    return amount, count + foreign, foreign
 end
 
 local function lines(text)
@@ -107,15 +127,14 @@ local function exceeded(bounds, sums, amount, count)
     for _, each in ipairs(sums) do
         local name = string.match(each, '^[^|]+')
         local bound = bounds[name]
-        if bound and bound.amount then
-            local used = tonumber(redis.call('HGET', AMOUNT, each) or '0') + (changed_amount[each] or 0)
-            if used + amount > bound.amount then
-                return name, bound.amount - used - amount
+        if bound then
+            local held, uses, foreign = used(bound, each)
+            held = held + (changed_amount[each] or 0)
+            uses = uses + (changed_count[each] or 0)
+            if bound.amount and held + amount > bound.amount then
+                return name, bound.amount - held - amount
             end
-        end
-        if bound and bound.count and count then
-            local used = tonumber(redis.call('HGET', COUNT, each) or '0') + (changed_count[each] or 0)
-            if used + count > bound.count then
+            if count and ((bound.count and uses + count > bound.count) or (bound.exclusive and foreign > 0)) then
                 return name, nil
             end
         end

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from serving.ledger.records import Ceiling, Correction, Counted
-from serving.ledger.redis.limits import bounds
+from serving.ledger.redis.limits import bounds, shared_keys
 from serving.ledger.redis.scripts import Call
 from serving.ledger.refusals import no_room, not_reported, other_content, raised
 from shadowprice.pacing.decision_log.records import CorrectionRow
@@ -47,7 +47,7 @@ def correct(corrections: Sequence[Correction], ceiling: Ceiling | None, at: int)
                 raise raised(refused, float(answer[2]), int(answer[3]))
         raise no_room(refused.outcome, int(answer[2]), int(answer[3]), answer[4].decode())
 
-    return Call("correct", arguments, read)
+    return Call("correct", arguments, read, shared_keys(ceiling))
 
 
 def correction(kept: bytes) -> CorrectionRow:

@@ -8,15 +8,32 @@ from typing import Any
 import redis
 
 from serving.ledger.records import Ceiling
+from serving.ledger.redis.layout import keys
 from shadowprice.limits.usage import Left, Usage, reason_of
 
 
 def bounds(ceiling: Ceiling | None) -> str:
-    """Return the bounds of a ceiling as ``common.lua`` reads them: a line of name, reason, amount and count each."""
-    return "\n".join(
-        ",".join("" if value is None else str(value) for value in (each.name, reason_of(each), *each[2:]))
-        for each in (() if ceiling is None else ceiling.bounds)
-    )
+    """Return the bounds of a ceiling as ``common.lua`` reads them.
+
+    A line each: name, reason, amount, count, whether it is exclusive, and the campaigns that share it, by their places
+    in :func:`shared_keys`.
+    """
+    places = {name: str(place) for place, name in enumerate(_sharing(ceiling))}
+    lines = []
+    for each in () if ceiling is None else ceiling.bounds:
+        most = ("" if value is None else str(value) for value in (each.most_amount, each.most_count))
+        others = " ".join(places[name] for name in each.campaigns)
+        lines.append(",".join((each.name, reason_of(each), *most, str(int(each.exclusive)), others)))
+    return "\n".join(lines)
+
+
+def shared_keys(ceiling: Ceiling | None) -> list[str]:
+    """Return the keys of amounts and counts of every other campaign that shares a limit."""
+    return [key for name in _sharing(ceiling) for key in keys(name, names=("limit_amount", "limit_count"))]
+
+
+def _sharing(ceiling: Ceiling | None) -> list[str]:
+    return sorted({name for each in (() if ceiling is None else ceiling.bounds) for name in each.campaigns})
 
 
 def left_of(ceiling: Ceiling | None, answer: Any) -> Left | None:

@@ -62,11 +62,15 @@ def digest(name: str) -> str:
 
 @dataclass(frozen=True)
 class Call:
-    """A script to run; ``read`` makes the result of what it answers, or raises."""
+    """A script to run; ``read`` makes the result of what it answers, or raises.
+
+    keys  keys that it reads beside those of the campaign
+    """
 
     script: str
     arguments: Sequence[str | int | bytes]
     read: Callable[[Any], Any]
+    keys: Sequence[str] = ()
 
 
 class Runner:
@@ -153,8 +157,9 @@ class Runner:
         elapsed, self._uncounted = self._uncounted + self._stopwatch.elapsed(), 0
         with self._client.pipeline(transaction=False) as pipeline:
             for place, call in enumerate(calls):
-                arguments = (*self._keys, *call.arguments, *self._stamp(elapsed if place == 0 else 0))
-                pipeline.evalsha(digest(call.script), len(self._keys), *arguments)
+                keys = (*self._keys, *call.keys)
+                arguments = (*keys, *call.arguments, *self._stamp(elapsed if place == 0 else 0))
+                pipeline.evalsha(digest(call.script), len(keys), *arguments)
             if self._replicas:
                 # WAIT is about writes of its own connection; a call that is repeated on a new one writes nothing else.
                 pipeline.incr(f"{self._keys[0]}:sent")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import orjson
@@ -20,7 +21,8 @@ from serving.ledger.redis.condition import Condition
 from serving.ledger.redis.connection import DurabilityCheck, NotDurable, check_durable, connect
 from serving.ledger.redis.corrections import correct, correction
 from serving.ledger.redis.layout import check_layout, keys
-from serving.ledger.redis.limits import bounds, left_of, read_usage
+from serving.ledger.redis.lease import Lease
+from serving.ledger.redis.limits import bounds, left_of, read_usage, shared_keys
 from serving.ledger.redis.scripts import KEYS, Call, Runner, unavailable
 from serving.ledger.redis.seen import EPOCH, read_seen, went_back
 from serving.ledger.redis.witness import Witness
@@ -40,7 +42,7 @@ RECORDS = ("decided", "settled", "corrected")
 
 
 class RedisStore:
-    """A :class:`serving.ledger.store.Store` in Redis; several ledgers may share it.
+    """A :class:`serving.ledger.store.Store` in Redis; several processes may share it.
 
     Raises:
         InvalidInput: not an address, or a Redis that may lose what it was told.
@@ -72,6 +74,7 @@ class RedisStore:
         self._witness.note(found)
         self._runner = Runner(self._client, own, clock, found, self._condition, durability.replicas)
         self._groups = Groups("ledger-redis", self._runner)
+        self._lease = Lease(self._client, f"ledger:{{{campaign.name}}}:log_writer")
 
     @property
     def alive(self) -> bool:
@@ -102,7 +105,7 @@ class RedisStore:
                 for call, found in zip(calls, answer, strict=True)
             ]
 
-        return self._groups.submit(Call("authorise", arguments, read))
+        return self._groups.submit(Call("authorise", arguments, read, shared_keys(ceiling)))
 
     def settle(self, outcomes: Sequence[Outcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Capture."""
@@ -132,7 +135,7 @@ class RedisStore:
                 raise no_room(refused, refused.cost, int(answer[2]), answer[3].decode())
             raise other_outcome(outcomes[answer[1]], float(answer[2]), int(answer[3]))
 
-        return self._groups.submit(Call("settle", arguments, read))
+        return self._groups.submit(Call("settle", arguments, read, shared_keys(ceiling)))
 
     def correct(self, corrections: Sequence[Correction], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Correct."""
@@ -223,9 +226,15 @@ class RedisStore:
         self._condition.unsafe = None
         self._witness.note(self._runner.seen)
 
+    def may_log(self, seconds: float) -> bool:
+        """Return whether this process holds the lease of the log's writer."""
+        return self._read(lambda _: self._lease.take(seconds))
+
     def close(self) -> None:
-        """Finish what was called, note it in the witness and hang up."""
+        """Finish what was called, let another process write the log, note the witness and hang up."""
         self._groups.close()
+        with suppress(redis.RedisError):
+            self._lease.leave()
         self._client.close()
         try:
             self._witness.note(self._runner.seen)

@@ -42,14 +42,16 @@ class Witness:
             )
 
     def note(self, seen: Seen) -> None:
-        """Write what was seen where it changed.
+        """Write what was seen where it changed; what another process noted of the same store is kept.
 
         Raises:
             Unavailable: the file cannot be written.
         """
         if self.path is None or seen == self._noted:
             return
-        content = orjson.dumps({"campaign": self.campaign, **seen._asdict()})
+        before = self._read()
+        joined = seen.joined(before[1:]) if before is not None and before.epoch == seen.epoch else seen
+        content = orjson.dumps({"campaign": self.campaign, **joined._asdict()})
         try:
             write_whole(self.path, content, durable=True)
         except OSError as error:

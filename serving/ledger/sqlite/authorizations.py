@@ -5,13 +5,14 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import orjson
 
 from serving.ledger.records import Answer, Cause, Ceiling, Counted, Entry, Known, Outcome, Recorded, Row, asked
 from serving.ledger.refusals import captured, given_back, no_room, other_content, other_outcome, owner_conflict
 from serving.ledger.sqlite.database import keep_ledger_time
+from serving.ledger.sqlite.peers import Peers
 from serving.ledger.sqlite.rows import DECISION, find, values
 from serving.ledger.sqlite.usage import add_usage, note_shares, read_shares, read_usage
 from serving.ledger.store import SWEEP
@@ -28,6 +29,7 @@ class Authorise:
     ceiling: Ceiling | None
     at: int
     now: int
+    peers: Peers = field(default_factory=Peers)
 
     def __call__(self, database: sqlite3.Connection) -> list[Answer]:
         """Return the answer of each call, in order."""
@@ -38,6 +40,7 @@ class Authorise:
         bounds = {} if ceiling is None else ceiling.by_name
         entries = [row for call in self.calls for row in call if isinstance(row, Entry)]
         usage = read_usage(database, (each for row in entries for each in row.sums))
+        elsewhere = self.peers.elsewhere(ceiling, (each for row in entries for each in row.sums))
         answers: list[Answer] = []
         new: list[tuple[Decision, int]] = []
         shares: dict[str, tuple[str, ...]] = {}
@@ -55,7 +58,7 @@ class Authorise:
                 elif isinstance(row, Known):
                     recorded.append(None)
                 else:
-                    decision = row.at(None if left is None else tightest(left, bounds, row.sums, usage))
+                    decision = row.at(None if left is None else tightest(left, bounds, row.sums, usage, elsewhere))
                     held = decision.reserved
                     if left is not None:
                         left = left._replace(amount=left.amount - held)
@@ -140,6 +143,7 @@ class Settle:
     ceiling: Ceiling | None
     at: int
     now: int
+    peers: Peers = field(default_factory=Peers)
 
     def __call__(self, database: sqlite3.Connection) -> Counted:
         """Book the outcomes that are new."""
@@ -220,14 +224,21 @@ class Settle:
             room = self.ceiling.room(committed(database)[0])
             if outcome.cost > room:
                 raise no_room(outcome, outcome.cost, room)
-            check_limits(database, self.ceiling, outcome, sums, outcome.cost, 1)
+            check_limits(database, self.peers, self.ceiling, outcome, sums, outcome.cost, 1)
 
 
 def check_limits(
-    database: sqlite3.Connection, ceiling: Ceiling, outcome: Outcome, sums: Sequence[str], amount: int, count: int
+    database: sqlite3.Connection,
+    peers: Peers,
+    ceiling: Ceiling,
+    outcome: Outcome,
+    sums: Sequence[str],
+    amount: int,
+    count: int,
 ) -> None:
     """Raise :class:`Conflict` where a further limit has no room for more amount and count of a request."""
-    full = exceeded(ceiling.by_name, sums, read_usage(database, sums), amount, count)
+    elsewhere = peers.elsewhere(ceiling, sums)
+    full = exceeded(ceiling.by_name, sums, read_usage(database, sums), elsewhere, amount, count)
     if full is not None:
         raise no_room(outcome, amount, full.amount, full.name)
 

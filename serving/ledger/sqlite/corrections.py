@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from serving.ledger.records import Ceiling, Correction, Counted, Outcome
 from serving.ledger.refusals import no_room, not_reported, raised
 from serving.ledger.sqlite.authorizations import Settle, check_limits, committed, corrected, is_repeat
+from serving.ledger.sqlite.peers import Peers
 from serving.ledger.sqlite.usage import add_usage, read_shares
 from shadowprice.pacing.decision_log.records import CorrectionRow
 
@@ -23,6 +24,7 @@ class Correct:
     ceiling: Ceiling | None
     at: int
     now: int
+    peers: Peers = field(default_factory=Peers)
 
     def __call__(self, database: sqlite3.Connection) -> Counted:
         """Book the corrections that are new."""
@@ -45,7 +47,7 @@ class Correct:
             room = self.ceiling.room(committed(database)[0])
             if dearer > room:
                 raise no_room(outcome, dearer, room)
-            check_limits(database, self.ceiling, outcome, sums, dearer, max(counted, 0))
+            check_limits(database, self.peers, self.ceiling, outcome, sums, dearer, max(counted, 0))
         add_usage(database, [(each, dearer, counted) for each in sums])
         database.execute(
             f"INSERT INTO correction ({CORRECTION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -95,7 +97,7 @@ class Correct:
             if not correction.override:
                 raise not_reported(outcome)
             reported = 0.0, 0
-            Settle([replace(outcome, response=0.0, cost=0)], self.ceiling, self.at, self.now)(database)
+            Settle([replace(outcome, response=0.0, cost=0)], self.ceiling, self.at, self.now, self.peers)(database)
         return reported
 
 

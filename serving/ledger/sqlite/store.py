@@ -15,6 +15,7 @@ from serving.ledger.sqlite.authorizations import Authorise, Expire, Release, Set
 from serving.ledger.sqlite.corrections import Correct, corrections_after
 from serving.ledger.sqlite.database import claim, create, keep_ledger_time
 from serving.ledger.sqlite.health import Health
+from serving.ledger.sqlite.peers import Peers
 from serving.ledger.sqlite.reader import Reader
 from serving.ledger.sqlite.sums import read_totals, read_traffic
 from serving.ledger.sqlite.usage import read_usage
@@ -32,12 +33,15 @@ TRAFFIC_SECONDS = 2.0
 class SqliteStore:
     """A :class:`serving.ledger.store.Store` in the file ``path``, made where there is none.
 
+    ``peers`` are the ledgers of the same process, which this one joins.
+
     Raises:
         Conflict: the file belongs to another campaign or has other levels, or another process has it.
         Unavailable: the file cannot be used, or is damaged.
     """
 
-    def __init__(self, path: Path, campaign: Campaign, clock: Clock = monotonic) -> None:
+    def __init__(self, path: Path, campaign: Campaign, clock: Clock = monotonic, peers: Peers | None = None) -> None:
+        self._peers = Peers() if peers is None else peers
         self._campaign = campaign
         self._path = path
         self._clock = clock
@@ -51,7 +55,7 @@ class SqliteStore:
         except BaseException:
             os.close(self._claim)
             raise
-        self._writer = Writer(path, self._health)
+        self._writer = Writer(path, self._health, self._peers.turn(campaign))
 
     @property
     def alive(self) -> bool:
@@ -65,15 +69,15 @@ class SqliteStore:
 
     def authorise(self, calls: Sequence[Sequence[Row]], ceiling: Ceiling | None, at: int) -> Future[list[Answer]]:
         """Implements :class:`~serving.ledger.store.Store`, as the other methods do."""
-        return self._writer.submit(Authorise(calls, ceiling, at, self._now()))
+        return self._writer.submit(Authorise(calls, ceiling, at, self._now(), self._peers))
 
     def settle(self, outcomes: Sequence[Outcome], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Capture."""
-        return self._writer.submit(Settle(outcomes, ceiling, at, self._now()))
+        return self._writer.submit(Settle(outcomes, ceiling, at, self._now(), self._peers))
 
     def correct(self, corrections: Sequence[Correction], ceiling: Ceiling | None, at: int) -> Future[Counted]:
         """Correct."""
-        return self._writer.submit(Correct(corrections, ceiling, at, self._now()))
+        return self._writer.submit(Correct(corrections, ceiling, at, self._now(), self._peers))
 
     def release(self, request_ids: Sequence[str], at: int) -> Future[Counted]:
         """Release what was not made use of."""
@@ -130,12 +134,17 @@ class SqliteStore:
         """Check a portion of the file."""
         self._health.check_portion()
 
+    def may_log(self, seconds: float) -> bool:  # noqa: ARG002 - no other process has the file
+        """Return True: the file belongs to this process alone."""
+        return True
+
     def close(self) -> None:
         """Finish writing, keep the ledger time and let go of the file."""
         self._writer.submit(partial(keep_ledger_time, now=self._now()))
         self._writer.close()
         self._reader.close()
         self._traffic_reader.close()
+        self._peers.close(self._campaign.name)
         os.close(self._claim)
 
     def _now(self) -> int:

@@ -6,6 +6,7 @@ import logging
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,9 +26,14 @@ class Writer:
     Bringing a commit to disk costs far more than the statements in it, so jobs that wait share one.
     Each is a savepoint: one that fails leaves no trace and does not disturb the others. A result is
     given out only after the commit.
+
+    turn  held from the start of a transaction to the end of its commit
     """
 
-    def __init__(self, path: Path, health: Health | None = None) -> None:
+    def __init__(
+        self, path: Path, health: Health | None = None, turn: AbstractContextManager[object] | None = None
+    ) -> None:
+        self._turn = nullcontext() if turn is None else turn
         self._health = health or Health(path)
         self._database = open_for_writing(path)
         self._groups = Groups("ledger-writer", self._commit)
@@ -47,6 +53,10 @@ class Writer:
         self._database.close()
 
     def _commit(self, group: Group) -> None:
+        with self._turn:
+            self._commit_in_turn(group)
+
+    def _commit_in_turn(self, group: Group) -> None:
         database = self._database
         done: list[tuple[Future[Any], Any]] = []
         refused: list[tuple[Future[Any], Exception]] = []

@@ -8,6 +8,7 @@ written here, ahead of KServe's application with its data plane and health endpo
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +51,13 @@ class ReadyDataPlane(DataPlane):  # type: ignore[misc]
     """KServe's data plane, whose server is ready when its models are; KServe's own is ready at once."""
 
     async def ready(self) -> bool:
-        """Return whether every model is ready."""
-        return all([await model.healthy() for model in self.model_registry.get_models().values()])
+        """Return whether a model is ready, and every other one too unless it waits for what is missing.
+
+        A campaign without a price must not keep the others from their callers.
+        """
+        models = list(self.model_registry.get_models().values())
+        ready = [await model.healthy() for model in models]
+        return any(ready) and all(each or model.waits for each, model in zip(ready, models, strict=True))
 
 
 class ContractServer(RESTServer):  # type: ignore[misc]
@@ -181,7 +187,7 @@ async def infer_v2(model: CampaignModel, access: Access, body: bytes, caller: Ca
 
 
 class PredictorServer(ModelServer):  # type: ignore[misc]
-    """KServe's model server for one campaign, in one process, that serves before its model is ready.
+    """KServe's model server of one process, with a model for each campaign, that serves before they are ready.
 
     grpc_port  None: no gRPC
     access     check of every call
@@ -189,7 +195,7 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
 
     def __init__(
         self,
-        model: CampaignModel,
+        models: Sequence[CampaignModel],
         host: str,
         http_port: int,
         grpc_port: int | None = None,
@@ -198,7 +204,8 @@ class PredictorServer(ModelServer):  # type: ignore[misc]
         seconds: float = REQUEST_SECONDS,
     ) -> None:
         super().__init__(http_port=http_port, workers=1, enable_grpc=False, enable_latency_logging=False)
-        self.register_model(model)
+        for model in models:
+            self.register_model(model)
         self.dataplane = ReadyDataPlane(model_registry=self.registered_models)
         access, admission = access or Access(decisions), Admission()
         self._rest_server = ContractServer(

@@ -25,6 +25,7 @@ from serving.ledger.records import Known, lone
 from serving.ledger.redis.layout import keys
 from serving.ledger.redis.scripts import KEYS
 from serving.ledger.redis.store import RedisStore
+from serving.ledger.sqlite.peers import Peers
 from serving.ledger.store import Store
 from shadowprice.campaign import Budget, Campaign, Terms
 
@@ -185,9 +186,15 @@ class Ledger:
         return sum(totals.outstanding.values()), totals.net_spent
 
 
-def open_with_watch(campaign: Campaign, db: Path, url: str = "", durability: Durability | None = None) -> Ledger:
+def open_with_watch(
+    campaign: Campaign,
+    db: Path,
+    url: str = "",
+    durability: Durability | None = None,
+    peers: Peers | None = None,
+) -> Ledger:
     watch = Watch()
-    return Ledger(open_store(campaign, db, url, clock=watch, durability=durability), campaign, watch)
+    return Ledger(open_store(campaign, db, url, clock=watch, durability=durability, peers=peers), campaign, watch)
 
 
 @pytest.fixture(scope="session")
@@ -230,6 +237,7 @@ def kit() -> SimpleNamespace:
         event=event,
         correction=correction,
         open=open_with_watch,
+        peers=Peers,
         levels=LEVELS,
         now=NOW,
     )

@@ -1,0 +1,150 @@
+"""Endpoints of one campaign's ledger."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import orjson
+from prometheus_client.registry import Collector
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from serving.ledger.api.answers import content, recorded_rows
+from serving.ledger.api.authorise import calls, ceiling, entries
+from serving.ledger.api.corrections import CorrectionEvent, corrections
+from serving.ledger.api.events import Event
+from serving.ledger.api.headroom import HeadroomCollector
+from serving.ledger.api.messages import Authorizations, Releases
+from serving.ledger.api.metrics import LedgerCollector
+from serving.ledger.api.queries import limit_of, since_of
+from serving.ledger.api.settle import outcomes
+from serving.ledger.api.skew import ClockSkew
+from serving.ledger.api.usage import limits_now
+from serving.ledger.api.watch import WatchCollector
+from serving.ledger.clock import microseconds
+from serving.ledger.records import Counted
+from serving.ledger.store import Store
+from serving.ledger.terms import offered
+from shadowprice.campaign import Campaign
+from shadowprice.errors import NotFound, Unavailable
+
+Trouble = Callable[[], str | None]
+
+
+class Ledger:
+    """Calls of one campaign.
+
+    hard_stop  refuse money that the budget does not have
+    troubles   return why the ledger is not ready, beside the store's own reasons; None where all is well
+    volumes    folders whose free space is exported, by name
+    verdict    file of the watch on the served model, whose findings are exported
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        campaign: Campaign,
+        hard_stop: bool = True,
+        volumes: Mapping[str, Path] = MappingProxyType({}),
+        troubles: Sequence[Trouble] = (),
+        verdict: Path | None = None,
+    ) -> None:
+        self.campaign = campaign
+        self.store = store
+        self.troubles: list[Trouble] = [lambda: store.trouble, *troubles]
+        self._ceiling = ceiling(campaign, hard_stop)
+        # One at a time, so that callers of the traffic never take all threads.
+        self._traffic_turn = asyncio.Semaphore(1)
+        self._collector = LedgerCollector(campaign, store.totals, store.usage, ClockSkew(store.dates).seconds)
+        self.collectors: list[Collector] = [self._collector, HeadroomCollector(campaign.name, store.storage, volumes)]
+        if verdict is not None:
+            self.collectors.append(WatchCollector(campaign, verdict))
+
+    async def authorise(self, batch: Authorizations) -> bytes:
+        """Record the decisions of a message."""
+        now = datetime.now(UTC)
+        wanted = calls(batch, entries(self.campaign, batch, now))
+        answers = await asyncio.wrap_future(self.store.authorise(wanted, self._ceiling, microseconds(now)))
+        recorded, places = recorded_rows(batch, answers)
+        for each in recorded:
+            if each.repeat:
+                self._collector.count_repeat(each.decision.side, each.decision.level)
+        return orjson.dumps(content(recorded, places, answers))
+
+    async def settle(self, events: Sequence[Event]) -> Counted:
+        """Capture outcomes."""
+        now = datetime.now(UTC)
+        decided = await run_in_threadpool(self.store.find, [event.request_id for event in events])
+        made = outcomes(self.campaign, events, decided, now)
+        return await asyncio.wrap_future(self.store.settle(made, self._ceiling, microseconds(now)))
+
+    async def correct(self, events: Sequence[CorrectionEvent], caller: str) -> Counted:
+        """Correct outcomes; ``caller`` is the name of the token that was shown."""
+        now = datetime.now(UTC)
+        decided = await run_in_threadpool(self.store.find, [each.event.request_id for each in events])
+        made = corrections(self.campaign, events, decided, now, caller)
+        return await asyncio.wrap_future(self.store.correct(made, self._ceiling, microseconds(now)))
+
+    async def release(self, given: Releases) -> Counted:
+        """Return authorizations that will not be used."""
+        wanted = list(dict.fromkeys(given.request_ids))
+        decided = await run_in_threadpool(self.store.find, wanted)
+        for index, request_id in enumerate(given.request_ids):
+            if request_id not in decided:
+                raise NotFound(f"request_ids[{index}]: request {request_id!r} was never decided")
+        return await asyncio.wrap_future(self.store.release(wanted, microseconds(datetime.now(UTC))))
+
+    async def totals(self) -> dict[str, Any]:
+        """Return the sums."""
+        now = datetime.now(UTC)
+        totals = await run_in_threadpool(self.store.totals)
+        limits = await run_in_threadpool(limits_now, self.campaign, self.store.usage, now)
+        return {
+            "campaign": self.campaign.name,
+            "observed_at": now,
+            "budget": self.campaign.to_dict()["budget"],
+            "spent": sum(totals.spent.values()),
+            "spent_by_side": totals.spent,
+            "refunded_by_side": totals.refunded,
+            "net_spent": totals.net_spent,
+            "overridden_by_side": totals.overridden,
+            "authorised": sum(totals.authorised.values()),
+            "outstanding": sum(totals.outstanding.values()),
+            "money_left": totals.money_left(self.campaign, now),
+            "requests": totals.requests,
+            "responses": totals.responses,
+            "withdrawn_by_side": totals.withdrawn,
+            "outcomes": totals.outcomes,
+            "corrections_by_side": totals.corrected,
+            "late_by_side": totals.late,
+            "authorised_by_side": totals.authorised,
+            "limits": [asdict(each) for each in limits],
+        }
+
+    async def traffic(self, request: Request) -> dict[str, Any]:
+        """Return requests by time."""
+        since, limit = since_of(request), limit_of(request)
+        async with self._traffic_turn:
+            traffic = await run_in_threadpool(self.store.traffic, since, limit)
+        return {"campaign": self.campaign.name, **asdict(traffic)}
+
+    async def check_ready(self) -> dict[str, Any]:
+        """Return name and levels if it can read, its newest write succeeded, and its store has all that was recorded.
+
+        Raises:
+            Unavailable: one of these does not hold.
+        """
+        for trouble in self.troubles:
+            reason = trouble()
+            if reason is not None:
+                raise Unavailable(reason)
+        await run_in_threadpool(self.store.totals)
+        if not self.store.alive:
+            raise Unavailable("the ledger's writer has stopped; restart the service")
+        return {"campaign": self.campaign.name, "levels": offered(self.campaign)}

@@ -1,0 +1,39 @@
+"""Parameters of the ledger's queries."""
+
+from __future__ import annotations
+
+from pydantic import AwareDatetime, TypeAdapter
+from starlette.requests import Request
+
+from serving.ledger.clock import microseconds
+from serving.ledger.traffic import MAX_SAMPLE, QUARTER
+from shadowprice.errors import InvalidRequest
+
+TIME = TypeAdapter(AwareDatetime)
+
+
+def since_of(request: Request) -> int:
+    """Return the start of the traffic in microseconds since 1970 (UTC); 0 where none is given."""
+    text = request.query_params.get("since")
+    if text is None:
+        return 0
+    try:
+        since = microseconds(TIME.validate_strings(text))
+    except ValueError:
+        raise InvalidRequest(
+            "must be a time with its offset from UTC, such as 2024-05-01T12:00:00Z", field="since"
+        ) from None
+    if since % QUARTER:
+        raise InvalidRequest(
+            "must be the start of a quarter of an hour in UTC, such as 2024-05-01T12:15:00Z; round it down",
+            field="since",
+        )
+    return since
+
+
+def limit_of(request: Request) -> int:
+    """Return the number of newest requests that are asked for."""
+    text = request.query_params.get("limit", "1000")
+    if not (text.isascii() and text.isdigit() and len(text) <= 6 and int(text) <= MAX_SAMPLE):
+        raise InvalidRequest(f"must be a whole number from 0 to {MAX_SAMPLE}", field="limit")
+    return int(text)
