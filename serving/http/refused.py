@@ -49,13 +49,3 @@ class Overloaded(Unavailable):
     """Too many bytes of other requests are being read or handled."""
 
     retry_after = 1
-
-
-OF_EACH_CALL = (Unauthorised, Forbidden, TooSlow, BodyTooLarge, TooManyCalls, Overloaded)
-OF_EACH_POST = (*OF_EACH_CALL, NotJson)
-
-
-def responses(method: str) -> dict[str, dict[str, str]]:
-    """Return the refusals of a guarded route, as an OpenAPI description lists them."""
-    classes = OF_EACH_POST if method == "POST" else OF_EACH_CALL
-    return {str(each.status): {"description": (each.__doc__ or "").splitlines()[0]} for each in classes}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -161,3 +162,106 @@ def test_what_the_ledger_takes_fits_its_description_and_what_it_refuses_by_form_
         answer = httpx.post(f"{world.ledger.url}{path}", json=body)
         assert answer.status_code == status, (path, answer.text)
         assert fits(path, body) == (status == 200), path
+
+
+def strict(document):
+    """The description, in which no model has a field that it does not name."""
+    for model in document["components"]["schemas"].values():
+        if "properties" in model:
+            model.setdefault("additionalProperties", False)
+    return document
+
+
+REQUEST = {"request_id": "typed-1", "account_id": "c1", "side": "customer"}
+TENSORS = [{"name": name, "datatype": "BYTES", "shape": [1], "data": [value]} for name, value in REQUEST.items()]
+V1, V2 = "/v1/models/{model_name}", "/v2/models/{model_name}"
+ITEMS = {
+    "request_id": ["typed-2"],
+    "account_id": ["c1"],
+    "side": ["customer"],
+    "level": [1],
+    "incentive": [50],
+    "response": [0.5],
+    "expected_cost": [25.0],
+    "propensity": [1.0],
+    "reason": ["optimal"],
+    "propensities": [[0, 1, 0, 0]],
+}
+CALL = {"campaign": "spring", "model_version": "m", "price_version": 1, "items": ITEMS}
+SALE = {"request_id": "typed-2", "redeemed": True, "cost": 50, "observed_at": "2024-05-01T12:00:00Z"}
+EVENT = {"specversion": "1.0", "id": "typed-1", "source": "test", "type": "t", "data": SALE}
+
+
+@pytest.mark.parametrize(
+    ("service", "path", "body", "status"),
+    [
+        ("predictor", "/", None, 200),
+        ("predictor", "/v1/models", None, 200),
+        ("predictor", V1, None, 200),
+        ("predictor", "/v2", None, 200),
+        ("predictor", "/v2/health/live", None, 200),
+        ("predictor", "/v2/health/ready", None, 200),
+        ("predictor", "/v2/models", None, 200),
+        ("predictor", V2, None, 200),
+        ("predictor", f"{V2}/ready", None, 200),
+        ("predictor", f"{V1}:predict", {"instances": [REQUEST]}, 200),
+        ("predictor", f"{V1}:predict", {"instances": [REQUEST | {"account_id": "c2"}]}, 409),
+        ("predictor", f"{V1}:predict", {"instances": [{}]}, 400),
+        ("predictor", f"{V1}:predict", {"instances": [REQUEST | {"context": {"x_unread": 1}}]}, 422),
+        ("predictor", f"{V1}:explain", {"instances": [REQUEST]}, 200),
+        ("predictor", f"{V1}:explain", {}, 400),
+        ("predictor", f"{V2}/infer", {"id": "call", "inputs": TENSORS}, 200),
+        ("predictor", f"{V2}/infer", {"inputs": TENSORS[:1]}, 400),
+        ("ledger", "/healthz", None, 200),
+        ("ledger", "/readyz", None, 200),
+        ("ledger", "/v1/totals", None, 200),
+        ("ledger", "/v1/totals?campaign=autumn", None, 404),
+        ("ledger", "/v1/traffic?limit=3", None, 200),
+        ("ledger", "/v1/traffic?limit=-1", None, 400),
+        ("ledger", "/v1/authorizations", CALL, 200),
+        ("ledger", "/v1/authorizations", CALL | {"campaign": "autumn"}, 404),
+        ("ledger", "/v1/outcomes", EVENT, 200),
+        ("ledger", "/v1/outcomes", EVENT | {"data": SALE | {"cost": 40}}, 409),
+        ("ledger", "/v1/corrections", EVENT | {"id": "typed-2", "data": SALE | {"kind": "reversal"}}, 200),
+        ("ledger", "/v1/corrections", EVENT, 422),
+        ("ledger", "/v1/releases", {"campaign": "spring", "request_ids": ["typed-3"]}, 404),
+        ("ledger", "/v1/releases", {"campaign": "spring", "request_ids": ["typed-2"]}, 409),
+    ],
+)
+def test_an_answer_has_the_fields_that_the_description_names(world, service, path, body, status):
+    url = getattr(world, service).url
+    document = strict(httpx.get(f"{url}/openapi.json").json())
+    method = "GET" if body is None else "POST"
+    answer = httpx.request(method, url + path.replace("{model_name}", "spring"), json=body)
+    assert answer.status_code == status, answer.text
+    described = document["paths"][path.partition("?")[0]][method.lower()]["responses"][str(status)]
+    schema = described["content"]["application/json"]["schema"]
+    jsonschema.Draft202012Validator({**schema, "components": document["components"]}).validate(answer.json())
+
+
+@pytest.mark.parametrize("service", ["predictor", "ledger"])
+def test_the_body_of_every_status_is_a_model_with_named_fields(world, service):
+    document = httpx.get(f"{getattr(world, service).url}/openapi.json").json()
+    models = document["components"]["schemas"]
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            for status, described in operation["responses"].items():
+                (media,) = described["content"]
+                if path == "/metrics":
+                    assert media == "text/plain"
+                    continue
+                name = described["content"][media]["schema"]["$ref"].rpartition("/")[2]
+                assert models[name]["properties"], (path, status)
+                assert (name == "Error") == (status != "200"), (path, status)
+
+
+@pytest.mark.parametrize("service", ["predictor", "ledger"])
+def test_the_page_of_the_description_loads_nothing_from_another_host(world, service):
+    url = getattr(world, service).url
+    page = httpx.get(f"{url}/docs")
+    assert page.status_code == 200
+    addresses = re.findall(r"""(?:src|href|url)(?:=|: )["']([^"']+)""", page.text)
+    assert len(addresses) == 4
+    assert "//" not in "".join(addresses)
+    for address in addresses:
+        assert httpx.get(f"{url}/{address}").status_code == 200

@@ -14,9 +14,10 @@ from prometheus_client.registry import Collector
 from pydantic import TypeAdapter
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from serving.http.access import Access
+from serving.http.docs import add_docs
 from serving.http.handler import Application, RequestHandler, in_framework
 from serving.http.tokens import Caller, Tokens
 from serving.http.web import answering, json_response, read_body
@@ -25,7 +26,7 @@ from serving.ledger.api.events import read_events
 from serving.ledger.api.guard import require, role_of
 from serving.ledger.api.ledger import Ledger, Trouble
 from serving.ledger.api.messages import Authorizations, Releases, parse
-from serving.ledger.api.openapi import describe, described
+from serving.ledger.api.openapi import answered_by, describe, described
 from serving.ledger.store import Store
 from shadowprice.campaign import Campaign
 from shadowprice.errors import InvalidRequest, NotFound
@@ -191,5 +192,8 @@ def serve(
             name=endpoint.__name__,
             description=endpoint.__doc__,
             openapi_extra=describe(route, kept.names),
+            response_class=PlainTextResponse if route == "/metrics" else JSONResponse,
+            responses=answered_by(route),
         )
+    add_docs(app)
     return RequestHandler(app, {AUTHORISE: kept.authorise}, Access(role_of, tokens, calls_per_second))

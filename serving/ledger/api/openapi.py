@@ -8,11 +8,13 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
+from serving.http.described import Described, answered, refused
 from serving.http.limits import MAX_ITEMS
-from serving.http.refused import responses
 from serving.ledger.api.corrections import CorrectionEnvelope
+from serving.ledger.api.described import Alive, Authorized, Ready, TotalsNow, TrafficNow
 from serving.ledger.api.events import Envelope
 from serving.ledger.api.messages import Authorizations, Releases
+from serving.ledger.records import Counted
 from serving.ledger.traffic import MAX_SAMPLE
 
 REFERENCE = "#/components/schemas/{model}"
@@ -53,9 +55,35 @@ def describe(route: str, campaigns: list[str]) -> dict[str, Any]:
     parameters = {"/v1/totals": [named], "/v1/traffic": [named, _SINCE, _LIMIT], **events}.get(route, [])
     if parameters:
         added["parameters"] = parameters
-    if route.startswith("/v1/"):
-        added["responses"] = responses("POST" if route in BODIES else "GET")
     return added
+
+
+_MALFORMED = {400: "Not JSON, or too much of it", 422: "The body says something that cannot be"}
+_RECORDED = _MALFORMED | {
+    404: "Another campaign, or a request that was never decided",
+    409: "Recorded with other content",
+}
+_UNKNOWN = {404: "Another campaign"}
+ANSWERS: dict[str, tuple[Any, dict[int, str]]] = {
+    "/v1/authorizations": (Authorized, _MALFORMED | _UNKNOWN),
+    "/v1/outcomes": (Counted, _RECORDED),
+    "/v1/corrections": (Counted, _RECORDED),
+    "/v1/releases": (Counted, _RECORDED),
+    "/v1/totals": (TotalsNow, _UNKNOWN),
+    "/v1/traffic": (TrafficNow, _UNKNOWN | {400: "A parameter is wrong"}),
+    "/healthz": (Alive, {}),
+    "/readyz": (Ready, {503: "Not ready, with the reason"}),
+}
+"""Route → body of its 200, and its own errors."""
+
+
+def answered_by(route: str) -> Described:
+    """Return the answers of a route by status."""
+    if route not in ANSWERS:
+        return {}
+    body, errors = ANSWERS[route]
+    guarded = refused("POST" if route in BODIES else "GET") if route.startswith("/v1/") else {}
+    return answered(body, errors | guarded)
 
 
 def described(app: FastAPI, campaigns: list[str]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import struct
 from typing import Any
 
 from grpc import StatusCode, aio
+from grpc_reflection.v1alpha import reflection
 from kserve.protocol.dataplane import DataPlane
 from kserve.protocol.grpc import grpc_predict_v2_pb2 as messages
 from kserve.protocol.grpc import grpc_predict_v2_pb2_grpc as service
@@ -162,6 +163,8 @@ class GrpcServer:
         ]
         self._server = aio.server(options=options, maximum_concurrent_rpcs=MAX_CALLS)
         service.add_GRPCInferenceServiceServicer_to_server(self._servicer, self._server)
+        described = messages.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name
+        reflection.enable_server_reflection((described, reflection.SERVICE_NAME), self._server)
         self._server.add_insecure_port(self._address)
         await self._server.start()
 

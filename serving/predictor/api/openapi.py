@@ -74,3 +74,10 @@ V2_BODY = _body(
         },
     }
 )
+OWN_ERRORS = {
+    400: "A field is missing or malformed",
+    404: "There is no model of this name",
+    409: "A request id stands for another account or side",
+    422: "The model does not read this context",
+}
+"""Status → cause of the errors of a call that was read."""

@@ -26,20 +26,30 @@ from kserve.errors import (
 from kserve.protocol.dataplane import DataPlane
 from kserve.protocol.rest.server import RESTServer, metrics_handler
 from kserve.protocol.rest.v1_endpoints import V1Endpoints
+from kserve.protocol.rest.v2_datamodels import (
+    ListModelsResponse,
+    ModelMetadataResponse,
+    ModelReadyResponse,
+    ServerLiveResponse,
+    ServerMetadataResponse,
+    ServerReadyResponse,
+)
 from kserve.protocol.rest.v2_endpoints import V2Endpoints
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 from uvicorn.importer import import_from_string
 
 from serving.http.access import Access
 from serving.http.admission import Admission
+from serving.http.described import answered, refused
+from serving.http.docs import add_docs
 from serving.http.handler import REQUEST_SECONDS, Handler, RequestHandler
 from serving.http.listening import bounds
-from serving.http.refused import responses
 from serving.http.tokens import Caller, Role
 from serving.http.web import answering, error_response, parse_json
+from serving.predictor.api.answers import Explanations, Inference, Live, ModelReady, Models, Predictions
 from serving.predictor.api.grpc_api import GrpcServer
-from serving.predictor.api.openapi import V1_BODY, V2_BODY
+from serving.predictor.api.openapi import OWN_ERRORS, V1_BODY, V2_BODY
 from serving.protocol import decode_v1, decode_v2, encode_v1, encode_v2, request_name
 from shadowprice.errors import InvalidRequest, NotFound
 
@@ -84,27 +94,38 @@ class ContractServer(RESTServer):  # type: ignore[misc]
     def _register_endpoints(self, app: FastAPI) -> None:
         v1, v2 = V1Endpoints(self.dataplane), V2Endpoints(self.dataplane)
         router = APIRouter()
-        router.add_api_route("/", self.dataplane.live)
-        router.add_api_route("/metrics", metrics_handler)
-        router.add_api_route("/v1/models", v1.models)
-        router.add_api_route("/v1/models/{model_name}", v1.model_ready)
-        router.add_api_route("/v2", v2.metadata)
-        router.add_api_route("/v2/health/live", v2.live)
-        router.add_api_route("/v2/health/ready", v2.ready)
-        router.add_api_route("/v2/models", v2.models)
-        router.add_api_route("/v2/models/{model_name}", v2.model_metadata)
-        router.add_api_route("/v2/models/{model_name}/ready", v2.model_ready)
+        unready = {503: "Not ready, with the reason"}
+        of_model = {404: "There is no model of this name"}
+        for path, endpoint, answer, errors in (
+            ("/", self.dataplane.live, Live, {}),
+            ("/v1/models", v1.models, Models, {}),
+            ("/v1/models/{model_name}", v1.model_ready, ModelReady, of_model | unready),
+            ("/v2", v2.metadata, ServerMetadataResponse, {}),
+            ("/v2/health/live", v2.live, ServerLiveResponse, {}),
+            ("/v2/health/ready", v2.ready, ServerReadyResponse, unready),
+            ("/v2/models", v2.models, ListModelsResponse, {}),
+            ("/v2/models/{model_name}", v2.model_metadata, ModelMetadataResponse, of_model),
+            ("/v2/models/{model_name}/ready", v2.model_ready, ModelReadyResponse, of_model | unready),
+        ):
+            router.add_api_route(path, endpoint, response_model=None, responses=answered(answer, errors))
+        router.add_api_route("/metrics", metrics_handler, response_class=PlainTextResponse)
         # Described here; the request handler answers for a model of this name, so this route gets other names only.
         names = sorted(self.dataplane.model_registry.get_models())
         parameter = {"name": "model_name", "in": "path", "required": True, "schema": {"type": "string", "enum": names}}
-        for path, body in (
-            ("/v1/models/{model_name}:predict", V1_BODY),
-            ("/v1/models/{model_name}:explain", V1_BODY),
-            ("/v2/models/{model_name}/infer", V2_BODY),
+        for path, body, answer in (
+            ("/v1/models/{model_name}:predict", V1_BODY, Predictions),
+            ("/v1/models/{model_name}:explain", V1_BODY, Explanations),
+            ("/v2/models/{model_name}/infer", V2_BODY, Inference),
         ):
-            described = {"parameters": [parameter], **body, "responses": responses("POST")}
-            router.add_api_route(path, answering(self._unknown), methods=["POST"], openapi_extra=described)
+            router.add_api_route(
+                path,
+                answering(self._unknown),
+                methods=["POST"],
+                openapi_extra={"parameters": [parameter], **body},
+                responses=answered(answer, OWN_ERRORS | refused("POST")),
+            )
         app.include_router(router)
+        add_docs(app)
 
     async def _unknown(self, request: Request) -> Response:
         known = sorted(self.dataplane.model_registry.get_models())

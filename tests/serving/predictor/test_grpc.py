@@ -9,6 +9,8 @@ import struct
 import grpc
 import numpy as np
 import pytest
+from google.protobuf.descriptor_pool import DescriptorPool
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kserve import InferInput, InferRequest, ModelRepository
@@ -35,6 +37,17 @@ NAMES = ("request_id", "account_id", "side")
 def stub(world):
     with grpc.insecure_channel(f"127.0.0.1:{world.grpc_port}") as channel:
         yield service.GRPCInferenceServiceStub(channel)
+
+
+def test_a_client_finds_the_service_by_reflection(world):
+    with grpc.insecure_channel(f"127.0.0.1:{world.grpc_port}") as channel:
+        found = ProtoReflectionDescriptorDatabase(channel)
+        assert set(found.get_services()) == {
+            "inference.GRPCInferenceService",
+            "grpc.reflection.v1alpha.ServerReflection",
+        }
+        described = DescriptorPool(found).FindServiceByName("inference.GRPCInferenceService")
+        assert described.methods_by_name["ModelInfer"].input_type.full_name == "inference.ModelInferRequest"
 
 
 def message(columns, name="spring", **changes):
