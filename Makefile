@@ -46,12 +46,12 @@ install: $(STAMP) ## One .venv with everything that tests and benchmarks need
 
 .PHONY: quickstart
 quickstart: install ## The whole main job on one machine [DATASET=world|tables|mapping|o2o|thornton|promotion] [DATA=path] [OPTIONS=json] [RECIPE=name] [CURVE_REPAIR=effect+monotone] [CALIBRATION=validation|rolling] [WEIGHTING=none|known|fitted]
-	$(BIN)/python -W ignore -m pipelines.quickstart --dataset $(DATASET) --data '$(DATA)' --options '$(OPTIONS)' --seed $(SEED) \
+	$(BIN)/python -W ignore -m shadowprice quickstart --dataset $(DATASET) --data '$(DATA)' --options '$(OPTIONS)' --seed $(SEED) \
 		--recipe '$(RECIPE)' --curve-repair '$(CURVE_REPAIR)' --calibration '$(CALIBRATION)' --weighting $(WEIGHTING)
 
 .PHONY: serve
 serve: install ## The services of the last run (predictor on PORT=8080, ledger and console on the next two) [RUN=runs/latest]
-	$(BIN)/python -W ignore -m serving.local.run $(RUN) --port $(PORT)
+	$(BIN)/python -W ignore -m shadowprice serve $(RUN) --port $(PORT)
 
 .PHONY: test
 test: install ## Every test [TESTS=path] [WORKERS=2]

@@ -48,6 +48,7 @@ def main() -> int:
         command.add_argument("--name", help="of the pipeline in the backend; shadowprice-<pipeline> by default")
     for command in (compiling, uploading, scheduling):
         add_flags(command)
+        command.add_argument("--json", action="store_true", help="print the result as JSON")
     given = parser.parse_args()
     take_flags(given)
     try:
@@ -63,6 +64,8 @@ def main() -> int:
 def _do(given: argparse.Namespace) -> int:
     if given.command == "compile":
         compile_all(given.folder)
+        if given.json:
+            print(json.dumps({name: str(given.folder / f"{name}.yaml") for name in PIPELINES}))
         return 0
     parameters = dict(getattr(given, "set", []))
     if given.command == "run":
@@ -76,11 +79,12 @@ def _do(given: argparse.Namespace) -> int:
 
     name = given.name or f"shadowprice-{given.pipeline}"
     if given.command == "upload":
-        print(*upload(given.host, given.pipeline, name))
+        pipeline_id, version_id = upload(given.host, given.pipeline, name)
+        told: dict[str, Any] = {"pipeline_id": pipeline_id, "version_id": version_id}
     else:
         crons = given.cron or CRONS.get(given.pipeline, [HOURLY])
-        print(
-            *schedule(
+        told = {
+            "recurring_run_ids": schedule(
                 given.host,
                 given.pipeline,
                 name,
@@ -88,7 +92,11 @@ def _do(given: argparse.Namespace) -> int:
                 experiment=given.experiment,
                 parameters=parameters,
             )
-        )
+        }
+    if given.json:
+        print(json.dumps(told))
+    else:
+        print(*(told.get("recurring_run_ids") or told.values()))
     return 0
 
 

@@ -142,6 +142,7 @@ class RecoverSettings(StoreSettings, program="serving.recover"):
     """Bring a restored ledger up to the log's end, and delete the witness: the next start notes them anew."""
 
     log_dir: Path = setting("folder of the log", variable="LEDGER_LOG_DIR")
+    json: bool = setting("print the result as JSON", False)
 
 
 def main() -> int:
@@ -160,7 +161,10 @@ def main() -> int:
         return 2
     if given.witness:
         given.witness.unlink(missing_ok=True)
-    print("recorded again: {} decisions, {} outcomes, {} corrections".format(*counts))
+    if given.json:
+        print(orjson.dumps(dict(zip(("decisions", "outcomes", "corrections"), counts, strict=True))).decode())
+    else:
+        print("recorded again: {} decisions, {} outcomes, {} corrections".format(*counts))
     return 0
 
 

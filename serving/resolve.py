@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
@@ -21,6 +22,7 @@ class ResolveSettings(Settings, program="serving.resolve"):
     ledger_url: str = setting("address of the ledger; empty before the start", "")
     prometheus_url: str = setting("address of Prometheus; empty: the ledger's metrics", "")
     on_alarm: str = setting("pacer while the watch alarms, such as constant or pi; empty: the campaign's", "")
+    json: bool = setting("print the result as JSON", False)
 
 
 def main() -> int:
@@ -31,6 +33,7 @@ def main() -> int:
     quiet_logs()
     given = asdict(ResolveSettings.parse())
     workspace, on_alarm = given["workspace"], given.pop("on_alarm")
+    as_json = given.pop("json")
     with tempfile.TemporaryDirectory(prefix="resolve-") as scratch:
         state, price = Path(scratch) / "state.json", Path(scratch) / "price"
         try:
@@ -38,11 +41,15 @@ def main() -> int:
             record = solve.run(solve.SolveJob(state=state, price=price, workspace=workspace, on_alarm=on_alarm))
             version = publish.run(publish.PublishJob(price=price, workspace=workspace))
         except Conflict as error:
-            print(f"another solver was first: {error}")
+            print(json.dumps({"version": None}) if as_json else f"another solver was first: {error}")
             return 0
         except ShadowpriceError as error:
             print(f"no new price, the last one stays: {error}", file=sys.stderr)
             return 1
+    if as_json:
+        told = {"version": version, "slot": record.slot, "prices": dict(record.prices), "gap": record.gap}
+        print(json.dumps(told))
+        return 0
     print(f"published version {version} for slot {record.slot}: {dict(record.prices)}, gap {record.gap:.1e}")
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import uuid
 from dataclasses import asdict, dataclass
@@ -18,6 +19,23 @@ from shadowprice.errors import ShadowpriceError, Unavailable
 SOURCE = "deployment-check"
 
 
+@dataclass(frozen=True)
+class Found:
+    """Answer of a campaign that is well; the incentive in minor units."""
+
+    campaign: str
+    reason: str
+    incentive: int
+    price_version: int
+    price_age_seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.campaign}: {self.reason}, incentive {self.incentive}, "
+            f"price version {self.price_version}, {self.price_age_seconds:.0f} s old"
+        )
+
+
 def check(
     campaign: str,
     predictor_url: str,
@@ -25,8 +43,8 @@ def check(
     side: str,
     max_price_age_seconds: float,
     token_file: Path | None = None,
-) -> str:
-    """Decide for an account nobody knows, give the money back, and say what was answered.
+) -> Found:
+    """Decide for an account nobody knows, give the money back, and return what was answered.
 
     Raises:
         ShadowpriceError: a service does not answer or asks for another token, or the active price is too old.
@@ -40,10 +58,7 @@ def check(
     age = answer.price_age_seconds
     if age > max_price_age_seconds:
         raise Unavailable(f"the active price is {age:.0f} s old, over {max_price_age_seconds:.0f}")
-    return (
-        f"{campaign}: {answer.reason[0]}, incentive {answer.incentive[0]}, "
-        f"price version {answer.active_price_version}, {age:.0f} s old"
-    )
+    return Found(campaign, answer.reason[0], int(answer.incentive[0]), answer.active_price_version, age)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,15 +71,19 @@ class CheckSettings(Settings, program="serving.client.check"):
     side: Side = setting("side to decide for", "customer")
     max_price_age_seconds: float = setting("an older price is an error", 7200.0)
     token_file: Path | None = setting("file with the predictor's bearer token; empty: none", None)
+    json: bool = setting("print the result as JSON", False)
 
 
 def main() -> int:
     """Command line: 0 when all is well, 1 with the reason when not."""
+    given = asdict(CheckSettings.parse())
+    as_json = given.pop("json")
     try:
-        print(check(**asdict(CheckSettings.parse())))
+        found = check(**given)
     except ShadowpriceError as error:
         print(f"not well: {error}", file=sys.stderr)
         return 1
+    print(json.dumps(asdict(found)) if as_json else found)
     return 0
 
 

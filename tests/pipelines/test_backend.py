@@ -1,5 +1,6 @@
 """Uploading and scheduling against a server that answers as the Kubeflow Pipelines API does."""
 
+import json
 import sys
 
 import pytest
@@ -108,6 +109,20 @@ def test_a_schedule_that_would_not_run_leaves_the_earlier_one(command, options: 
         assert named in problem
         assert len(problem.strip().splitlines()) == 1
         assert backend.recurring == before
+
+
+def test_what_was_made_is_told_as_json(command, tmp_path) -> None:
+    with serving() as backend:
+        made = json.loads(command("upload", "train", "--host", backend.url, "--json")[1].splitlines()[-1])
+        assert made == {
+            "pipeline_id": next(iter(backend.pipelines)),
+            "version_id": backend.versions[made["pipeline_id"]][0]["pipeline_version_id"],
+        }
+        planned = json.loads(command("schedule", "resolve", "--host", backend.url, "--json")[1].splitlines()[-1])
+        assert planned == {"recurring_run_ids": list(backend.recurring)}
+    written = json.loads(command("compile", str(tmp_path), "--json")[1].splitlines()[-1])
+    assert written == {name: str(tmp_path / f"{name}.yaml") for name in PIPELINES}
+    assert {str(path) for path in tmp_path.iterdir()} == set(written.values())
 
 
 def test_a_run_here_asks_for_its_folder(command) -> None:

@@ -337,7 +337,7 @@ def test_after_the_window_a_predictor_repeats_what_was_decided_and_gives_nothing
             found = closed.decide([old, *new], ["c1", "c1", "m1"], ["customer", "customer", "merchant"])
         key = (("campaign", "spring"), ("reason", "outside_window"), ("side", "merchant"))
         assert samples(predictor.url)["shadowprice_unrecorded_answers_total", key] == 1
-        assert "not well" not in check("spring", predictor.url, world.ledger.url, "customer", 7200.0)
+        assert check("spring", predictor.url, world.ledger.url, "customer", 7200.0).reason == "outside_window"
     finally:
         predictor.stop()
     assert first.incentive[0] == 130

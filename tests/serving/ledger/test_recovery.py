@@ -143,9 +143,9 @@ def test_a_restored_backup_and_the_log_are_the_ledger_that_were_lost(kit, spring
     assert asdict(again.store.totals()) == at_backup
     again.close()
     command = ("--campaign-file", tmp_path / "campaign.json", "--db", path, "--log-dir", tmp_path / "log")
-    first, second = run("serving.recover", *command), run("serving.recover", *command)
+    first, second = run("serving.recover", *command), run("serving.recover", *command, "--json")
     assert first.stdout == "recorded again: 13 decisions, 4 outcomes, 1 corrections\n", first.stderr
-    assert second.stdout == "recorded again: 0 decisions, 0 outcomes, 0 corrections\n"
+    assert json.loads(second.stdout) == {"decisions": 0, "outcomes": 0, "corrections": 0}
 
     audit(path)
     again = opened()
