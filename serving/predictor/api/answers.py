@@ -77,7 +77,7 @@ class Level(Answer):
 
 
 class Explanation(Answer):
-    """What one request would get now, and why; without ``levels`` nothing is decided for it."""
+    """Explanation of one request: the answer it would get now, and why; no ``levels`` where nothing is decided."""
 
     request_id: str
     account_id: str
