@@ -27,7 +27,7 @@ FREE = {
     ),
     *(
         f"{role}.extraEnv.[].valueFrom"
-        for role in ("predictor", "ledger", "resolve", "watch", "console", "training.ray")
+        for role in ("predictor", "ledger", "resolve", "watch", "promote", "console", "training.ray")
     ),
     *(f"monitoring.podMonitor.{kind}.[]" for kind in ("relabelings", "metricRelabelings")),
 }

@@ -98,7 +98,7 @@ def test_a_users_own_tables_go_through(own_tables) -> None:
 
 
 def test_a_deployed_campaign_is_checked_and_priced_again_by_the_commands_of_the_chart(
-    own_tables, tmp_path: Path, command
+    own_tables, tmp_path: Path, command, eventually
 ) -> None:
     run, _ = own_tables
     folder = tmp_path / "workspace"
@@ -133,6 +133,18 @@ def test_a_deployed_campaign_is_checked_and_priced_again_by_the_commands_of_the_
         status, _, errors = command("serving.client.check", "--campaign", running.name, *address, *aged)
         assert status == 1
         assert "old" in errors
+        on_trial = start_canary(folder, tmp_path, services.ledger_url)
+        names = [f"a{row:07d}" for row in range(200)]
+        wanted = np.where(on_trial.takes(names), "canary", "unassigned").tolist()
+
+        def beside() -> bool:
+            request_ids = [f"beside-{time.monotonic_ns()}-{row}" for row in range(200)]
+            told = client.decide(request_ids, names, ["customer"] * 200)
+            versions = dict(zip(told.arm, told.model_version, strict=True))
+            return told.arm.tolist() == wanted and versions["canary"] == on_trial.model_version
+
+        with DecisionClient(services.predictor_url, running.name) as client:
+            eventually(beside)
     # The check returned its authorization.
     assert totals["outstanding"] == 0
     assert sum(totals["requests"].values()) == 1
@@ -141,13 +153,13 @@ def test_a_deployed_campaign_is_checked_and_priced_again_by_the_commands_of_the_
     assert "does not answer" in errors
 
 
-def start_canary(run: Path, folder: Path) -> Canary:
+def start_canary(run: Path, folder: Path, ledger_url: str) -> Canary:
     """Put a copy of the served model on trial for a third of the units, with a price, and return its canary."""
     shutil.copytree(run / "model", folder / "trial", symlinks=False)
     meta = json.loads((folder / "trial" / "model.json").read_text())
     (folder / "trial" / "model.json").write_text(json.dumps(meta | {"model_version": "on-trial"}))
     assert promote(PromoteJob(workspace=run, model=folder / "trial", stages=("3333:0",))) == "start"
-    measure(MeasureJob(state=folder / "state.json", workspace=run))
+    measure(MeasureJob(state=folder / "state.json", workspace=run, ledger_url=ledger_url))
     solve(SolveJob(state=folder / "state.json", price=folder / "price", workspace=run))
     publish(PublishJob(price=folder / "price", workspace=run))
     found = Canary.read(run, "world")
@@ -157,7 +169,7 @@ def start_canary(run: Path, folder: Path) -> Canary:
 
 
 def test_accounts_that_came_after_training_are_embedded_and_decided_by_their_own_curves(
-    own_tables, newer_tables: Path, tmp_path: Path, command, eventually
+    own_tables, newer_tables: Path, tmp_path: Path, command
 ) -> None:
     run, _ = own_tables
     context = {"x_basket": [0.5] * 4, "c_channel": ["app"] * 4}
@@ -171,18 +183,6 @@ def test_accounts_that_came_after_training_are_embedded_and_decided_by_their_own
         before = client.decide([f"before-{row}" for row in range(4)], *asked, context=context)
         done = run_pipeline("embed", tmp_path, {"workspace": str(run), "dataset": "tables", "data": str(newer_tables)})
         after = client.decide([f"after-{row}" for row in range(4)], *asked, context=context)
-        on_trial = start_canary(run, tmp_path)
-        names = [f"a{row:07d}" for row in range(200)]
-        wanted = np.where(on_trial.takes(names), "canary", "unassigned").tolist()
-
-        def beside() -> bool:
-            request_ids = [f"beside-{time.monotonic_ns()}-{row}" for row in range(200)]
-            told = client.decide(request_ids, names, ["customer"] * 200)
-            versions = dict(zip(told.arm, told.model_version, strict=True))
-            return told.arm.tolist() == wanted and versions["canary"] == on_trial.model_version
-
-        eventually(beside)
-        (run / "canary.json").unlink()
     assert "embed" in done
     # A finished run with its own services is sound; its day is past.
     assert status == 0, said + errors
