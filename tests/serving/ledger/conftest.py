@@ -152,7 +152,7 @@ class Ledger:
         return self.store.authorise(rows, ceiling(own, hard_stop), microseconds(self.at)).result(20)
 
     def _entry(self, item, campaign, changes):
-        columns = {name: [getattr(item, name)] for name in Items.model_fields}
+        columns = {name: [getattr(item, name)] for name in Items.model_fields if hasattr(item, name)}
         batch = Authorizations(
             **{"campaign": self.campaign.name, "model_version": "m", "price_version": 1, "items": Items(**columns)}
             | changes
