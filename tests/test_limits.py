@@ -11,7 +11,8 @@ import pytest
 from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import Budget, Campaign, Segment, Terms
 from shadowprice.errors import InvalidInput
-from shadowprice.limits import MOST_LIMITS, Asked, Cap, GroupBudget, Limits
+from shadowprice.limits import Asked, Cap, GroupBudget, Limits
+from shadowprice.limits.limits import MOST_LIMITS
 
 START = datetime(2024, 5, 1, 23, 30, tzinfo=UTC)
 LIMITS = Limits(

@@ -28,8 +28,10 @@ from shadowprice.pacing.decision_log.segments import SCHEMAS, Kind, Segment, seg
 logger = logging.getLogger("serving")
 ROWS = 50_000
 """Most rows of one segment."""
-LEASE_SECONDS = 30.0
-"""Shortest time that a process keeps the log for itself: several segments are written in it."""
+LEASE_SECONDS = 10.0
+"""Shortest time that a process keeps the log for itself, longer than a segment takes to write.
+
+A replica that was killed delays the log by this time, or by three intervals of writing."""
 
 
 @dataclass
