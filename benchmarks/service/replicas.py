@@ -147,6 +147,7 @@ def _proposals(names: list[str]) -> Proposals:
         propensities=[[0.0, 1.0, 0.0]] * n,
         reason=["optimal"] * n,
         features_at=[None] * n,
+        response_unpaid=[0.1] * n,
     )
 
 
