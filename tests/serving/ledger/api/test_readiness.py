@@ -8,6 +8,7 @@ import sqlite3
 import urllib.error
 import urllib.request
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 
 import pytest
 
@@ -145,10 +146,10 @@ def test_other_levels_than_those_of_the_decisions_are_refused_at_the_start(open_
     ledger.close()
     customer, merchant = campaign.sides["customer"], campaign.sides["merchant"]
     for sides in ({"merchant": merchant}, {"customer": Terms(levels=(0, 60, 130)), "merchant": merchant}):
-        changed = type(campaign)(**(vars(campaign) | {"sides": sides}))
+        changed = replace(campaign, sides=sides)
         with pytest.raises(Conflict, match=r"customer.*\[0, 50, 130\].*new name"):
             open_ledger(changed)
-    same = type(campaign)(**(vars(campaign) | {"sides": {"merchant": merchant, "customer": customer}}))
+    same = replace(campaign, sides={"merchant": merchant, "customer": customer})
     assert open_ledger(same).money() == (130, 0)
 
 
@@ -156,7 +157,7 @@ def test_levels_may_change_while_nothing_is_decided(open_ledger, kit):
     ledger = open_ledger()
     campaign = ledger.campaign
     ledger.close()
-    changed = type(campaign)(**(vars(campaign) | {"sides": {"merchant": Terms(levels=(10, 20))}}))
+    changed = replace(campaign, sides={"merchant": Terms(levels=(10, 20))})
     assert open_ledger(changed).money() == (0, 0)
 
 
@@ -176,7 +177,7 @@ def test_a_store_that_ends_before_its_log_cannot_serve_before_it_is_recovered(op
     ledger.authorise(*(kit.item(f"r{number}", level=0) for number in range(3)))
     LogWriter(ledger.store, tmp_path / "log").write()
     campaign = ledger.campaign
-    emptied = open_ledger(type(campaign)(**(vars(campaign) | {"name": campaign.name + "-restored"})))
+    emptied = open_ledger(replace(campaign, name=campaign.name + "-restored"))
     writer = LogWriter(emptied.store, tmp_path / "log")
     with pytest.raises(Conflict, match=r"went back.*3 decisions.*serving\.recover"):
         writer.check()
