@@ -74,8 +74,8 @@ def test_the_chart_of_a_tag_is_compared_with_the_one_after_it(checkout: Path, tm
     before = chart_of("v1.0.0", tmp_path / "before", checkout)
     values = values_of(MINIMAL)
     assert refused(kept(render(values, chart=before)), kept(render(values, revision=2))) == []
-    claims = before / "templates" / "claims.yaml"
-    claims.write_text(claims.read_text().replace("[ReadWriteOnce]", "[ReadWriteMany]"))
+    defaults = before / "values.yaml"
+    defaults.write_text(defaults.read_text().replace("[ReadWriteOnce]", "[ReadWriteMany]"))
     [told] = refused(kept(render(values, revision=2)), kept(render(values, chart=before)))
     assert told == "PersistentVolumeClaim/spring-ledger: spec.accessModes changes"
 
