@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+from helm_python import HelmError
 from rendering import CHART, merged, render, values_of
 from test_network import NEIGHBOUR, STRANGER, admitted, foreign, own
 
 from serving.console.__main__ import ConsoleSettings
 from serving.console.access import role_of
+from serving.console.login import Provider
 from serving.http.tokens import Tokens
 from shadowprice.currency import Currency
 
@@ -44,6 +47,17 @@ def test_the_console_reads_what_the_chart_mounts_and_can_write_nothing(monkeypat
         assert mount["readOnly"] is True
     assert {path for path, mount in mounts.items() if not mount.get("readOnly")} == {"/tmp"}
     assert Currency.of(settings.currency).digits == 0
+    assert settings.oidc_client_secret_file == Path("/etc/shadowprice/oidc/client-secret")
+    assert mounts["/etc/shadowprice/oidc"]["readOnly"] is True
+    sign_on = Provider(
+        issuer=settings.oidc_issuer,
+        client_id=settings.oidc_client_id,
+        client_secret="s",
+        public_url=settings.public_url,
+        allow=settings.oidc_allow,
+        scope=settings.oidc_scope,
+    )
+    assert sign_on.admits({"groups": ["budget-owners"]})
     assert settings.ledger_url == "http://spring-ledger.growth.svc:8081"
     ports = {each["containerPort"] for each in spec["containers"][0]["ports"]}
     assert ports == {settings.port}
@@ -62,19 +76,27 @@ def test_its_tokens_read_the_ledger_and_open_the_pages_and_no_more(tmp_path) -> 
     assert volume["secret"]["items"] == [{"key": "console", "path": "token"}]
 
 
-def test_callers_reach_the_console_and_it_reaches_the_ledger_alone() -> None:
+def test_callers_reach_the_console_and_it_reaches_the_ledger_and_the_provider_alone() -> None:
     console = own("console")
     assert admitted(VALUES, foreign("checkout"), console, 8082)
     for caller in (STRANGER, NEIGHBOUR, foreign("monitoring"), own("predictor")):
         assert not admitted(VALUES, caller, console, 8082)
     assert admitted(VALUES, console, own("ledger"), 8081)
-    [policy] = [
-        each["spec"]
-        for each in render(VALUES)
-        if each["kind"] == "NetworkPolicy" and each["metadata"]["name"].endswith("-console")
-    ]
-    ports = [{port["port"] for port in rule["ports"]} for rule in policy["egress"]]
-    assert ports == [{8081}, {53}]
+    alone = merged(VALUES, "console.oidc.issuer", "")
+    for values, reached in ((VALUES, [{8081}, {53}, {443}]), (alone, [{8081}, {53}])):
+        [policy] = [
+            each["spec"]
+            for each in render(values)
+            if each["kind"] == "NetworkPolicy" and each["metadata"]["name"].endswith("-console")
+        ]
+        assert [{port["port"] for port in rule["ports"]} for rule in policy["egress"]] == reached
+    assert not any("OIDC" in name for name in variables(pod(alone)))
+
+
+@pytest.mark.parametrize("name", ["clientId", "existingSecret", "allow", "publicUrl"])
+def test_single_sign_on_needs_all_its_values(name: str) -> None:
+    with pytest.raises(HelmError, match=rf"console\.oidc\.{name}: give one"):
+        render(merged(VALUES, f"console.oidc.{name}", ""))
 
 
 def test_by_default_there_is_none() -> None:

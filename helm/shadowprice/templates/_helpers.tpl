@@ -59,6 +59,7 @@
   (list $books "Secret" .Values.ledger.redis.existingSecret .Values.ledger.redis.key "ledger.redis")
   (list $books "Secret" .Values.ledger.redis.existingSecret .Values.ledger.redis.passwordKey "ledger.redis.passwordKey")
   (list true "Secret" .Values.auth.existingSecret .Values.auth.key "auth")
+  (list (and .Values.console.enabled .Values.console.oidc.issuer) "Secret" .Values.console.oidc.existingSecret .Values.console.oidc.key "console.oidc")
   (list true "PersistentVolumeClaim" .Values.workspace.existingClaim "" "workspace.existingClaim")
   (list true "PersistentVolumeClaim" .Values.ledger.storage.existingClaim "" "ledger.storage.existingClaim")) $pull -}}
 {{- range $needs -}}
