@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from shadowprice import errors
 from shadowprice.campaign import SIDES, Side
-from shadowprice.errors import MissingExtra
+from shadowprice.errors import InvalidInput, MissingExtra, ShadowpriceError
 from shadowprice.files import write_whole
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.learning.recipes import recipe
@@ -35,7 +36,7 @@ RAY = "ray"
 """Folder of what the workers share, beside the model."""
 TRAINED = "trained"
 """Folder in it of the model that they trained."""
-RESULT, PROGRESS = "result.json", "progress.json"
+RESULT, PROGRESS, REFUSED = "result.json", "progress.json", "refused.json"
 RESTARTS = 3
 """Times that workers are started again after one has died; they resume from the last checkpoint."""
 SPLITS = ("train", "validation")
@@ -60,20 +61,21 @@ def train_on_workers(
 
     Raises:
         MissingExtra: Ray is not installed.
+        ShadowpriceError: the one that ``step`` raised on a worker. It is not tried again.
     """
     if not workers:
         return step(**arguments)
     os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "300")
     try:
         import ray
-        from ray.train import FailureConfig, RunConfig, ScalingConfig
+        from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
         from ray.train.torch import TorchTrainer
     except ModuleNotFoundError as error:
         raise MissingExtra("training on Ray needs ray; install shadowprice[ray]") from error
 
     shared = (out / RAY).resolve()
     shared.mkdir(parents=True, exist_ok=True)
-    for name in (RESULT, PROGRESS):
+    for name in (RESULT, PROGRESS, REFUSED):
         (shared / name).unlink(missing_ok=True)
     started = not ray.is_initialized()
     if started:
@@ -88,6 +90,10 @@ def train_on_workers(
                     name="train", storage_path=str(shared), failure_config=FailureConfig(max_failures=RESTARTS)
                 ),
             ).fit()
+    except TrainingFailedError:
+        if (shared / REFUSED).exists():
+            raise read_refusal(shared / REFUSED) from None
+        raise
     finally:
         if started:
             ray.shutdown()
@@ -99,6 +105,9 @@ def _worker(options: dict[str, Any]) -> None:
 
     context = ray_train.get_context()
     shared = Path(options["shared"])
+    if (shared / REFUSED).exists():
+        # Ray starts the workers again after every error.
+        raise read_refusal(shared / REFUSED)
     # Threads of all workers together should not exceed the cores they share.
     torch.set_num_threads(max(1, (os.cpu_count() or 1) // max(context.get_local_world_size(), 1)))
 
@@ -108,9 +117,28 @@ def _worker(options: dict[str, Any]) -> None:
     rank = context.get_world_rank()
     here = Processes(rank, context.get_world_size(), torch.distributed.all_reduce, None if rank else report)
     with together(here):
-        found = options["step"](**options["arguments"])
+        try:
+            found = options["step"](**options["arguments"])
+        except ShadowpriceError as error:
+            write_refusal(error, shared / REFUSED)
+            raise
     if here.leads:
         write_whole(shared / RESULT, json.dumps(found))
+
+
+def write_refusal(error: ShadowpriceError, path: Path) -> None:
+    """Write an error for the process that started the workers; :func:`read_refusal` is the inverse."""
+    told: dict[str, Any] = {"kind": type(error).__name__, "message": str(error)}
+    if isinstance(error, InvalidInput):
+        told |= {"message": error.reason, "field": error.field, "rows": [int(row) for row in error.rows]}
+    write_whole(path, json.dumps(told))
+
+
+def read_refusal(path: Path) -> ShadowpriceError:
+    """Return the error that a worker wrote."""
+    told = json.loads(path.read_text())
+    kind: type[ShadowpriceError] = getattr(errors, told.pop("kind"))
+    return kind(told.pop("message"), **told)
 
 
 def train_joint_on_ray(

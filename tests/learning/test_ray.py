@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from shadowprice.learning.distributed import PROGRESS, RAY, train_joint_on_ray
+from shadowprice.errors import InvalidInput
+from shadowprice.learning.distributed import PROGRESS, RAY, train_joint_on_ray, train_on_workers
 from shadowprice.learning.fit import fit_bundle
 from shadowprice.learning.recipes import Training
 from shadowprice.learning.train import train
@@ -96,3 +97,19 @@ def test_a_response_model_trains_on_two_workers_as_in_this_process(cluster, save
     assert (tmp_path / "2" / RAY / "trained").is_dir()
     assert found[2][0] == pytest.approx(found[0][0], rel=1e-3)
     np.testing.assert_allclose(found[2][1], found[0][1], atol=2e-3)
+
+
+def refuse(calls: str) -> None:
+    with Path(calls).open("a") as file:
+        file.write("called\n")
+    raise InvalidInput("has neither a label nor features", field="offers", rows=[5])
+
+
+@pytest.mark.timeout(900)
+def test_the_error_of_a_worker_is_raised_as_itself_and_not_tried_again(cluster, tmp_path) -> None:
+    arguments = {"calls": str(tmp_path / "calls")}
+    with pytest.raises(InvalidInput) as caught:
+        train_on_workers(refuse, arguments, tmp_path, workers=1, label="refused", epochs=1)
+    assert str(caught.value) == "offers: has neither a label nor features (first rows: 5)"
+    assert (caught.value.field, caught.value.rows) == ("offers", (5,))
+    assert (tmp_path / "calls").read_text() == "called\n"

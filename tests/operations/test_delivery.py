@@ -75,7 +75,9 @@ def test_a_new_fund_without_features_stops_the_training(dataset: Dataset, worksp
     plain = tables.replaced(offer=tables.offer.drop(columns=["x_return", "x_lot"]))
     save_dataset(replace(dataset, tables=plain), tmp_path / "data")
     places = {"tables": tmp_path / "data", "workspace": workspace / "run"}
-    learn = TrainJob(training=workspace / "training", model=tmp_path / "model", recipe="esmm", epochs=1, **places)
+    learn = TrainJob(
+        training=workspace / "training", model=tmp_path / "model", recipe="esmm", epochs=1, workers=0, **places
+    )
     with pytest.raises(InvalidInput, match="offers: offer 5 has neither a labelled delivery nor features"):
         run_here(learn)
     assert not (tmp_path / "model").exists()
