@@ -44,14 +44,14 @@ CAMPAIGN = Campaign(
 def run(cells: Cells, quick: bool = False) -> dict[str, Any]:
     """Bytes of each part."""
     online, ledger = ((400, 1200), (500, 1500)) if quick else ((5_000, 20_000), (10_000, 40_000))
-    found: dict[str, Any] = {"online": [], "books": {}}
+    found: dict[str, Any] = {"online": [], "ledger": {}}
     for width in WIDTHS:
         each = cells.of(f"online-{width}", partial(_online, width, online))
         found["online"].append({"width": width, "bytes": each})
         print(f"online store, embedding of {width}: {each:,.0f} bytes per account")
     for kind in ("redis", "sqlite"):
-        found["books"][kind] = cells.of(kind, partial(_ledger, kind, ledger))
-        told = (f"{value:,.0f} bytes per {name}" for name, value in found["books"][kind].items())
+        found["ledger"][kind] = cells.of(kind, partial(_ledger, kind, ledger))
+        told = (f"{value:,.0f} bytes per {name}" for name, value in found["ledger"][kind].items())
         print(f"ledger in {kind}:", ", ".join(told))
     return found
 

@@ -76,7 +76,7 @@ def stores(results: Results) -> str:
         [f"online store's Redis, an account with an embedding of {row['width']}", row["bytes"]]
         for row in found["online"]
     ]
-    for kind, each in found["books"].items():
+    for kind, each in found["ledger"].items():
         lines += [
             [f"ledger in {kind}, {'an' if name == 'outcome' else 'a'} {name}", value] for name, value in each.items()
         ]

@@ -78,7 +78,7 @@ def test_capacity_follows_from_processor_time() -> None:
         return place | {"cpu_us": predictor, "ledger_us": ledger}
 
     serving = {"rows": [row(1, 32, 700.0, 140.0), row(100, 8, 14.0, 35.0)], "resident_mb": {"predictor": 246.4}}
-    capacity = {"online": [{"width": 64, "bytes": 772.0}], "books": {"redis": {"decision": 673.0, "outcome": 295.0}}}
+    capacity = {"online": [{"width": 64, "bytes": 772.0}], "ledger": {"redis": {"decision": 673.0, "outcome": 295.0}}}
     proof = {"cells": {"x": {"took": 1.0, "load": 1.0}}, "machine": {"processor": "P", "cores": 2, "load": 0.0}}
     found = {"serving": serving | proof, "capacity": capacity | proof}
     text = filled("\n".join(f"<!-- {name} -->\n<!-- end -->" for name in capacity_tables.TABLES), found)

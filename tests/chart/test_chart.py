@@ -171,7 +171,7 @@ def test_secrets_are_named_and_never_written(case: Path) -> None:
 
 
 def test_one_sentence_names_all_values_that_are_missing(helm: str) -> None:
-    done = template(helm, MINIMAL, "--set", "campaign=,features.online.redis.existingSecret=,ledger.books=redis")
+    done = template(helm, MINIMAL, "--set", "campaign=,features.online.redis.existingSecret=,ledger.store=redis")
     assert done.returncode != 0
     for name in ("campaign (its", "features.online.redis.existingSecret (the", "ledger.redis.existingSecret (the"):
         assert name in done.stderr
@@ -223,7 +223,7 @@ def test_all_missing_kinds_are_named_also_where_their_group_has_others(helm: str
 @pytest.mark.parametrize(
     ("case", "path", "value", "named"),
     [
-        ("minimal", "ledger.books", "redis", "ledger.redis.existingSecret"),
+        ("minimal", "ledger.store", "redis", "ledger.redis.existingSecret"),
         ("one-node", "predictor.featureReader", "packed", "features.online.store"),
         ("minimal", "campaign", "Summer_2027", "nameOverride"),
         ("kubeflow", "ledger.decisionLog.enabled", False, "watch.enabled"),

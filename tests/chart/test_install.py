@@ -70,7 +70,7 @@ def test_ten_lines_of_values_install_a_campaign_and_the_same_again_changes_nothi
 
 def test_one_sentence_names_every_prerequisite_that_is_missing(run: Run, server: ApiServer) -> None:
     server.absent = {"serving.kserve.io/v1beta1", "monitoring.coreos.com/v1"}
-    options = "campaign=,ledger.books=redis,ledger.redis.existingSecret=books,auth.existingSecret=redis"
+    options = "campaign=,ledger.store=redis,ledger.redis.existingSecret=books,auth.existingSecret=redis"
     done = run("--set", f"{options},workspace.existingClaim=volume,features.online.redis.existingSecret=feast")
     assert done.returncode != 0
     assert server.taken == set()

@@ -86,7 +86,7 @@ def test_a_ledger_that_keeps_nothing_on_its_claim_has_none() -> None:
     assert not [entry for entry in render(made) if entry["kind"] == "PersistentVolumeClaim"]
     assert "ledger" not in {volume["name"] for volume in pod(made, "Deployment")["volumes"]}
     # With either, it has one.
-    for path, value in (("ledger.books", "sqlite"), ("ledger.decisionLog.enabled", True)):
+    for path, value in (("ledger.store", "sqlite"), ("ledger.decisionLog.enabled", True)):
         claims = [
             e["metadata"]["name"] for e in render(merged(made, path, value)) if e["kind"] == "PersistentVolumeClaim"
         ]

@@ -26,7 +26,7 @@ CHANGES: list[tuple[str, Any]] = [
     ("predictor.autoscaling.by", "keda"),
     ("predictor.grpc", {"enabled": True, "port": 9100}),
     ("predictor.podDisruptionBudget.enabled", False),
-    ("ledger.books", "redis"),
+    ("ledger.store", "redis"),
     ("ledger.decisionLog.enabled", False),
     ("ledger.resources.limits.memory", "3Gi"),
     ("resolve.by", "none"),
@@ -131,7 +131,7 @@ def test_what_the_order_of_an_upgrade_relies_on() -> None:
     assert rolling == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
     assert objects["Deployment"]["spec"]["strategy"] == {"type": "Recreate"}
     assert objects["Deployment"]["spec"]["replicas"] == 1
-    with pytest.raises(HelmError, match=r"ledger.replicas: more than one needs ledger.books redis"):
+    with pytest.raises(HelmError, match=r"ledger.replicas: more than one needs ledger.store redis"):
         render(merged(MINIMAL, "ledger.replicas", 2))
     for pod in (pod for entry in objects.values() for pod in pods(entry)):
         assert pod["spec"].get("terminationGracePeriodSeconds", 30) >= 30

@@ -9,7 +9,7 @@
 {{/* Refuse an installation in one sentence that names all that is missing: values, kinds of the API server, secrets and claims. */}}
 {{- define "shadowprice.complete" -}}
 {{- $redis := eq .Values.features.online.store "redis" -}}
-{{- $books := eq .Values.ledger.books "redis" -}}
+{{- $shared := eq .Values.ledger.store "redis" -}}
 {{- $faults := list -}}
 {{- $missing := list -}}
 {{- if not .Values.campaign -}}
@@ -18,7 +18,7 @@
 {{- if and $redis (not .Values.features.online.redis.existingSecret) -}}
 {{- $missing = append $missing "features.online.redis.existingSecret (the secret with the connection string of the online store)" -}}
 {{- end -}}
-{{- if and $books (not .Values.ledger.redis.existingSecret) -}}
+{{- if and $shared (not .Values.ledger.redis.existingSecret) -}}
 {{- $missing = append $missing "ledger.redis.existingSecret (the secret with the address of the ledger's Redis)" -}}
 {{- end -}}
 {{- if $missing -}}
@@ -56,8 +56,8 @@
 {{- range .Values.imagePullSecrets -}}{{- $pull = append $pull (list true "Secret" .name ".dockerconfigjson" "imagePullSecrets") -}}{{- end -}}
 {{- $needs := concat (list
   (list $redis "Secret" .Values.features.online.redis.existingSecret .Values.features.online.redis.key "features.online.redis")
-  (list $books "Secret" .Values.ledger.redis.existingSecret .Values.ledger.redis.key "ledger.redis")
-  (list $books "Secret" .Values.ledger.redis.existingSecret .Values.ledger.redis.passwordKey "ledger.redis.passwordKey")
+  (list $shared "Secret" .Values.ledger.redis.existingSecret .Values.ledger.redis.key "ledger.redis")
+  (list $shared "Secret" .Values.ledger.redis.existingSecret .Values.ledger.redis.passwordKey "ledger.redis.passwordKey")
   (list true "Secret" .Values.auth.existingSecret .Values.auth.key "auth")
   (list (and .Values.console.enabled .Values.console.oidc.issuer) "Secret" .Values.console.oidc.existingSecret .Values.console.oidc.key "console.oidc")
   (list true "PersistentVolumeClaim" .Values.workspace.existingClaim "" "workspace.existingClaim")
@@ -217,7 +217,7 @@ subPath: {{ . | quote }}
 
 {{/* Whether the ledger keeps anything on its claim: its database or its decision log; empty where not. */}}
 {{- define "shadowprice.ledgerKeeps" -}}
-{{- if or (eq .Values.ledger.books "sqlite") .Values.ledger.decisionLog.enabled }}true{{ end -}}
+{{- if or (eq .Values.ledger.store "sqlite") .Values.ledger.decisionLog.enabled }}true{{ end -}}
 {{- end }}
 
 {{- define "shadowprice.tokenSecret" -}}
