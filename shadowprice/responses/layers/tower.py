@@ -32,10 +32,10 @@ def add_request(account: Any, inputs: Any, hidden: Callable[[Any], Array], out: 
 
 
 def context_values(columns: Mapping[str, Any], rows: int, names: Sequence[str]) -> NDArray[np.float32]:
-    """Return the values (n, C) of the fitted request features ``names``, NaN where the column is missing.
+    """Return the values (n, C) of the fitted request features ``names``, NaN where a number is not known.
 
-    A category is read against the fitted values and not those that happen to be in the columns, so that a row means
-    the same alone as in company.
+    A category is read against the fitted values and not those that happen to be in the columns; one that is not known
+    is none of them, as in training. So a row means the same alone as in company.
 
     Args:
         columns: column → n values; numbers of x_…, texts of c_…; None or NaN where unknown.
@@ -50,13 +50,12 @@ def context_values(columns: Mapping[str, Any], rows: int, names: Sequence[str]) 
     values = np.full((rows, len(names)), np.nan, dtype=np.float32)
     for position, name in enumerate(names):
         column = column_of(name)
-        if column not in columns:
-            continue
+        given = columns.get(column, [None] * rows)
         if column == name:
-            values[:, position] = np.asarray(columns[column], dtype=np.float32)
+            values[:, position] = np.asarray(given, dtype=np.float32)
         else:
             value = name.removeprefix(f"{column}=")
-            values[:, position] = [str(each) == value for each in columns[column]]
+            values[:, position] = [str(each) == value for each in given]
     return values
 
 

@@ -46,6 +46,14 @@ def test_a_feature_is_read_from_its_own_column_whatever_its_name_holds() -> None
     np.testing.assert_array_equal(found, [[1, 0, np.nan], [0, 1, np.nan]])
 
 
+def test_a_request_means_the_same_whether_others_name_a_category_or_none_does() -> None:
+    names = ("c_channel=app", "c_channel=web", "x_basket")
+    alone = context_values({}, 1, names)
+    in_company = context_values({"c_channel": [None, "app"], "x_basket": [None, 1.0]}, 2, names)
+    np.testing.assert_array_equal(alone[0], in_company[0])
+    np.testing.assert_array_equal(alone, [[0.0, 0.0, np.nan]])
+
+
 def test_a_request_means_the_same_to_the_last_bit_alone_and_in_company(drawn) -> None:
     _, served, own, context, partner = drawn
     together = served.embed(own, context, partner)

@@ -9,7 +9,7 @@ import grpc
 import httpx
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from kserve.protocol.grpc import grpc_predict_v2_pb2 as messages
 from kserve.protocol.grpc import grpc_predict_v2_pb2_grpc as service
@@ -104,6 +104,7 @@ REQUEST = st.tuples(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(st.lists(REQUEST, min_size=1, max_size=12), st.sampled_from([over_v1, over_v2, over_grpc]))
+@example([("c0", "m1", None, None)], over_v1)
 def test_decisions_are_those_of_curve_budgets_and_rules_of_account_partner_and_context(
     world, client, stored, requests, ask
 ):
