@@ -11,7 +11,7 @@ from shadowprice.pacing.price_store import PriceStore
 NAMES = ("autumn", "spring", "winter")
 
 
-def test_campaigns_of_one_folder_have_models_prices_and_metrics_of_their_own(kit, tmp_path, samples):
+def test_campaigns_of_one_folder_have_models_prices_and_metrics_of_their_own(kit, tmp_path, samples, eventually):
     folder = tmp_path / "campaigns"
     limits = Limits(caps=(Cap(name="wallet", per="account", count=1, campaigns=NAMES),))
     for name in NAMES:
@@ -48,10 +48,14 @@ def test_campaigns_of_one_folder_have_models_prices_and_metrics_of_their_own(kit
             answer = httpx.post(f"{predictor.url}/v1/models/{campaign}:predict", json=body, timeout=10)
             return answer.status_code, answer.json()
 
+        # The service is ready with its first campaign.
+        for name in NAMES[:2]:
+            eventually(lambda name=name: httpx.get(f"{predictor.url}/v2/models/{name}/ready").status_code == 200)
         status, first = ask("autumn", "r1")
-        assert status == 200
+        assert status == 200, first
         assert first["predictions"][0]["incentive"] > 0
-        _, second = ask("spring", "r1")
+        status, second = ask("spring", "r1")
+        assert status == 200, second
         (answer,) = second["predictions"]
         assert (answer["incentive"], answer["reason"]) == (0, "capped")
         assert answer["limited_by"] == "wallet"
