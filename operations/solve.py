@@ -292,11 +292,12 @@ class Solver:
         return found
 
     def _mark(self, side: Side, curves: Curves, names: Any, partners: Sequence[str] | None = None) -> Curves:
-        """Add the budgets that count the requests of each column, and the levels that rules allow it."""
-        if not (self._coverage.rules or any(each.condition for each in self._coverage.budgets) or partners):
+        """Add the budgets that count the requests of each column, the levels that rules allow it, and its owners."""
+        known = self._coverage
+        if not (known.rules or known.caps or any(each.condition for each in known.budgets) or partners):
             return curves
         listed = names.to_pylist() if hasattr(names, "to_pylist") else names.tolist()
-        return self._coverage.mark(side, curves, listed, partners)
+        return known.mark(side, curves, listed, partners)
 
     def _pairs(self, side: Side, recent: NDArray[np.str_], partners: NDArray[np.str_], each: float) -> list[Curves]:
         """A column for each account and partner of the past, and for each of the newest requests."""

@@ -318,7 +318,7 @@ class Campaign:
         offers = {
             side: tuple(zip(names, self.sides[side].incentives, strict=True)) for side, names in self.offer_ids.items()
         }
-        return Coverage(self.group_budgets, self.rules, offers, attributes or {})
+        return Coverage(self.group_budgets, self.rules, offers, attributes or {}, self.limits.caps)
 
     @cached_property
     def offer_ids(self) -> dict[Side, tuple[str, ...]]:

@@ -46,6 +46,9 @@ class Curves:
     bits      uint32 (N,), the further budgets that count the requests of each (:meth:`Campaign.coverage`); None: those
               of its side alone
     allowed   bool (J, N), the levels that rules allow; None: all
+    owners    uint64 (2, N), hashes of account and partner of each column, 0 where there is no partner; None where no
+              cap reads them
+    granted   float32 (J, N), share of the requests that caps let a level be given to; None: all of them
     """
 
     levels: NDArray[np.int64]
@@ -54,6 +57,8 @@ class Curves:
     path: Path | None = None
     bits: NDArray[np.uint32] | None = None
     allowed: NDArray[np.bool_] | None = None
+    owners: NDArray[np.uint64] | None = None
+    granted: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
         levels = check_levels(self.levels, ordered=False)
@@ -64,7 +69,8 @@ class Curves:
             )
         if self.weight is not None and self.weight.shape != response.shape[1:]:
             raise InvalidInput(f"must have shape {response.shape[1:]}, got {self.weight.shape}", field="weight")
-        for name, shape in (("bits", response.shape[1:]), ("allowed", response.shape)):
+        of_columns = (("bits", response.shape[1:]), ("owners", (2, response.shape[1])))
+        for name, shape in (*of_columns, ("allowed", response.shape), ("granted", response.shape)):
             given = getattr(self, name)
             if given is not None and given.shape != shape:
                 raise InvalidInput(f"must have shape {shape}, got {given.shape}", field=name)
@@ -86,6 +92,8 @@ class Curves:
             None if self.weight is None else self.weight[chosen],
             bits=None if self.bits is None else self.bits[chosen],
             allowed=None if self.allowed is None else self.allowed[:, chosen],
+            owners=None if self.owners is None else self.owners[:, chosen],
+            granted=None if self.granted is None else self.granted[:, chosen],
         )
 
     def shares(self) -> NDArray[np.float64]:
@@ -107,7 +115,7 @@ class Curves:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Curves]) -> Curves:
-        """Curves of several groups of accounts that share their levels; all have budgets and rules, or none has."""
+        """Curves of several groups of accounts that share their levels; all of them are marked, or none is."""
         if not parts:
             raise InvalidInput("needs at least one part", field="parts")
         if any(not np.array_equal(part.levels, parts[0].levels) for part in parts):
@@ -117,10 +125,12 @@ class Curves:
         response = np.concatenate([part.response for part in parts], axis=1)
         bits = [part.bits for part in parts if part.bits is not None]
         allowed = [part.allowed for part in parts if part.allowed is not None]
+        owners = [part.owners for part in parts if part.owners is not None]
         return cls(
             parts[0].levels,
             response,
             np.concatenate(weights) if weighted else None,
             bits=np.concatenate(bits) if bits else None,
             allowed=np.concatenate(allowed, axis=1) if allowed else None,
+            owners=np.concatenate(owners, axis=1) if owners else None,
         )

@@ -10,13 +10,18 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 from shadowprice.campaign import MODEL_VERSION, NAME
 from shadowprice.errors import PriceRejected
 
-SCHEMA_VERSION = 3
-ADDED = {2: ("window", "step", "at", "requests", "expected", "plan", "pacing_error", "seconds"), 3: ("spend_ratio",)}
+SCHEMA_VERSION = 4
+ADDED = {
+    2: ("window", "step", "at", "requests", "expected", "plan", "pacing_error", "seconds"),
+    3: ("spend_ratio",),
+    4: ("plans", "pacing_errors"),
+}
 """Schema version → fields that records of earlier ones do not have."""
 TIMES = ("solved_at", "expires_at", "window")
 LAST_VERSION = 10**10 - 1
@@ -45,6 +50,8 @@ class PriceRecord:
     pacing_error  what was paid over what the record before had planned by then, less one
     seconds       time the solve took
     spend_ratio   minor units paid per minor unit that the model's curves expect, as learned in the window so far
+    plans         further total budget → the same as ``plan``, to the end of its present period
+    pacing_errors further budget → the same as ``pacing_error``
     """
 
     campaign: str
@@ -72,6 +79,8 @@ class PriceRecord:
     pacing_error: float = 0.0
     seconds: float = 0.0
     spend_ratio: float = 1.0
+    plans: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    pacing_errors: Mapping[str, float] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
     sha256: str = field(default="")
 
@@ -95,9 +104,10 @@ class PriceRecord:
         if not 0 <= self.tie_share <= 1:
             raise PriceRejected("price record: tie_share must lie in [0, 1]")
         object.__setattr__(self, "plan", tuple(float(amount) for amount in self.plan))
-        numbers = (self.at, self.expected, self.pacing_error, self.seconds, *self.plan)
-        if not all(math.isfinite(number) for number in numbers):
-            raise PriceRejected("price record: at, expected, plan, pacing_error and seconds must be finite")
+        object.__setattr__(self, "plans", {name: tuple(map(float, plan)) for name, plan in self.plans.items()})
+        numbers = [self.at, self.expected, self.pacing_error, self.seconds, *self.plan, *self.pacing_errors.values()]
+        if not all(map(math.isfinite, chain(numbers, *self.plans.values()))):
+            raise PriceRejected("price record: at, expected, plans, pacing errors and seconds must be finite")
         if not 0 < self.spend_ratio < math.inf:
             raise PriceRejected("price record: spend_ratio must be positive and finite")
 
@@ -118,14 +128,20 @@ class PriceRecord:
             raise PriceRejected(f"price record: version {self.version} of {self.campaign!r} fails its checksum")
         return self
 
-    def planned(self, at: float) -> float:
-        """Minor units that were to be paid ``at`` hours after the window opened; NaN without a plan. O(log hours)."""
-        if len(self.plan) < 2:
+    def planned(self, at: float, budget: str | None = None) -> float:
+        """Minor units that were to be paid ``at`` hours after the window opened, of the main or a further budget.
+
+        NaN without a plan, and of a further budget from the end of its period on. O(log hours).
+        """
+        plan = self.plan if budget is None else self.plans.get(budget, ())
+        if len(plan) < 2:
             return math.nan
-        ends = [self.at, *(max(self.slot, 0) + 1.0 + hour for hour in range(len(self.plan) - 1))]
+        ends = [self.at, *(max(self.slot, 0) + 1.0 + hour for hour in range(len(plan) - 1))]
+        if budget is not None and at >= ends[-1]:
+            return math.nan
         after = min(max(bisect_right(ends, at), 1), len(ends) - 1)
         share = (at - ends[after - 1]) / (ends[after] - ends[after - 1])
-        return self.plan[after - 1] + min(max(share, 0.0), 1.0) * (self.plan[after] - self.plan[after - 1])
+        return plan[after - 1] + min(max(share, 0.0), 1.0) * (plan[after] - plan[after - 1])
 
     def priced_before(self, other: PriceRecord | None) -> bool:
         """Return whether ``other`` prices this record's slot and step, or a later one, of the same window and model.
@@ -170,6 +186,8 @@ class PriceRecord:
         data = asdict(self)
         data["prices"] = dict(self.prices)
         data["plan"] = list(self.plan)
+        data["plans"] = {name: list(plan) for name, plan in self.plans.items()}
+        data["pacing_errors"] = dict(self.pacing_errors)
         for name in _later_than(self.schema_version):
             del data[name]
         for key in TIMES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -45,6 +46,8 @@ def record(**changes: Any) -> PriceRecord:
         "pacing_error": 0.01,
         "seconds": 0.02,
         "spend_ratio": 0.9,
+        "plans": {"north": (510.0, 600.0, 700.5, 800.0), "rush": (30.0, 120.0)},
+        "pacing_errors": {"north": -0.02, "rush": 0.0},
     }
     return PriceRecord(**(fields | changes))
 
@@ -119,8 +122,8 @@ def test_an_unknown_field_and_an_unknown_schema_are_refused() -> None:
     body = json.loads(record().sealed().to_json())
     with pytest.raises(PriceRejected, match="surprise"):
         PriceRecord.from_json(json.dumps(body | {"surprise": 1}))
-    newer = record(schema_version=4).sealed()
-    with pytest.raises(PriceRejected, match="schema_version 4"):
+    newer = record(schema_version=5).sealed()
+    with pytest.raises(PriceRejected, match="schema_version 5"):
         PriceRecord.from_json(newer.to_json())
 
 
@@ -141,6 +144,8 @@ def test_an_unsealed_record_is_refused_by_readers() -> None:
         ({"tie_share": float("nan")}, "tie_share"),
         ({"spend_ratio": 0.0}, "spend_ratio"),
         ({"spend_ratio": float("nan")}, "spend_ratio"),
+        ({"plans": {"north": (1.0, float("nan"))}}, "plans"),
+        ({"pacing_errors": {"north": float("inf")}}, "pacing errors"),
     ],
 )
 def test_a_record_that_could_not_be_used_cannot_be_made(changes: dict[str, Any], named: str) -> None:
@@ -160,11 +165,16 @@ def test_sealing_again_gives_the_same_seal() -> None:
     assert replace(sealed, spent=1).sealed().sha256 != sealed.sha256
 
 
+NEW = {"plans", "pacing_errors"}
+"""Fields of the newest schema."""
+
+
 @pytest.mark.parametrize(
     ("schema", "lacks"),
     [
-        (1, {"window", "step", "at", "requests", "expected", "plan", "pacing_error", "seconds", "spend_ratio"}),
-        (2, {"spend_ratio"}),
+        (1, {"window", "step", "at", "requests", "expected", "plan", "pacing_error", "seconds", "spend_ratio"} | NEW),
+        (2, {"spend_ratio"} | NEW),
+        (3, NEW),
     ],
 )
 def test_a_record_of_an_earlier_schema_is_still_read(schema: int, lacks: set[str]) -> None:
@@ -175,12 +185,13 @@ def test_a_record_of_an_earlier_schema_is_still_read(schema: int, lacks: set[str
     compact = json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
     assert old.sha256 == hashlib.sha256(compact.encode()).hexdigest()
     read = PriceRecord.from_json(old.to_json())
-    assert (read.prices, read.spend_ratio) == (old.prices, 1.0)
+    assert (read.prices, read.spend_ratio) == (old.prices, old.spend_ratio if schema == 3 else 1.0)
+    assert (read.plans, read.pacing_errors) == ({}, {})
     assert (read.window, read.plan) == ((None, ()) if schema == 1 else (old.window, old.plan))
     with pytest.raises(PriceRejected, match="checksum"):
         PriceRecord.from_json(json.dumps(body | {"spent": 1}))
     with pytest.raises(PriceRejected, match="fields differ"):
-        PriceRecord.from_json(json.dumps(body | {"spend_ratio": 1}))
+        PriceRecord.from_json(json.dumps(body | {"plans": {}}))
 
 
 def test_the_plan_is_read_off_between_the_hours() -> None:
@@ -188,3 +199,7 @@ def test_the_plan_is_read_off_between_the_hours() -> None:
     for at, planned in ((12.25, 5100), (12.625, 5250), (13, 5400), (13.5, 5700.25), (15, 7000), (20, 7000), (3, 5100)):
         assert one.planned(at) == pytest.approx(planned)
     assert record(plan=()).planned(13) != record(plan=()).planned(13)  # not a number
+    assert one.planned(12.625, "north") == pytest.approx(555)
+    assert one.planned(12.625, "rush") == pytest.approx(75)
+    assert math.isnan(one.planned(13, "rush"))  # of the next hour, which the record does not plan
+    assert math.isnan(one.planned(13, "added later"))

@@ -56,10 +56,6 @@ OF_RECORD = {
     "gap": ("solve_gap_ratio", "Relative duality gap of the active price"),
     "violation": ("solve_violation_ratio", "Relative excess over the budget of the active price"),
     "seconds": ("solve_seconds", "Time the solve of the active price took"),
-    "pacing_error": (
-        "pacing_error_ratio",
-        "What was paid when the active price was solved over what had been planned by then, less one",
-    ),
     "spend_ratio": (
         "spend_ratio",
         "Minor units paid per minor unit that the model's curves expect, as the active price has learned it",
@@ -133,6 +129,14 @@ class PredictorMetrics:
             "budget",
             campaign.priced,
         )
+        self._budget = campaign.budget.name
+        self._pacing = series(
+            Gauge,
+            "pacing_error_ratio",
+            "What was paid when the active price was solved over what had been planned by then, less one",
+            "budget",
+            [self._budget, *(each.name for each in campaign.group_budgets if each.form == "total")],
+        )
         self._of_record = {
             field: series(Gauge, metric, text, "", [()])[()] for field, (metric, text) in OF_RECORD.items()
         }
@@ -151,6 +155,8 @@ class PredictorMetrics:
         solved_at = record.solved_at.timestamp()
         for priced, gauge in self._prices.items():
             gauge.set(record.prices.get(priced, 0.0))
+        for budget, gauge in self._pacing.items():
+            gauge.set(record.pacing_error if budget == self._budget else record.pacing_errors.get(budget, 0.0))
         for field, gauge in self._of_record.items():
             gauge.set(getattr(record, field))
         if self._shown not in (None, record.model_version):

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.curves import Curves
+from shadowprice.groups import hashes
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.conditions import OFFER, Condition, Reading, columns_of, known
-from shadowprice.limits.limits import GroupBudget
+from shadowprice.limits.limits import Cap, GroupBudget
 from shadowprice.limits.rules import Rule
 
 Context = Mapping[str, Iterable[Any]]
@@ -37,12 +38,14 @@ class Coverage:
     rules       of eligibility
     offers      side → offers by level
     attributes  side → columns of its accounts; a side that is missing knows none
+    caps        of accounts and partners
     """
 
     budgets: Sequence[GroupBudget]
     rules: Sequence[Rule]
     offers: Mapping[Any, Sequence[Offer]]
     attributes: Mapping[Any, Attributes] = field(default_factory=dict)
+    caps: Sequence[Cap] = ()
 
     def columns(self) -> dict[Any, list[str]]:
         """Side → columns of its accounts that the conditions read, whether as account or as partner."""
@@ -56,7 +59,9 @@ class Coverage:
         return {side: sorted(names) for side, names in found.items()}
 
     def reads_partner(self, side: str) -> bool:
-        """Return whether budgets or rules tell requests of a side apart by their partner."""
+        """Return whether budgets, rules or caps tell requests of a side apart by their partner."""
+        if any(each.per == "partner" and each.side in (None, side) for each in self.caps):
+            return True
         budgets = [each for each in self.budgets if each.side in (None, side)]
         conditions = [each.condition for each in budgets if each.condition is not None]
         conditions += [each.condition for each in self.rules if each.side in (None, side)]
@@ -89,11 +94,11 @@ class Coverage:
         return found
 
     def mark(self, side: str, curves: Curves, account_id: Sequence[str], partner_id: Sequence[str] | None) -> Curves:
-        """Return curves (J, n) of requests to come with the budgets that count them and the levels that rules allow.
+        """Return curves (J, n) of requests to come with their budgets, the levels that rules allow, and their owners.
 
         Their context is not known: budgets and rules that read it are left out.
         """
-        if not (self.budgets or self.rules):
+        if not (self.budgets or self.rules or self.caps):
             return curves
         blind = replace(self, rules=[each for each in self.rules if not columns_of([each.condition], "context")])
         unknown = 0
@@ -101,7 +106,12 @@ class Coverage:
             if each.condition is not None and columns_of([each.condition], "context"):
                 unknown |= 1 << place
         bits = self.bits(side, account_id, partner_id) & ~np.uint32(unknown) if self.budgets else None
-        return replace(curves, bits=bits, allowed=blind.allowed(side, account_id, partner_id))
+        owners = None
+        if self.caps:
+            partners = list(partner_id or [""] * len(account_id))
+            bare = np.array([not each for each in partners])
+            owners = np.stack([hashes(account_id), np.where(bare, np.uint64(0), hashes(partners))])
+        return replace(curves, bits=bits, allowed=blind.allowed(side, account_id, partner_id), owners=owners)
 
     def named(self, bits: NDArray[np.uint32]) -> list[str]:
         """Names of the budgets with a condition that count each request, joined by commas: what the ledger is told."""

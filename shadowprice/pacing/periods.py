@@ -67,6 +67,38 @@ def whole_limit(campaign: Campaign, budget: GroupBudget) -> float:
     return float(budget.limit) * len({period_of(budget.period, hour) for hour in hours})
 
 
+def plans_of(
+    campaign: Campaign,
+    remaining: Mapping[Side, NDArray[np.float64]],
+    slot: int,
+    used: Mapping[str, float],
+    to_come: Mapping[str, Mapping[Side, float]],
+) -> dict[str, tuple[float, ...]]:
+    """Return the plan of further budgets: minor units now, and at the end of each slot of its present period.
+
+    Args:
+        campaign: with further budgets.
+        remaining: side → (slots,), requests expected in the rest of this slot and in each later one.
+        slot: of the first entry.
+        used: name → minor units so far in the present period.
+        to_come: name → side → minor units that are to be spent in the rest of that period.
+
+    O(slots · budgets).
+    """
+    start, slots = campaign.starts_at + timedelta(hours=max(slot, 0)), max(map(len, remaining.values()))
+    plans = {}
+    for each in campaign.group_budgets:
+        if each.name not in used:
+            continue
+        labels = [period_of(each.period, start + timedelta(hours=place)) for place in range(slots)]
+        by_slot = np.zeros(labels.count(labels[0]))
+        for side, mine in remaining.items():
+            ahead = mine[: by_slot.size]
+            by_slot[: ahead.size] += to_come[each.name].get(side, 0.0) * ahead / max(ahead.sum(), 1e-12)
+        plans[each.name] = (used[each.name], *(used[each.name] + np.cumsum(by_slot)).tolist())
+    return plans
+
+
 def _row(
     rows: dict[tuple[str, str], Row],
     budget: GroupBudget,

@@ -16,8 +16,9 @@ from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput, NotCertified
+from shadowprice.pacing.caps import granted_by_caps
 from shadowprice.pacing.learned import spend_ratio
-from shadowprice.pacing.periods import MOST_COLUMNS, parts_of
+from shadowprice.pacing.periods import MOST_COLUMNS, parts_of, plans_of
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.pacing.window import solve_window
 from shadowprice.price import PriceRecord
@@ -96,6 +97,9 @@ def resolve(
     price where its limit is of a day or an hour; each later period has its whole limit. A budget of one arm has no
     price: the ledger enforces it.
 
+    Caps of accounts and partners are in the curves: each level counts for the share of the requests that it can be
+    given to (:mod:`shadowprice.pacing.caps`).
+
     The rest of the campaign's ``late_reserve`` is set aside, and so is the cost of its exploration
     (:mod:`shadowprice.pacing.window`). Where the day has shown that a minor unit expected by the curves is really
     ``spend_ratio`` minor units (:mod:`shadowprice.pacing.learned`), the money in hand is divided by it: the price is
@@ -117,11 +121,13 @@ def resolve(
     if campaign.budget.form == "total" and left < 0:
         raise NotCertified(f"the budget is overspent by {-left:.0f} minor units: only the hard stop can answer now")
     curves = _sampled(samples, ahead, slot)
+    curves = {side: granted_by_caps(campaign, side, each, spend, ahead[side], slot) for side, each in curves.items()}
     expected = {side: float(ahead[side].sum()) for side in curves}
     in_hand = left - sum(held.values()) - campaign.set_aside(spend.late)
     committed = spend.spent + sum(held.values())
     ratio = spend_ratio(campaign, newest, spend, committed, at, model_version)
-    of_rows = {name: amount / ratio for name, amount in in_hand_of_budgets(campaign, spend, held).items()}
+    in_hand_of = in_hand_of_budgets(campaign, spend, held)
+    of_rows = {name: amount / ratio for name, amount in in_hand_of.items()}
     parts, rows = parts_of(campaign, {side: ahead[side] for side in curves}, slot, of_rows)
     if len(parts) > 1:
         curves = {side: mine.sample(MOST_COLUMNS // len(parts)) for side, mine in curves.items()}
@@ -130,6 +136,8 @@ def resolve(
     solved = {name: found.prices.get(name, 0.0) for name in campaign.priced}
     bounded = {name: within_a_step(price, newest, name) for name, price in solved.items()}
     by_slot = sum(ratio * found.spend[side] * ahead[side] for side in curves)
+    used_of = {each.name: each.limit - in_hand_of[each.name] for each in campaign.group_budgets if each.form == "total"}
+    to_come = {row: {side: ratio * cost for side, cost in own.items()} for row, own in found.spend_of.items()}
     record = PriceRecord(
         campaign=campaign.name,
         version=version,
@@ -156,6 +164,8 @@ def resolve(
         pacing_error=pacing_error(newest, committed, at),
         seconds=time.perf_counter() - started,
         spend_ratio=ratio,
+        plans=plans_of(campaign, ahead, slot, used_of, to_come),
+        pacing_errors=pacing_errors(newest, used_of, at),
     )
     return Resolution(record.sealed(), float(np.asarray(by_slot)[0]), record.seconds)
 
@@ -200,6 +210,12 @@ def pacing_error(newest: PriceRecord | None, committed: float, at: float | None)
     """Return the relative distance of ``committed`` minor units from the newest price's plan; 0 without a plan."""
     planned = newest.planned(at) if newest is not None and at is not None else 0.0
     return committed / planned - 1.0 if planned > 0 else 0.0
+
+
+def pacing_errors(newest: PriceRecord | None, used: Mapping[str, float], at: float | None) -> dict[str, float]:
+    """Return :func:`pacing_error` of each further budget, of which ``used`` minor units are used."""
+    planned = {name: newest.planned(at, name) if newest and at is not None else 0.0 for name in used}
+    return {name: amount / planned[name] - 1.0 if planned[name] > 0 else 0.0 for name, amount in used.items()}
 
 
 def expected_cost_of_holds(

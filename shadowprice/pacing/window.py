@@ -33,6 +33,7 @@ class WindowSolution:
     allocation  of the requests whose level is chosen, one column for each account, customers first
     primal      value of all requests to come, drawn and held ones included; ``dual`` is its upper bound
     spend       side → expected minor units a request of it costs
+    spend_of    row of a total → side → expected minor units that its requests cost together
     prices      name of each limit → its price: of a further budget that of its present period
     """
 
@@ -40,6 +41,7 @@ class WindowSolution:
     primal: float
     dual: float
     spend: Mapping[Side, float]
+    spend_of: Mapping[str, Mapping[Side, float]]
     prices: Mapping[str, float]
 
 
@@ -109,19 +111,25 @@ def solve_window(
     small = executor is None and window.accounts <= IN_MEMORY
     solved = solve(window.whole() if small else window, executor, solver=solver)
     spend = dict.fromkeys(served, 0.0)
+    spend_of: dict[str, dict[Side, float]] = {row.name: dict.fromkeys(served, 0.0) for row in rows}
+    needed = {"cost", "allowed", *map(members_of, spend_of)}
     for source, place in zip(window.sources, window.places, strict=True):
-        for at, arrays in source.tiles(source.names & {"cost", "allowed"}):
+        for at, arrays in source.tiles(source.names & needed):
             cost = arrays["cost"]
             level = solved.level[place.start + at : place.start + at + cost.shape[1]].astype(np.intp)
-            spend[source.side] += shares.chosen * float(pick(cost, level).sum())
+            paid = shares.chosen * pick(cost, level)
             if shares.chosen < 1:
-                spend[source.side] += _without_a_price(shares, cost, arrays.get("allowed"))
+                paid += _without_a_price(shares, cost, arrays.get("allowed"))
+            spend[source.side] += float(paid.sum())
+            for name, of_side in spend_of.items():
+                of_side[source.side] += float(paid @ arrays[members_of(name)])
     names = [campaign.budget.name, *(row.name for row in rows)]
     return WindowSolution(
         solved,
         shares.chosen * solved.primal + other.value,
         shares.chosen * solved.dual + other.value,
         {side: total / ahead[side] for side, total in spend.items()},
+        spend_of,
         dict(zip(names, map(float, solved.prices), strict=True)),
     )
 
@@ -137,12 +145,12 @@ class _Sums:
     def add(self, shares: AnswerShares, arrays: Arrays, limit: float, rows: Sequence[Row]) -> None:
         allowed, earned = arrays.get("allowed"), arrays.get("measure")
         net = arrays["cost"] if earned is None else arrays["cost"] - limit * earned
-        self.value += _without_a_price(shares, arrays["value"], allowed)
-        self.net += _without_a_price(shares, net, allowed)
+        self.value += float(_without_a_price(shares, arrays["value"], allowed).sum())
+        self.net += float(_without_a_price(shares, net, allowed).sum())
         for row in rows:
             form, inside = row.budget.form, arrays[members_of(row.name)]
             own = arrays["cost"] - (0.0 if form == "total" else row.budget.limit * arrays[earned_by(form)])
-            drawn = _without_a_price(shares, own * inside, allowed)
+            drawn = float(_without_a_price(shares, own * inside, allowed).sum())
             self.of_row[row.name] = self.of_row.get(row.name, 0.0) + drawn
 
 
@@ -175,13 +183,15 @@ def _possible(window: CampaignProblem, rows: Sequence[Row]) -> list[Row]:
     return found
 
 
-def _without_a_price(shares: AnswerShares, matrix: NDArray[np.float64], allowed: NDArray[np.bool_] | None) -> float:
-    """Σ over the columns of the mean over their allowed levels, and of the lowest, each times its share."""
-    found = 0.0
+def _without_a_price(
+    shares: AnswerShares, matrix: NDArray[np.float64], allowed: NDArray[np.bool_] | None
+) -> NDArray[np.float64]:
+    """(N,): the mean over the allowed levels of each column, and the lowest, each times its share."""
+    found = np.zeros(matrix.shape[1])
     if allowed is None:
         allowed = np.ones(matrix.shape, dtype=np.bool_)
     if shares.drawn:
-        found += shares.drawn * float((np.where(allowed, matrix, 0.0).sum(axis=0) / allowed.sum(axis=0)).sum())
+        found += shares.drawn * np.where(allowed, matrix, 0.0).sum(axis=0) / allowed.sum(axis=0)
     if shares.held:
-        found += shares.held * float(pick(matrix, allowed.argmax(axis=0)).sum())
+        found += shares.held * pick(matrix, allowed.argmax(axis=0))
     return found

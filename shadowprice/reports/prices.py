@@ -16,6 +16,10 @@ NOTABLE = 0.005
 """Relative difference of an input from which it is named as a reason."""
 
 
+MEANS = {"total": "minor units", "per_account": "minor units a request", "per_response": "minor units a response"}
+"""Form of a budget → what its limit counts."""
+
+
 class PriceHistory:
     """Sound records of a campaign; each file is read once."""
 
@@ -128,6 +132,7 @@ def day_page(campaign: Campaign, records: Sequence[PriceRecord]) -> str:
                 ("requests expected", number(record.expected)),
             ],
         ),
+        *_budgets(campaign, record),
         "## The window so far",
         _table(
             ("solved at (UTC)", "version", "price", "change", "paid", "off its plan", "reasons"),
@@ -147,6 +152,28 @@ def day_page(campaign: Campaign, records: Sequence[PriceRecord]) -> str:
         ),
     ]
     return "\n\n".join(lines) + "\n"
+
+
+def _budgets(campaign: Campaign, record: PriceRecord) -> list[str]:
+    """Further budgets with the use, plan and price of their present period; nothing without one."""
+    rows = []
+    for each in campaign.group_budgets:
+        plan, price = record.plans.get(each.name, ()), record.prices.get(each.name)
+        known = len(plan) > 1
+        rows.append(
+            (
+                each.name,
+                f"{'at least ' if each.sense == 'at_least' else ''}{number(each.limit)} "
+                f"{MEANS[each.form]} in {'each ' if each.period != 'campaign' else 'the '}{each.period}",
+                number(round(plan[0])) if known else MISSING,
+                number(round(plan[-1])) if known else MISSING,
+                MISSING if price is None else number(price),
+                percent(record.pacing_errors[each.name]) if each.name in record.pacing_errors else MISSING,
+                "added after the solve" if price is None else "binds" if price else "does not bind",
+            )
+        )
+    names = ("budget", "limit", "used", "planned by the end", "price", "off its plan", "status")
+    return ["## Further budgets", _table(names, rows)] if rows else []
 
 
 def _step(change: Change) -> str:

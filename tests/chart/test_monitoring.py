@@ -173,7 +173,7 @@ HEALTHY = [
     series("shadowprice_price_age_seconds", "0+60x240"),
     series("shadowprice_overspend_minor_units", "0x240", budget="budget"),
     series("shadowprice_solve_gap_ratio", "1e-12x240"),
-    series("shadowprice_pacing_error_ratio", "-0.02x240"),
+    series("shadowprice_pacing_error_ratio", "-0.02x240", budget="budget"),
     series("shadowprice_price_rejected_total", "0x240"),
     series("shadowprice_price_passed_over", "0x240", reason="unsound"),
     series("shadowprice_clock_skew_seconds", "-59x240"),
@@ -202,7 +202,7 @@ ILL: dict[str, list[dict[str, str]]] = {
     "ShadowpricePriceStale": [series("shadowprice_price_age_seconds", "7300+60x240")],
     "ShadowpriceOverspend": [series("shadowprice_overspend_minor_units", "1x240", budget="budget")],
     "ShadowpriceSolveNotCertified": [series("shadowprice_solve_gap_ratio", "1e-3x240")],
-    "ShadowpricePacingOff": [series("shadowprice_pacing_error_ratio", "-0.2x240")],
+    "ShadowpricePacingOff": [series("shadowprice_pacing_error_ratio", "-0.2x240", budget="shops")],
     "ShadowpricePriceRejected": [series("shadowprice_price_rejected_total", "0x20 1x220")],
     "ShadowpriceDegraded": [series("shadowprice_degraded_total", "0+1x240", reason="stale_price")],
     "ShadowpriceDecisionsSlow": [

@@ -18,6 +18,7 @@ from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.periods import parts_of
 from shadowprice.pacing.replay.compare import Setting, optimum, run_pacer, value_within_budget
 from shadowprice.pacing.window import solve_window
+from shadowprice.price import PriceRecord
 
 REGIONS, SHOPS = ["north", "south", "west"], [f"m{place:05d}" for place in range(5)]
 NORTH = 'account.c_region == "north"'
@@ -35,9 +36,15 @@ def with_regions(setting: Setting) -> Setting:
             "x_age": rng.integers(12, 80, len(names)).tolist(),
         }
         attributes[side] = Attributes.of(names, columns)
-    partners = np.where(rng.random(len(setting.day)) < 1 / 3, rng.choice(SHOPS, len(setting.day)), "")
+
+    def shops_of(requests: int) -> np.ndarray:
+        return np.where(rng.random(requests) < 1 / 3, rng.choice(SHOPS, requests), "")
+
+    partners = shops_of(len(setting.day))
     partners[setting.day.side == "merchant"] = ""
-    return replace(setting, attributes=attributes, day=replace(setting.day, partner_id=partners))
+    before: dict[Side, np.ndarray] = {"customer": shops_of(len(setting.history["customer"]))}
+    day = replace(setting.day, partner_id=partners)
+    return replace(setting, attributes=attributes, day=day, partners=before)
 
 
 def budgets(**limits: float) -> tuple[GroupBudget, ...]:
@@ -168,12 +175,29 @@ def _days(make_setting: Callable[..., Setting]) -> tuple[Setting, np.ndarray, np
     return replace(free, campaign=replace(free.campaign, limits=limits, rules=(ADULT,))), north, shop
 
 
+def check_plans(records: list[PriceRecord], limits: dict[str, float]) -> None:
+    """A budget with a price plans to use its limit up, others to stay below, and the spend follows the plan."""
+    for record in records:
+        assert [len(record.plans[name]) for name in limits] == [25 - record.slot, 25 - record.slot, 2]
+        if record.status == "optimal":
+            for name, limit in limits.items():
+                end = record.plans[name][-1]
+                assert end <= 1.01 * limit
+                if record.prices[name] > 0:
+                    assert end == pytest.approx(limit, rel=0.02), (record.slot, name)
+    errors = [record.pacing_errors[name] for record in records[12:] for name in ("north", "shops")]
+    assert 0 < max(map(abs, errors)) < 0.12
+    # A plan of one hour says nothing about the next one.
+    assert {record.pacing_errors["rush"] for record in records} == {0.0}
+
+
 def test_a_replayed_day_keeps_every_limit_and_rule_and_is_near_the_optimum(days) -> None:
     setting, north, shop = days
     run = run_pacer(setting, make_pacer("hourly"), hard_stop=True)
     outcomes, limits = run.outcomes, {each.name: each.limit for each in setting.campaign.limits.budgets}
     assert outcomes.cost[north].sum() >= 0.98 * limits["north"]
     assert outcomes.cost[shop].sum() >= 0.98 * limits["shops"]
+    check_plans([found.record for _, found in run.prices], limits)
     customer = outcomes.side == "customer"
     hourly = np.bincount(outcomes.at[~customer].astype(int), weights=outcomes.cost[~customer])
     assert (hourly <= limits["rush"]).all()

@@ -6,8 +6,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.limits import GroupBudget, Limits
 from shadowprice.price import PriceRecord
 from shadowprice.reports.prices import day_page
+from shadowprice.reports.wording import percent
 
 START = datetime(2027, 6, 1, tzinfo=UTC)
 CAMPAIGN = Campaign(
@@ -56,3 +58,23 @@ def test_the_page_says_what_changed_and_lists_the_prices_of_its_window_alone() -
     alone = day_page(CAMPAIGN, [FIRST])
     assert "Reasons: first price that is kept." in alone
     assert "above the price before" not in alone
+
+
+def test_the_page_lists_further_budgets_with_plan_price_and_status() -> None:
+    budgets = (
+        GroupBudget(name="north", limit=800, side="customer"),
+        GroupBudget(name="rush", limit=90, period="hour"),
+        GroupBudget(name="late", limit=70, sense="at_least"),
+    )
+    record = replace(
+        FIRST,
+        prices={"budget": 0.1, "north": 0.02, "rush": 0.0},
+        plans={"north": (100.0, 800.0), "rush": (0.0, 45.4)},
+        pacing_errors={"north": -0.03, "rush": 0.0},
+    )
+    page = day_page(replace(CAMPAIGN, limits=Limits(budgets=budgets)), [record])
+    table = page.partition("## Further budgets")[2].partition("##")[0]
+    assert f"| north | 800 minor units in the campaign | 100 | 800 | 0.02 | {percent(-0.03)} | binds |" in table
+    assert "| rush | 90 minor units in each hour | 0 | 45 | 0 | 0.0 % | does not bind |" in table
+    assert "| late | at least 70 minor units in the campaign | – | – | – | – | added after the solve |" in table
+    assert "Further budgets" not in day_page(CAMPAIGN, [FIRST])

@@ -74,7 +74,10 @@ def test_labels_of_metrics_are_bounded_and_values_active_ones(world, samples):
         ("solve_gap_ratio", world.price.gap),
         ("solve_violation_ratio", world.price.violation),
         ("solve_seconds", world.price.seconds),
-        ("pacing_error_ratio", world.price.pacing_error),
         ("spend_ratio", world.price.spend_ratio),
     ):
         assert ours[f"shadowprice_{name}", (("campaign", "spring"),)] == value, name
+    errors = {"budget": world.price.pacing_error, "customers": 0.0, "apps": 0.0} | dict(world.price.pacing_errors)
+    for budget, error in errors.items():
+        labels = (("budget", budget), ("campaign", "spring"))
+        assert ours["shadowprice_pacing_error_ratio", labels] == error, budget

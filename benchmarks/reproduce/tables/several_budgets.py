@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.pacing.market import market_day
+from benchmarks.pacing.market import market, market_day
 from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Primary, Rows, Table
 from shadowprice.limits import GroupBudget, Limits
 from shadowprice.limits.attributes import Attributes
 from shadowprice.pacing.pacers import CampaignState, Pacer, make_pacer
 from shadowprice.pacing.replay.compare import Setting, optimum, run_pacer, value_within_budget
+from shadowprice.pacing.replay.policies import past_traffic
 from shadowprice.pacing.resolve import Resolution
 
 PRICED, STOPPED = "a price for each budget", "the main price; the ledger stops at the others"
@@ -21,6 +22,8 @@ SHARE, OFF = "value, % of the optimum under the same limits", "largest distance 
 REQUESTS, QUICK_REQUESTS = 60_000, 4_000
 NORTH = 'account.c_region == "north"'
 SHOPS = tuple(f"m{place:05d}" for place in range(4))
+BATCH = 16
+"""Requests decided together: all of them hold money before the first of them is settled."""
 LEFT = 0.8
 """Share of what a group would spend without a budget of its own that its budget allows."""
 
@@ -45,7 +48,7 @@ def run(seed: int, quick: bool) -> Rows:
     ways = {PRICED: make_pacer("closing"), STOPPED: Blind(make_pacer("closing"))}
     rows = {}
     for name, pacer in ways.items():
-        outcomes = run_pacer(setting, pacer, hard_stop=True).outcomes
+        outcomes = run_pacer(setting, pacer, hard_stop=True, batch=BATCH).outcomes
         spent = {each: float(outcomes.cost[inside].sum()) for each, inside in groups(setting).items()}
         limits = {each.name: each.limit for each in setting.campaign.limits.budgets}
         limits["budget"] = setting.campaign.budget.limit
@@ -57,18 +60,24 @@ def run(seed: int, quick: bool) -> Rows:
 
 
 def limited(free: Setting, seed: int) -> Setting:
-    """Give accounts a region and requests a shop, and limit customers, the north and four shops, which overlap."""
+    """Give accounts a region and requests a shop, and limit customers, the north and four shops, which overlap.
+
+    The requests before the window are as many as a day has, with their shops: what a platform's log has.
+    """
     random = np.random.default_rng([seed, 0xB0])
     names = free.model["customer"].account_id.tolist()
     regions = random.choice(["north", "south", "west"], len(names)).tolist()
-    partners = np.where(random.random(len(free.day)) < 0.5, random.choice(SHOPS, len(free.day)), "")
+    partners = shops_of(len(free.day), random)
     partners[free.day.side == "merchant"] = ""
+    history = past_traffic(market(seed)[1], len(free.day) * 2 // 3, seed + 1000)
     setting = replace(
         free,
         attributes={"customer": Attributes.of(names, {"c_region": regions})},
         day=replace(free.day, partner_id=partners),
+        history=history,
+        partners={"customer": shops_of(len(history["customer"]), random)},
     )
-    cost = run_pacer(setting, make_pacer("hourly"), hard_stop=True).outcomes.cost
+    cost = run_pacer(setting, make_pacer("hourly"), hard_stop=True, batch=BATCH).outcomes.cost
     free_spend = {name: float(cost[inside].sum()) for name, inside in groups(setting).items()}
     budgets = (
         GroupBudget(name="customers", limit=round(0.9 * free_spend["customers"]), side="customer"),
@@ -76,6 +85,11 @@ def limited(free: Setting, seed: int) -> Setting:
         GroupBudget(name="shops", limit=round(LEFT * free_spend["shops"]), partners=SHOPS),
     )
     return replace(setting, campaign=replace(setting.campaign, limits=Limits(budgets=budgets)))
+
+
+def shops_of(requests: int, random: np.random.Generator) -> np.ndarray:
+    """Return the shop of each request; half of them have none."""
+    return np.where(random.random(requests) < 0.5, random.choice(SHOPS, requests), "")
 
 
 def groups(setting: Setting) -> dict[str, np.ndarray]:

@@ -105,6 +105,7 @@ class SideSource:
     masked    whether some side lacks levels, or a rule forbids one: every shard has the same arrays
     bits      (N,), the further budgets that count each account's requests; None: those of the side
     allowed   (levels of the side, N) that rules allow; None: all
+    granted   (levels of the side, N), share of the requests that caps let a level be given to; None: all of them
     rows      name of each row → place of its budget among those that have a price, −1 where the row is of another part
     """
 
@@ -120,6 +121,7 @@ class SideSource:
     path: Path | None = None
     bits: NDArray[np.uint32] | None = None
     allowed: NDArray[np.bool_] | None = None
+    granted: NDArray[np.float32] | None = None
     rows: Mapping[str, int] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -137,7 +139,7 @@ class SideSource:
     def _own(self) -> dict[str, Any]:
         """Arrays of the source, of its own accounts alone."""
         own = slice(self.start, self.stop)
-        given = {"requests": self.requests, "bits": self.bits, "allowed": self.allowed}
+        given = {"requests": self.requests, "bits": self.bits, "allowed": self.allowed, "granted": self.granted}
         held = {name: None if array is None else array[..., own] for name, array in given.items()}
         return held | {"response": self.response[:, own]}
 
@@ -206,7 +208,7 @@ class SideSource:
             if name.startswith(MEMBERS):
                 made[name] = self._members(self.rows[name.removeprefix(MEMBERS)], times.size, own, which)
                 continue
-            matrix = times * self._per_request(name, response)
+            matrix = times * self._per_request(name, response, own, which)
             made[name] = np.pad(matrix, ((0, missing), (0, 0))) if missing else matrix
         return made
 
@@ -217,14 +219,24 @@ class SideSource:
             return np.full(count, self.campaign.group_budgets[place].side in (None, self.side))
         return np.asarray(self.bits[own][which] >> np.uint32(place) & np.uint32(1), dtype=np.bool_)
 
-    def _per_request(self, name: str, response: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _per_request(
+        self, name: str, response: NDArray[np.float64], own: slice, which: slice | NDArray[np.int64]
+    ) -> NDArray[np.float64]:
         terms = self.campaign.terms(self.side)
         if name == "value":
-            return terms.value(response)
-        if name == "cost":
-            return terms.cost(response)
-        form = self.campaign.budget.form if name == "measure" else name.removeprefix(earned_by(""))
-        return terms.measure(response) if form == "per_response" else np.ones_like(response)
+            made = terms.value(response)
+        elif name == "cost":
+            made = terms.cost(response)
+        else:
+            form = self.campaign.budget.form if name == "measure" else name.removeprefix(earned_by(""))
+            if form != "per_response":
+                return np.ones_like(response)
+            made = terms.measure(response)
+        if self.granted is None:
+            return made
+        # Requests above a cap get the level without incentive, or nothing where every level costs.
+        instead = made[:1] if terms.incentives[0] == 0 else 0.0
+        return np.asarray(instead + self.granted[:, own][:, which] * (made - instead))
 
 
 class CampaignProblem:
@@ -275,6 +287,7 @@ class CampaignProblem:
                 curves[side].path,
                 curves[side].bits,
                 curves[side].allowed,
+                curves[side].granted,
                 {name: part.rows.get(name, -1) for name in names},
             )
             for part in given

@@ -40,7 +40,14 @@ def steered(state: CampaignState, newest: PriceRecord, log_change: float) -> Res
     price = newest.prices[name]
     paid = committed(state)
     slot, step = state.slot_and_step
-    plan = (paid, *newest.plan[max(slot, 0) - max(newest.slot, 0) + 1 :])
+    since = max(slot, 0) - max(newest.slot, 0) + 1
+    # A plan that ended with its period is dropped; the next solve makes one of the new period.
+    plans = {
+        name: (newest.planned(state.at, name), *each[since:])
+        for name, each in newest.plans.items()
+        if len(each) > since
+    }
+    plan = (paid, *newest.plan[since:])
     record = replace(
         newest,
         version=state.version,
@@ -56,6 +63,8 @@ def steered(state: CampaignState, newest: PriceRecord, log_change: float) -> Res
         expected=sum(float(ahead.sum()) for ahead in state.remaining.values()),
         plan=plan,
         pacing_error=pacing_error(newest, paid, state.at),
+        plans=plans,
+        pacing_errors={},
         solved_at=state.now,
         expires_at=state.now + timedelta(hours=state.campaign.price_ttl_hours),
         seconds=0.0,

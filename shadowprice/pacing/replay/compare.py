@@ -33,6 +33,7 @@ class Setting:
     model     side → the curves the policies believe in; the truth's own where the model is perfect
     forecast  expected requests by slot
     history   side → accounts of requests before the window
+    partners  side → partners of these requests, in the same order; a side that is missing has none
     groups    of accounts, which an experiment by clusters assigns
     attributes  side → columns of accounts that conditions of budgets and rules read
     """
@@ -43,6 +44,7 @@ class Setting:
     model: Mapping[Side, Population]
     forecast: Forecast
     history: Mapping[Side, NDArray[np.str_]]
+    partners: Mapping[Side, NDArray[np.str_]] = field(default_factory=dict)
     groups: Groups | None = None
     attributes: Mapping[Side, Attributes] = field(default_factory=dict)
 
@@ -88,7 +90,7 @@ def run_pacer(
     progress: bool = False,
 ) -> Replay:
     """Replay the day under a pacer, in process; the options are those of the policy, the pricing and the replay."""
-    ledger = SimulatedLedger(setting.campaign, setting.history, setting.coverage)
+    ledger = SimulatedLedger(setting.campaign, setting.history, setting.coverage, partners=setting.partners)
     policy = PricedPolicy(setting.campaign, setting.model, ledger, hard_stop=hard_stop, groups=setting.groups)
     pricing = Pricing(policy, setting.forecast, pacer, feed_down=feed_down, store_down=store_down)
     return replay(

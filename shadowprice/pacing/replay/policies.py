@@ -36,7 +36,8 @@ class SimulatedLedger:
         campaign: whose requests are counted.
         history: side → accounts of requests before the window.
         coverage: which budgets count a request, and what rules allow; by default without columns of accounts.
-        sample_rows: newest requests of a side that are remembered.
+        sample_rows: newest requests of a side that are remembered; at least those of the history.
+        partners: side → partners of the requests before the window, in the order of ``history``; by default none.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class SimulatedLedger:
         history: Mapping[Side, NDArray[np.str_]],
         coverage: Coverage | None = None,
         sample_rows: int = 4000,
+        partners: Mapping[Side, NDArray[np.str_]] | None = None,
     ) -> None:
         self.campaign = campaign
         self.coverage = coverage or campaign.coverage()
@@ -56,10 +58,11 @@ class SimulatedLedger:
         self.responses: dict[Side, float] = dict.fromkeys(history, 0.0)
         self.requests: dict[Side, int] = dict.fromkeys(history, 0)
         self.outstanding: dict[Side, int] = dict.fromkeys(history, 0)
-        self.recent: dict[Side, deque[tuple[str, str]]] = {
-            side: deque(((each, "") for each in accounts.tolist()), maxlen=sample_rows)
-            for side, accounts in history.items()
-        }
+        self.recent: dict[Side, deque[tuple[str, str]]] = {}
+        for side, accounts in history.items():
+            beside = partners[side].tolist() if partners and side in partners else [""] * len(accounts)
+            before = zip(accounts.tolist(), beside, strict=True)
+            self.recent[side] = deque(before, maxlen=max(sample_rows, len(accounts)))
 
     @property
     def spent(self) -> int:
