@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import pdtr
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
@@ -15,6 +15,10 @@ from shadowprice.limits import Cap, period_of
 from shadowprice.pacing.spend import SpendReport
 
 Real = NDArray[np.float64]
+
+LARGE = 50.0
+"""Mean from which a Poisson number is taken to be normal."""
+_erf = np.frompyfunc(math.erf, 1, 1)
 
 
 def granted_by_caps(
@@ -56,11 +60,15 @@ def granted_by_caps(
             asked += later
             fits = np.full(granted.shape, later) * share
             if cap.count is not None:
-                own = _capped(share * (before + later), cap.count) - _capped(share * before, cap.count)
+                own = poisson_capped_mean(share * (before + later), cap.count) - poisson_capped_mean(
+                    share * before, cap.count
+                )
                 fits = np.minimum(fits, own)
             if cap.amount is not None:
                 payments = np.floor(cap.amount / np.maximum(most, 1.0))
-                own = _capped(share * (before + later) * chance, payments) - _capped(share * before * chance, payments)
+                own = poisson_capped_mean(share * (before + later) * chance, payments) - poisson_capped_mean(
+                    share * before * chance, payments
+                )
                 fits = np.minimum(fits, own / chance)
             given += fits
         of_cap = np.divide(given, share * asked, out=np.ones(granted.shape), where=share * asked > 0)
@@ -80,9 +88,24 @@ def _periods(campaign: Campaign, cap: Cap, requests: float, ahead: Real, slot: i
     return found
 
 
-def _capped(mean: Real, most: Real | float) -> Real:
-    """E[min(K, most)] of a Poisson number K: μ·P(K ≤ most − 2) + most·P(K ≥ most)."""
-    limit = np.broadcast_to(np.asarray(most, dtype=np.float64), np.broadcast_shapes(np.shape(mean), np.shape(most)))
-    below = np.where(limit >= 2, pdtr(np.maximum(limit - 2, 0.0), mean), 0.0)
-    above = np.where(limit >= 1, 1.0 - pdtr(np.maximum(limit - 1, 0.0), mean), 0.0)
-    return np.asarray(np.minimum(mean * below + limit * above, mean))
+def poisson_capped_mean(mean: Real, most: Real | float) -> Real:
+    """E[min(K, most)] of a Poisson number K, elementwise: the sum of P(K > k) over k < most; normal above LARGE."""
+    mean, limit = np.broadcast_arrays(np.asarray(mean, dtype=np.float64), np.asarray(most, dtype=np.float64))
+    small = np.minimum(mean, LARGE)
+    mass = np.exp(-small)
+    above = 1.0 - mass
+    found = np.where(limit > 0, above, 0.0)
+    for k in range(1, int(min(limit.max(initial=0.0), LARGE + 12 * math.sqrt(LARGE)))):
+        if not np.any(above > np.finfo(np.float64).eps):
+            break
+        mass = mass * small / k
+        above = np.maximum(above - mass, 0.0)
+        found += np.where(limit > k, above, 0.0)
+    large = mean > LARGE
+    if large.any():
+        above, deviation = limit[large] - mean[large], np.sqrt(mean[large])
+        z = above / deviation
+        below = 0.5 * (1.0 + np.asarray(_erf(z / math.sqrt(2.0)), dtype=np.float64))
+        density = np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+        found[large] = np.maximum(limit[large] - above * below - deviation * density, 0.0)
+    return np.asarray(np.minimum(found, np.minimum(mean, limit)))

@@ -69,7 +69,7 @@ def test_a_count_is_of_all_requests_of_its_owner_in_each_period() -> None:
                 else sum((capped(own * (was + comes), 150) - capped(own * was, 150)) / own for was, comes in periods)
             )
             assert found[0, column] == 1
-            np.testing.assert_allclose(found[1:, column], given / 900, rtol=1e-4)
+            np.testing.assert_allclose(found[1:, column], given / 900, rtol=2e-3)
 
 
 def test_an_amount_is_of_payments_and_the_tightest_cap_holds() -> None:
@@ -82,7 +82,7 @@ def test_an_amount_is_of_payments_and_the_tightest_cap_holds() -> None:
             chance = float(curves.response[level, column])
             by_amount = capped(requests * chance, most) / chance
             expected = min(by_amount, capped(requests, 60)) / requests
-            assert found[level, column] == pytest.approx(expected, rel=1e-4)
+            assert found[level, column] == pytest.approx(expected, rel=2e-3)
 
 
 def test_the_solve_is_the_linear_programme_with_a_limit_of_each_account() -> None:

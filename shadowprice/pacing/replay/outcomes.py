@@ -14,6 +14,7 @@ from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.decision import NOTHING, uniform
 from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.pacing.caps import poisson_capped_mean
 from shadowprice.pacing.replay.day import Day
 
 
@@ -197,17 +198,3 @@ def poisson_quantile(share: NDArray[np.float64], mean: NDArray[np.float64]) -> N
         below += mass
         rising &= below <= share
     return count
-
-
-def poisson_capped_mean(mean: NDArray[np.float64], most: int) -> NDArray[np.float64]:
-    """E[min(K, most)] of a Poisson count K with the given mean, elementwise: the sum of P(K > k) over k < most."""
-    mass = np.exp(-np.asarray(mean, dtype=np.float64))
-    above = 1.0 - mass
-    found = above.copy()
-    for k in range(1, most):
-        if not np.any(above > np.finfo(np.float64).eps):
-            break
-        mass = mass * mean / k
-        above = np.maximum(above - mass, 0.0)
-        found += above
-    return found
