@@ -11,13 +11,13 @@ from scipy import stats
 from shadowprice.campaign import Budget, Campaign, CostBasis, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.pacing.caps import poisson_capped_mean
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import (
     NOTHING,
     OutcomeModel,
     Outcomes,
     Population,
-    poisson_capped_mean,
     poisson_quantile,
 )
 
