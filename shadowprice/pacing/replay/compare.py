@@ -22,7 +22,7 @@ from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import OutcomeModel, Outcomes, Population
 from shadowprice.pacing.replay.policies import PricedPolicy, Pricing, SimulatedLedger
 from shadowprice.pacing.replay.run import Replay, replay, weighted
-from shadowprice.pacing.window import solve_window
+from shadowprice.pacing.window import WindowSolution, solve_window
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,11 @@ def optimum(setting: Setting) -> float:
     Exploration and arms are not in it: their cost shows as a loss. Where a merchant has more units than are paid for
     (``most_units``), a mean may be higher: the programme charges all of them.
     """
+    return solve_day(setting).primal
+
+
+def solve_day(setting: Setting) -> WindowSolution:
+    """Return the linear programme's optimum of :func:`optimum`, with the price of each budget."""
     day, campaign = setting.day, replace(setting.campaign, exploration=0.0, experiment=None)
     budget = campaign.budget
     curves: dict[Side, Curves] = {}
@@ -132,7 +137,7 @@ def optimum(setting: Setting) -> float:
         if mine.any():
             curves[side] = setting.marked(side, setting.outcomes.curves(side, day.account_id[mine], day.at[mine]), mine)
     ahead = {side: float(those.accounts) for side, those in curves.items()}
-    return solve_window(campaign, curves, ahead, budget.limit if budget.form == "total" else 0.0).primal
+    return solve_window(campaign, curves, ahead, budget.limit if budget.form == "total" else 0.0)
 
 
 def attainable(setting: Setting) -> Attainable:
