@@ -27,6 +27,7 @@ VERSION ?=
 PLAIN_HTTP ?=
 BASE ?=
 BUILDER ?=
+BEFORE ?=
 ADVISORIES ?=
 export UV_FIND_LINKS := $(or $(UV_FIND_LINKS),$(PIP_FIND_LINKS))
 
@@ -97,6 +98,11 @@ clean: ## Remove what the other targets made
 .PHONY: chart
 chart: install ## Lint and render the chart with both generations of Helm, and check every object
 	$(BIN)/python -m pytest tests/chart
+
+.PHONY: test-cluster
+test-cluster: install ## Install, upgrade and check the chart on an API server [KUBECONFIG=file BEFORE=tag]
+	@test -n '$(KUBECONFIG)' || { echo "make test-cluster: say which API server: KUBECONFIG=file"; exit 1; }
+	BEFORE='$(BEFORE)' SHADOWPRICE_TEST_CLUSTER='$(abspath $(KUBECONFIG))' $(BIN)/python -m pytest tests/cluster
 
 .PHONY: images
 images: ## Container images and their lists of parts (build/*.cdx.json), with buildah or docker [ROLES="serving ledger pipeline" BASE=image BUILDER=image]

@@ -18,10 +18,12 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 def run(
     context: typer.Context,
     path: Annotated[Path, typer.Argument(help="mapping.yaml, or a folder of canonical tables")],
+    as_json: Annotated[bool, typer.Option("--json", help="print the result as JSON, and progress on stderr")] = False,
 ) -> None:
     """Learn, price, serve and replay a day on these files; more options are those of ``shadowprice quickstart``."""
     dataset = "tables" if path.is_dir() else "mapping"
     sys.argv = ["shadowprice run", "--dataset", dataset, "--data", str(path), *context.args]
+    sys.argv += ["--json"] * as_json
     raise typer.Exit(quickstart.main())
 
 

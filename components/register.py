@@ -1,7 +1,7 @@
-"""Make a model that passed the gate the one that is served."""
+"""Make a model that passed the gate the one that is served, and refuse any other."""
 
 from kfp import dsl
-from kfp.dsl import Artifact, Input, Model
+from kfp.dsl import HTML, Artifact, Input, Model
 
 from components.image import BASE_IMAGE
 
@@ -15,3 +15,13 @@ def register(
     from components.run import run_component
 
     return run_component("register", arguments)
+
+
+@dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
+def gate_refused(model: Input[Model], workspace: str, evaluation: Input[Artifact], page: Input[HTML]):
+    """Fail with the rules that the model breaks; ``page`` says what would mend each."""
+    print(f"what would mend each rule: {page.uri}")
+    arguments = {"model": model, "workspace": workspace, "evaluation": evaluation}
+    from components.run import run_component
+
+    run_component("register", arguments)

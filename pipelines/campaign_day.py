@@ -128,10 +128,16 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
     write_whole(folder / "summary.json", json.dumps(found.summary(), indent=1))
 
 
-def refused(folder: Path) -> tuple[Path, tuple[str, ...]]:
-    """Write the evaluation of a run whose model was refused as its report; return the page and the broken rules."""
-    found = _evaluation(_training_run(folder))
-    return store_report(found, folder), found.gate.reasons if found.gate else ()
+def refused(folder: Path) -> tuple[Path, tuple[str, ...]] | None:
+    """Return the page and the broken rules of a run whose model was refused; None where it was not.
+
+    The evaluation becomes the run's report.
+    """
+    try:
+        found = _evaluation(_training_run(folder))
+    except (IndexError, FileNotFoundError):
+        return None
+    return (store_report(found, folder), found.gate.reasons) if found.gate and not found.gate.accepted else None
 
 
 def warnings(folder: Path) -> tuple[str, ...]:

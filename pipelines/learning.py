@@ -1,4 +1,4 @@
-"""Steps that the pipelines of a campaign's model share: train → evaluate → register, if the gate is passed."""
+"""Steps that the pipelines of a campaign's model share: train → evaluate → register, which fails at a refused model."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from kfp import dsl
 
 from components.evaluate import evaluate
 from components.promote import promote
-from components.register import register
+from components.register import gate_refused, register
 from components.train import train
 from pipelines.placement import placed
 
@@ -62,8 +62,8 @@ def learn(
         override=override,
     ).set_caching_options(False)
     placed(verdict, cpu="1", memory="16Gi", minutes=60)
+    evaluation = verdict.outputs["evaluation"]
     with dsl.If(verdict.outputs["Output"] == True, name="gate-passed"):  # noqa: E712 - a pipeline condition
-        evaluation = verdict.outputs["evaluation"]
         if canary is False:
             _served(register(model=model, workspace=workspace, evaluation=evaluation))
         else:
@@ -71,6 +71,10 @@ def learn(
                 _served(promote(model=model, workspace=workspace, evaluation=evaluation))
             with dsl.Else(name="at-once"):
                 _served(register(model=model, workspace=workspace, evaluation=evaluation))
+    with dsl.Else(name="gate-refused"):
+        # The run fails, so that nobody takes it for one that registered a model.
+        refused = gate_refused(model=model, workspace=workspace, evaluation=evaluation, page=verdict.outputs["page"])
+        placed(refused.set_caching_options(False), cpu="1", memory="8Gi", minutes=60, retries=0)
 
 
 def _served(step: Any) -> None:

@@ -12,6 +12,7 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from operations.featurize import FeaturizeJob
 from operations.prepare import PrepareJob
 from operations.train import TrainJob
 from pipelines.campaign_day import play, refused, warnings
-from pipelines.local import compile_all, run
+from pipelines.local import PipelineFailed, compile_all, run
 from shadowprice.errors import ShadowpriceError
 from shadowprice.learning.propensity import check_weighting
 from shadowprice.learning.recipes import Training
@@ -44,12 +45,15 @@ def quickstart(runs: Path, arguments: Mapping[str, Any]) -> Path:
     data = str(Path(arguments["data"]).resolve()) if arguments["data"] else ""
     compile_all(folder / "pipeline")
     usual = _seconds_of(runs / "latest", arguments["dataset"])
-    seconds = run("train", folder / "pipeline", {**arguments, "workspace": str(folder), "data": data}, usual=usual)
-    if not (folder / "model").exists():
-        page, reasons = refused(folder)
+    try:
+        seconds = run("train", folder / "pipeline", {**arguments, "workspace": str(folder), "data": data}, usual=usual)
+    except PipelineFailed as error:
+        if (found := refused(folder)) is None:
+            raise
+        page, reasons = found
         raise ShadowpriceError(
             f"the model did not pass the gate and is not served: {'; '.join(reasons)}; what would mend it: {page}"
-        )
+        ) from error
     for warning in warnings(folder):
         print(f"  warning: {warning}; the day is simulated all the same", flush=True)
     seconds |= run("resolve", folder / "pipeline", {"workspace": str(folder)}, usual=usual)
@@ -100,16 +104,23 @@ def main() -> int:
     add_flags(parser, TrainJob, "recipe", "epochs", "workers", "curve_repair", "calibration", epochs=400)
     # The day is simulated and few data sets have the rows to show it; the comparison is reported all the same.
     add_flags(parser, EvaluateJob, "beat_uniform", "limits", "override", beat_uniform=False)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON, and progress on stderr")
     given = vars(parser.parse_args())
+    as_json = given.pop("json")
     try:
-        folder = quickstart(given.pop("runs"), given)
+        with redirect_stdout(sys.stderr if as_json else sys.stdout):
+            folder = quickstart(given.pop("runs"), given)
     except ShadowpriceError as error:
         print(f"quickstart failed: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("quickstart interrupted", file=sys.stderr)
         return 130
-    pacing = json.loads((folder / "summary.json").read_text())["pacing"]
+    summary = json.loads((folder / "summary.json").read_text())
+    if as_json:
+        print(json.dumps({"run": str(folder), "report": str(folder / "report.html"), "summary": summary}))
+        return 0
+    pacing = summary["pacing"]
     print(
         f"done: spent {pacing['spend']} of {pacing['allowance']:.0f} minor units in {pacing['hours']} hours, "
         f"{gain_sentence(pacing)} (simulated outcomes)\n"

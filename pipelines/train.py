@@ -1,4 +1,4 @@
-"""The training pipeline: prepare → featurize → train → evaluate → register, if the gate is passed."""
+"""The training pipeline: prepare → featurize → train → evaluate → register, which fails if the gate refuses."""
 
 from kfp import dsl
 

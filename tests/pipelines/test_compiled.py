@@ -103,7 +103,7 @@ def test_only_what_nothing_but_its_inputs_decides_is_cached(pipelines, name: str
 def test_every_step_is_tried_again_has_resources_and_the_image_that_was_named(pipelines, name: str) -> None:
     spec = pipelines[name][0]
     for task, entry in tasks(spec):
-        assert entry["retryPolicy"]["maxRetryCount"] == 2, task
+        assert entry["retryPolicy"].get("maxRetryCount", 0) == (0 if task == "gate-refused" else 2), task
         assert entry["retryPolicy"]["backoffDuration"] == "30s", task
     executors = spec["deploymentSpec"]["executors"]
     assert len(executors) == len(dict(tasks(spec)))
@@ -171,4 +171,8 @@ def test_registration_waits_for_the_gate_and_a_plan_for_its_certificate(pipeline
     gate = next(task for task in root.values() if "condition" in task.get("triggerPolicy", {}))
     assert "evaluate" in gate["triggerPolicy"]["condition"]
     assert "register" not in root
+    for name in ("train", "retrain"):
+        refused = dict(tasks(pipelines[name][0]))["gate-refused"]
+        assert set(refused["inputs"]["artifacts"]) == {"model", "evaluation", "page"}
+        assert "maxRetryCount" not in refused["retryPolicy"]
     assert "solve" in pipelines["delivery"][0]["root"]["dag"]["tasks"]["register"]["dependentTasks"]
