@@ -28,6 +28,7 @@ PLAIN_HTTP ?=
 BASE ?=
 BUILDER ?=
 BEFORE ?=
+KEY ?=
 ADVISORIES ?=
 export UV_FIND_LINKS := $(or $(UV_FIND_LINKS),$(PIP_FIND_LINKS))
 
@@ -128,9 +129,10 @@ push: install ## Push images and chart, and print the values that pin them [REGI
 	$(BIN)/python images/push.py '$(REGISTRY)' $(ROLES) $(if $(PLAIN_HTTP),--plain-http)
 
 .PHONY: release
-release: install ## Tag a version, then build and push images, chart and their provenance [VERSION=1.4.0 REGISTRY=host/path BASE=image BUILDER=image PLAIN_HTTP=1]
+release: install ## Tag a version, then build and push images, chart and their provenance [VERSION=1.4.0 REGISTRY=host/path KEY=file BASE=image BUILDER=image PLAIN_HTTP=1]
 	@test -n '$(VERSION)' -a -n '$(REGISTRY)' || { echo "make release: say what and where to: VERSION=1.4.0 REGISTRY=host/path"; exit 1; }
-	$(BIN)/python images/release.py '$(VERSION)' '$(REGISTRY)' --base '$(BASE)' --builder '$(BUILDER)' $(if $(PLAIN_HTTP),--plain-http)
+	$(BIN)/python images/release.py '$(VERSION)' '$(REGISTRY)' --base '$(BASE)' --builder '$(BUILDER)' --key '$(KEY)' \
+		$(if $(PLAIN_HTTP),--plain-http)
 
 .PHONY: test-images
 test-images: install ## Build images on a base made here, run chart and pipelines with them, push and pull them; root, minutes [ROLES="serving pipeline"]

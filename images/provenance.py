@@ -91,8 +91,30 @@ def statement(version: str, made: Sequence[Made], *, started: datetime, base: st
     }
 
 
-def push_statement(path: Path, target: str, plain_http: bool) -> Made:
-    """Push a statement as the only file, ``/provenance.json``, of an image without a system.
+NAMESPACE = "shadowprice-provenance"
+"""Purpose of a signature; one that was made for another does not verify."""
+
+
+def sign(path: Path, key: str) -> Path:
+    """Sign a statement with a private key of OpenSSH and return the place of the signature, ``<path>.sig``.
+
+    Raises:
+        CannotBuild: ssh-keygen is missing or does not take the key.
+    """
+    signature = path.with_name(f"{path.name}.sig")
+    signature.unlink(missing_ok=True)
+    command = ["ssh-keygen", "-Y", "sign", "-q", "-f", key, "-n", NAMESPACE, str(path)]
+    try:
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+    except FileNotFoundError as error:
+        raise CannotBuild("ssh-keygen signs a release; install openssh-client") from error
+    if done.returncode:
+        raise CannotBuild(f"ssh-keygen could not sign {path} with {key}; its last lines above say why")
+    return signature
+
+
+def push_statement(path: Path, target: str, plain_http: bool, signature: Path | None = None) -> Made:
+    """Push a statement as ``/provenance.json``, and its signature beside it, of an image without a system.
 
     Raises:
         CannotBuild: buildah cannot make or push it.
@@ -109,6 +131,8 @@ def push_statement(path: Path, target: str, plain_http: bool) -> Made:
         container = buildah("from", "scratch")
         try:
             buildah("copy", "--quiet", container, str(path), "/provenance.json")
+            if signature is not None:
+                buildah("copy", "--quiet", container, str(signature), "/provenance.json.sig")
             buildah("commit", "--quiet", container, target)
         finally:
             buildah("rm", container)

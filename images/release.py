@@ -16,7 +16,7 @@ from pathlib import Path
 
 from build import ROLES, ROOT, CannotBuild
 from helm_python import HelmError
-from provenance import Made, push_statement, statement
+from provenance import Made, push_statement, sign, statement
 from push import push_chart
 
 VERSIONED = {
@@ -40,13 +40,15 @@ def main() -> int:
     parser.add_argument("registry", help="host, or host and path")
     parser.add_argument("--base", default="", help="image to run on, as of make images")
     parser.add_argument("--builder", default="", help="image to build on, as of make images")
+    parser.add_argument("--key", default="", help="private key of OpenSSH that signs the tag and the provenance")
     parser.add_argument("--plain-http", action="store_true", help="the registry has no TLS")
     given = parser.parse_args()
     try:
-        prepare(given.version, check=True)
+        prepare(given.version, check=True, key=given.key)
         started = datetime.now(UTC)
         run([sys.executable, "images/build.py", "--base", given.base, "--builder", given.builder])
-        push(given.version, given.registry, plain_http=given.plain_http, started=started, base=given.base)
+        how = {"plain_http": given.plain_http, "base": given.base, "key": given.key}
+        push(given.version, given.registry, started=started, **how)
     except (CannotBuild, HelmError) as error:
         print(f"make release: {error}", file=sys.stderr)
         return 1
@@ -54,13 +56,14 @@ def main() -> int:
     return 0
 
 
-def prepare(version: str, *, root: Path = ROOT, check: bool = False) -> None:
+def prepare(version: str, *, root: Path = ROOT, check: bool = False, key: str = "") -> None:
     """Write the version and the changelog, commit and tag; nothing where HEAD has the tag already.
 
     Args:
         version: of the release, after that of every tag.
         root: of the checkout.
         check: run the tests of an upgrade from the previous tag first.
+        key: private key of OpenSSH that signs the tag; an empty one signs nothing.
 
     Raises:
         CannotBuild: a wrong version, uncommitted changes, an empty changelog, or a failed check; nothing is written.
@@ -91,12 +94,15 @@ def prepare(version: str, *, root: Path = ROOT, check: bool = False) -> None:
     for command in WRITTEN:
         run([sys.executable, *command], root)
     run(["git", "commit", "--all", "--quiet", "--message", f"Release {version}"], root)
-    run(["git", "tag", "--annotate", tag, "--message", f"Release {version}"], root)
+    signing = ["-c", "gpg.format=ssh", "-c", f"user.signingKey={key}"] if key else []
+    run(["git", *signing, "tag", "--sign" if key else "--annotate", tag, "--message", f"Release {version}"], root)
     print(f"{tag} is tagged")
 
 
-def push(version: str, registry: str, *, plain_http: bool, started: datetime, base: str = "") -> None:
-    """Push the images of all roles, the chart and the statement of their provenance; print where each is.
+def push(version: str, registry: str, *, plain_http: bool, started: datetime, base: str = "", key: str = "") -> None:
+    """Push the images of all roles, the chart and the statement of their provenance, signed where there is a key.
+
+    Prints where each is.
 
     Writes ``build/release-<version>.json``, the values that pin the images, and ``build/provenance-<version>.json``.
 
@@ -112,7 +118,8 @@ def push(version: str, registry: str, *, plain_http: bool, started: datetime, ba
     pins.write_text(json.dumps(values, indent=1))
     path = folder / f"provenance-{version}.json"
     path.write_text(json.dumps(statement(version, [*made.values(), chart], started=started, base=base), indent=1))
-    stored = push_statement(path, f"{registry}/shadowprice/provenance:{version}", plain_http)
+    signature = sign(path, key) if key else None
+    stored = push_statement(path, f"{registry}/shadowprice/provenance:{version}", plain_http, signature)
     for each in (*made.values(), chart, stored):
         print(each)
     print(f"install with --values {pins.relative_to(ROOT)}")

@@ -13,6 +13,7 @@ import pytest
 import release
 from build import ROLES, CannotBuild, revision, version
 from containers import ROOT, command
+from provenance import NAMESPACE
 from release import numbers, prepare
 from rendering import render, values_of
 from upgrades import chart_of, kept, refused
@@ -80,8 +81,31 @@ def test_the_chart_of_a_tag_is_compared_with_the_one_after_it(checkout: Path, tm
     assert told == "PersistentVolumeClaim/spring-ledger: spec.accessModes changes"
 
 
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    """A private key, with ``signers`` beside it: whom a reader trusts."""
+    path = tmp_path / "key"
+    command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path))
+    (tmp_path / "signers").write_text(f"release@example.org {path.with_suffix('.pub').read_text()}")
+    return path
+
+
+def test_a_key_signs_the_tag_of_a_release(checkout: Path, key: Path) -> None:
+    prepare("7.8.9", root=checkout, key=str(key))
+    git(checkout, "config", "gpg.ssh.allowedSignersFile", str(key.with_name("signers")))
+    git(checkout, "verify-tag", "v7.8.9")
+
+
+def verified(folder: Path, signers: Path) -> bool:
+    """Whether the signature of a statement is that of a trusted key, as docs/how-to/release.md verifies it."""
+    words = ["ssh-keygen", "-Y", "verify", "-f", str(signers), "-I", "release@example.org", "-n", NAMESPACE]
+    words += ["-s", str(folder / "provenance.json.sig")]
+    told = (folder / "provenance.json").read_bytes()
+    return subprocess.run(words, input=told, capture_output=True, check=False).returncode == 0
+
+
 def test_images_chart_and_a_statement_of_their_provenance_are_pushed(
-    registry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    registry: str, tmp_path: Path, key: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The images here are empty ones with the names of the release; that they run is tested elsewhere."""
     for role in ROLES:
@@ -90,7 +114,8 @@ def test_images_chart_and_a_statement_of_their_provenance_are_pushed(
         command("buildah", "commit", "--quiet", container, f"shadowprice/{role}:9.9.9")
         command("buildah", "rm", container)
     monkeypatch.setattr(release, "ROOT", tmp_path)
-    release.push("9.9.9", f"{registry}/made", plain_http=True, started=datetime.now(UTC), base="base@sha256:0")
+    how = {"plain_http": True, "base": "base@sha256:0", "key": str(key)}
+    release.push("9.9.9", f"{registry}/made", started=datetime.now(UTC), **how)
     printed = capsys.readouterr().out
     told = json.loads((tmp_path / "build" / "provenance-9.9.9.json").read_text())
     assert told["_type"] == "https://in-toto.io/Statement/v1"
@@ -123,4 +148,7 @@ def test_images_chart_and_a_statement_of_their_provenance_are_pushed(
     stored = command("buildah", "from", "--tls-verify=false", f"{registry}/made/shadowprice/provenance:9.9.9").strip()
     mounted = Path(command("buildah", "mount", stored).strip())
     assert json.loads((mounted / "provenance.json").read_text()) == told
+    assert verified(mounted, key.with_name("signers"))
+    (mounted / "provenance.json").write_text(json.dumps(told | {"subject": []}))
+    assert not verified(mounted, key.with_name("signers"))
     command("buildah", "rm", stored)
