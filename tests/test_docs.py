@@ -208,7 +208,9 @@ def test_the_pacer_of_contributing_is_one_new_file(tmp_path: Path, monkeypatch: 
     assert made.price(SimpleNamespace(solve=lambda: "solved")) == "solved"
 
 
-def test_the_step_of_contributing_runs_by_the_name_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_step_of_contributing_runs_by_the_name_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "notify.py").write_text(example("NotifyJob"))
     monkeypatch.setattr(operations, "__path__", [*operations.__path__, str(tmp_path)])
     known = (*job.JOBS, "notify")
@@ -217,7 +219,9 @@ def test_the_step_of_contributing_runs_by_the_name_of_its_file(tmp_path: Path, m
     (tmp_path / "campaign.json").write_text(json.dumps(CAMPAIGN))
     line = tmp_path / "line"
     try:
-        assert command.main(["notify", json.dumps({"workspace": str(tmp_path), "line": str(line)})]) == 0
+        assert command.main(["notify", "--json", json.dumps({"workspace": str(tmp_path), "line": str(line)})]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told == {"job": "notify", "result": None, "outputs": {"line": str(line)}}
         assert line.read_text() == "Campaign spring\n"
         assert command.main(["notify", json.dumps({"workspace": str(tmp_path)})]) == 1
     finally:

@@ -18,11 +18,14 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
 
     def start(*arguments: str) -> Run:
         runs = tmp_path_factory.mktemp("runs")
-        command = [sys.executable, "-W", "ignore", "-m", "pipelines.quickstart", "--runs", str(runs), *arguments]
+        command = [sys.executable, "-W", "ignore", "-m", "pipelines.quickstart", "--json", "--runs", str(runs), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        told = json.loads(done.stdout)
         folder = (runs / "latest").resolve()
-        return folder, json.loads((folder / "summary.json").read_text())
+        assert (told["run"], told["report"]) == (str(folder), str(folder / "report.html"))
+        assert told["summary"] == json.loads((folder / "summary.json").read_text())
+        return folder, told["summary"]
 
     return start
 
