@@ -208,9 +208,11 @@ def launch(
         timeout: seconds to wait for all to be ready.
 
     Raises:
-        Unavailable: one ended or is not ready in time; its log's end is in the message.
+        Unavailable: a port is taken, or one ended or is not ready in time; its log's end is in the message.
     """
     campaign = read_campaign(deployment.campaign_file).name
+    for port in filter(None, (predictor_port, ledger_port, console_port)):
+        _refuse_taken(port)
     with ExitStack() as running:
         ledger = start_ledger(deployment, ledger_port or free_port())
         running.callback(ledger.stop)
@@ -224,6 +226,17 @@ def launch(
         for service in started:
             service.wait_ready(max(0.0, deadline - time.monotonic()))
         yield Services(campaign, predictor.url, ledger.url, started[-1].url if console_port is not None else "")
+
+
+def _refuse_taken(port: int) -> None:
+    """Raise :class:`Unavailable` where a program listens on a port, whose answers would pass for those of ours."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            mend = "stop the program that listens there or choose another port"
+            raise Unavailable(f"port {port} cannot be used: {error.strerror}; {mend}") from error
 
 
 def free_port() -> int:

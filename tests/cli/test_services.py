@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -43,3 +45,14 @@ def test_pipelines_are_a_command_whose_faults_are_sentences(
         with pytest.raises(SystemExit) as ended:
             command.main(["pipelines", verb, "--help"])
         assert ended.value.code == 0
+
+
+def test_serve_refuses_a_port_on_which_another_program_would_answer(
+    workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert command.main(["serve", str(workspace), "--port", str(port)]) == 1
+    assert f"port {port} cannot be used" in capsys.readouterr().err

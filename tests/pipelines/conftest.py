@@ -18,8 +18,18 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
 
     def start(*arguments: str) -> Run:
         runs = tmp_path_factory.mktemp("runs")
-        command = [sys.executable, "-W", "ignore", "-m", "pipelines.quickstart", "--json", "--runs", str(runs), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+        command = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "pipelines.quickstart",
+            "--json",
+            "--runs",
+            str(runs),
+            *arguments,
+        ]
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True, cwd=ROOT, check=False)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
         told = json.loads(done.stdout)
         folder = (runs / "latest").resolve()

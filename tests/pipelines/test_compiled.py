@@ -168,8 +168,10 @@ def test_training_and_solve_may_run_as_ray_jobs(pipelines, name: str) -> None:
 
 def test_registration_waits_for_the_gate_and_a_plan_for_its_certificate(pipelines) -> None:
     root = pipelines["train"][0]["root"]["dag"]["tasks"]
-    gate = next(task for task in root.values() if "condition" in task.get("triggerPolicy", {}))
-    assert "evaluate" in gate["triggerPolicy"]["condition"]
+    branches = pipelines["train"][0]["components"]["comp-condition-branches-1"]["dag"]["tasks"].values()
+    gate = {branch["taskInfo"]["name"]: branch["triggerPolicy"]["condition"] for branch in branches}
+    assert "evaluate" in gate["gate-passed"]
+    assert gate["gate-refused"] == f"!({gate['gate-passed']})"
     assert "register" not in root
     for name in ("train", "retrain"):
         refused = dict(tasks(pipelines[name][0]))["gate-refused"]
