@@ -18,7 +18,7 @@ def register(
 
 
 @dsl.component(base_image=BASE_IMAGE, install_kfp_package=False)
-def gate_refused(model: Input[Model], workspace: str, evaluation: Input[Artifact], page: Input[HTML]):
+def gate_refused(model: Input[Model], workspace: str, evaluation: Input[Artifact], page: Input[HTML]) -> None:
     """Fail with the rules that the model breaks; ``page`` says what would mend each."""
     print(f"what would mend each rule: {page.uri}")
     arguments = {"model": model, "workspace": workspace, "evaluation": evaluation}

@@ -37,6 +37,7 @@ SERVICES = {
     "benchmarks",
     "chart",
     "cli",
+    "cluster",
     "components",
     "feature_repo",
     "images",

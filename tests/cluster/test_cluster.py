@@ -45,7 +45,7 @@ def drift(cluster: Any, release: str) -> str:
 
 
 def test_one_sentence_names_every_kind_secret_and_value_that_is_missing(cluster: Any) -> None:
-    options = ["--values", str(EXAMPLE), "--set", "campaign=,ledger.books=redis,ledger.redis.existingSecret=books"]
+    options = ["--values", str(EXAMPLE), "--set", "campaign=,ledger.store=redis,ledger.redis.existingSecret=books"]
     done = cluster.helm("install", "spring", str(CHART), *options, "--set", "training.rayJob.enabled=true")
     assert done.returncode != 0
     [sentence] = [line for line in done.stderr.splitlines() if "set campaign" in line]
@@ -61,13 +61,30 @@ def test_definitions_that_are_missing_can_be_applied(cluster: Any, shared_data: 
     for group in cluster.bare:
         files = [f"--filename={path}" for path in sorted(folder.glob(f"{group.partition('/')[0]}_*.yaml"))]
         cluster.ok(cluster.kubectl("apply", "--server-side", *files))
-        cluster.ok(cluster.kubectl("wait", "--for=condition=established", "--timeout=60s", *files))
     for name, data in SECRETS.items():
         cluster.make("Secret", name, stringData=data)
     # Discovery follows the definitions within seconds.
+    kinds = "inferenceservices.serving.kserve.io,podmonitors.monitoring.coreos.com,rayjobs.ray.io"
     until = time.monotonic() + 60
-    while cluster.kubectl("get", "rayjobs.ray.io").returncode and time.monotonic() < until:
+    while (done := cluster.kubectl("get", kinds)).returncode and time.monotonic() < until:
         time.sleep(1)
+    cluster.ok(done)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
+def test_a_tested_set_of_values_is_taken_and_its_pods_are_restricted(case: Path, cluster: Any) -> None:
+    objects = render(values_of(case), release="dry")
+    made = [pod for entry in objects for pod in pods(entry) if entry["kind"] != "Pod"]
+    for at, pod in enumerate(made):
+        # As a controller would make it of a template, by the account that each namespace has.
+        spec = {name: pod["spec"][name] for name in FIELDS if name in pod["spec"]}
+        objects.append({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"pod-{at}"}, "spec": spec})
+    for entry in objects:
+        entry["metadata"]["namespace"] = cluster.space
+    done = cluster.kubectl("apply", "--server-side", "--dry-run=server", "-f", "-", text=yaml.safe_dump_all(objects))
+    cluster.ok(done)
+    assert "PodSecurity" not in done.stderr
+    assert done.stdout.count("serverside-applied (server dry run)") == len(objects)
 
 
 def test_ten_lines_of_values_install_and_nothing_drifts(cluster: Any) -> None:
@@ -136,19 +153,3 @@ def test_an_overlay_is_applied_and_nothing_drifts(overlay: str, cluster: Any) ->
         assert cluster.ok(cluster.do("kubectl", "diff", "-k", folder)) == ""
     finally:
         cluster.do("kubectl", "delete", "namespace", space, "--wait=false")
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
-def test_a_tested_set_of_values_is_taken_and_its_pods_are_restricted(case: Path, cluster: Any) -> None:
-    objects = render(values_of(case), release="dry")
-    made = [pod for entry in objects for pod in pods(entry) if entry["kind"] != "Pod"]
-    for at, pod in enumerate(made):
-        # As a controller would make it of a template, by the account that each namespace has.
-        spec = {name: pod["spec"][name] for name in FIELDS if name in pod["spec"]}
-        objects.append({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"pod-{at}"}, "spec": spec})
-    for entry in objects:
-        entry["metadata"]["namespace"] = cluster.space
-    done = cluster.kubectl("apply", "--server-side", "--dry-run=server", "-f", "-", text=yaml.safe_dump_all(objects))
-    cluster.ok(done)
-    assert "PodSecurity" not in done.stderr
-    assert done.stdout.count("serverside-applied (server dry run)") == len(objects)
