@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -13,8 +12,18 @@ import numpy as np
 import pandas as pd
 
 from operations.common.job import Job, option, reads, required, writes
+from operations.common.journal import note, notes
 from operations.common.maturity import hours_of, maturity
-from operations.common.workspace import MODEL, PRICES, VERSIONS, log_of, read_campaign, read_groups, watch_alarms
+from operations.common.workspace import (
+    CANARY_LOG,
+    MODEL,
+    PRICES,
+    VERSIONS,
+    log_of,
+    read_campaign,
+    read_groups,
+    watch_alarms,
+)
 from operations.register import RegisterJob
 from operations.register import run as register
 from shadowprice.arms import CANARY, UNASSIGNED, WHOLE
@@ -29,8 +38,6 @@ from shadowprice.pacing.canary import FILE, Canary
 from shadowprice.pacing.decision_log.served import read_log
 from shadowprice.pacing.price_store import PriceStore
 
-HISTORY = "canary-log.jsonl"
-"""Steps of all canaries of a workspace, a JSON object a line."""
 STAGES = ((100, -0.2), (1000, 0.0))
 """Share in basis points and margin of each stage before everybody is served."""
 
@@ -150,7 +157,7 @@ def _settle(job: PromoteJob, campaign: Campaign, canary: Canary) -> str:
 
 def _back_to_incumbent(job: PromoteJob, campaign: Campaign) -> str:
     """Serve the model before the one that was promoted last, if the watch alarms on that one."""
-    steps = [json.loads(line) for line in _lines(job.workspace / HISTORY)]
+    steps = notes(job.workspace / CANARY_LOG)
     version = str(read_meta((job.workspace / MODEL).resolve())["model_version"])
     last = next((each for each in reversed(steps) if each["step"] in ("promote", "back")), None)
     promoted = last is not None and (last["step"], last["model_version"]) == ("promote", version)
@@ -162,11 +169,6 @@ def _back_to_incumbent(job: PromoteJob, campaign: Campaign) -> str:
         campaign=campaign.name, share=0, since=datetime.now(UTC), prices={}, **{name: last[name] for name in names}
     )
     return _log(job, campaign, "back", ended, None, "the watch alarms on the promoted model")
-
-
-def _lines(file: Path) -> list[str]:
-    """Lines of a file; none where there is no file."""
-    return file.read_text().splitlines() if file.exists() else []
 
 
 def _judge(job: PromoteJob, campaign: Campaign, canary: Canary, stages: list[Stage]) -> StageVerdict:
@@ -213,7 +215,6 @@ def _log(
     budget = campaign.budget
     at_risk = round(budget.limit * canary.share / WHOLE) if budget.form == "total" else None
     told = {
-        "at": datetime.now(UTC).isoformat(),
         "step": step,
         "reason": reason,
         "model_version": canary.model_version,
@@ -223,8 +224,7 @@ def _log(
         "money_at_risk": at_risk,
         "verdict": None if verdict is None else _plain(asdict(verdict)),
     }
-    with (job.workspace / HISTORY).open("a") as file:
-        file.write(json.dumps(told) + "\n")
+    note(job.workspace / CANARY_LOG, **told)
     text = "\n".join(_page(told, verdict)) + "\n"
     print(text, flush=True)
     if job.page is not None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from feature_repo.online import publish_price
 from feature_repo.store import open_store
 from operations.common.job import Job, option, reads, required
+from operations.common.journal import actor
 from operations.common.workspace import CANARY_PRICE, FEATURES, PRICE, PRICES, read_campaign
 from shadowprice.errors import Conflict, ShadowpriceError
 from shadowprice.pacing.canary import PRICES as CANARY_PRICES
@@ -64,7 +65,7 @@ def _publish_canary(record: PriceRecord, workspace: Path) -> None:
     """Add a record to the canary's prices; one that another solver has published stays."""
     try:
         PriceStore(workspace / PRICES / CANARY_PRICES).publish(
-            check_price(record, read_campaign(workspace), datetime.now(UTC))
+            _signed(check_price(record, read_campaign(workspace), datetime.now(UTC)))
         )
     except ShadowpriceError as error:
         print(f"no new price of the canary: {error}", flush=True)
@@ -75,7 +76,13 @@ def publish(record: PriceRecord, workspace: Path) -> PriceRecord:
     prices = PriceStore(workspace / PRICES)
     check_price(record, read_campaign(workspace), datetime.now(UTC))
     newest = prices.latest(record.campaign, verified_only=True)
-    if newest is None or newest.sha256 != record.sha256:
-        prices.publish(record)
-    publish_price(open_store(workspace / FEATURES), record)
-    return record
+    # One that was published before an interruption stays, with the name of who published it.
+    if newest is None or replace(newest, by=record.by).sealed() != record:
+        newest = prices.publish(_signed(record))
+    publish_price(open_store(workspace / FEATURES), newest)
+    return newest
+
+
+def _signed(record: PriceRecord) -> PriceRecord:
+    """Return a record with the name of who publishes it."""
+    return replace(record.verify(), by=actor()).sealed()

@@ -18,7 +18,16 @@ from feature_repo.names import project_of
 from feature_repo.online import publish_embeddings
 from feature_repo.store import configured_online, create
 from operations.common.job import Job, option, reads, required
-from operations.common.workspace import CAMPAIGN, FEATURES, MODEL, POPULATION, VERSIONS, read_campaign
+from operations.common.journal import note
+from operations.common.workspace import (
+    CAMPAIGN,
+    FEATURES,
+    MODEL,
+    POPULATION,
+    SERVED_MODELS,
+    VERSIONS,
+    read_campaign,
+)
 from shadowprice.errors import Conflict, InvalidInput
 from shadowprice.evaluation.policy.gate import GateResult
 from shadowprice.files import write_whole
@@ -74,7 +83,11 @@ def run(job: RegisterJob) -> str:
         population = workspace / POPULATION / version
         write_population(population, load_heads(model), model / EMBEDDINGS, Traffic.load(workspace))
     if job.serve:
-        _point(workspace / MODEL, Path(VERSIONS) / version)
+        link = workspace / MODEL
+        before = str(read_meta(link.resolve())["model_version"]) if link.exists() else ""
+        _point(link, Path(VERSIONS) / version)
+        if before != version:
+            note(workspace / SERVED_MODELS, model_version=version, before=before)
     return version
 
 

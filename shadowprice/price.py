@@ -16,11 +16,12 @@ from typing import Any
 from shadowprice.campaign import MODEL_VERSION, NAME
 from shadowprice.errors import PriceRejected
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 ADDED = {
     2: ("window", "step", "at", "requests", "expected", "plan", "pacing_error", "seconds"),
     3: ("spend_ratio",),
     4: ("plans", "pacing_errors"),
+    5: ("by",),
 }
 """Schema version → fields that records of earlier ones do not have."""
 TIMES = ("solved_at", "expires_at", "window")
@@ -52,6 +53,7 @@ class PriceRecord:
     spend_ratio   minor units paid per minor unit that the model's curves expect, as learned in the window so far
     plans         further total budget → the same as ``plan``, to the end of its present period
     pacing_errors further budget → the same as ``pacing_error``
+    by            user, machine and release that published it; empty of a record that was not published by a job
     """
 
     campaign: str
@@ -81,6 +83,7 @@ class PriceRecord:
     spend_ratio: float = 1.0
     plans: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     pacing_errors: Mapping[str, float] = field(default_factory=dict)
+    by: str = ""
     schema_version: int = SCHEMA_VERSION
     sha256: str = field(default="")
 

@@ -122,8 +122,8 @@ def test_an_unknown_field_and_an_unknown_schema_are_refused() -> None:
     body = json.loads(record().sealed().to_json())
     with pytest.raises(PriceRejected, match="surprise"):
         PriceRecord.from_json(json.dumps(body | {"surprise": 1}))
-    newer = record(schema_version=5).sealed()
-    with pytest.raises(PriceRejected, match="schema_version 5"):
+    newer = record(schema_version=6).sealed()
+    with pytest.raises(PriceRejected, match="schema_version 6"):
         PriceRecord.from_json(newer.to_json())
 
 
@@ -165,7 +165,7 @@ def test_sealing_again_gives_the_same_seal() -> None:
     assert replace(sealed, spent=1).sealed().sha256 != sealed.sha256
 
 
-NEW = {"plans", "pacing_errors"}
+NEW = {"by", "plans", "pacing_errors"}
 """Fields of the newest schema."""
 
 
@@ -185,13 +185,14 @@ def test_a_record_of_an_earlier_schema_is_still_read(schema: int, lacks: set[str
     compact = json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
     assert old.sha256 == hashlib.sha256(compact.encode()).hexdigest()
     read = PriceRecord.from_json(old.to_json())
-    assert (read.prices, read.spend_ratio) == (old.prices, old.spend_ratio if schema == 3 else 1.0)
+    assert (read.prices, read.by) == (old.prices, "")
+    assert read.spend_ratio == (1.0 if schema < 3 else old.spend_ratio)
     assert (read.plans, read.pacing_errors) == ({}, {})
     assert (read.window, read.plan) == ((None, ()) if schema == 1 else (old.window, old.plan))
     with pytest.raises(PriceRejected, match="checksum"):
         PriceRecord.from_json(json.dumps(body | {"spent": 1}))
     with pytest.raises(PriceRejected, match="fields differ"):
-        PriceRecord.from_json(json.dumps(body | {"plans": {}}))
+        PriceRecord.from_json(json.dumps(body | {"by": "ann"}))
 
 
 def test_the_plan_is_read_off_between_the_hours() -> None:

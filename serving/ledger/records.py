@@ -118,6 +118,7 @@ class Outcome:
     content   the event's data as JSON of one form: two deliveries of one event have the same
     misdated  whether ``observed_at`` cannot be right by the ledger's clock
     late      whether the authorization was released before, where that is known from a log; None: the store judges
+    caller    name of the token that was shown
     """
 
     where: str
@@ -131,6 +132,7 @@ class Outcome:
     content: str
     misdated: bool = False
     late: bool | None = None
+    caller: str = ""
 
 
 @dataclass(frozen=True)
@@ -141,13 +143,11 @@ class Correction:
     kind      ``reversal``: what was reported was wrong; ``refund``: the money was given back; ``clawback``: the
               platform took it back. Only a reversal raises a response or a cost
     override  an administrator records it also without an outcome before it, and without room
-    caller    name of the token that was shown
     """
 
     outcome: Outcome
     kind: CorrectionKind
     override: bool = False
-    caller: str = ""
 
     @property
     def raises(self) -> bool:

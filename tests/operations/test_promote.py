@@ -14,7 +14,8 @@ import pytest
 from served_log import CAMPAIGN, START, write_log
 
 from operations import __main__ as command
-from operations.promote import HISTORY, PromoteJob, run
+from operations.common.workspace import CANARY_LOG
+from operations.promote import PromoteJob, run
 from shadowprice.arms import CANARY
 from shadowprice.errors import InvalidInput
 from shadowprice.experiments.trial_stage import Stage, judge_stage
@@ -70,7 +71,7 @@ def hash_place(name: str) -> float:
 
 
 def history(workspace: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (workspace / HISTORY).read_text().splitlines()]
+    return [json.loads(line) for line in (workspace / CANARY_LOG).read_text().splitlines()]
 
 
 def test_a_worse_canary_is_rolled_back_and_a_better_one_grows(workspace: Path, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ class Ledgers:
     async def settle(self, request: Request) -> Response:
         """POST /v1/outcomes."""
         events = read_events(await read_body(request), request.headers)
-        return json_response(await self._named(request).settle(events))
+        return json_response(await self._named(request).settle(events, request.scope["caller"].name))
 
     async def correct(self, request: Request) -> Response:
         """POST /v1/corrections."""

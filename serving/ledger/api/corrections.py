@@ -66,7 +66,5 @@ def corrections(
     campaign: Campaign, events: Sequence[CorrectionEvent], decided: Mapping[str, Decision], now: datetime, caller: str
 ) -> list[Correction]:
     """Return the events as corrections, held to the rules of :func:`serving.ledger.api.settle.outcomes`."""
-    corrected = outcomes(campaign, [each.event for each in events], decided, now)
-    return [
-        Correction(outcome, each.kind, each.override, caller) for outcome, each in zip(corrected, events, strict=True)
-    ]
+    corrected = outcomes(campaign, [each.event for each in events], decided, now, caller)
+    return [Correction(outcome, each.kind, each.override) for outcome, each in zip(corrected, events, strict=True)]

@@ -77,11 +77,11 @@ class Ledger:
                 self._collector.count_repeat(each.decision.side, each.decision.level)
         return orjson.dumps(content(recorded, places, answers))
 
-    async def settle(self, events: Sequence[Event]) -> Counted:
-        """Capture outcomes."""
+    async def settle(self, events: Sequence[Event], caller: str) -> Counted:
+        """Capture outcomes; ``caller`` is the name of the token that was shown."""
         now = datetime.now(UTC)
         decided = await run_in_threadpool(self.store.find, [event.request_id for event in events])
-        made = outcomes(self.campaign, events, decided, now)
+        made = outcomes(self.campaign, events, decided, now, caller)
         return await asyncio.wrap_future(self.store.settle(made, self._ceiling, microseconds(now)))
 
     async def correct(self, events: Sequence[CorrectionEvent], caller: str) -> Counted:

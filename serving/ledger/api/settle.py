@@ -19,9 +19,9 @@ TOLERANCE = timedelta(minutes=5) // timedelta(microseconds=1)
 
 
 def outcomes(
-    campaign: Campaign, events: Sequence[Event], decided: Mapping[str, Decision], now: datetime
+    campaign: Campaign, events: Sequence[Event], decided: Mapping[str, Decision], now: datetime, caller: str
 ) -> list[Outcome]:
-    """The events as outcomes of the decisions they are about.
+    """The events as outcomes of the decisions they are about; ``caller`` is the name of the token that was shown.
 
     A decision never changes, so it may be read before the outcome is booked. A date that cannot be right is a matter of
     some clock, not of the outcome: it is booked and flagged.
@@ -51,6 +51,7 @@ def outcomes(
                 observed_at=observed_at,
                 content=event.content,
                 misdated=not decision.decided_at - TOLERANCE <= observed_at <= latest,
+                caller=caller,
             )
         )
     return made

@@ -29,7 +29,7 @@ def correct(corrections: Sequence[Correction], ceiling: Ceiling | None, at: int)
             correction.kind,
             int(correction.override),
             int(correction.raises),
-            orjson.dumps([outcome.side, outcome.observed_at, outcome.misdated]),
+            orjson.dumps([outcome.side, outcome.observed_at, outcome.misdated, outcome.caller]),
             int(outcome.misdated),
             _row(correction),
         ]
@@ -73,6 +73,6 @@ def _row(correction: Correction) -> bytes:
             "content": outcome.content,
             "observed_at": outcome.observed_at,
             "misdated": outcome.misdated,
-            "caller": correction.caller,
+            "caller": outcome.caller,
         }
     )

@@ -118,7 +118,7 @@ class RedisStore:
                 repr(outcome.response),
                 outcome.cost,
                 outcome.content,
-                orjson.dumps([outcome.side, outcome.observed_at, outcome.misdated]),
+                orjson.dumps([outcome.side, outcome.observed_at, outcome.misdated, outcome.caller]),
                 "" if outcome.late is None else int(outcome.late),
                 int(outcome.misdated),
             ]

@@ -183,7 +183,7 @@ class Settle:
         add_usage(database, [(each, outcome.cost - (held[0] if held else 0), counted) for each in sums])
         database.execute(
             "INSERT INTO outcome (source, event_id, request_id, side, response, cost, late, content, observed_at,"
-            " recorded_at, misdated) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " recorded_at, misdated, caller) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 outcome.source,
                 outcome.event_id,
@@ -196,6 +196,7 @@ class Settle:
                 outcome.observed_at,
                 self.at,
                 outcome.misdated,
+                outcome.caller,
             ),
         )
         database.execute(

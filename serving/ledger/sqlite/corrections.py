@@ -66,7 +66,7 @@ class Correct:
                 outcome.observed_at,
                 self.at,
                 outcome.misdated,
-                correction.caller,
+                outcome.caller,
             ),
         )
         # The side has its row of sums: it has an outcome.

@@ -15,7 +15,7 @@ from shadowprice.campaign import Campaign
 from shadowprice.errors import Conflict, Unavailable
 from shadowprice.pacing.decision_log.records import REQUIRED, Column, Decision, columns
 
-SCHEMA_VERSION = "9"
+SCHEMA_VERSION = "10"
 _TYPES = {str: "TEXT", int: "INTEGER", float: "REAL", bool: "INTEGER", tuple: "TEXT"}
 
 
@@ -159,7 +159,11 @@ CALLERS = """
 ALTER TABLE correction ADD COLUMN caller TEXT NOT NULL DEFAULT '';
 """
 """Added by schema 8, and the same in a new file."""
-TABLES += CORRECTIONS + TRAFFIC + LIMITS + CALLERS
+REPORTERS = """
+ALTER TABLE outcome ADD COLUMN caller TEXT NOT NULL DEFAULT '';
+"""
+"""Added by schema 10, and the same in a new file."""
+TABLES += CORRECTIONS + TRAFFIC + LIMITS + CALLERS + REPORTERS
 UPGRADES = {
     "2": """
 ALTER TABLE decision ADD COLUMN most_units INTEGER NOT NULL DEFAULT 1;
@@ -193,6 +197,7 @@ UPDATE about SET value = '7' WHERE key = 'schema';
 ALTER TABLE decision ADD COLUMN groups TEXT NOT NULL DEFAULT '';
 UPDATE about SET value = '9' WHERE key = 'schema';
 """,
+    "9": f"{REPORTERS}UPDATE about SET value = '10' WHERE key = 'schema';",
 }
 """Schema → what makes it the next, in one transaction.
 

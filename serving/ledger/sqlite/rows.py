@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -39,10 +40,8 @@ def outcomes_after(database: sqlite3.Connection, sequence: int, limit: int) -> l
     """The outcomes with the next numbers."""
     query = f"SELECT {OUTCOME} FROM outcome WHERE sequence > ? ORDER BY sequence LIMIT ?"
     return [
-        OutcomeRow(request_id, side, response, cost, bool(late), observed_at, recorded_at, bool(misdated))
-        for request_id, side, response, cost, late, observed_at, recorded_at, misdated in database.execute(
-            query, (sequence, limit)
-        )
+        replace(row, late=bool(row.late), misdated=bool(row.misdated))
+        for row in (OutcomeRow(*values) for values in database.execute(query, (sequence, limit)))
     ]
 
 

@@ -125,7 +125,10 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True)
 class OutcomeRow:
-    """Captured outcome as it is kept; times in microseconds since 1970 (UTC)."""
+    """Captured outcome as it is kept; times in microseconds since 1970 (UTC).
+
+    caller  name of the token that the ledger admitted; empty in records of earlier releases
+    """
 
     request_id: str
     side: Side
@@ -135,6 +138,7 @@ class OutcomeRow:
     observed_at: Annotated[int, Field(time=True)]
     recorded_at: Annotated[int, Field(time=True)]
     misdated: bool = False
+    caller: str = ""
 
 
 class CorrectionRow(NamedTuple):

@@ -163,7 +163,7 @@ class Ledger:
     def settle(self, *events, hard_stop=True):
         placed = [replace(each, where=f"[{index}]") for index, each in enumerate(events)]
         decided = self.store.find([each.request_id for each in placed])
-        made = outcomes(self.campaign, placed, decided, self.at)
+        made = outcomes(self.campaign, placed, decided, self.at, "shop-a")
         done = self.store.settle(made, ceiling(self.campaign, hard_stop), microseconds(self.at)).result(20)
         return done.accepted, done.repeated
 

@@ -168,7 +168,7 @@ def test_a_file_of_another_campaign_is_not_brought_up(kept, old_file):
 
 
 def test_a_file_of_an_earlier_schema_is_copied_by_its_own_release(old_file, schema, tmp_path):
-    with pytest.raises(InvalidInput, match=f"its schema is '{schema}', not '9'"):
+    with pytest.raises(InvalidInput, match=f"its schema is '{schema}', not '10'"):
         backup(old_file, tmp_path / "copy.db")
     assert not (tmp_path / "copy.db").exists()
 

@@ -249,7 +249,7 @@ def test_ledger_of_another_schema_are_refused_and_left_as_they_are(kit, spring, 
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE about SET value = ? WHERE key = 'schema'", [schema])
     before = path.read_bytes()
-    with pytest.raises(Conflict, match=f"its schema is '{schema}', not '9'; use another file"):
+    with pytest.raises(Conflict, match=f"its schema is '{schema}', not '10'; use another file"):
         opened()
     assert path.read_bytes() == before
 

@@ -113,7 +113,7 @@ def test_authorizations_are_given_back_over_http(client, ledger, kit):
 
 def test_outcomes_are_corrected_over_http_and_the_totals_show_what_stands(client, ledger, kit):
     ledger.at = datetime.now(UTC)
-    ledger.authorise(kit.item("a"), kit.item("b"))
+    ledger.authorise(kit.item("a"), kit.item("b"), kit.item("c"))
     ledger.settle(kit.event("a", 50, at=ledger.at))
     data = {"request_id": "a", "kind": "refund", "redeemed": False, "cost": 0, "observed_at": ledger.at.isoformat()}
     attributes = {"specversion": "1.0", "type": "shadowprice.correction.v1", "source": "shop", "id": "c1"}
@@ -124,6 +124,10 @@ def test_outcomes_are_corrected_over_http_and_the_totals_show_what_stands(client
     assert run(ask(desk, "POST", "/v1/corrections", json=structured)).json() == {"accepted": 1, "repeated": 0}
     (row,) = ledger.store.corrections_after(0, 10)
     assert (row.caller, row.source) == ("refunds-desk", "shop")
+    outcome = structured | {"id": "o1", "data": {name: value for name, value in data.items() if name != "kind"}}
+    outcome["data"] |= {"request_id": "c"}
+    assert run(ask(desk, "POST", "/v1/outcomes", json=outcome)).json() == {"accepted": 1, "repeated": 0}
+    assert [row.caller for row in ledger.store.outcomes_after(0, 10)] == ["shop-a", "refunds-desk"]
     override = structured | {"id": "c3", "data": data | {"override": True}}
     refused = run(ask(client(tokens, authorization=f"Bearer {TOKEN}"), "POST", "/v1/corrections", json=override))
     assert (refused.status_code, "'administer'" in refused.text) == (403, True)
