@@ -8,7 +8,7 @@ import typer
 
 
 def pairs(given: Iterable[str], option: str) -> dict[str, str]:
-    """Return NAME=VALUE texts as a mapping.
+    """Return NAME=VALUE texts as a mapping; a name may have the sign too, as a condition has.
 
     >>> pairs(["customer=20,60"], "levels")
     {'customer': '20,60'}
@@ -18,7 +18,7 @@ def pairs(given: Iterable[str], option: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for text in given:
-        name, _, value = text.partition("=")
+        name, _, value = text.rpartition("=")
         if not name or not value:
             raise typer.BadParameter(f"{text!r}: write NAME=VALUE", param_hint=f"--{option}")
         found[name] = value

@@ -26,7 +26,7 @@ def whatif(
     workspace: Annotated[Path, typer.Argument(help="folder of the run")],
     budget: Annotated[float, typer.Option(help="times the campaign's budget: 1.2 is a fifth more", min=0.0)] = 1.0,
     levels: Annotated[Repeated, typer.Option(help="SIDE=20,60: levels offered, some of the campaign's")] = None,
-    limit: Annotated[Repeated, typer.Option(help="SIDE_OR_GROUP=MINOR_UNITS: most that it may cost")] = None,
+    limit: Annotated[Repeated, typer.Option(help="SIDE, GROUP or CONDITION=MINOR_UNITS: most that it may cost")] = None,
     groups: Annotated[Path | None, typer.Option(help="Parquet table of account_id and group")] = None,
     cap: Annotated[Repeated, typer.Option(help="SIDE=MINOR_UNITS: most that one account may cost")] = None,
     state: Annotated[Path | None, typer.Option(help="file of the job measure: ask about the time left")] = None,

@@ -23,6 +23,8 @@ from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
+from shadowprice.limits.attributes import read_attributes
+from shadowprice.limits.conditions import Condition, Reading, columns_of
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.population import Population, read_population
 from shadowprice.pacing.resolve import expected_cost_of_holds, remaining_budget
@@ -45,7 +47,7 @@ class WhatifJob(Job):
     groups: Path | None = reads("parquet table of account_id and group, for limits on groups", optional=True)
     budget: int = option(0, "minor units; 0 keeps the campaign's own")
     levels: Mapping[str, Any] = option({}, "side to list of levels offered, as JSON; some of the campaign's")
-    limits: Mapping[str, Any] = option({}, "group or side to minor units that it may cost, as JSON")
+    limits: Mapping[str, Any] = option({}, "side, group or condition to minor units that it may cost, as JSON")
     caps: Mapping[str, Any] = option({}, "side to most minor units that one account may cost, as JSON")
     rows: int = option(SAMPLE_ROWS, "accounts to solve on; 0 for all")
 
@@ -85,28 +87,51 @@ class Question:
     """A campaign that can be asked about.
 
     population  side → accounts, in the order of the solver's curves
+    workspace   folder with the columns of the accounts, for groups by a condition
     """
 
     campaign: Campaign
     population: Mapping[Side, Population]
     solver: WhatIf
+    workspace: Path = Path()
 
     def members(self, name: str, table: Path | None) -> dict[Side, NDArray[np.bool_]]:
-        """side → bool (N,), the accounts of a side or of a group in the table."""
+        """side → bool (N,), the accounts of a side, of a group in the table, or without a table of a condition."""
         if name in self.population:
             return {side: np.full(len(each.account_id), side == name) for side, each in self.population.items()}
         if table is None:
-            raise InvalidInput(f"{name!r} is not a side; give the table of groups", field="groups")
-        try:
-            inside = pq.read_table(table, columns=["account_id"], filters=[("group", "=", name)])["account_id"]
-        except (OSError, pa.ArrowInvalid) as error:
-            raise InvalidInput(f"is not a table of account_id and group: {error}", field=str(table)) from error
-        found = {
-            side: np.asarray(pc.is_in(each.account_id, value_set=inside.combine_chunks()))
-            for side, each in self.population.items()
-        }
+            found = self._where(Condition(name, f"limits.{name} (neither a side nor in a table of groups)"))
+        else:
+            try:
+                inside = pq.read_table(table, columns=["account_id"], filters=[("group", "=", name)])["account_id"]
+            except (OSError, pa.ArrowInvalid) as error:
+                raise InvalidInput(f"is not a table of account_id and group: {error}", field=str(table)) from error
+            found = {
+                side: np.asarray(pc.is_in(each.account_id, value_set=inside.combine_chunks()))
+                for side, each in self.population.items()
+            }
         if not any(each.any() for each in found.values()):
             raise InvalidInput(f"no account of the model is in group {name!r}", field="limits")
+        return found
+
+    def _where(self, condition: Condition) -> dict[Side, NDArray[np.bool_]]:
+        """side → bool (N,), the accounts of which a condition over their own columns holds; none without the column."""
+        if other := [noun for noun, _ in condition.reads if noun not in ("account", "side")]:
+            raise InvalidInput(f"may read account and side, not {other[0]}", field="limits")
+        names, found, faults = columns_of([condition], "account"), {}, []
+        for side, each in self.population.items():
+            accounts = each.account_id.to_pylist()
+            values: dict[Reading, list[Any]] = {("side", ""): [side] * len(accounts)}
+            try:
+                table = read_attributes(self.workspace, side, names) if names else None
+            except InvalidInput as error:
+                faults.append(error)
+                found[side] = np.zeros(len(accounts), dtype=np.bool_)
+                continue
+            values |= {("account", name): table.read(name, accounts) for name in names if table is not None}
+            found[side] = condition.holds(values, len(accounts))
+        if len(faults) == len(found):
+            raise faults[0]
         return found
 
 
@@ -141,7 +166,7 @@ def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_
     late = campaign.late_reserve - campaign.set_aside(now.spend.late)
     spent = limit - remaining_budget(campaign, now.spend) + held - late
     asked = {side: ahead[side] for side in known}
-    return Question(campaign, known, WhatIf(campaign, curves, asked, spent=spent, rows=rows))
+    return Question(campaign, known, WhatIf(campaign, curves, asked, spent=spent, rows=rows), workspace)
 
 
 def plain(answer: Answer) -> dict[str, Any]:

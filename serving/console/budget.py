@@ -85,6 +85,11 @@ def change_of(given: QueryParams, question: Question, currency: Currency) -> Cha
         offered = given.getlist(f"levels_{side}")
         if offered:
             levels[side] = tuple(_level(each, f"levels_{side}") for each in offered)
+    where, limit = given.get("where", "").strip(), _amount(given, "limit_where", currency)
+    if where and limit is not None:
+        groups.append(GroupLimit("group", limit, question.members(where, None)))
+    elif where or limit is not None:
+        raise InvalidRequest("give a group and what it may cost together", field="where")
     if budget is None and not groups and not caps and not levels:
         return None
     return Change(budget=budget, groups=tuple(groups), caps=caps, levels=levels)

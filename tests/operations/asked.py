@@ -11,6 +11,7 @@ import pandas as pd
 
 from operations.common.workspace import CAMPAIGN, MODEL, POPULATION
 from shadowprice.campaign import Budget, Campaign, Side, Terms
+from shadowprice.limits.attributes import columns_file
 from shadowprice.pacing.forecast import Profile
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.population import write_population
@@ -64,4 +65,6 @@ def make_workspace(folder: Path) -> Path:
     (folder / CAMPAIGN).write_text(json.dumps(campaign.to_dict()))
     regions = pd.DataFrame({"account_id": [f"c{i}" for i in range(900)], "group": "north"})
     regions.to_parquet(folder / "regions.parquet", index=False)
+    columns = pd.DataFrame({"account_id": [f"c{i}" for i in range(ROWS)], "c_region": ["north"] * 900 + [None] * 3100})
+    columns.fillna({"c_region": "south"}).to_parquet(folder / columns_file("customer"), index=False)
     return folder

@@ -86,8 +86,14 @@ def test_a_question_on_the_command_line_has_limits_on_sides_and_groups_and_caps(
     assert answer["rows"] == 2000
     assert answer["seconds"] < 1
     assert answer["value"]["low"] < answer["value"]["value"] < answer["value"]["high"]
+    of_condition = json.dumps({"account.c_region == 'north'": 4000, "merchant": 30000})
+    assert main(["whatif", *asked[:6], "--limits", of_condition, *asked[10:]]) == 0, capsys.readouterr().err
+    same = json.loads((tmp_path / "answer.json").read_text())["asked"]
+    assert list(same["prices"].values()) == list(answer["prices"].values())
+    assert main(["whatif", *asked[:6], "--limits", "{\"account.c_town == 'x'\": 5}"]) == 1
+    assert "have no column 'c_town'" in capsys.readouterr().err
     assert main(["whatif", *asked[:6], "--limits", '{"nowhere": 5}']) == 1
-    assert "give the table of groups" in capsys.readouterr().err
+    assert "neither a side nor in a table of groups" in capsys.readouterr().err
     assert main(["whatif", *asked[:8], "--limits", '{"nowhere": 5}']) == 1
     assert "no account of the model is in group" in capsys.readouterr().err
 
