@@ -17,6 +17,7 @@ from starlette.responses import RedirectResponse, Response
 
 from serving.console.access import BasicLogin, role_of
 from serving.console.arms import arm_rows, read_lift
+from serving.console.audit import level_rows
 from serving.console.budget import Questions, change_of
 from serving.console.curves import side_curves
 from serving.console.figures import Drawer, pace
@@ -25,6 +26,7 @@ from serving.console.log import DecisionLog, mix_of_cells
 from serving.console.login import BY_TOKEN, COOKIE, Provider, SingleSignOn
 from serving.console.pages import environment
 from serving.console.state import State, Totals, read_state
+from serving.console.workspace import Workspace
 from serving.http.access import Access
 from serving.http.handler import Application, RequestHandler
 from serving.http.tokens import Tokens
@@ -69,6 +71,7 @@ class Console:
         currency: Currency,
         questions: Questions | None,
         lift: Path | None,
+        workspace: Workspace,
     ) -> None:
         self._campaign = campaign
         self._ledger = ledger
@@ -77,6 +80,7 @@ class Console:
         self._currency = currency
         self._questions = questions
         self._lift = lift
+        self._workspace = workspace
         self._drawer = Drawer()
         self._templates = environment(currency)
 
@@ -91,7 +95,8 @@ class Console:
         content = (state.newest and state.newest.record.version, state.paid, round(state.hours, 2))
         drawn = self._drawer.draw(("pace", content), partial(pace, state, self._currency)) if state.history else ""
         facts = campaign_facts(self._campaign, self._currency)
-        return "campaign.html.jinja", {"state": state, "figure": Markup(drawn), "facts": facts}
+        replayed = self._workspace.headline(self._campaign.name)
+        return "campaign.html.jinja", {"state": state, "figure": Markup(drawn), "facts": facts, "replayed": replayed}
 
     def mix(self, request: Request) -> Page:
         """GET /campaigns/{name}/mix: who got what, by level, hour and reason."""
@@ -183,15 +188,14 @@ class Console:
         if self._questions is None:
             raise NotFound("this console has no model to show; start it with --workspace")
         opened = self._questions.open()
-        cells = None if self._log is None else self._log.cells()
+        explored = None if self._log is None else self._log.explored()
         found = [
-            side_curves(side, people.curves, self._campaign, cells)
-            for side, people in opened.question.population.items()
+            side_curves(side, people, self._campaign, explored) for side, people in opened.question.population.items()
         ]
         figures = {
             each.side: Markup(
                 self._drawer.draw(
-                    ("curves", each.side, opened.current.seconds, str(each.seen)),
+                    ("curves", each.side, opened.current.seconds, str([group.seen for group in each.groups])),
                     partial(figures_of_curves, each, self._currency),
                 )
             )
@@ -200,10 +204,14 @@ class Console:
         return "curves.html.jinja", {"sides": found, "figures": figures}
 
     def changes(self, request: Request) -> Page:
-        """GET /campaigns/{name}/changes: who corrected what, and every price with what it was made of."""
+        """GET /campaigns/{name}/changes: who reported and corrected outcomes, published prices and changed models."""
         self._check(request)
-        sums, newest = self._logged().corrections(NEWEST)
-        return "changes.html.jinja", {"state": self._state(), "sums": sums, "newest": newest}
+        return "changes.html.jinja", {
+            "state": self._state(),
+            "models": self._workspace.models(),
+            "steps": self._workspace.canary_steps(),
+            **self._logged().changes(NEWEST),
+        }
 
     def requests(self, request: Request) -> Page:
         """GET /campaigns/{name}/requests?request_id=…: all that is recorded of one request."""
@@ -217,7 +225,15 @@ class Console:
                 found = self._logged().audit(asked)
             except NotFound as error:
                 return "request.html.jinja", values | {"missing": str(error)}
-            values |= {"found": found, "price": self._price(int(found.decision["price_version"]))}
+            made = found.decision
+            price, at = self._price(int(made["price_version"])), made["features_at"] or made["decided_at"]
+            curve = self._workspace.curve(made["model_version"], made["side"], made["account_id"])
+            values |= {
+                "found": found,
+                "price": price,
+                "features": self._workspace.features(made["side"], made["account_id"], at),
+                "levels": [] if curve is None or price is None else level_rows(self._campaign, made, curve, price),
+            }
         return "request.html.jinja", values
 
     def answer(self, page: Callable[[Request], Page | Response], request: Request) -> Response:
@@ -280,11 +296,14 @@ def create_app(
     ``ledger`` answers with the totals, ``log`` is the folder of the ledger's decision log, ``tokens`` are those of
     which callers must show one with the role ``view``, and ``calls_per_second`` is the rate of each caller.
     ``questions`` are those about other budgets; None: there is no such page. ``lift`` is the file that the job of this
-    name writes. ``provider`` signs people in; it needs ``tokens`` beside it.
+    name writes. ``provider`` signs people in; it needs ``tokens`` beside it. The workspace is the folder that the price
+    store lies in.
     """
     if provider is not None and tokens is None:
         raise InvalidInput("must name a file: the way in while the provider is down", field="--token-file")
-    console = Console(campaign, ledger, prices, log, currency or Currency(), questions, lift)
+    console = Console(
+        campaign, ledger, prices, log, currency or Currency(), questions, lift, Workspace(prices.root.parent)
+    )
 
     @asynccontextmanager
     async def warming(_: FastAPI) -> AsyncIterator[None]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign, Side
-from shadowprice.curves import Curves
 from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.statistics.means import wilson
+from shadowprice.pacing.population import Population
 
 ROWS = 20_000
 """Accounts that the groups are made of, at most."""
@@ -19,86 +23,148 @@ GROUPS = ("moved least", "moved little", "moved more", "moved most")
 """Quarters of the accounts by what the largest incentive adds to their response."""
 BAND = (0.1, 0.9)
 """Quantiles of the accounts of a group that its band lies between."""
+LEVEL = 0.95
+"""Probability of the intervals of explored requests."""
+Real = NDArray[np.float64]
+Seen = Mapping[int, tuple[Estimate, int]]
+"""level → mean response of explored requests with its interval, and their number."""
 
 
 @dataclass(frozen=True, eq=False)
 class GroupCurve:
-    """Curves of one group of accounts.
+    """Curves of one group of accounts, and what its explored requests show.
 
-    mean, low, high  float64 (J,), expected response at each level: the mean and the quantiles of :data:`BAND`
-    hazard           float64 (J,), mean hazard of a response per minor unit in the segment that ends at each level
+    mean, low, high  (J,), expected response at each level: the mean and the quantiles of :data:`BAND`
+    rate             (J,), mean rate per minor unit of the segment that ends at each level; see :func:`rates`
     requests         share of the side's requests
+    seen, seen_rate  the same of explored requests, with intervals; levels that nobody explored are left out
     """
 
     name: str
-    mean: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    hazard: NDArray[np.float64]
+    mean: Real
+    low: Real
+    high: Real
+    rate: Real
     requests: float
+    seen: Seen
+    seen_rate: Mapping[int, Estimate]
 
 
 @dataclass(frozen=True, eq=False)
 class SideCurves:
-    """Curves of one side by group, and the responses of requests whose level was drawn at random.
-
-    seen  level → mean response of explored requests with its interval, and their number; of a ratio no interval
-    """
+    """Curves of one side by group. ``explored`` counts the requests whose level was drawn at random."""
 
     side: Side
     levels: tuple[int, ...]
     groups: tuple[GroupCurve, ...]
-    seen: dict[int, tuple[Estimate, int]]
+    explored: int
 
 
-def side_curves(side: Side, curves: Curves, campaign: Campaign, cells: pd.DataFrame | None) -> SideCurves:
-    """Group the curves of a side.
+def side_curves(side: Side, people: Population, campaign: Campaign, explored: pd.DataFrame | None) -> SideCurves:
+    """Group the accounts of a side.
 
     Args:
         side: of the market.
-        curves: of its accounts.
+        people: its accounts.
         campaign: its terms.
-        cells: of the decision log, None without one.
+        explored: sums of the explored requests (:meth:`~serving.console.log.DecisionLog.explored`), None without a log.
 
-    O(J · 20,000 log 20,000).
+    O(J · 20,000 log 20,000 + accounts).
     """
-    few = curves.sample(ROWS)
+    few = people.curves.sample(ROWS)
     response, shares = np.asarray(few.response, dtype=np.float64), few.shares()
-    added = response[-1] - response[0]
-    edges = np.quantile(added, (0.25, 0.5, 0.75))
-    group = np.searchsorted(edges, added, side="right")
+    edges = np.quantile(response[-1] - response[0], (0.25, 0.5, 0.75))
+    group = np.searchsorted(edges, response[-1] - response[0], side="right")
     levels = campaign.terms(side).levels
+    own = None if explored is None else explored[(explored["side"] == side) & (explored["level"] >= 0)]
+    if own is not None and len(own):
+        place = pc.index_in(pa.array(own["account_id"].astype(str)), value_set=people.account_id)
+        own = own[place.is_valid().to_numpy(zero_copy_only=False)]
+        theirs = people.curves.take(place.drop_null().to_numpy()).response.astype(np.float64)
+        own = own.assign(group=np.searchsorted(edges, theirs[-1] - theirs[0], side="right"))
     found = []
-    for place, name in enumerate(GROUPS):
-        mine = group == place
-        if mine.any():
-            found.append(_group(name, response[:, mine], shares[mine], levels))
-    return SideCurves(side, levels, tuple(found), {} if cells is None else _seen(side, cells))
+    for place_, name in enumerate(GROUPS):
+        mine = group == place_
+        if not mine.any():
+            continue
+        weight = shares[mine] / shares[mine].sum() if shares[mine].sum() > 0 else np.full(mine.sum(), 1 / mine.sum())
+        seen = {} if own is None or not len(own) else _seen(side, own[own["group"] == place_])
+        low, high = np.quantile(response[:, mine], BAND, axis=1)
+        found.append(
+            GroupCurve(
+                name,
+                response[:, mine] @ weight,
+                low,
+                high,
+                rates(side, response[:, mine], levels) @ weight,
+                float(shares[mine].sum()),
+                seen,
+                _seen_rates(side, seen, levels),
+            )
+        )
+    return SideCurves(side, levels, tuple(found), sum(n for each in found for _, n in each.seen.values()))
 
 
-def _group(
-    name: str, response: NDArray[np.float64], shares: NDArray[np.float64], levels: tuple[int, ...]
-) -> GroupCurve:
-    weight = shares / shares.sum() if shares.sum() > 0 else np.full(shares.size, 1 / shares.size)
-    low, high = np.quantile(response, BAND, axis=1)
-    survival = -np.log1p(-np.clip(response, 0.0, 1.0 - 1e-7))
-    width = np.diff(np.asarray(levels, dtype=np.float64), prepend=0.0)
-    steps = np.diff(survival, axis=0, prepend=0.0) @ weight
-    hazard = np.divide(steps, width, out=np.full(width.size, np.nan), where=width > 0)
-    return GroupCurve(name, response @ weight, low, high, hazard, float(shares.sum()))
+def rates(side: Side, response: Real, levels: tuple[int, ...]) -> Real:
+    """(J, N): rate per minor unit in the segment that ends at each level; NaN for a first level of 0.
 
-
-def _seen(side: Side, cells: pd.DataFrame) -> dict[int, tuple[Estimate, int]]:
-    """Responses of explored requests by level. Their level depends on nothing, so their mean is unbiased.
-
-    A request without an outcome counts as no response, so the youngest hours are too low.
+    Of a customer the hazard of a response, −Δ log(1 − F) / Δr. Of a merchant, whose response is a ratio and no
+    probability, the response that a minor unit more adds, ΔF / Δr; NaN at the first level.
     """
-    drawn = cells[(cells["side"] == side) & (cells["reason"] == "explored") & (cells["level"] >= 0)]
-    sums = drawn.groupby("level")[["requests", "responses"]].sum()
-    found: dict[int, tuple[Estimate, int]] = {}
-    for level, row in sums.iterrows():
-        count, mean = int(row["requests"]), float(row["responses"] / row["requests"])
-        # A customer redeems or does not; a merchant's response is a ratio, whose deviation the sums do not tell.
-        binary = side == "customer" and 0 <= mean <= 1
-        found[int(str(level))] = (wilson(mean, count) if binary else Estimate(mean, np.nan, np.nan), count)
+    width = np.diff(np.asarray(levels, dtype=np.float64), prepend=0.0)[:, None]
+    if side == "customer":
+        steps = np.diff(_scale(side, response), axis=0, prepend=0.0)
+    else:
+        steps = np.diff(response, axis=0, prepend=np.nan)
+    found: Real = np.divide(steps, width, out=np.full(response.shape, np.nan), where=width > 0)
     return found
+
+
+def _scale(side: Side, response: Real) -> Real:
+    """Cumulative hazard of a customer's response; the response itself of a merchant."""
+    return -np.log1p(-np.clip(response, 0.0, 1.0 - 1e-7)) if side == "customer" else response
+
+
+def _seen(side: Side, rows: pd.DataFrame) -> Seen:
+    """Mean responses by level: of customers with Wilson's interval, of merchants with that of a mean.
+
+    The level of an explored request depends on nothing, so the mean is unbiased. A request without an outcome counts
+    as no response, so the youngest hours are too low.
+    """
+    found: dict[int, tuple[Estimate, int]] = {}
+    for level, sums in rows.groupby("level")[["requests", "responses", "squares"]].sum().iterrows():
+        count, mean = int(sums["requests"]), float(sums["responses"] / sums["requests"])
+        if side == "customer":
+            estimate = wilson(mean, count, LEVEL)
+        else:
+            variance = (sums["squares"] - count * mean**2) / (count - 1) if count > 1 else np.nan
+            half = _Z * float(np.sqrt(max(variance, 0.0) / count)) if count > 1 else np.nan
+            estimate = Estimate(mean, mean - half, mean + half, LEVEL)
+        found[int(str(level))] = estimate, count
+    return found
+
+
+def _seen_rates(side: Side, seen: Seen, levels: tuple[int, ...]) -> dict[int, Estimate]:
+    """Rates between explored levels that follow each other, with intervals by the delta method.
+
+    A difference of two independent means; the error of log(1 − F̂) is that of F̂ divided by 1 − F̂.
+    """
+    found = {}
+    for level, (estimate, _) in seen.items():
+        before = seen[level - 1][0] if level - 1 in seen else None
+        first = side == "customer" and level == 0 and levels[0] > 0
+        if before is None and not first:
+            continue
+        ends = [each for each in (estimate, before) if each is not None]
+        if side == "customer" and any(each.value >= 1 for each in ends):
+            continue
+        slope = [1 / (1 - each.value) if side == "customer" else 1.0 for each in ends]
+        width = float(levels[level] - (levels[level - 1] if before is not None else 0))
+        half = float(np.hypot.reduce([s * (e.high - e.low) / 2 for s, e in zip(slope, ends, strict=True)]))
+        at = [float(_scale(side, np.array(each.value))) for each in ends]
+        value = at[0] - (at[1] if before is not None else 0.0)
+        found[level] = Estimate(value / width, (value - half) / width, (value + half) / width, LEVEL)
+    return found
+
+
+_Z = NormalDist().inv_cdf((1 + LEVEL) / 2)

@@ -1,23 +1,27 @@
-"""Pictures of the console: price and spend over the window, and who got what."""
+"""Pictures of the console: price and spend over the window, and curves of the accounts."""
 
 from __future__ import annotations
 
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
-from serving.console.curves import BAND, SideCurves
+from serving.console.curves import SideCurves
 from serving.console.state import State
 from shadowprice.currency import Currency
+from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.reports import svg
-from shadowprice.reports.wording import money, number
+from shadowprice.reports.wording import money, number, percent
 
 KEPT = 16
+ENDS = ("value", "low", "high")
+RATE = {"customer": "Hazard per {}1", "merchant": "Response that {}1 more adds"}
 
 
 class Drawer:
@@ -112,31 +116,43 @@ def _against(planned: float, currency: Currency) -> str:
 
 
 def curves(found: SideCurves, currency: Currency) -> str:
-    """Response and hazard by incentive, a line for each group of accounts, as SVG with one panel each."""
+    """Response and rate by incentive of each group of accounts, as SVG with two panels for each group."""
     levels = np.array(found.levels) / currency.unit
-    shades = np.linspace(0.35, 1.0, len(found.groups))
-    with svg.figure(10.6, 3.8, ncols=2, width_ratios=[3, 2]) as (drawn, (response, hazard)):
-        for shade, group in zip(shades, found.groups, strict=True):
-            response.fill_between(levels, group.low, group.high, color=svg.MODEL, alpha=0.15 * shade, linewidth=0)
-            for axes, values in ((response, group.mean), (hazard, group.hazard * currency.unit)):
-                axes.plot(levels, values, color=svg.MODEL, alpha=shade, linewidth=1 + shade, label=group.name)
+    count = len(found.groups)
+    with svg.figure(10.6, 5.4, nrows=2, ncols=count, sharex=True, sharey="row", squeeze=False) as (drawn, axes):
+        for group, (response, rate) in zip(found.groups, axes.T, strict=True):
+            response.fill_between(levels, group.low, group.high, color=svg.MODEL, alpha=0.18, linewidth=0)
+            intervals = {level: estimate for level, (estimate, _) in group.seen.items()}
+            for panel, values, seen, unit in (
+                (response, group.mean, intervals, 1),
+                (rate, group.rate * currency.unit, group.seen_rate, currency.unit),
+            ):
+                panel.plot(levels, values, "o-", color=svg.MODEL, markersize=3, label="model")
                 for x, y in zip(levels, values, strict=True):
                     if np.isfinite(y):
-                        svg.tell(axes, x, y, f"{group.name}, {currency.symbol}{x:,g}: {number(float(y))}")
-        for place, (level, (seen, count)) in enumerate(found.seen.items()):
-            x = levels[level]
-            if np.isfinite(seen.low):
-                response.vlines(x, seen.low, seen.high, color=svg.OBSERVED, linewidth=1.4)
-            name = {"label": "explored requests"} if not place else {}
-            response.plot([x], [seen.value], "D", color=svg.OBSERVED, markersize=4, **name)
-            svg.tell(response, x, seen.value, f"explored, {currency.symbol}{x:,g}: {number(seen.value)}, n = {count:,}")
-        for axes in (response, hazard):
-            axes.set_xlabel(f"Incentive, {currency.major}")
-            axes.set_ylim(bottom=0)
-            svg.ticks(axes, "y", number)
-        response.set_title(f"Expected response; bands: {BAND[0]:.0%} to {BAND[1]:.0%} of a group")
-        hazard.set_title(f"Hazard of a response per {currency.symbol}1")
-        svg.legend_above(response, 5)
+                        svg.tell(panel, x, y, f"{group.name}, {currency.symbol}{x:,g}: {number(float(y))}")
+                _explored(panel, levels, seen, unit, currency)
+            response.set_title(f"{group.name}: {percent(group.requests)} of requests")
+            rate.set_xlabel(f"Incentive, {currency.major}")
+        for row, name in zip(axes, ("Expected response", RATE[found.side].format(currency.symbol)), strict=True):
+            row[0].set_ylabel(name)
+            row[0].set_ylim(bottom=0)
+            svg.ticks(row[0], "y", number)
+        if found.explored:
+            svg.legend_above(axes[0, 0], 2)
         return svg.to_svg(
             drawn, f"curves-{found.side}", f"Response of {found.side}s by incentive and group of accounts"
         )
+
+
+def _explored(
+    axes: Axes, levels: NDArray[np.float64], seen: Mapping[int, Estimate], unit: int, currency: Currency
+) -> None:
+    """Means of explored requests, with their intervals as lines."""
+    x = levels[list(seen)]
+    value, low, high = (unit * np.array([getattr(each, name) for each in seen.values()]) for name in ENDS)
+    axes.vlines(x, low, high, color=svg.OBSERVED, linewidth=1.4)
+    axes.plot(x, value, "D", color=svg.OBSERVED, markersize=4, label="explored requests")
+    for at, middle, *ends in zip(x, value, low, high, strict=True):
+        told = f"[{number(float(ends[0]))}, {number(float(ends[1]))}]" if np.isfinite(ends).all() else ""
+        svg.tell(axes, at, middle, f"explored, {currency.symbol}{at:,g}: {number(float(middle))} {told}")

@@ -38,10 +38,24 @@ CELLS = """
 
 Hours are counted since 1970, because DuckDB needs an extension to truncate times with a zone."""
 
+EXPLORED = """
+    WITH corrected AS (
+        SELECT request_id, sum(response - previous_response) AS response FROM corrections GROUP BY request_id
+    ), asked AS (
+        SELECT d.side, d.account_id, d.level, coalesce(o.response, 0) + coalesce(c.response, 0) AS response
+        FROM decisions d LEFT JOIN outcomes o USING (request_id) LEFT JOIN corrected c USING (request_id)
+        WHERE d.reason = 'explored'
+    )
+    SELECT side, account_id, level, count(*) AS requests, sum(response) AS responses, sum(response ^ 2) AS squares
+    FROM asked GROUP BY ALL ORDER BY ALL"""
 BY_CALLER = """
     SELECT coalesce(caller, '') AS caller, source, kind, override, count(*) AS corrections,
         sum(cost - previous_cost)::BIGINT AS cost, max(recorded_at) AS last
     FROM corrections GROUP BY ALL ORDER BY ALL"""
+REPORTED = """
+    SELECT coalesce(caller, '') AS caller, count(*) AS outcomes, sum(cost)::BIGINT AS cost,
+        min(recorded_at) AS first, max(recorded_at) AS last
+    FROM outcomes GROUP BY 1 ORDER BY 1"""
 
 
 @dataclass(frozen=True)
@@ -81,6 +95,19 @@ class DecisionLog:
 
         return self._read(sums)
 
+    def explored(self) -> pd.DataFrame:
+        """Requests, responses and their squares by side, account and level, of requests whose level was drawn.
+
+        Raises:
+            NotFound: there is no log in the folder. Unavailable: it cannot be read.
+        """
+
+        def sums(_: object, db: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+            found: pd.DataFrame = db.sql(EXPLORED).df()
+            return found
+
+        return self._read(sums)
+
     def audit(self, request_id: str) -> Audit:
         """Recorded facts of a request.
 
@@ -103,20 +130,19 @@ class DecisionLog:
             raise NotFound(f"request_id: the log has no request {request_id!r}; a new one is logged within seconds")
         return found
 
-    def corrections(self, newest: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Corrections summed by caller, source and kind, and the ``newest`` ones, the last first.
+    def changes(self, newest: int) -> dict[str, list[dict[str, Any]]]:
+        """Outcomes ``reported`` by caller, corrections as ``sums`` by caller, source and kind, and the ``newest`` ones.
+
+        The last correction comes first.
 
         Raises:
             NotFound: there is no log in the folder. Unavailable: it cannot be read.
         """
 
-        def facts(_: object, db: duckdb.DuckDBPyConnection) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-            found = (
-                db.sql(BY_CALLER),
-                db.sql("SELECT * FROM corrections ORDER BY recorded_at DESC, event_id LIMIT ?", params=[newest]),
-            )
-            sums, last = (each.to_arrow_table().to_pylist() for each in found)
-            return sums, last
+        def facts(_: object, db: duckdb.DuckDBPyConnection) -> dict[str, list[dict[str, Any]]]:
+            last = "SELECT * FROM corrections ORDER BY recorded_at DESC, event_id LIMIT ?"
+            found = {"reported": db.sql(REPORTED), "sums": db.sql(BY_CALLER), "newest": db.sql(last, params=[newest])}
+            return {name: each.to_arrow_table().to_pylist() for name, each in found.items()}
 
         return self._read(facts)
 

@@ -62,7 +62,13 @@ def budget_curve(answers: Sequence[Answer], current: float, unit: str, currency:
             svg.ticks(axes, "x", lambda minor: money(minor, currency).removesuffix("." + "0" * currency.digits), most=5)
             svg.ticks(axes, "y", number)
         value.annotate(
-            "now", (current, 0), xytext=(4, 5), textcoords="offset points", color=svg.BUDGET, fontweight="bold"
+            "now ",
+            (current, 0),
+            xytext=(0, 5),
+            textcoords="offset points",
+            color=svg.BUDGET,
+            fontweight="bold",
+            ha="right",
         )
         value.set_title(f"Extra {clipped(unit, 30)} over the lowest incentive")
         price.set_title(f"λ: {clipped(unit, 30)} that one more {currency.symbol}1 brings")

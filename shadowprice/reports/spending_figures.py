@@ -58,7 +58,7 @@ def values(scenarios: tuple[Scenario, ...], unit: str) -> str:
                 told += f" · {percent(scenario.of_gain(policy))} of the attainable gain"
             _beside(axes, told, (policy.value, place), (5, 0), va="center", color=svg.BUDGET if pale else svg.INK)
         axes.set_yticks(y, [f"{clipped(scenario.name, 24)}: {clipped(policy.name, 32)}" for scenario, policy in rows])
-        axes.set(xlim=(0, 1.3 * top), ylim=(y[-1] - 0.6, y[0] + 0.6), xlabel=f"Value, {clipped(unit)}")
+        axes.set(xlim=(0, 1.6 * top), ylim=(y[-1] - 0.6, y[0] + 0.6), xlabel=f"Value, {clipped(unit)}")
         axes.grid(visible=False, axis="y")
         axes.grid(visible=True, axis="x", color=svg.GRID)
         axes.tick_params(axis="y", labelcolor=svg.INK)

@@ -8,15 +8,16 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from looking import LOOKS, PHONE, Look, browser, faults, show
+from looking import LOOKS, PHONE, Look, browser, faults, show, yen_faults
 from playwright.sync_api import Page
 
 from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.currency import Currency
 from shadowprice.curves import Curves
 from shadowprice.pacing.what_if import WhatIf
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.mix import Mix
-from shadowprice.reports.report import write_report
+from shadowprice.reports.report import render, write_report
 
 
 def whole(example: ReportData) -> ReportData:
@@ -53,6 +54,12 @@ def page(example: ReportData, tool: Callable[[str], str], tmp_path_factory: pyte
 def test_the_report_has_no_faults(page: Page, width: int, look: Look) -> None:
     show(page, width, look)
     assert faults(page) == []
+
+
+def test_a_report_in_yen_has_no_decimals_and_no_dollars_in_any_section(example: ReportData) -> None:
+    page = render(dataclasses.replace(whole(example), currency=Currency.of("JPY")))
+    assert "¥500,000" in page
+    assert yen_faults(page) == []
 
 
 def test_the_keyboard_reaches_and_moves_a_table_that_is_wider_than_the_page(page: Page) -> None:

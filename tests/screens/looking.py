@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
@@ -58,6 +59,12 @@ def show(page: Page, width: int, look: Look) -> None:
     page.emulate_media(
         media="print" if look == "print" else "screen", color_scheme="dark" if look == "dark" else "light"
     )
+
+
+def yen_faults(html: str) -> list[str]:
+    """Return amounts of a page in yen that have decimals, and names of other money; yen has no minor unit."""
+    text = re.sub(r"<style.*?</style>", "", html, flags=re.DOTALL)
+    return re.findall(r"¥[\d,]+\.\d+|\$\d[\d,.]*|dollars|cents", text)
 
 
 def faults(page: Page) -> list[str]:

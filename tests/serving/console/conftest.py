@@ -67,7 +67,14 @@ def prices(opened: datetime) -> list[PriceRecord]:
     return [
         price(1, opened),
         price(2, opened, prices={"budget": 0.005}, pacing_error=0.042),
-        price(3, opened, prices={"budget": 0.0045}, model_version="model-2", gap=0.01),
+        price(
+            3,
+            opened,
+            prices={"budget": 0.0045},
+            model_version="model-2",
+            gap=0.01,
+            by="ann on pod-1, shadowprice 1",
+        ),
     ]
 
 

@@ -11,13 +11,15 @@ from types import SimpleNamespace
 
 import httpx
 import numpy as np
+import pyarrow as pa
 import pytest
-from looking import LOOKS, browser, faults, show
+from looking import LOOKS, browser, faults, show, yen_faults
 
 from operations.whatif import Question
 from serving.console.app import create_app
 from serving.console.budget import Questions
 from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.currency import Currency
 from shadowprice.curves import Curves
 from shadowprice.errors import Unavailable
 from shadowprice.pacing.population import Population
@@ -47,15 +49,17 @@ def asked() -> SimpleNamespace:
         starts_at=datetime(2026, 3, 1, tzinfo=UTC),
     )
     curves, ahead = {"customer": Curves(LEVELS, response)}, {"customer": float(ACCOUNTS)}
-    people = {"customer": Population(np.arange(ACCOUNTS).astype(str), curves["customer"])}
+    people = {"customer": Population(pa.chunked_array([np.arange(ACCOUNTS).astype(str)]), curves["customer"])}
     sample, whole = (WhatIf(campaign, curves, ahead, rows=rows) for rows in (1500, 0))
     return SimpleNamespace(campaign=campaign, question=Question(campaign, people, sample), whole=whole)
 
 
 @pytest.fixture
-def get(asked, tmp_path) -> Callable[..., httpx.Response]:
+def get(asked, tmp_path, request) -> Callable[..., httpx.Response]:
+    """Asks for a page, in dollars or in the currency that the test names."""
     questions = Questions(lambda: asked.question, lambda: "model-1")
-    app = create_app(asked.campaign, Down(), PriceStore(tmp_path / "prices"), questions=questions)
+    currency = Currency.of(getattr(request, "param", "USD"))
+    app = create_app(asked.campaign, Down(), PriceStore(tmp_path / "prices"), questions=questions, currency=currency)
 
     def ask(page: str = "budget", **form: object) -> httpx.Response:
         async def once() -> httpx.Response:
@@ -113,6 +117,16 @@ def test_what_is_no_amount_is_named_and_the_form_stays(get, field, given):
     assert f"{field}: must be" in unescape(page.text)
     assert "As asked" not in page.text
     assert "Today" in page.text
+
+
+@pytest.mark.parametrize("get", ["JPY"], indirect=True)
+def test_pages_of_a_campaign_in_yen_take_and_show_whole_yen(get):
+    page = get(budget=420_000, cap_customer=60, levels_customer=[50, 100]).text
+    assert "¥420,000" in row(page, "As asked")
+    for each in (page, get("curves").text):
+        assert "¥100" in each
+        assert yen_faults(each) == []
+    assert "budget: must be an amount of at most 0 decimals" in unescape(get(budget=420_000.5).text)
 
 
 @pytest.mark.parametrize("name", ["budget", "curves"])

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from looking import yen_faults
 
 from serving.console.app import create_app
 from serving.http.handler import Application
@@ -135,6 +136,14 @@ def test_the_first_page_and_one_request_take_less_than_a_second(million: Callabl
         page = asyncio.run(ask(app, path))
         assert time.process_time() - since < 1.0, path
         assert shown in page.text, path
+
+
+def test_no_page_of_a_campaign_in_yen_has_decimals_or_dollars(million: Callable[[], Application]) -> None:
+    app = million()
+    for path in ("", "/mix", "/changes", "/requests?request_id=r377777"):
+        page = asyncio.run(ask(app, f"/campaigns/spring{path}"))
+        assert "¥" in page.text, path
+        assert yen_faults(page.text) == [], path
 
 
 def test_who_got_what_is_drawn_before_somebody_asks(

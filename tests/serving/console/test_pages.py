@@ -66,7 +66,8 @@ def test_one_request_is_shown_from_its_features_to_its_corrections(console, get)
     assert f"Account account-{refunded} Side customer Features computed" in page
     # λ of version 2 is 0.005 per minor unit: 0.25 − 0.005 · 12.5.
     assert "λ · expected cost 0.0625 Value − λ · cost 0.1875" in page
-    assert "Paid $1.30 After the authorization expired no" in page
+    assert "Held until the outcome $1.30" in page
+    assert "Paid $1.30 After the authorization expired no Reported by anyone" in page
     assert "$1.30 $1.00" in page
     assert "$1.00 $0.30" in page
     assert "has no request 'nobody'" in get("/campaigns/spring/requests", request_id="nobody")
@@ -78,8 +79,10 @@ def test_who_corrected_what_is_told_by_source_and_one_by_one(console, get):
     # Two refunds of one request: from $1.30 to $1.00, and to $0.30.
     assert "anyone test refund no 2 −$1.00" in page
     for event, before, after in (("r0", "$1.30", "$1.00"), ("r1", "$1.00", "$0.30")):
-        assert f"anyone test, {event} refund {refunded} {before} {after}" in page
+        assert f"anyone test, {event} refund {refunded} {before} → {after}" in page
+    assert f"anyone 200 ${sum(console.paid.values()) / 100 + 1:,.2f}" in page
     assert "model-2" in page
+    assert "ann on pod-1, shadowprice 1" in page
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,78 @@
+"""Facts of a workspace: features and curves of accounts, models that were served, and the report of a replayed day."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from operations.common.journal import notes
+from operations.common.workspace import CANARY_LOG, FEATURES, POPULATION, SERVED_MODELS, override_in
+from shadowprice.errors import ShadowpriceError
+from shadowprice.pacing.population import ACCOUNTS, RESPONSE
+from shadowprice.reports.data import ReportData
+from shadowprice.reports.headline import Headline, headline
+from shadowprice.reports.stored import FIGURES
+from shadowprice.storage import from_json
+
+
+class Workspace:
+    """Reads the files that jobs wrote; what is missing is left out. Safe to share between threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: tuple[object, Headline | None] = (None, None)
+
+    def models(self) -> list[dict[str, Any]]:
+        """Models in the order of the newest first, with who registered each, and who overrode the gate."""
+        found = [_dated(each) for each in notes(self._folder / SERVED_MODELS)]
+        return [each | {"override": override_in(self._folder, each["model_version"])} for each in found[::-1]]
+
+    def canary_steps(self) -> list[dict[str, Any]]:
+        """Steps of canaries, the newest first, with who ran each."""
+        return [_dated(each) for each in notes(self._folder / CANARY_LOG)[::-1]]
+
+    def features(self, side: str, account: str, at: datetime) -> dict[str, Any]:
+        """Features of an account as the feature store had them at a time; empty where none are kept. O(accounts)."""
+        found: dict[str, Any] = {}
+        for view in ("profile", "interactions"):
+            path = self._folder / FEATURES / f"{side}_{view}.parquet"
+            if not path.exists():
+                continue
+            wanted = [(f"{side}_id", "=", account), ("event_timestamp", "<=", at)]
+            rows = pq.read_table(path, filters=wanted).sort_by("event_timestamp").to_pylist()
+            found |= {name.removeprefix(f"{side}_"): value for name, value in (rows[-1] if rows else {}).items()}
+        return {name: value for name, value in found.items() if name not in ("id", "event_timestamp", "snapshot_at")}
+
+    def curve(self, model_version: str, side: str, account: str) -> NDArray[np.float64] | None:
+        """Responses (J,) that a model expects of an account; None where they are not kept. O(accounts)."""
+        folder = self._folder / POPULATION / model_version / side
+        try:
+            place = pc.index(pq.read_table(folder / ACCOUNTS)["account_id"], account).as_py()
+            response = np.load(folder / RESPONSE, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError):
+            return None
+        return None if place < 0 else np.asarray(response[:, place], dtype=np.float64)
+
+    def headline(self, campaign: str) -> Headline | None:
+        """Headline of the report of this campaign's replayed day; None where there is none, or it cannot be read."""
+        path = self._folder / FIGURES
+        try:
+            state = path.stat().st_mtime_ns
+            if self._read[0] != state:
+                data = from_json(ReportData, path.read_bytes())
+                own = data.campaign is not None and data.campaign.name == campaign
+                self._read = state, headline(data) if own else None
+            return self._read[1]
+        except (OSError, ShadowpriceError):
+            return None
+
+
+def _dated(note: dict[str, Any]) -> dict[str, Any]:
+    # Steps of earlier releases do not name who ran them.
+    return {"by": ""} | note | {"at": datetime.fromisoformat(note["at"])}
