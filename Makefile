@@ -88,6 +88,11 @@ bench: install ## The benchmarks; writes benchmarks/results/*.json
 reproduce: install ## The papers' tables, ours beside theirs, to docs/results [QUICK=1] [TABLES="name …"]
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.reproduce $(TABLES) $(if $(QUICK),--quick)
 
+.PHONY: screenshots
+screenshots: install ## Pictures of report and console for the docs, from services that run; needs chromium [RUN=folder of a finished quickstart]
+	SHADOWPRICE_SCREENSHOTS=$(CURDIR)/docs/images SHADOWPRICE_RUN='$(realpath $(RUN))' OMP_NUM_THREADS=1 \
+		$(BIN)/python -m pytest -q tests/pipelines/test_quickstart.py -k well_made
+
 .PHONY: docs
 docs: install ## The site of the documentation in build/site; a warning is an error
 	$(BIN)/python docs/build.py

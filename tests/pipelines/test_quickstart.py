@@ -1,21 +1,34 @@
 """The main job, end to end with the real parts: what its users were promised."""
 
 import json
+import os
+import re
 import sqlite3
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pandas as pd
 import pytest
+from looking import LOOKS, browser, faults, show
+from PIL import Image
 
-from operations.common.workspace import CAMPAIGN
+from operations.common.workspace import CAMPAIGN, LIFT, read_campaign
+from operations.lift import LiftJob
+from operations.lift import run as run_lift
 from operations.solve import Solver
-from serving.client.client import DecisionClient
-from serving.local.launch import Deployment, launch
+from serving.client.client import Correction, DecisionClient, LedgerClient, Outcome
+from serving.local.launch import Deployment, free_port, launch
+from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import SIDES
 from shadowprice.decision import decide
 from shadowprice.learning.bundle import EMBEDDINGS
+from shadowprice.pacing.decision_log.served import read_parts
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import Population
 from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
@@ -24,6 +37,19 @@ from shadowprice.reports.stored import rewrite_report
 
 pytestmark = pytest.mark.timeout(1500)
 
+SHOTS = os.environ.get("SHADOWPRICE_SCREENSHOTS", "")
+"""Folder that gets the pictures of the docs; empty: none are taken."""
+PICTURES = {
+    ("report.html", 1400, "light"): "report",
+    ("world", 1400, "light"): "console",
+    ("mix", 1400, "light"): "console-mix",
+    ("curves", 1400, "light"): "console-curves",
+    ("budget", 1400, "dark"): "console-budget",
+    ("changes", 1400, "light"): "console-changes",
+    ("arms", 390, "light"): "console-arms",
+    ("requests", 390, "dark"): "console-request",
+}
+"""Page, width and look → name of its picture."""
 KEYS = {
     "dataset",
     "rows",
@@ -207,3 +233,93 @@ def test_evaluator_simulator_and_service_decide_alike(world, requests: Day, tmp_
     np.testing.assert_array_equal(by_service, by_rule)
     assert np.unique(by_rule).size > 1
     assert (reason == "cold_start").sum() == 40
+
+
+ARMS = (Arm(name="holdout", kind="holdout", share=3000), Arm(name="policy", kind="policy", share=7000))
+CONSOLE = (
+    *("", "campaigns/world", "campaigns/world/mix", "campaigns/world/arms", "campaigns/world/curves"),
+    *("campaigns/world/budget?budget=900", "campaigns/world/changes", "campaigns/world/requests?request_id=live-0001"),
+)
+
+
+@pytest.fixture(scope="module")
+def console(world, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, int]]:
+    """Console over a copy of the replayed day, whose campaign goes on with two arms; and units of the lift."""
+    folder = tmp_path_factory.mktemp("live") / "run"
+    copytree(world[0], folder, symlinks=True)
+    campaign_file = folder / CAMPAIGN
+    campaign = read_campaign(folder)
+    experiment = Experiment(arms=ARMS, salt="live")
+    more = replace(campaign.budget, limit=2 * campaign.budget.limit)
+    live = replace(campaign, experiment=experiment, budget=more, exploration=0.5)
+    campaign_file.write_text(json.dumps(live.to_dict()))
+    places = Deployment.of_run(folder, campaign_file, ledger="replay-ledger.db")
+    known = pd.read_parquet(folder / "model" / EMBEDDINGS, columns=["account_id", "side"])
+    accounts = known.sample(4000, random_state=3)
+    names = [f"live-{k:04d}" for k in range(len(accounts))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SHADOWPRICE_LOG_SECONDS", "0.2")
+        with (
+            launch(places, console_port=free_port(), timeout=300) as services,
+            DecisionClient(services.predictor_url, services.campaign) as client,
+            LedgerClient(services.ledger_url) as ledger,
+        ):
+            luck = np.random.default_rng(0)
+            for k in range(0, len(names), 1000):
+                some, part = names[k : k + 1000], accounts[k : k + 1000]
+                answers, now = (
+                    client.decide(some, part["account_id"].tolist(), part["side"].tolist()),
+                    datetime.now(UTC),
+                )
+                hits = (luck.random(len(some)) < answers.response).tolist()
+                rows = zip(some, answers.incentive.tolist(), hits, strict=True)
+                report = [
+                    Outcome(request_id=name, cost=paid * hit, observed_at=now, redeemed=hit, response=float(hit))
+                    for name, paid, hit in rows
+                ]
+                ledger.settle(report, "shop")
+            refund = {"request_id": "live-0001", "event_id": "r1", "kind": "refund", "cost": 0, "redeemed": False}
+            ledger.correct([Correction(**refund, observed_at=now, response=0.0)], "shop")
+            wanted = ledger.totals()["requests"]
+            deadline = time.monotonic() + 60
+            while sum(len(part.decisions) for part in read_parts(places.served_dir)) < sum(wanted.values()):
+                assert time.monotonic() < deadline
+                time.sleep(0.5)
+            files = {"result": folder / LIFT, "page": folder / "lift.md"}
+            found = run_lift(LiftJob(log=places.served_dir, campaign=campaign_file, **files, mature_hours=0))
+            yield services.console_url, found.lifts[0].units
+
+
+def test_every_page_of_report_and_console_is_well_made_on_a_phone_and_a_desk_in_light_and_dark(
+    world, console: tuple[str, int], tool: Callable[[str], str]
+) -> None:
+    folder, (url, units) = world[0], console
+    pages = [(folder / "report.html").as_uri(), *(f"{url}/{path}" for path in CONSOLE)]
+    texts = {}
+    with browser(tool("chromium")) as opened:
+        shown = opened.new_page()
+        for address in pages:
+            answer = shown.goto(address)
+            assert answer is not None
+            assert address.startswith("file:") or answer.status == 200, address
+            texts[address.rpartition("/")[2]] = shown.inner_text("main")
+            for width, look in LOOKS[:4]:
+                show(shown, width, look)
+                assert faults(shown) == [], (address, width, look)
+                picture = PICTURES.get((address.rpartition("/")[2].partition("?")[0], width, look))
+                if SHOTS and picture:
+                    shown.evaluate("document.querySelectorAll('details').forEach(each => { each.open = false })")
+                    path = Path(SHOTS, f"{picture}.png")
+                    shown.screenshot(path=path)
+                    Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
+    assert "These sums are those of the ledger" in texts["mix"]
+    assert f"{units:,}" in texts["arms"]
+    assert "As asked" in texts["budget?budget=900"]
+    assert "anyone" in texts["changes"]
+    assert "not recorded" not in texts["changes"]
+    possible, gain = (100 * world[1]["pacing"][name] for name in ("incremental_share", "attainable_share"))
+    told = f"reached {possible:.1f} % of the extra value possible in hindsight, and {gain:.1f} % of the gain"
+    assert told in texts["report.html"]
+    assert told in texts["world"]
+    assert "Curve and prices" in texts["requests?request_id=live-0001"]
+    assert re.search(r"Diamonds are the [\d,]+ requests", texts["curves"])
