@@ -8,6 +8,7 @@ import logging
 import subprocess
 import sys
 from datetime import UTC, datetime
+from functools import partial
 
 import httpx
 import pytest
@@ -120,16 +121,16 @@ def test_outcomes_are_corrected_over_http_and_the_totals_show_what_stands(client
     structured = attributes | {"data": data}
     binary = {f"ce-{name}": value for name, value in attributes.items()}
     tokens = json.dumps({"report": {"refunds-desk": TOKEN}})
-    desk = client(tokens, authorization=f"Bearer {TOKEN}")
-    assert run(ask(desk, "POST", "/v1/corrections", json=structured)).json() == {"accepted": 1, "repeated": 0}
+    desk = partial(client, tokens, authorization=f"Bearer {TOKEN}")
+    assert run(ask(desk(), "POST", "/v1/corrections", json=structured)).json() == {"accepted": 1, "repeated": 0}
     (row,) = ledger.store.corrections_after(0, 10)
     assert (row.caller, row.source) == ("refunds-desk", "shop")
     outcome = structured | {"id": "o1", "data": {name: value for name, value in data.items() if name != "kind"}}
     outcome["data"] |= {"request_id": "c"}
-    assert run(ask(desk, "POST", "/v1/outcomes", json=outcome)).json() == {"accepted": 1, "repeated": 0}
+    assert run(ask(desk(), "POST", "/v1/outcomes", json=outcome)).json() == {"accepted": 1, "repeated": 0}
     assert [row.caller for row in ledger.store.outcomes_after(0, 10)] == ["shop-a", "refunds-desk"]
     override = structured | {"id": "c3", "data": data | {"override": True}}
-    refused = run(ask(client(tokens, authorization=f"Bearer {TOKEN}"), "POST", "/v1/corrections", json=override))
+    refused = run(ask(desk(), "POST", "/v1/corrections", json=override))
     assert (refused.status_code, "'administer'" in refused.text) == (403, True)
     assert run(ask(client(), "POST", "/v1/corrections", json=[structured])).json() == {"accepted": 0, "repeated": 1}
     assert run(ask(client(**binary), "POST", "/v1/corrections", json=data)).json() == {"accepted": 0, "repeated": 1}
