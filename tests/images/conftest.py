@@ -25,12 +25,12 @@ from shadowprice.price import PriceRecord
 ASKED = "SHADOWPRICE_TEST_IMAGES"
 TRAINING = {
     "options": {"customers": 1500, "merchants": 400, "both": 40, "budget_per_request": 47.0, "day_requests": 7600},
-    "recipe": "joint_dnn",
+    "recipe": "joint_gnn",
     "epochs": 40,
-    "workers": 0,
+    "workers": 2,
     "beat_uniform": False,
 }
-"""A small run of the training pipeline, for a campaign whose budget binds."""
+"""A small run of the training pipeline on two Ray workers, for a campaign whose budget binds."""
 LAYERS = """
 folder=$(mktemp -d "$1/probe.XXXXXX"); trap 'umount "$folder/all" 2>/dev/null || true; rm -rf "$folder"' EXIT
 cd "$folder"; mkdir lower upper work all
