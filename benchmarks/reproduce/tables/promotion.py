@@ -13,8 +13,10 @@ from shadowprice.datasets.world import MERCHANT_LEVELS, merchant_response
 from shadowprice.experiments.trial_stage import Stage, StageVerdict, judge_days
 
 STAGES = (Stage(100, -0.2), Stage(1000, 0.0))
-RATE, MOST_DAYS = 0.05, 14
-ACCOUNTS, DAILY, TRIALS = 100_000, 8_000, 5
+RATE, MOST_DAYS = 0.05, 28
+ACCOUNTS, DAILY = 100_000, 8_000
+TRIALS = {"equal": 10, "better by 2 %": 5, "worse by 2 %": 5}
+"""Trials of a seed; a false promotion is rare, so equal policies get more."""
 SCRAMBLED = 0.5
 """Share of the accounts that the incumbent gives a random level; the others get the best."""
 GAINS = {"equal": 0.0, "better by 2 %": 0.02, "worse by 2 %": -0.02}
@@ -76,7 +78,7 @@ def trial(market: Market, levels: np.ndarray, rng: np.random.Generator, daily: i
             }
         )
         # The first days alone give the same verdicts as all days, sooner.
-        for most in (4, MOST_DAYS):
+        for most in (4, 14, MOST_DAYS):
             some = rows[rows["day"] < most]
             verdicts = judge_days(some, stage, level=1 - RATE / len(STAGES), most_days=MOST_DAYS)
             verdict = next((each for each in verdicts if each.step != "wait"), None)
@@ -99,7 +101,7 @@ def run(seed: int, quick: bool) -> Rows:
     found = {}
     for name, gain in GAINS.items():
         levels = market.policy(gain) if gain else market.level(SCRAMBLED)
-        ends = [trial(market, levels, rng, DAILY) for _ in range(2 if quick else TRIALS)]
+        ends = [trial(market, levels, rng, DAILY) for _ in range(2 if quick else TRIALS[name])]
         found[name] = {
             PROMOTED: float(np.mean([end == "grow" for end, _, _ in ends])),
             BACK: float(np.mean([end != "grow" for end, _, _ in ends])),
@@ -127,7 +129,8 @@ TABLE = Table(
     title="A canary: false and true promotions with daily looks",
     source="no table of the papers; the rule of the job `promote`, stages of 1 % and 10 %",
     data=f"{ACCOUNTS:,} merchants with the true response of `world`, {DAILY:,} requests a day, at most "
-    f"{MOST_DAYS} days a stage, {TRIALS} trials a seed and policy; simulated",
+    f"{MOST_DAYS} days a stage; {sum(TRIALS.values())} trials a seed, {TRIALS['equal']} of them of equal policies; "
+    "simulated",
     run=run,
     reading=reading,
     primary=Primary(PROMOTED, "better by 2 %", "equal", effect=0.5, spread=0.2),
