@@ -15,7 +15,7 @@ from shadowprice.experiments.trial_stage import Stage, StageVerdict, judge_days
 STAGES = (Stage(100, -0.2), Stage(1000, 0.0))
 RATE, MOST_DAYS = 0.05, 28
 ACCOUNTS, DAILY = 100_000, 8_000
-TRIALS = {"equal": 10, "better by 2 %": 5, "worse by 2 %": 5}
+TRIALS = {"equal": 10, "better by 2 %": 3, "worse by 2 %": 3}
 """Trials of a seed; a false promotion is rare, so equal policies get more."""
 SCRAMBLED = 0.5
 """Share of the accounts that the incumbent gives a random level; the others get the best."""
