@@ -14,6 +14,7 @@ def harvest(
     workspace: str,
     log: str = "",
     mature_hours: int = -1,
+    recent_days: int = 0,
 ) -> None:
     """Run a :class:`operations.harvest.HarvestJob`."""
     arguments = dict(locals())

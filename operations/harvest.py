@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,7 @@ class HarvestJob(Job):
     harvested: Path = writes("folder of the tables with the served rows")
     figures: Path | None = writes("file of the numbers of rows", optional=True)
     mature_hours: int = maturity()
+    recent_days: int = option(0, "days before the newest served decision whose rows are kept; 0: all rows")
 
 
 def run(job: HarvestJob) -> dict[str, int]:
@@ -49,15 +51,22 @@ def run(job: HarvestJob) -> dict[str, int]:
     hours = hours_of(job.mature_hours, campaign)
     found = harvest(read_log(job.log or log_of(job.workspace)), campaign, dataset.tables.offer, hours)
     exposure, strangers = _of_known(dataset.tables, found.exposure)
+    old: set[str] = set()
+    if job.recent_days and len(exposure):
+        since = exposure["decided_at"].max() - timedelta(days=job.recent_days)
+        exposure = exposure[exposure["decided_at"] >= since].reset_index(drop=True)
+        parts = _parts(dataset.tables, "exposure")
+        old = {name for part in parts for name in part.loc[part["decided_at"] < since, "request_id"]}
     outcome = found.outcome[found.outcome["request_id"].isin(exposure["request_id"])]
     served = set(exposure["request_id"])
     sources = {name: _parts(dataset.tables, name) for name in dataset.tables.sources}
-    sources["exposure"] = _joined(dataset.tables, "exposure", served, exposure)
-    sources["outcome"] = _joined(dataset.tables, "outcome", served, outcome)
+    sources["exposure"] = _joined(dataset.tables, "exposure", served | old, exposure)
+    sources["outcome"] = _joined(dataset.tables, "outcome", served | old, outcome)
     counts = {
         "served rows": len(exposure),
         "open rows": found.open,
         "rows given nothing": found.nothing,
+        "rows of the data set that are too old": len(old),
         "rows of accounts without a profile": strangers,
     }
     notes = {**dataset.notes, "served": f"{len(exposure):,} requests of the decision log"}
@@ -93,11 +102,11 @@ def _parts(tables: Tables, name: str) -> Iterator[pd.DataFrame]:
         yield source
 
 
-def _joined(tables: Tables, name: str, served: set[str], rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Rows of a table that were not served, then those that were; all with the columns of both."""
+def _joined(tables: Tables, name: str, left_out: set[str], rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Rows of a table that are not left out, then those that were served; all with the columns of both."""
     names = list(dict.fromkeys((*tables.columns(name), *rows.columns)))
     for part in _parts(tables, name):
-        yield _with_columns(part[~part["request_id"].isin(served)], names)
+        yield _with_columns(part[~part["request_id"].isin(left_out)], names)
     if len(rows):
         yield _with_columns(rows, names)
 

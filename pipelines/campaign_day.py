@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.replay.compare import Setting, attainable, run_policies
 from shadowprice.pacing.replay.day import Day, draw_day
 from shadowprice.pacing.replay.gains import gains
+from shadowprice.pacing.replay.loop import LoopDay
 from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
 from shadowprice.pacing.replay.policies import past_traffic
 from shadowprice.pacing.replay.run import replay
@@ -37,7 +38,7 @@ from shadowprice.storage import from_json
 NOON = 12
 
 
-def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) -> None:
+def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int, loop: Sequence[LoopDay] = ()) -> None:
     """Replay the campaign day of the run in ``folder`` and write summary.json, price.json and the report.
 
     Args:
@@ -45,6 +46,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
         seconds: of the steps so far; the later ones are added.
         started: ``perf_counter`` at the start of the run.
         seed: of the day and of the luck of its requests.
+        loop: days with retrains, for the report and the summary; empty: none.
     """
 
     @contextmanager
@@ -120,6 +122,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int) 
         requests=service.requests,
         errors=service.errors,
         seconds=seconds,
+        loop=loop,
     )
     with timed("report"):
         store_report(found.report(), folder)

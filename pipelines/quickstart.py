@@ -24,19 +24,23 @@ from operations.prepare import PrepareJob
 from operations.train import TrainJob
 from pipelines.campaign_day import play, refused, warnings
 from pipelines.local import PipelineFailed, compile_all, run
+from pipelines.week import check_days, play_days
 from shadowprice.errors import ShadowpriceError
 from shadowprice.learning.propensity import check_weighting
 from shadowprice.learning.recipes import Training
+from shadowprice.reports.loop import loop_sentence
 from shadowprice.reports.run import gain_sentence
 
 
-def quickstart(runs: Path, arguments: Mapping[str, Any]) -> Path:
+def quickstart(runs: Path, arguments: Mapping[str, Any], days: int = 1) -> Path:
     """Run everything and return the run's folder; ``<runs>/latest`` points to it when all went well.
 
     Args:
         runs: where runs are kept.
         arguments: of the train pipeline, without the workspace.
+        days: more than one: also that many days of a population that drifts, with retrains.
     """
+    check_days(days, arguments["dataset"])
     check_weighting(arguments["weighting"])
     Training(arguments["recipe"], arguments["curve_repair"], arguments["calibration"]).check()
     folder = new_folder(runs, f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{arguments['dataset']}")
@@ -57,7 +61,8 @@ def quickstart(runs: Path, arguments: Mapping[str, Any]) -> Path:
     for warning in warnings(folder):
         print(f"  warning: {warning}; the day is simulated all the same", flush=True)
     seconds |= run("resolve", folder / "pipeline", {"workspace": str(folder)}, usual=usual)
-    play(folder, seconds, started, seed=arguments["seed"])
+    loop = play_days(folder, days, arguments, seconds) if days > 1 else []
+    play(folder, seconds, started, seed=arguments["seed"], loop=loop)
     point_to(runs / "latest", folder.name)
     return folder
 
@@ -99,6 +104,7 @@ def main() -> int:
         "--dataset", default="world", choices=["world", "tables", "mapping", "o2o", "thornton", "promotion"]
     )
     parser.add_argument("--runs", default="runs", type=Path, help="where runs are kept")
+    parser.add_argument("--days", default=1, type=int, help="days of a world that drifts, with retrains; 1: none")
     add_flags(parser, PrepareJob, "data", "options", "seed")
     add_flags(parser, FeaturizeJob, "weighting")
     add_flags(parser, TrainJob, "recipe", "epochs", "workers", "curve_repair", "calibration", epochs=400)
@@ -109,7 +115,7 @@ def main() -> int:
     as_json = given.pop("json")
     try:
         with redirect_stdout(sys.stderr if as_json else sys.stdout):
-            folder = quickstart(given.pop("runs"), given)
+            folder = quickstart(given.pop("runs"), given, days=given.pop("days"))
     except ShadowpriceError as error:
         print(f"quickstart failed: {error}", file=sys.stderr)
         return 1
@@ -121,6 +127,8 @@ def main() -> int:
         print(json.dumps({"run": str(folder), "report": str(folder / "report.html"), "summary": summary}))
         return 0
     pacing = summary["pacing"]
+    if "loop" in summary:
+        print(loop_sentence(summary["loop"]))
     print(
         f"done: spent {pacing['spend']} of {pacing['allowance']:.0f} minor units in {pacing['hours']} hours, "
         f"{gain_sentence(pacing)} (simulated outcomes)\n"

@@ -21,10 +21,12 @@ def retrain_pipeline(
     seed: int = 0,
     workers: int = 1,
     mature_hours: int = -1,
+    recent_days: int = 0,
     ray_job: str = "",
     limits: dict = {},  # noqa: B006
     override: dict = {},  # noqa: B006
     canary: bool = False,
+    beat_uniform: bool = True,
 ) -> None:
     """Train a model on its data set and on what it was served with; serve it if it beats the one in use.
 
@@ -39,15 +41,23 @@ def retrain_pipeline(
         seed: of the data where generated, initialisation and dropout.
         workers: Ray workers; 0 trains in the component's own process.
         mature_hours: age at which a decision without an outcome counts as no response; -1: when its money is released.
+        recent_days: days before the newest served decision whose rows are trained on; 0: all rows.
         ray_job: ConfigMap with the RayJob that the training runs in; empty trains in the step's own container.
         limits: of the gate that are not the usual ones, such as {"ece_share": 0.3}.
         override: {"reason": "…", "by": "…"} registers a model that the gate refuses, and is recorded in it.
         canary: whether a model that passes the gate first decides for a small share beside the one in use; the job
             promote then lets it grow, or rolls it back.
+        beat_uniform: refuse a model that does not beat uniform dosing at the campaign's budget.
     """
     prepared = prepare(dataset=dataset, data=data, seed=seed, options=options).set_caching_options(False)
     placed(prepared, cpu="1", memory="8Gi", minutes=60)
-    served = harvest(tables=prepared.outputs["tables"], log=log, workspace=workspace, mature_hours=mature_hours)
+    served = harvest(
+        tables=prepared.outputs["tables"],
+        log=log,
+        workspace=workspace,
+        mature_hours=mature_hours,
+        recent_days=recent_days,
+    )
     placed(served.set_caching_options(False), cpu="1", memory="8Gi", minutes=60)
     tables = served.outputs["harvested"]
     featurized = featurize(tables=tables, workspace=workspace, keep_campaign=True).set_caching_options(False)
@@ -64,4 +74,5 @@ def retrain_pipeline(
         limits=limits,
         override=override,
         canary=canary,
+        beat_uniform=beat_uniform,
     )

@@ -11,6 +11,8 @@ change points at 80 and 100 cents; traits act differently in each regime, so haz
 the traits. A merchant's number of shares grows linearly with its commission. Incentives of the trial are randomised and
 their propensities logged.
 
+The population drifts where ``drift_days`` is set: customers want higher incentives every day, and all respond less.
+
 With ``context`` a customer's response also depends on the request: on the merchant's traits, the basket (``x_basket``)
 and the channel (``c_channel``). The truth of an account is then its mean over the requests that it may make.
 """
@@ -55,6 +57,9 @@ HOURLY_SHAPE = np.array([5, 3, 2, 2, 2, 3, 6, 10, 14, 17, 20, 24, 26, 24, 21, 20
 TRIAL_START = datetime(2026, 3, 2, tzinfo=UTC)
 TRIAL_DAYS = 2
 
+MOVE, FADE = 10.0, 0.03
+"""Cents by which the change points rise in a day of drift, and the share of the hazard that is lost in it."""
+
 SPILL = 0.1
 """Log hazard of a customer for a minor unit more that its merchants are offered."""
 PART = 1 << 19
@@ -69,6 +74,7 @@ class WorldOptions(GraphOptions):
     rho                    strength of influence along edges, 0 for none
     spillover              whether the incentives of an account's partners move its own response
     own_change_point       whether customers differ in the incentive at which they move
+    drift_days             days of drift before the trial
     context                weight of a request's merchant, basket and channel in the customer's response, 0 for none
     budget_per_request     minor units per expected request of the campaign day
     day_requests           expected requests of the campaign day, both sides together
@@ -81,6 +87,7 @@ class WorldOptions(GraphOptions):
     rho: float = 1.0
     spillover: bool = False
     own_change_point: bool = False
+    drift_days: float = 0.0
     context: float = 0.0
     budget_per_request: float = 24.0
     day_requests: int = 30_000
@@ -88,11 +95,15 @@ class WorldOptions(GraphOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_whole(trials=1, day_requests=1)
-        self.check_real("rho", "context", "budget_per_request")
+        self.check_real("rho", "context", "budget_per_request", "drift_days")
+        if self.drift_days and self.own_change_point:
+            raise InvalidInput("has no drift with own_change_point", field="options.drift_days")
 
     def respond(self, strength: NDArray[np.float64]) -> NDArray[np.float64]:
         """(J, N): true redemption probability of customers with the given trait strengths (N, 2)."""
-        return (own_change_point_response if self.own_change_point else customer_response)(strength)
+        if self.own_change_point:
+            return own_change_point_response(strength)
+        return drifted_response(strength, self.drift_days) if self.drift_days else customer_response(strength)
 
 
 def generator(seed: int) -> np.random.Generator:
@@ -188,6 +199,27 @@ def customer_response(strength: NDArray[np.float64]) -> NDArray[np.float64]:
     """(J, N): true redemption probability of customers with the given trait strengths (N, 2)."""
     regime = np.digitize(np.array(CUSTOMER_LEVELS) - 1e-9, CHANGE_POINTS)
     return _redemption(LOG_RATE[regime][:, None] + TRAIT_EFFECT[regime] @ strength.T)
+
+
+def drifted_response(strength: NDArray[np.float64], days: float) -> NDArray[np.float64]:
+    """(J, N): response as :func:`customer_response` after days of drift; after 0 days it is the same.
+
+    The hazard of a regime, faded, times the part of the incentive that lies in it.
+    """
+    rate = np.exp(LOG_RATE[:, None] + TRAIT_EFFECT @ strength.T) * (1.0 - FADE) ** days / 100.0
+    first, second = (point + MOVE * days for point in CHANGE_POINTS)
+    level = np.array(CUSTOMER_LEVELS, dtype=np.float64)
+    within = np.diff(np.minimum(level[:, None], [0.0, first, second, np.inf]), axis=1)
+    return np.asarray(-np.expm1(-within @ rate))
+
+
+def drifted_truth(days: float, *, seed: int = 0, **options: Any) -> pd.DataFrame:
+    """Truth of the accounts of :func:`load` after days of drift, as :attr:`Dataset.truth`; no trial is drawn."""
+    chosen = WorldOptions(**options | {"drift_days": days})
+    graph = draw_graph(chosen, generator(seed))
+    merchants = merchant_response(graph.influence(chosen.rho)[graph.merchants])
+    customers = true_response(chosen, graph)
+    return _truth_frame(graph.ids, {"customer": (graph.customers, customers), "merchant": (graph.merchants, merchants)})
 
 
 def own_change_point_response(strength: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -19,11 +19,13 @@ from shadowprice.learning.outcome_model import truth_note
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.exploration import ExplorationReport
 from shadowprice.pacing.replay.gains import Gain, Over
+from shadowprice.pacing.replay.loop import LoopDay
 from shadowprice.pacing.replay.run import Replay
 from shadowprice.pacing.what_if import Answer
 from shadowprice.price import PriceRecord
 from shadowprice.reports import run as shown
 from shadowprice.reports.data import ReportData
+from shadowprice.reports.loop import LOOP, loop_facts, loop_sentence, loop_summary
 from shadowprice.reports.mix import Mix
 
 ARRIVALS = "drawn at random from the hourly profile of past requests, which the forecast also starts from"
@@ -51,6 +53,7 @@ class CampaignDay:
     call_seconds   of all calls together
     requests, errors  requests answered, and calls that failed and were sent again
     seconds        of each step of the run
+    loop           days with retrains beside a frozen model; empty: none
     """
 
     dataset: Dataset
@@ -73,6 +76,7 @@ class CampaignDay:
     requests: int
     errors: int
     seconds: Mapping[str, float]
+    loop: Sequence[LoopDay] = ()
 
     def __post_init__(self) -> None:
         if not self.prices:
@@ -117,6 +121,7 @@ class CampaignDay:
                     "ties": snapshot.edges,
                     "snapshots": len(self.training.snapshots),
                 },
+                **({LOOP: loop_facts(self.loop)} if self.loop else {}),
             },
             scenarios=(
                 shown.scenario(
@@ -153,6 +158,7 @@ class CampaignDay:
                 f"The replay is simulated: arrivals {ARRIVALS}; outcomes {outcomes}.",
                 *shown.exploration_notes(self.exploration),
                 *(f"A price is missing in this report: {reason}." for reason in self.damaged),
+                *((loop_sentence(loop_summary(self.loop)),) if self.loop else ()),
                 *self.evaluation.notes,
             ),
         )
@@ -178,6 +184,7 @@ class CampaignDay:
             "pacing": shown.pacing_summary(self.campaign, self.runs, self.attainable, self.gains),
             "exploration": shown.exploration_summary(self.exploration),
             "shock": {name: shock[name] for name in SHOCK},
+            **({"loop": loop_summary(self.loop)} if self.loop else {}),
             "simulated": True,
             "outcomes": truth_note(self.dataset),
             "arrivals": ARRIVALS,

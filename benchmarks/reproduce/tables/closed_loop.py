@@ -12,12 +12,12 @@ from benchmarks.reproduce.summary import Summary
 from benchmarks.reproduce.table import Primary, Rows, Table
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
-from shadowprice.datasets.world import CHANGE_POINTS, CUSTOMER_LEVELS, HOURLY_SHAPE, LOG_RATE, TRAIT_EFFECT
+from shadowprice.datasets.world import CUSTOMER_LEVELS, HOURLY_SHAPE, drifted_response
 from shadowprice.evaluation.prediction.classification import logloss
 from shadowprice.pacing.forecast import Forecast, Profile
-from shadowprice.pacing.pacers import make_pacer
-from shadowprice.pacing.replay.compare import Setting, run_pacer
+from shadowprice.pacing.replay.compare import Setting
 from shadowprice.pacing.replay.day import Accounts, draw_day
+from shadowprice.pacing.replay.loop import CLOSED, FROZEN, ORACLE, run_loop
 from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
 from shadowprice.pacing.replay.policies import past_traffic
 from shadowprice.pacing.replay.run import Replay
@@ -27,15 +27,11 @@ from shadowprice.responses.base import ResponseModel
 DAYS, ACCOUNTS, DAILY, TRIAL = 7, 1_000, 3_000, 8_000
 MEMORY = 3
 """Days of served rows that the next model is trained on."""
-MOVE = 10.0
-"""Cents by which the incentive that customers respond to rises in a day: from 80–100 cents to 140–160 in a week."""
-FADE = 0.03
-"""Share of the hazard that is lost in a day."""
 CENTS = 24
 EXPLORATION = 0.1
 START = datetime(2026, 3, 2, tzinfo=UTC)
-CLOSED, FROZEN, ORACLE = "closed loop", "frozen model", "true curves"
 VALUE, SPEND, OVER = "value of the week", "spend, % of the budget", "largest overspend of a day, minor units"
+TAKEN = "models taken"
 CAMPAIGN = Campaign(
     name="loop",
     sides={"customer": Terms(levels=CUSTOMER_LEVELS)},
@@ -63,11 +59,7 @@ class Town:
 
     def truth(self, day: int) -> np.ndarray:
         """(J, N): true response on a day; on day 0 that of ``world``."""
-        rate = np.exp(LOG_RATE[:, None] + TRAIT_EFFECT @ self.strength.T) * (1.0 - FADE) ** day / 100.0
-        first, second = (point + MOVE * day for point in CHANGE_POINTS)
-        level = np.array(CUSTOMER_LEVELS, dtype=np.float64)
-        within = np.diff(np.minimum(level[:, None], [0.0, first, second, np.inf]), axis=1)
-        return np.asarray(-np.expm1(-within @ rate))
+        return drifted_response(self.strength, day)
 
     def population(self, response: np.ndarray) -> dict[Side, Population]:
         """Curves of all customers."""
@@ -91,12 +83,12 @@ def better(candidate: ResponseModel, current: ResponseModel, held: pd.DataFrame)
     return float(loss[0]) < float(loss[1])
 
 
-def served(town: Town, day: int, model: np.ndarray, seed: int) -> Replay:
-    """Serve a day by a model's curves, with prices, pacing and the hard stop."""
+def setting(town: Town, day: int, model: np.ndarray, seed: int) -> Setting:
+    """A day and the model that is frozen."""
     campaign = replace(CAMPAIGN, starts_at=START + timedelta(days=day))
     accounts: dict[Side, Accounts] = {"customer": Accounts(town.names, np.ones(ACCOUNTS))}
     forecast = Forecast.of(campaign, {"customer": Profile(HOURLY_SHAPE / HOURLY_SHAPE.sum(), float(DAILY))})
-    setting = Setting(
+    return Setting(
         campaign=campaign,
         day=draw_day(forecast.expected, accounts, seed=seed * 100 + day),
         outcomes=OutcomeModel(campaign, town.population(town.truth(day)), seed=seed * 100 + day),
@@ -104,7 +96,6 @@ def served(town: Town, day: int, model: np.ndarray, seed: int) -> Replay:
         forecast=forecast,
         history=past_traffic(accounts, ACCOUNTS, seed=seed),
     )
-    return run_pacer(setting, make_pacer(campaign.pacer), hard_stop=True)
 
 
 def run(seed: int, quick: bool) -> Rows:
@@ -115,27 +106,32 @@ def run(seed: int, quick: bool) -> Rows:
     redeemed = (rng.random(TRIAL) < town.truth(0)[level, account]).astype(float)
     held = set(town.names[rng.random(ACCOUNTS) < 0.2].tolist())
     trial = town.rows(account, level, redeemed)
-    frozen = current = fitted(trial[~trial["account_id"].isin(held)], seed)
-    log: list[pd.DataFrame] = []
-    sums = {name: {VALUE: 0.0, SPEND: 0.0, OVER: 0.0, "models taken": 0.0} for name in (CLOSED, FROZEN, ORACLE)}
-    for day in range(days):
-        curves = {CLOSED: current.curve(town.features).response, FROZEN: frozen.curve(town.features).response}
-        for name, response in (curves | {ORACLE: town.truth(day)}).items():
-            outcomes = served(town, day, response, seed).outcomes
-            spend, limit = float(outcomes.cost.sum()), float(CAMPAIGN.budget.limit)
-            sums[name][VALUE] += float(outcomes.expected_response.sum())
-            sums[name][SPEND] += 100 * spend / limit / days
-            sums[name][OVER] = max(sums[name][OVER], spend - limit)
-            if name == CLOSED:
-                given = outcomes.level >= 0
-                who = np.array([int(each[1:]) for each in outcomes.account_id[given]])
-                log.append(town.rows(who, outcomes.level[given], outcomes.response[given]))
+    frozen = fitted(trial[~trial["account_id"].isin(held)], seed)
+    models, log = [frozen], list[pd.DataFrame]()
+
+    def retrain(_: int, played: Replay) -> dict[Side, Population] | None:
+        outcomes = played.outcomes
+        given = outcomes.level >= 0
+        who = np.array([int(each[1:]) for each in outcomes.account_id[given]])
+        log.append(town.rows(who, outcomes.level[given], outcomes.response[given]))
         recent = pd.concat(log[-MEMORY:], ignore_index=True)
         candidate = fitted(recent[~recent["account_id"].isin(held)], seed)
-        if better(candidate, current, log[-1][log[-1]["account_id"].isin(held)]):
-            current = candidate
-            sums[CLOSED]["models taken"] += 1
-    return sums
+        if not better(candidate, models[-1], log[-1][log[-1]["account_id"].isin(held)]):
+            return None
+        models.append(candidate)
+        return town.population(candidate.curve(town.features).response)
+
+    curves = frozen.curve(town.features).response
+    week = list(run_loop(days, lambda day: setting(town, day, curves, seed), retrain))
+    return {
+        way: {
+            VALUE: sum(each.value[way] for each in week),
+            SPEND: 100 * sum(each.spend[way] for each in week) / sum(each.budget for each in week),
+            OVER: max(max(each.spend[way] - each.budget, 0.0) for each in week),
+            TAKEN: float(len(models) - 1) if way == CLOSED else 0.0,
+        }
+        for way in (CLOSED, FROZEN, ORACLE)
+    }
 
 
 def reading(found: Summary) -> str:

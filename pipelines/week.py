@@ -1,0 +1,134 @@
+"""Days of a population that drifts: the pipeline ``retrain`` closes the loop, beside a frozen model and the truth."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from operations.common.workspace import CAMPAIGN, MODEL, SERVED, VERSIONS, read_campaign
+from operations.measure import SAMPLE_ROWS
+from operations.solve import Solver
+from pipelines.local import run
+from shadowprice.campaign import Side
+from shadowprice.curves import Curves
+from shadowprice.datasets.truth import true_curves
+from shadowprice.datasets.world import drifted_truth
+from shadowprice.errors import InvalidInput
+from shadowprice.files import write_whole
+from shadowprice.learning.bundle import read_meta
+from shadowprice.pacing.history import Traffic
+from shadowprice.pacing.replay.compare import Setting
+from shadowprice.pacing.replay.day import draw_day
+from shadowprice.pacing.replay.loop import LoopDay, run_loop
+from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
+from shadowprice.pacing.replay.policies import past_traffic
+from shadowprice.pacing.replay.run import Replay
+from shadowprice.pacing.replay.served_log import write_replay
+
+WEEK = "week"
+"""Workspace of the closed loop in the folder of a run."""
+EVERY, RECENT = 2, 2
+"""Days between two retrains, and days of served rows that each trains on."""
+EXPLORATION = 0.1
+"""Least share of requests that explore: a model that is trained on its own choices alone learns little."""
+
+
+def check_days(days: int, dataset: str) -> None:
+    """Raise for days that a data set cannot have."""
+    if days < 1:
+        raise InvalidInput("must be at least 1", field="days")
+    if days > 1 and dataset != "world":
+        raise InvalidInput(
+            f"needs a population whose truth is known on every day: --dataset world, got {dataset!r}", field="days"
+        )
+
+
+def play_days(folder: Path, days: int, arguments: Mapping[str, Any], seconds: dict[str, float]) -> list[LoopDay]:
+    """Replay the days of the run in ``folder`` under each way to decide.
+
+    The first day is that of the run. Each has the campaign's budget. Days are replayed in process, with the same rule,
+    pacer and hard stop as the services: those stamp real time, in which a week takes a week.
+
+    Args:
+        folder: a run whose train pipeline went through.
+        days: number of days.
+        arguments: of the train pipeline.
+        seconds: of the steps so far; that of the days is added.
+    """
+    workspace, started, seed = folder / WEEK, time.perf_counter(), int(arguments["seed"])
+    campaign = read_campaign(folder)
+    campaign = replace(campaign, exploration=max(campaign.exploration, EXPLORATION))
+    workspace.mkdir()
+    shutil.copytree(folder / VERSIONS, workspace / VERSIONS)
+    (workspace / MODEL).symlink_to(Path(VERSIONS) / _version(folder), target_is_directory=True)
+    traffic, frozen = Traffic.load(folder), _curves(folder)
+    current, trained_on = [frozen], [_version(folder)]
+
+    def setting(day: int) -> Setting:
+        today = replace(campaign, starts_at=campaign.starts_at + timedelta(days=day))
+        forecast = traffic.forecast(today)
+        truth = drifted_truth(day, **dict(arguments["options"]) | {"seed": seed})
+        outcomes = {
+            side: Population(
+                each.account_id,
+                Curves(
+                    np.asarray(today.terms(side).levels),
+                    true_curves(truth, side, each.account_id, len(today.terms(side).levels)).astype(np.float32),
+                ),
+            )
+            for side, each in traffic.accounts.items()
+        }
+        return Setting(
+            campaign=today,
+            day=draw_day(forecast.expected, traffic.accounts, seed=seed, name=f"{campaign.name}-{day}"),
+            outcomes=OutcomeModel(today, outcomes, seed=seed),
+            model=frozen,
+            forecast=forecast,
+            history=past_traffic(traffic.accounts, SAMPLE_ROWS, seed=seed),
+        )
+
+    def retrain(day: int, played: Replay) -> Mapping[Side, Population] | None:
+        today = replace(campaign, starts_at=campaign.starts_at + timedelta(days=day))
+        log = workspace / SERVED / WEEK
+        write_replay(log, played, today, current[-1], trained_on[-1])
+        if (day + 1) % EVERY:
+            return None
+        write_whole(workspace / CAMPAIGN, json.dumps(today.to_dict(), indent=1))
+        passed_on = ("dataset", "data", "options", "recipe", "epochs", "seed", "workers")
+        given = {name: arguments[name] for name in passed_on}
+        more = {"mature_hours": 0, "recent_days": RECENT, "beat_uniform": False, "limits": arguments["limits"]}
+        run("retrain", workspace / "pipeline", given | more | {"workspace": str(workspace), "log": str(log)})
+        if _version(workspace) == trained_on[-1]:
+            return None
+        trained_on.append(_version(workspace))
+        current.append(_curves(workspace))
+        return current[-1]
+
+    found = []
+    for each in run_loop(days, setting, retrain):
+        found.append(each)
+        told = ", ".join(f"{way} {value:,.0f}" for way, value in each.value.items())
+        print(f"  day {each.day + 1} of {days}, true value: {told}", flush=True)
+    seconds["days"] = time.perf_counter() - started
+    return found
+
+
+def _version(workspace: Path) -> str:
+    return str(read_meta((workspace / MODEL).resolve())["model_version"])
+
+
+def _curves(workspace: Path) -> dict[Side, Population]:
+    """Curves of the registered model for all accounts that ask."""
+    solver, traffic = Solver(workspace), Traffic.load(workspace)
+    return {
+        side: Population(each.account_id, solver.curves(side, each.account_id))
+        for side, each in traffic.accounts.items()
+    }

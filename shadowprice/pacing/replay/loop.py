@@ -1,0 +1,66 @@
+"""Days on which the model is trained again on what it served, beside a frozen model and the true curves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from shadowprice.campaign import Side
+from shadowprice.pacing.pacers import make_pacer
+from shadowprice.pacing.replay.compare import Setting, run_pacer
+from shadowprice.pacing.replay.outcomes import Population
+from shadowprice.pacing.replay.run import Replay, weighted
+
+CLOSED, FROZEN, ORACLE = "closed loop", "frozen model", "true curves"
+"""Ways to decide."""
+
+Retrain = Callable[[int, Replay], Mapping[Side, Population] | None]
+"""Given a day and what the closed loop served on it, returns the curves of a new model; None keeps the model."""
+
+
+@dataclass(frozen=True)
+class LoopDay:
+    """One day under each way to decide.
+
+    budget     minor units of the day
+    value      way → true mean of the weighted response
+    spend      way → minor units paid, as drawn
+    retrained  whether a new model decides from the next day on
+    """
+
+    day: int
+    budget: float
+    value: Mapping[str, float]
+    spend: Mapping[str, float]
+    retrained: bool
+
+
+def run_loop(days: int, setting: Callable[[int], Setting], retrain: Retrain) -> Iterator[LoopDay]:
+    """Replay each day under all ways with the same requests and the same luck, each with the hard stop.
+
+    Args:
+        days: number of days.
+        setting: day → the day, whose ``model`` is the frozen model.
+        retrain: called after each day but the last.
+    """
+    current: Mapping[Side, Population] | None = None
+    for day in range(days):
+        found = setting(day)
+        ways = {CLOSED: current or found.model, FROZEN: found.model, ORACLE: found.outcomes.truth}
+        played = {
+            way: run_pacer(replace(found, model=model), make_pacer(found.campaign.pacer), hard_stop=True)
+            for way, model in ways.items()
+        }
+        fresh = retrain(day, played[CLOSED]) if day + 1 < days else None
+        current = fresh or current
+        outcomes = {way: run.outcomes for way, run in played.items()}
+        yield LoopDay(
+            day=day,
+            budget=float(found.campaign.budget.limit),
+            value={
+                way: float(weighted(found.campaign, each, each.expected_response).sum())
+                for way, each in outcomes.items()
+            },
+            spend={way: float(each.cost.sum()) for way, each in outcomes.items()},
+            retrained=fresh is not None,
+        )

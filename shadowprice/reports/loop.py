@@ -1,0 +1,54 @@
+"""Days with retrains as figures of the report and the summary; all of them simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shadowprice.pacing.replay.loop import CLOSED, FROZEN, ORACLE, LoopDay
+
+LOOP = "days with retrains, simulated"
+"""Heading of the figures in the report."""
+NAMES = {CLOSED: "closed_loop", FROZEN: "frozen", ORACLE: "oracle"}
+
+
+def loop_summary(days: Sequence[LoopDay]) -> dict[str, Any]:
+    """Return the ``loop`` part of summary.json: sums of all days, and each day.
+
+    ``value`` is the true mean of the weighted response. ``largest_overspend`` is that of a day, minor units.
+    """
+    return {
+        "simulated": True,
+        "days": len(days),
+        "models_taken": sum(each.retrained for each in days),
+        "budget": sum(each.budget for each in days),
+        "value": {name: sum(each.value[way] for each in days) for way, name in NAMES.items()},
+        "spend": {name: sum(each.spend[way] for each in days) for way, name in NAMES.items()},
+        "largest_overspend": {
+            name: max(max(each.spend[way] - each.budget, 0.0) for each in days) for way, name in NAMES.items()
+        },
+        "by_day": [
+            {name: each.value[way] for way, name in NAMES.items()} | {"retrained": each.retrained} for each in days
+        ],
+    }
+
+
+def loop_sentence(loop: Mapping[str, Any]) -> str:
+    """Return the outcome in words."""
+    closed, frozen, oracle = (loop["value"][name] for name in NAMES.values())
+    over = loop["largest_overspend"]["closed_loop"]
+    return (
+        f"{loop['days']} days of a population that drifts (simulated), {loop['models_taken']} retrained models taken: "
+        f"the closed loop has {closed / frozen - 1:+.1%} true value against the frozen model and "
+        f"{closed / oracle:.1%} of that of the true curves. It overspends by {over:,.0f} minor units on a day at most."
+    )
+
+
+def loop_facts(days: Sequence[LoopDay]) -> dict[str, str | int | float]:
+    """Return label → figure of the report's part about the data and the run."""
+    found = loop_summary(days)
+    facts: dict[str, str | int | float] = {"days": found["days"], "retrained models": found["models_taken"]}
+    for way, name in NAMES.items():
+        facts[f"true value, {way}"] = round(found["value"][name])
+        facts[f"spend of the budget, {way}"] = f"{found['spend'][name] / found['budget']:.1%}"
+    return facts
