@@ -31,6 +31,9 @@ def whatif(
     cap: Annotated[Repeated, typer.Option(help="SIDE=MINOR_UNITS: most that one account may cost")] = None,
     state: Annotated[Path | None, typer.Option(help="file of the job measure: ask about the time left")] = None,
     rows: Annotated[int, typer.Option(help="accounts to solve on; 0 for all", min=0)] = SAMPLE_ROWS,
+    log: Annotated[
+        Path | None, typer.Option(help="decision log: also estimate each answer from what was served")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the answers as JSON")] = False,
 ) -> None:
     """Solve the campaign again under other terms, over the population of its model; nothing is published."""
@@ -47,6 +50,7 @@ def whatif(
                 limits={name: numbers(text, "limit")[0] for name, text in pairs(limit or (), "limit").items()},
                 caps={side: numbers(text, "cap")[0] for side, text in pairs(cap or (), "cap").items()},
                 rows=rows,
+                log=log,
             )
         )
     if as_json:
@@ -64,6 +68,16 @@ def show(found: dict[str, Any], console: Console) -> None:
     for each in found["curve"]:
         _add(table, f"{each['share']:.0%}", each)
     console.print(table)
+    for name, each in [(name, found["logged"][name]) for name in ("current", "asked") if "logged" in found]:
+        if "refused" in each:
+            told = f"no estimate: {each['refused']}"
+        else:
+            value, cost = each["value"], each["cost"]
+            told = (
+                f"value {value['value']:.4g} [{value['low']:.4g}, {value['high']:.4g}] and spend {cost['value']:.4g} "
+                f"[{cost['low']:.4g}, {cost['high']:.4g}] per request, from {each['requests']:,} requests"
+            )
+        console.print(f"From the log, {name}: {told}.", soft_wrap=True, markup=False)
     console.print("Money in minor units. Added value: above the lowest level for every request.", soft_wrap=True)
 
 

@@ -17,6 +17,8 @@ def whatif(
     limits: dict = {},  # noqa: B006
     caps: dict = {},  # noqa: B006
     rows: int = 20_000,
+    log: Input[Artifact] = None,
+    mature_hours: int = -1,
 ) -> None:
     """Run a :class:`operations.whatif.WhatifJob`."""
     arguments = dict(locals())

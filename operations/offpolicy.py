@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -86,9 +86,9 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
     if job.arm:
         found = rows.estimate(lambda side: Target(rows.propensity[side]), "hajek")
     elif job.level >= 0:
-        found = rows.estimate(_flat(rows, campaign, job.level, _curves(job, known)), estimator)
+        found = rows.estimate(_flat(rows, campaign, job.level, _curves(job.workspace, known)), estimator)
     else:
-        curves = _curves(job, known)
+        curves = _curves(job.workspace, known)
         price = job.price if job.price >= 0 else _price(rows, campaign, curves, known, job.budget, estimator)
         found = rows.estimate(_priced(campaign, curves, known, price), estimator)
     content = {
@@ -100,6 +100,34 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
     }
     write_whole(job.result, json.dumps(content, indent=1))
     write_whole(job.page, "\n".join(_page(campaign.name, job, found, price, unknown)) + "\n")
+    return found
+
+
+def at_prices(
+    folder: Path, campaign: Campaign, workspace: Path, prices: Sequence[float], hours: float
+) -> list[PolicyEstimate | str]:
+    """Estimate from a log what the model of a workspace brings at each price; the reason where the log cannot tell.
+
+    Args:
+        folder: of the decision log.
+        campaign: with one budget.
+        workspace: whose model's curves say who gets what.
+        prices: of money.
+        hours: age at which a decision without an outcome counts as no response.
+    """
+    log = read_log(folder)
+    requests = mature(served_requests(log, campaign), log, hours)
+    requests = requests[_judged(requests, campaign, "")].reset_index(drop=True)
+    if requests.empty:
+        return [f"no decision of the log is {hours:g} hours old"] * len(prices)
+    known, _ = _known(requests, _population(workspace))
+    rows, curves = logged_rows(known, log.decisions), _curves(workspace, known)
+    found: list[PolicyEstimate | str] = []
+    for price in prices:
+        try:
+            found.append(rows.estimate(_priced(campaign, curves, known, price), "dr"))
+        except InvalidInput as error:
+            found.append(str(error))
     return found
 
 
@@ -138,11 +166,11 @@ def _known(requests: pd.DataFrame, population: Mapping[Side, Any]) -> tuple[pd.D
     return requests[known].reset_index(drop=True), int((~known).sum())
 
 
-def _curves(job: OffpolicyJob, requests: pd.DataFrame) -> Curves | None:
-    if job.workspace is None:
+def _curves(workspace: Path | None, requests: pd.DataFrame) -> Curves | None:
+    if workspace is None:
         return None
     found: dict[str, Any] = {}
-    for side, each in _population(job.workspace).items():
+    for side, each in _population(workspace).items():
         names = pa.array(requests.loc[requests["side"] == side, "account_id"].tolist(), pa.string())
         places = pc.index_in(names, value_set=each.account_id.combine_chunks()).to_numpy(zero_copy_only=False)
         found[side] = np.asarray(each.curves.response)[:, places.astype(np.int64)]

@@ -13,6 +13,8 @@ import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import pandas as pd
+
 from feature_repo.columns import FeatureColumns, read_columns
 from feature_repo.names import project_of
 from feature_repo.online import publish_embeddings
@@ -21,6 +23,7 @@ from operations.common.job import Job, option, reads, required
 from operations.common.journal import note
 from operations.common.workspace import (
     CAMPAIGN,
+    COLUMNS,
     FEATURES,
     MODEL,
     POPULATION,
@@ -32,6 +35,7 @@ from shadowprice.errors import Conflict, InvalidInput
 from shadowprice.evaluation.policy.gate import GateResult
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import EMBEDDINGS, META, read_meta
+from shadowprice.limits.attributes import columns_file
 from shadowprice.pacing.history import FILE as TRAFFIC
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.population import write_population
@@ -39,6 +43,7 @@ from shadowprice.responses.integrity import file_digests
 from shadowprice.responses.layers.heads import load_heads
 from shadowprice.storage import from_json
 from shadowprice.tables.database import parquet_parts
+from shadowprice.watch.feature_drift import describe_columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +86,9 @@ def run(job: RegisterJob) -> str:
     publish_embeddings(store, parquet_parts(model / EMBEDDINGS), version)
     if (workspace / TRAFFIC).exists():
         population = workspace / POPULATION / version
-        write_population(population, load_heads(model), model / EMBEDDINGS, Traffic.load(workspace))
+        traffic = Traffic.load(workspace)
+        write_population(population, load_heads(model), model / EMBEDDINGS, traffic)
+        _write_columns(workspace, population, traffic)
     if job.serve:
         link = workspace / MODEL
         before = str(read_meta(link.resolve())["model_version"]) if link.exists() else ""
@@ -97,6 +104,18 @@ def _open(campaign: Path, workspace: Path) -> None:
     write_whole(workspace / CAMPAIGN, (campaign / CAMPAIGN).read_text())
     columns = FeatureColumns(profile={"customer": ("x_sessions",)})
     create(workspace / FEATURES, columns, configured_online(), project_of(read_campaign(workspace)))
+
+
+def _write_columns(workspace: Path, population: Path, traffic: Traffic) -> None:
+    """Keep the distribution of the raw columns of the accounts that ask, for the watch."""
+    found = {}
+    for side, asking in traffic.accounts.items():
+        file = workspace / columns_file(side)
+        if file.exists():
+            columns = pd.read_parquet(file).set_index("account_id").reindex(asking.account_id)
+            described = describe_columns(columns, asking.activity)
+            found[side] = {"accounts": len(asking.account_id), "columns": described}
+    write_whole(population / COLUMNS, json.dumps(found))
 
 
 def _verdict(evaluation: Path) -> GateResult | None:

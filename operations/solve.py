@@ -204,10 +204,13 @@ class Solver:
         self._coverage = self.campaign.coverage(read_columns(self.campaign, workspace))
         self._population = read_population(workspace / POPULATION / self.model_version, self.heads)
         self._price = self.pacer.price
+        alarmed = watch_alarms(workspace, self.campaign.name, self.model_version)
+        if alarmed:
+            self.campaign = self.campaign.in_doubt()
         if on_alarm:
             # Made also without an alarm, so that a wrong name is found at once.
             safe = make_pacer(on_alarm)
-            if watch_alarms(workspace, self.campaign.name, self.model_version):
+            if alarmed:
                 print(f"the watch alarms on model {self.model_version}: pacer {on_alarm!r} sets the price", flush=True)
                 self._price = safe.price
 

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from operations.common.job import Job, option, reads, required, writes
 from operations.common.maturity import hours_of, maturity
-from operations.common.workspace import MODEL, POPULATION, read_campaign
+from operations.common.workspace import COLUMNS, MODEL, POPULATION, read_campaign, read_groups
 from shadowprice.campaign import Campaign
+from shadowprice.experiments.served import served_requests, with_units
 from shadowprice.learning.bundle import read_meta
-from shadowprice.pacing.decision_log.served import read_log
+from shadowprice.limits.attributes import columns_file
+from shadowprice.pacing.decision_log.served import ServedLog, read_log
 from shadowprice.pacing.population import read_population
 from shadowprice.responses.layers.heads import load_heads
+from shadowprice.watch.feature_drift import feature_drift
+from shadowprice.watch.finding import Finding
 from shadowprice.watch.reference import Reference
 from shadowprice.watch.registry import check_all
 from shadowprice.watch.rows import watched_rows
+from shadowprice.watch.sample_ratio import sample_ratio_finding
 from shadowprice.watch.verdict import FILE, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
 class WatchJob(Job):
-    """Check calibration, label drift, stability and curve shape of the registered model, and keep the verdict."""
+    """Check the registered model and the sample ratio of the experiment's arms, and keep the verdict."""
 
     log: Path = reads("folder of the decision log")
     workspace: Path = required("folder with campaign and model; the verdict is kept there")
@@ -51,6 +58,12 @@ def run(job: WatchJob) -> Verdict:
     version = str(read_meta(model)["model_version"])
     rows = watched_rows(log, campaign, hours, version)
     findings = check_all(rows, _reference(job, campaign, model, version))
+    findings += _columns(job, log, version)
+    if campaign.experiment is not None and len(log.decisions):
+        asked, columns = with_units(
+            served_requests(log, campaign), campaign.experiment, read_groups(campaign, job.workspace)
+        )
+        findings.append(sample_ratio_finding(asked, campaign.experiment, columns))
     found = Verdict(
         campaign=campaign.name,
         model_version=version,
@@ -86,6 +99,19 @@ def _reference(job: WatchJob, campaign: Campaign, model: Path, version: str) -> 
             if rows >= 1
         },
     )
+
+
+def _columns(job: WatchJob, log: ServedLog, version: str) -> list[Finding]:
+    """Compare the raw columns of the accounts that asked the model with those at its registration."""
+    file = job.workspace / POPULATION / version / COLUMNS
+    found: list[Finding] = []
+    for side, known in (json.loads(file.read_bytes()) if file.exists() else {}).items():
+        decisions = log.decisions
+        mine = decisions[(decisions["side"] == side) & (decisions["model_version"] == version)]
+        now = pd.read_parquet(job.workspace / columns_file(side))
+        asked = mine[["account_id"]].merge(now, on="account_id")
+        found += feature_drift(asked, side, known["columns"], known["accounts"], rate=job.rate)
+    return found
 
 
 def _page(found: Verdict, hours: float) -> Iterator[str]:

@@ -16,11 +16,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from operations.common.job import Job, option, reads, required, writes
+from operations.common.maturity import hours_of, maturity
 from operations.common.workspace import MODEL, POPULATION, read_campaign
 from operations.measure import before_start
+from operations.offpolicy import at_prices
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, NotFound
+from shadowprice.experiments.logged_policy import PolicyEstimate
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
 from shadowprice.limits.attributes import read_attributes
@@ -38,7 +41,8 @@ class WhatifJob(Job):
     """Solve a campaign under other terms and write the answer as JSON.
 
     The file holds ``current`` (the campaign's own terms), ``asked`` (the terms of this job) and ``curve`` (50 to 200 %
-    of the budget), each with intervals for the sample of accounts.
+    of the budget), each with intervals for the sample of accounts. With a log, ``logged`` has for each of them what
+    the served requests tell about the policy at its price, without trust in the curves' level.
     """
 
     answer: Path = writes("JSON file of the answers")
@@ -50,6 +54,8 @@ class WhatifJob(Job):
     limits: Mapping[str, Any] = option({}, "side, group or condition to minor units that it may cost, as JSON")
     caps: Mapping[str, Any] = option({}, "side to most minor units that one account may cost, as JSON")
     rows: int = option(SAMPLE_ROWS, "accounts to solve on; 0 for all")
+    log: Path | None = reads("folder of a decision log that the answers are also estimated from", optional=True)
+    mature_hours: int = maturity()
 
 
 def run(job: WhatifJob) -> dict[str, Any]:
@@ -78,8 +84,32 @@ def run(job: WhatifJob) -> dict[str, Any]:
         "asked": plain(asked.solver.ask(change)),
         "curve": [{"share": share} | plain(each) for share, each in zip(SHARES, asked.solver.budgets(), strict=True)],
     }
+    if job.log is not None:
+        found["logged"] = _logged(job, asked.campaign, found)
     write_whole(job.answer, json.dumps(found, indent=1))
     return found
+
+
+def _logged(job: WhatifJob, campaign: Campaign, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Estimate from the log, per request, what each answer's policy brings; ``refused`` says why there is none."""
+    answers = [found["current"], found["asked"], *found["curve"]]
+    assert job.log is not None
+    if campaign.limits.budgets or campaign.rules:
+        refused = "the campaign has further budgets or rules, and the log is asked at the price of one budget"
+        told: list[dict[str, Any]] = [{"refused": refused}] * len(answers)
+    else:
+        prices = [each["prices"].get(campaign.budget.name) for each in answers]
+        known = [price for price in prices if price is not None]
+        hours = hours_of(job.mature_hours, campaign)
+        estimates = iter(at_prices(job.log, campaign, job.workspace, known, hours))
+        told = [{"refused": "there is no price"} if price is None else _told(next(estimates)) for price in prices]
+        if job.levels or job.limits or job.caps:
+            told[1] = {"refused": "the log is asked at a price alone: leave levels, limits and caps out"}
+    return {"current": told[0], "asked": told[1], "curve": told[2:]}
+
+
+def _told(estimate: PolicyEstimate | str) -> dict[str, Any]:
+    return {"refused": estimate} if isinstance(estimate, str) else dataclasses.asdict(estimate)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -35,7 +35,14 @@ MODEL_VERSION = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 MOST_RESPONSE = 100.0
 """Largest response of one outcome where the terms name none."""
 
-NUMBERS = ("gap_limit", "violation_limit", "price_ttl_hours", "exploration", "authorisation_ttl_hours")
+NUMBERS = (
+    "gap_limit",
+    "violation_limit",
+    "price_ttl_hours",
+    "exploration",
+    "alarm_exploration",
+    "authorisation_ttl_hours",
+)
 """Fields of a campaign that are read as numbers and have a default."""
 
 
@@ -201,7 +208,8 @@ class Campaign:
     gap_limit and violation_limit bound what a published price's certificate may show; price_ttl_hours is how long a
     price may be used before answers are marked stale; authorisation_ttl_hours how long money stays reserved for an
     incentive without a reported outcome. exploration is the share ε of requests whose level is drawn uniformly, so that
-    every level keeps being tried with a known propensity. pacer names how the budget is paced
+    every level keeps being tried with a known propensity; alarm_exploration is the least ε while the watch alarms on
+    the served model. pacer names how the budget is paced
     (``shadowprice.pacing.pacers``). expected_requests is how many requests of all sides together the window is expected
     to have; None: as many as in the past. late_reserve is how many minor units of a total are set aside for what is
     redeemed after its authorization expired. experiment divides the accounts into arms; None: nobody has an arm.
@@ -217,6 +225,7 @@ class Campaign:
     violation_limit: float = 1e-9
     price_ttl_hours: float = 2.0
     exploration: float = 0.0
+    alarm_exploration: float = 0.0
     authorisation_ttl_hours: float = 72.0
     pacer: str = "closing"
     expected_requests: int | None = None
@@ -253,8 +262,9 @@ class Campaign:
             raise InvalidInput("must be 0: only a total has an amount to set aside from", field="campaign.late_reserve")
         if late > self.budget.limit:
             raise InvalidInput(f"must not be above the limit, {self.budget.limit:g}", field="campaign.late_reserve")
-        if not 0 <= self.exploration < 1:
-            raise InvalidInput("must lie in [0, 1)", field="campaign.exploration")
+        for name in ("exploration", "alarm_exploration"):
+            if not 0 <= getattr(self, name) < 1:
+                raise InvalidInput("must lie in [0, 1)", field=f"campaign.{name}")
         if self.experiment is not None:
             self._check_experiment()
         paid = not any(terms.segments for terms in self.sides.values())
@@ -270,6 +280,10 @@ class Campaign:
             raise InvalidInput("a delivery has exact sizes and no arms", field="campaign.experiment")
         if self.answer_shares.chosen <= 0:
             raise InvalidInput("leaves no requests to the price; lower a share", field="campaign.experiment.arms.share")
+
+    def in_doubt(self) -> Campaign:
+        """Return the campaign while the watch alarms on the served model: it explores more."""
+        return replace(self, exploration=max(self.exploration, self.alarm_exploration))
 
     def set_aside(self, late: int) -> int:
         """Minor units of the late reserve that are left after ``late`` minor units were captured late."""

@@ -23,6 +23,8 @@ CANARY_LOG = "canary-log.jsonl"
 """Steps of all canaries, likewise."""
 POPULATION = "population"
 """Curves and activity of all accounts, one folder per version."""
+COLUMNS = "columns.json"
+"""Distribution of the raw columns of the accounts that asked when a model was registered, in its population."""
 CAMPAIGN = "campaign.json"
 PRICES = "prices"
 GROUPS = "groups.npy"
@@ -127,10 +129,19 @@ def override_in(workspace: Path, model_version: str) -> dict[str, str] | None:
 def watch_alarms(workspace: Path, campaign: str, model_version: str) -> bool:
     """Return whether the verdict in a workspace has an alarm on a model; a missing or damaged verdict has none."""
     try:
-        found = Verdict.read(workspace / WATCH)
+        return alarms_on(workspace, campaign, model_version)
     except InvalidInput as error:
         print(f"no verdict of the watch: {error}", flush=True)
         return False
-    return (
-        found is not None and (found.campaign, found.model_version) == (campaign, model_version) and bool(found.alarms)
-    )
+
+
+def alarms_on(workspace: Path, campaign: str, model_version: str) -> bool:
+    """Return whether the verdict in a workspace has an alarm on a model; a missing verdict has none.
+
+    Raises:
+        InvalidInput: the verdict is damaged.
+    """
+    found = Verdict.read(workspace / WATCH)
+    if found is None or (found.campaign, found.model_version) != (campaign, model_version):
+        return False
+    return bool(found.model_alarms)

@@ -117,7 +117,7 @@ def _warm_up(config: Config, served: _Served) -> None:
         on_rejected=metrics.price_rejected,
         on_passed_over=metrics.prices_passed_over,
         poll_seconds=config.poll_seconds,
-        workspace=config.model_dir.parent,
+        workspace=workspace.model_dir.parent,
         on_canary=metrics.canary_share,
     )
     predictor = Predictor(

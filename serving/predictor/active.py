@@ -30,12 +30,14 @@ class Active:
     A price of money is that of one model's curves: with another's, the budget does not bind where it
     should. So the two are replaced together or not at all, and a call takes this reference once.
 
-    beside  model on trial and its own price, which decide for the units of the canary
+    beside   model on trial and its own price, which decide for the units of the canary
+    alarmed  whether the watch alarms on the model, so that the campaign explores more
     """
 
     price: PriceRecord
     model: ServedModel
     beside: Beside | None = None
+    alarmed: bool = False
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,8 @@ class Predictor:
     def _treated(self, requests: Requests, now: datetime, active: Active) -> Treatment:
         test = self.campaign.experiment
         units = units_of(test, requests.account_id, requests.partner_id, [now] * len(requests), self.groups)
-        treated = treatment(test, units, self.campaign.exploration)
+        campaign = self.campaign.in_doubt() if active.alarmed else self.campaign
+        treated = treatment(test, units, campaign.exploration)
         beside = active.beside
         # A canary whose price is stale decides for nobody: the served model has a newer one, or is told to be stale.
         return treated if beside is None or beside.pair.price.stale(now) else beside.canary.treats(treated, units)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Thread
 
+from operations.common.workspace import alarms_on
 from serving.predictor.active import Active, Beside, ServedModel
 from serving.predictor.context import context_names
 from shadowprice.arms import WHOLE
@@ -40,8 +41,9 @@ class PriceWatcher:
         on_rejected: called once for each version that may not be used, with one of ``metrics.REJECTED``.
         on_passed_over: called at every read with how many files are passed over now, by the same kinds.
         poll_seconds: how often the store is looked at.
-        workspace: folder where a canary is named; None: nobody looks for one. Its price and model are followed
-            likewise, and where one of them may not be used the canary decides for nobody.
+        workspace: folder where a canary is named and the watch keeps its verdict; None: nobody looks there. Price and
+            model of a canary are followed likewise, and where one of them may not be used it decides for nobody. The
+            verdict is read if the campaign has another exploration while the watch alarms.
         on_canary: called with the share of each canary that begins, changes or ends, 0 for none.
     """
 
@@ -124,6 +126,21 @@ class PriceWatcher:
         self._on_passed_over(passed_over)
         if self.current is not None and self._workspace is not None:
             self._follow(self.current, self._workspace)
+            self._heed(self.current, self._workspace)
+
+    def _heed(self, active: Active, workspace: Path) -> None:
+        """Take over whether the watch alarms on the active model; a damaged verdict changes nothing."""
+        if self._campaign.in_doubt() == self._campaign:
+            return
+        try:
+            alarmed = alarms_on(workspace, self._name, active.model.version)
+        except InvalidInput as error:
+            self._complain(f"no verdict of the watch: {error}")
+            return
+        if alarmed != active.alarmed:
+            self.current = replace(active, alarmed=alarmed)
+            told = "alarms on" if alarmed else "has no alarm on"
+            logger.info("the watch %s model %s", told, active.model.version)
 
     def _follow(self, active: Active, workspace: Path) -> None:
         """Take over the canary that the workspace names, with its newest price."""

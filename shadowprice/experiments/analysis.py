@@ -98,7 +98,7 @@ def analyse(
         raise InvalidInput("must name an arm: the experiment has no holdout", field="baseline")
     present = frame[frame[named.arm] != UNASSIGNED]
     arms = [arm.name for arm in experiment.arms if arm.name != chosen and (present[named.arm] == arm.name).any()]
-    ratio, by_day = _ratios(every, expected, experiment, named)
+    ratio, _, by_day = sample_ratios(every, experiment, named)
     return Analysis(
         baseline=chosen,
         level=level,
@@ -124,16 +124,26 @@ def _totals(frame: pd.DataFrame, arms: Sequence[str], columns: Columns) -> list[
     return found
 
 
-def _ratios(
-    asked: pd.DataFrame, expected: np.ndarray, experiment: Experiment, columns: Columns
-) -> tuple[SampleRatio, tuple[float, ...]]:
-    """Sample ratio of the units, each counted on its first day."""
-    units = pd.DataFrame({"unit": asked[columns.unit].to_numpy(), "arm": expected, "day": asked["day"].to_numpy()})
+def sample_ratios(
+    asked: pd.DataFrame, experiment: Experiment, columns: Columns
+) -> tuple[SampleRatio, tuple[int, ...], tuple[float, ...]]:
+    """Return the sample ratio of the units by their present arm, each counted on its first day; days and p-values.
+
+    Args:
+        asked: requests with their unit and ``day``.
+        experiment: as it is now.
+        columns: names of the columns.
+
+    The p-values are those of :func:`~shadowprice.experiments.sample_ratio.sequential_sample_ratio`, one a day.
+    """
+    unit = asked[columns.unit].to_numpy()
+    units = pd.DataFrame({"unit": unit, "arm": assign(experiment, unit), "day": asked["day"].to_numpy()})
     units = units.sort_values("day", kind="stable").drop_duplicates("unit")
     shares = {arm: share for arm, share in experiment.shares.items() if share}
     counts = units["arm"].value_counts()
     once = sample_ratio({arm: int(counts.get(arm, 0)) for arm in shares}, shares)
     table = pd.crosstab(units["day"], units["arm"]).reindex(columns=list(shares), fill_value=0)
+    days = tuple(int(day) for day in table.index)
     if len(shares) < 2:
-        return once, tuple([1.0] * len(table))
-    return once, tuple(sequential_sample_ratio(table.to_numpy(), list(shares.values())).tolist())
+        return once, days, (1.0,) * len(table)
+    return once, days, tuple(sequential_sample_ratio(table.to_numpy(), list(shares.values())).tolist())

@@ -132,7 +132,7 @@ class TwoArms:
 
     def baseline(self, y: ArrayLike) -> Contrast:
         """Mean of ``y`` (N,) in the baseline."""
-        return self._mean(as_rows({"y": y})["y"], ~self.treated)
+        return self.mean(as_rows({"y": y})["y"], ~self.treated)
 
     def effect(self, contrast: Contrast) -> Effect:
         """Effect with the standard error of dependent rows; NaN limits where an arm has a single unit."""
@@ -149,11 +149,12 @@ class TwoArms:
     def _difference(self, y: Array) -> Contrast:
         if y.size != self.treated.size:
             raise InvalidInput(f"must have one entry per row, {self.treated.size}, got {y.size}", field="y")
-        one, other = self._mean(y, self.treated), self._mean(y, ~self.treated)
+        one, other = self.mean(y, self.treated), self.mean(y, ~self.treated)
         return Contrast(one.value - other.value, one.influence - other.influence)
 
     @staticmethod
-    def _mean(y: Array, rows: NDArray[np.bool_]) -> Contrast:
+    def mean(y: Array, rows: NDArray[np.bool_]) -> Contrast:
+        """Mean of ``y`` (N,) over some rows."""
         size = int(np.count_nonzero(rows))
         mean = float(y[rows].mean())
         return Contrast(mean, np.where(rows, (y - mean) / size, 0.0))

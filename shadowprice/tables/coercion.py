@@ -44,9 +44,10 @@ def canonical(table: str, frame: pd.DataFrame) -> pd.DataFrame:
     for name, column in named_columns(table).items():
         kind = str(column.dtype)
         values = frame[name] if name in frame else _absent(frame.index, kind)
-        if name == "exploration":
+        explored = name == "exploration" and kind == FLAG
+        if explored:
             values = values.fillna(False)
-        whole = not column.nullable or name == "exploration"
+        whole = not column.nullable or explored
         # Rows that were refused have no value.
         if kind in (WHOLE, FLAG) and whole and not values.hasnans:
             values = values.astype("int64" if kind == WHOLE else "bool")

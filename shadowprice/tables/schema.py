@@ -64,6 +64,7 @@ _MONEY = _column(WHOLE, _at_least(0))
 _YES_NO = _column(WHOLE, pa.Check.isin([0, 1], error="must be 0 or 1"), optional=True)
 _COUNT = _column(WHOLE, _at_least(0), optional=True)
 _POSITIVE = pa.Check(lambda v: (v > 0) & np.isfinite(v), error="must be a finite number above 0")
+_SHARE = pa.Check(lambda v: (v >= 0) & (v < 1), error="must be a share, at least 0 and below 1")
 
 _FEATURES: dict[str, pa.Column] = {
     r"^x_\w+$": pa.Column(
@@ -162,6 +163,8 @@ SCHEMAS: dict[str, pa.DataFrameSchema] = {
             "most_response_merchant": _column(REAL, _POSITIVE, optional=True),
             "expected_requests": _column(WHOLE, _at_least(1), optional=True),
             "late_reserve": _column(WHOLE, _at_least(0), optional=True),
+            "exploration": _column(REAL, _SHARE, optional=True),
+            "alarm_exploration": _column(REAL, _SHARE, optional=True),
             "experiment": _column(TEXT, optional=True),
             "limits": _column(TEXT, optional=True),
             "rules": _column(TEXT, optional=True),

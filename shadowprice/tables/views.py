@@ -88,6 +88,8 @@ def campaign_from_tables(tables: Tables) -> Campaign:
         hours=int(row["hours"]),
         expected_requests=int(row["expected_requests"]) if pd.notna(row["expected_requests"]) else None,
         late_reserve=int(row["late_reserve"]) if pd.notna(row["late_reserve"]) else 0,
+        exploration=float(row["exploration"]) if pd.notna(row["exploration"]) else 0.0,
+        alarm_exploration=float(row["alarm_exploration"]) if pd.notna(row["alarm_exploration"]) else 0.0,
         experiment=_experiment(row["experiment"]) if pd.notna(row["experiment"]) else None,
         limits=_limits(row["limits"]) if pd.notna(row["limits"]) else Limits(),
         rules=_rules(row["rules"]) if pd.notna(row["rules"]) else (),

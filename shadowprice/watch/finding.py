@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ALL_LEVELS = -1
+ALL_LEVELS, ALL_SIDES = -1, "all"
 BY_LEVEL = ("calibration", "label_drift", "stability")
-BY_SIDE = ("curve_shape",)
+BY_SIDE = ("curve_shape", "feature_drift")
+SAMPLE_RATIO = "sample_ratio"
+"""Check of an experiment's arms, and not of the model."""
 """Names of the checks; the services read them here, without the libraries that the checks need."""
 
 
@@ -14,8 +16,8 @@ BY_SIDE = ("curve_shape",)
 class Finding:
     """Result of one check.
 
-    check      name of the check, a key of :data:`shadowprice.watch.registry.CHECKS`
-    side       side of the market
+    check      name of the check, of :data:`BY_LEVEL` or :data:`BY_SIDE`, or :data:`SAMPLE_RATIO`
+    side       side of the market, or :data:`ALL_SIDES`
     level      index of the incentive level, or :data:`ALL_LEVELS`
     statistic  compared with ``limit``: an alarm is a statistic at the limit or above
     limit      of the statistic

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from shadowprice.errors import InvalidInput
 from shadowprice.files import write_whole
-from shadowprice.watch.finding import Finding
+from shadowprice.watch.finding import SAMPLE_RATIO, Finding
 
 FILE = "watch.json"
 
@@ -27,6 +27,11 @@ class Verdict:
     requests: int
     written_at: datetime
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def model_alarms(self) -> tuple[Finding, ...]:
+        """Return the alarms on the model; a mismatch of an experiment's arms is none."""
+        return tuple(each for each in self.alarms if each.check != SAMPLE_RATIO)
 
     @property
     def alarms(self) -> tuple[Finding, ...]:

@@ -23,7 +23,7 @@ from serving.ledger.records import Storage
 from serving.ledger.totals import Totals
 from serving.predictor.metrics import PredictorMetrics
 from shadowprice.campaign import Budget, Campaign, Terms
-from shadowprice.watch.finding import BY_LEVEL
+from shadowprice.watch.finding import BY_LEVEL, BY_SIDE
 
 PRODUCTION = merged(values_of(CHART / "ci" / "production-values.yaml"), "watch.enabled", True)
 RULES = next(o for o in render(PRODUCTION) if o["kind"] == "PrometheusRule")
@@ -188,7 +188,8 @@ HEALTHY = [
     series("shadowprice_store_bytes", "7e8x240"),
     series("shadowprice_store_limit_bytes", "1e9x240"),
     *(series("shadowprice_watch_alarm", "0x240", side="customer", level="1", reason=check) for check in BY_LEVEL),
-    series("shadowprice_watch_alarm", "0x240", side="customer", level="-1", reason="curve_shape"),
+    *(series("shadowprice_watch_alarm", "0x240", side="customer", level="-1", reason=check) for check in BY_SIDE),
+    series("shadowprice_watch_alarm", "0x240", side="all", level="-1", reason="sample_ratio"),
     series("shadowprice_watch_age_seconds", "3600+60x240"),
 ]
 WATCH = {
@@ -196,6 +197,8 @@ WATCH = {
     "ShadowpriceLabelDrift": "label_drift",
     "ShadowpricePredictionsDrift": "stability",
     "ShadowpriceCurveShape": "curve_shape",
+    "ShadowpriceFeatureDrift": "feature_drift",
+    "ShadowpriceSampleRatio": "sample_ratio",
 }
 
 ILL: dict[str, list[dict[str, str]]] = {

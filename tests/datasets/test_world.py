@@ -7,6 +7,8 @@ from shadowprice.datasets.world import (
     CUSTOMER_LEVELS,
     MERCHANT_LEVELS,
     customer_response,
+    drifted_response,
+    drifted_truth,
     merchant_response,
     own_change_point_response,
 )
@@ -81,6 +83,23 @@ def test_change_points_of_their_own_leave_everything_else_as_it_was() -> None:
     mean = truth.loc[rows["account_id"]].to_numpy()[np.arange(len(rows)), rows["level"]]
     error = (rows["response"] - mean).groupby(rows["level"]).agg(["mean", "sem"])
     assert (error["mean"].abs() < 4 * error["sem"]).all()
+
+
+def test_a_population_drifts_from_the_truth_of_the_trial_to_higher_incentives() -> None:
+    strength = np.random.default_rng(0).normal(size=(200, 2))
+    assert np.allclose(drifted_response(strength, 0.0), customer_response(strength))
+    late = drifted_response(strength, 3.0)
+    # After three days customers respond between 110 and 130 cents, and less in all.
+    assert (late <= drifted_response(strength, 0.0) + 1e-12).all()
+    hazard = -np.log1p(-late)
+    at = {level: place for place, level in enumerate(CUSTOMER_LEVELS)}
+    assert ((hazard[at[120]] - hazard[at[100]]).mean()) > 2 * (hazard[at[100]] - hazard[at[80]]).mean()
+    small = {"customers": 60, "merchants": 20, "both": 2, "ties": 3.0}
+    for days in (0, 2):
+        whole = load(seed=1, drift_days=days, **small).truth
+        assert drifted_truth(days, seed=1, **small).equals(whole)
+    with pytest.raises(InvalidInput, match="drift_days"):
+        load(drift_days=1, own_change_point=True)
 
 
 def test_merchants_answer_in_a_line_with_a_positive_slope() -> None:

@@ -128,6 +128,20 @@ def test_harvesting_again_changes_nothing_and_takes_up_what_came_late(job: Harve
     assert later.outcome.set_index("request_id").loc[late["request_id"], "redeemed"] == 1
 
 
+def test_only_recent_rows_are_kept_where_they_are_asked_for(job: HarvestJob) -> None:
+    rows = write_log(job.log)
+    counts = run(replace(job, recent_days=3))
+    found = load_dataset(job.harvested).tables
+    final = rows[rows["hour"] <= rows["hour"].max() - 48 + 1e-6]
+    strangers = final["account_id"].isin([f"a{number}" for number in range(1495, 1500)])
+    known = final[~strangers]
+    assert set(found.exposure["request_id"]) == {
+        f"r{row}" for row in known.index[known["hour"] >= known["hour"].max() - 72]
+    }
+    assert set(found.outcome["request_id"]) == set(found.exposure["request_id"])
+    assert counts["rows of the data set that are too old"] == 3
+
+
 def test_one_of_several_logs_must_be_named(job: HarvestJob, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"log: .* has no log in served/; name one"):
         run(replace(job, log=None))

@@ -13,6 +13,8 @@ from served_log import CAMPAIGN, TRUTH, write_log, write_segments
 
 from operations import __main__ as command
 from operations.offpolicy import OffpolicyJob, run
+from operations.whatif import WhatifJob
+from operations.whatif import run as whatif
 from shadowprice.campaign import Terms
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput
@@ -107,6 +109,21 @@ def test_a_price_and_a_budget_cover_what_they_would_have_brought(tmp_path: Path)
             assert abs(each.value * n - expected) <= n * (each.high - each.low)
         assert found.estimator == "dr"
     assert found.cost.value * n == pytest.approx(60_000, rel=0.01)
+
+    # What-if reads the same estimate, and refuses where the log never gave the levels.
+    traffic.save(tmp_path)
+    question = WhatifJob(workspace=tmp_path, answer=tmp_path / "a.json", log=tmp_path / "log", mature_hours=0, rows=0)
+    answer = whatif(question)
+    price = answer["current"]["prices"]["budget"]
+    same = run(job(tmp_path, tmp_path / "campaign.json", workspace=tmp_path, mature_hours=0, price=price))
+    assert answer["logged"]["current"]["value"]["value"] == pytest.approx(same.value.value)
+    assert len(answer["logged"]["curve"]) == len(answer["curve"])
+    levels_kept = whatif(replace(question, levels={"customer": [0, 50]}))
+    assert "leave levels" in levels_kept["logged"]["asked"]["refused"]
+    ones = [1] * n
+    write_segments(tmp_path / "one", names[who].tolist(), ones, redeemed, levels, [0.0, 1.0, 0.0, 0.0])
+    refused = whatif(replace(question, log=tmp_path / "one"))["logged"]["current"]["refused"]
+    assert "the log" in refused
 
 
 @pytest.mark.parametrize(

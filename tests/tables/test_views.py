@@ -8,7 +8,7 @@ import pytest
 
 from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import Budget, Campaign, Side, Terms
-from shadowprice.errors import InvalidInput
+from shadowprice.errors import InvalidInput, InvalidTable
 from shadowprice.limits import Cap, Limits
 from shadowprice.tables import campaign_from_tables, labelled, validate_tables
 
@@ -80,6 +80,16 @@ def test_the_expected_requests_of_a_campaign_are_those_of_the_table(frames: Fram
     assert campaign_from_tables(validate_tables(frames)).expected_requests is None
     frames["campaign"] = frames["campaign"].assign(expected_requests=30_000)
     assert campaign_from_tables(validate_tables(frames)).expected_requests == 30_000
+
+
+def test_the_exploration_of_a_campaign_is_that_of_the_table(frames: Frames) -> None:
+    assert campaign_from_tables(validate_tables(frames)).exploration == 0.0
+    frames["campaign"] = frames["campaign"].assign(exploration=0.05, alarm_exploration=0.2)
+    found = campaign_from_tables(validate_tables(frames))
+    assert (found.exploration, found.in_doubt().exploration) == (0.05, 0.2)
+    frames["campaign"] = frames["campaign"].assign(exploration=1.0)
+    with pytest.raises(InvalidTable, match="exploration"):
+        validate_tables(frames)
 
 
 def test_the_experiment_of_a_campaign_is_that_of_the_table(frames: Frames) -> None:

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from shadowprice.campaign import Campaign
 from shadowprice.errors import ShadowpriceError
-from shadowprice.watch.finding import ALL_LEVELS, BY_LEVEL, BY_SIDE
+from shadowprice.watch.finding import ALL_LEVELS, ALL_SIDES, BY_LEVEL, BY_SIDE, SAMPLE_RATIO
 from shadowprice.watch.verdict import Verdict
 
 log = logging.getLogger(__name__)
@@ -37,13 +37,16 @@ class WatchCollector(Collector):
         alarms = set() if found is None else {(each.check, each.side, each.level) for each in found.alarms}
         alarm = GaugeMetricFamily(
             "shadowprice_watch_alarm",
-            "Whether a check of the served model alarms; reason is the check, level -1 all levels together",
+            "Whether a check of the model or of the arms alarms; reason is the check, level -1 all levels together",
             labels=["campaign", "side", "level", "reason"],
         )
         for side, terms in self._campaign.sides.items():
             asked = [(check, level) for check in BY_LEVEL for level in range(len(terms.levels))]
             for check, level in [*asked, *((check, ALL_LEVELS) for check in BY_SIDE)]:
                 alarm.add_metric([name, side, str(level), check], float((check, side, level) in alarms))
+        if self._campaign.experiment is not None:
+            found_there = (SAMPLE_RATIO, ALL_SIDES, ALL_LEVELS) in alarms
+            alarm.add_metric([name, ALL_SIDES, str(ALL_LEVELS), SAMPLE_RATIO], float(found_there))
         yield alarm
         age = GaugeMetricFamily(
             "shadowprice_watch_age_seconds", "Time since the served model was last checked", labels=["campaign"]

@@ -12,6 +12,8 @@ from serving.predictor.price_watcher import PriceWatcher
 from shadowprice.errors import NotFound
 from shadowprice.pacing.canary import FILE, PRICES, Canary
 from shadowprice.pacing.price_store import PriceStore
+from shadowprice.watch.finding import SAMPLE_RATIO, Finding
+from shadowprice.watch.verdict import Verdict
 
 CANARY = Canary(
     campaign="spring",
@@ -83,3 +85,27 @@ def test_a_canary_that_cannot_be_served_decides_for_nobody(followed, kit, wrong)
     assert watcher.current.price.version == 1
     assert watcher.current.beside is None
     assert shares == []
+
+
+def test_the_alarm_of_the_watch_is_followed_where_the_campaign_explores_more_then(followed, kit) -> None:
+    workspace, watcher, _ = followed
+    finding = Finding("calibration", "customer", 0, 9.0, 5.0, True, 500, 3, "customer, level 0.")
+    arms = replace(finding, check=SAMPLE_RATIO, side="all")
+
+    def alarmed(model: str, found: Finding) -> bool:
+        at = datetime.now(UTC)
+        Verdict(campaign="spring", model_version=model, requests=1, written_at=at, findings=(found,)).write(
+            workspace / "watch.json"
+        )
+        watcher.poll()
+        return watcher.current.alarmed
+
+    assert not alarmed(kit.model, finding)
+    watcher._campaign = replace(watcher._campaign, alarm_exploration=0.3)
+    assert alarmed(kit.model, finding)
+    assert not alarmed(kit.model, arms)
+    assert not alarmed("m2", finding)
+    assert alarmed(kit.model, finding)
+    (workspace / "watch.json").unlink()
+    watcher.poll()
+    assert not watcher.current.alarmed

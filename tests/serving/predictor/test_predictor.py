@@ -702,3 +702,24 @@ def test_each_unit_is_decided_by_its_own_model_and_price_and_so_recorded(kit, ca
         replace(predictor, source=Fixed(replace(active, beside=Beside(TRIAL, Active(stale, trial.model)))))
     ).answer(Requests([f"s{i}" for i in range(50)], names, ["customer"] * 50))
     assert set(late.arm) == {"unassigned"}
+
+
+def test_while_the_watch_alarms_the_campaign_explores_more(kit, campaign) -> None:
+    doubtful = replace(campaign, alarm_exploration=0.5)
+    answers = {}
+    for alarmed in (False, True):
+        active = Active(kit.price(), served(kit, "test-model-1", 0), alarmed=alarmed)
+        predictor = Predictor(
+            campaign=doubtful,
+            source=Fixed(active),
+            ledger=LocalLedger(doubtful),
+            metrics=PredictorMetrics(doubtful, CollectorRegistry()),
+            window=False,
+        )
+        rows = range(50)
+        asked = Requests([f"r{i}" for i in rows], [f"c{i}" for i in rows], ["customer"] * 50)
+        answers[alarmed] = Asked(predictor).answer(asked)
+    explored = [answers[alarmed].reason.tolist().count("explored") for alarmed in (False, True)]
+    assert explored[0] == 0
+    assert 12 < explored[1] < 38
+    assert answers[True].propensity.max() < 0.7
