@@ -12,6 +12,7 @@ def featurize(
     training: Output[Dataset],
     workspace: str,
     weighting: str = "none",
+    campaign_fields: dict = {},  # noqa: B006 - read from the compiled component, never changed
     keep_campaign: bool = False,
 ) -> None:
     """Run a :class:`operations.featurize.FeaturizeJob`."""

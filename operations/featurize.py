@@ -59,6 +59,9 @@ class FeaturizeJob(Job):
     training: Path = writes("folder of labelled rows with their split, graph snapshots, and the accounts to serve")
     workspace: Path = required("folder that outlives the run; gets the feature store, the campaign and the traffic")
     weighting: str = option("none", "none, known or fitted: propensities whose inverse weights the labelled rows")
+    campaign_fields: Mapping[str, Any] = option(
+        {}, "fields that replace those of the campaign table, as JSON: exploration, alarm_exploration, experiment"
+    )
     keep_campaign: bool = option(False, "use the workspace's campaign, which is served, and leave its file as it is")
 
     def __post_init__(self) -> None:
@@ -79,7 +82,10 @@ def run(job: FeaturizeJob, *, online: Online | None = None) -> Mapping[str, Any]
     if kind_of(job.tables) == VOUCHERS:
         return build(job.tables, job.training)
     dataset = load_dataset(job.tables)
-    campaign = read_campaign(job.workspace) if job.keep_campaign else campaign_from_tables(dataset.tables)
+    if job.keep_campaign:
+        campaign = read_campaign(job.workspace)
+    else:
+        campaign = campaign_from_tables(dataset.tables).with_fields(job.campaign_fields)
     times = snapshot_times(dataset.tables)
     with Stages("featurize", 5 + len(times)) as stage:
         return _featurize(job, dataset, campaign, times, online or configured_online(), stage)

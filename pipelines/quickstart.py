@@ -106,7 +106,7 @@ def main() -> int:
     parser.add_argument("--runs", default="runs", type=Path, help="where runs are kept")
     parser.add_argument("--days", default=1, type=int, help="days of a world that drifts, with retrains; 1: none")
     add_flags(parser, PrepareJob, "data", "options", "seed")
-    add_flags(parser, FeaturizeJob, "weighting")
+    add_flags(parser, FeaturizeJob, "weighting", "campaign_fields")
     add_flags(parser, TrainJob, "recipe", "epochs", "workers", "curve_repair", "calibration", epochs=400)
     # The day is simulated and few data sets have the rows to show it; the comparison is reported all the same.
     add_flags(parser, EvaluateJob, "beat_uniform", "limits", "override", beat_uniform=False)

@@ -26,6 +26,7 @@ def train_pipeline(
     ray_job: str = "",
     limits: dict = {},  # noqa: B006
     override: dict = {},  # noqa: B006
+    campaign_fields: dict = {},  # noqa: B006
 ) -> None:
     """Train a model and serve it if it passes the gate.
 
@@ -48,12 +49,15 @@ def train_pipeline(
         ray_job: ConfigMap with the RayJob that the training runs in; empty trains in the step's own container.
         limits: of the gate that are not the usual ones, such as {"ece_share": 0.3}.
         override: {"reason": "…", "by": "…"} registers a model that the gate refuses, and is recorded in it.
+        campaign_fields: fields that replace those of the campaign table: exploration, alarm_exploration, experiment.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
     prepared = prepare(dataset=dataset, data=data, seed=seed, options=options).set_caching_options(False)
     placed(prepared, cpu="1", memory="8Gi", minutes=60)
     tables = prepared.outputs["tables"]
-    featurized = featurize(tables=tables, workspace=workspace, weighting=weighting).set_caching_options(False)
+    featurized = featurize(
+        tables=tables, workspace=workspace, weighting=weighting, campaign_fields=campaign_fields
+    ).set_caching_options(False)
     placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
     learn(
         featurized.outputs["training"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -44,6 +45,15 @@ NUMBERS = (
     "authorisation_ttl_hours",
 )
 """Fields of a campaign that are read as numbers and have a default."""
+
+
+SETTABLE = ("exploration", "alarm_exploration", "experiment")
+"""Fields that an installation or a command line may set besides the campaign table."""
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    return int(value) if value.is_integer() else value
 
 
 def _check_whole(given: object, least: int, noun: str, field: str) -> None:
@@ -280,6 +290,19 @@ class Campaign:
             raise InvalidInput("a delivery has exact sizes and no arms", field="campaign.experiment")
         if self.answer_shares.chosen <= 0:
             raise InvalidInput("leaves no requests to the price; lower a share", field="campaign.experiment.arms.share")
+
+    def with_fields(self, fields: Mapping[str, Any]) -> Campaign:
+        """Return the campaign with some of :data:`SETTABLE` replaced, as an installation or a command line sets them.
+
+        Raises:
+            InvalidInput: another field, or a value that the campaign cannot have.
+        """
+        unknown = sorted(set(fields) - set(SETTABLE))
+        if unknown:
+            raise InvalidInput(f"must be of {', '.join(SETTABLE)}, got {', '.join(unknown)}", field="campaign fields")
+        # JSON of a pipeline knows one kind of number.
+        whole = json.loads(json.dumps(dict(fields)), parse_float=_number)
+        return Campaign.from_dict(self.to_dict() | whole)
 
     def in_doubt(self) -> Campaign:
         """Return the campaign while the watch alarms on the served model: it explores more."""

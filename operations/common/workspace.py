@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from shadowprice.campaign import Campaign, Side
@@ -37,19 +38,22 @@ PRICE = "price.json"
 """Price record in the folder that a solve writes."""
 LIFT = "lift.json"
 """Result of the job ``lift``, which the console shows."""
+FIELDS = "SHADOWPRICE_CAMPAIGN_FIELDS"
+"""Variable with JSON: campaign to fields that replace those of its file."""
 CANARY_PRICE = "canary-price.json"
 """Price record of the canary, beside it."""
 
 
 def read_campaign(path: Path) -> Campaign:
-    """Read the campaign of a workspace, or of a JSON file.
+    """Read the campaign of a workspace, or of a JSON file, with the fields that the variable :data:`FIELDS` sets.
 
     Raises:
         InvalidInput: no such file, not JSON, or not a campaign.
     """
     file = path / CAMPAIGN if path.is_dir() else path
     try:
-        return Campaign.from_dict(json.loads(file.read_bytes()))
+        campaign = Campaign.from_dict(json.loads(file.read_bytes()))
+        return campaign.with_fields(json.loads(os.environ.get(FIELDS) or "{}").get(campaign.name, {}))
     except OSError as error:
         raise InvalidInput(f"cannot be read: {error}", field=str(file)) from error
     except (ValueError, TypeError, AttributeError) as error:

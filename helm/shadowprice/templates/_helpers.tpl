@@ -204,6 +204,13 @@ subPath: {{ . | quote }}
 {{- end }}
 {{- end }}
 
+{{/* Fields of the campaign that the values set, for every process that reads campaign.json. */}}
+{{- define "shadowprice.fieldsEnv" -}}
+{{- with .Values.campaignFields -}}
+- {name: SHADOWPRICE_CAMPAIGN_FIELDS, value: {{ dict $.Values.campaign . | toJson | quote }}}
+{{- end }}
+{{- end }}
+
 {{/* Where Redis is: a secret's key, never a value. */}}
 {{- define "shadowprice.redisEnv" -}}
 {{- if eq .Values.features.online.store "redis" }}
