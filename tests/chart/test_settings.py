@@ -2,7 +2,9 @@
 
 import argparse
 import base64
+import json
 import math
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,13 @@ import pytest
 from rendering import CHART, merged, pods, render, values_of
 
 from operations.common.job import add_flags
+from operations.common.workspace import FIELDS, read_campaign
 from operations.watch import WatchJob
 from serving.http.tokens import ROLES, Tokens
 from serving.ledger.__main__ import LedgerSettings
 from serving.predictor.config import Config
+from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.errors import InvalidInput
 
 MINIMAL = values_of(CHART / "ci" / "minimal-values.yaml")
 PRODUCTION = values_of(CHART / "ci" / "production-values.yaml")
@@ -167,6 +172,34 @@ def test_callers_of_grpc_are_let_in() -> None:
 def test_the_pacer_for_an_alarm_reaches_the_hourly_solve() -> None:
     assert "SHADOWPRICE_ON_ALARM" not in environment(pod(MINIMAL, "CronJob"))
     assert environment(pod(merged(MINIMAL, "resolve.onAlarm", "pi"), "CronJob"))["SHADOWPRICE_ON_ALARM"] == "pi"
+
+
+def test_exploration_and_arms_of_the_values_reach_every_process_that_reads_the_campaign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arms = {"arms": [{"name": "holdout", "kind": "holdout", "share": 500}], "salt": "spring-2026"}
+    given = MINIMAL | {"campaignFields": {"exploration": 0.05, "alarm_exploration": 0.2, "experiment": arms}}
+    told = {environment(pod(given, kind))[FIELDS] for kind in ("CronJob", "Deployment", "InferenceService")}
+    assert FIELDS not in environment(pod(MINIMAL, "Deployment"))
+    (text,) = told
+    own = Campaign(
+        name="spring",
+        sides={"customer": Terms(levels=(0, 50))},
+        budget=Budget(limit=100),
+        starts_at=datetime(2026, 3, 1, tzinfo=UTC),
+    )
+    (tmp_path / "campaign.json").write_text(json.dumps(own.to_dict()))
+    monkeypatch.setenv(FIELDS, text)
+    found = read_campaign(tmp_path)
+    assert (found.exploration, found.in_doubt().exploration) == (0.05, 0.2)
+    assert found.experiment is not None
+    assert found.experiment.shares == {"holdout": 500, "unassigned": 9500}
+    # A pipeline hands numbers on as decimals.
+    arms["arms"][0]["share"] = 500.0  # type: ignore[index]
+    assert own.with_fields({"experiment": arms}).experiment == found.experiment
+    monkeypatch.setenv(FIELDS, json.dumps({"spring": {"budget": 5}}))
+    with pytest.raises(InvalidInput, match="must be of exploration"):
+        read_campaign(tmp_path)
 
 
 def test_the_watch_reads_the_ledgers_log_and_takes_its_settings_as_the_job_does() -> None:
