@@ -96,10 +96,10 @@ def test_a_population_drifts_from_the_truth_of_the_trial_to_higher_incentives() 
     assert ((hazard[at[120]] - hazard[at[100]]).mean()) > 2 * (hazard[at[100]] - hazard[at[80]]).mean()
     small = {"customers": 60, "merchants": 20, "both": 2, "ties": 3.0}
     for days in (0, 2):
-        whole = load(seed=1, drift_days=days, **small).truth
+        whole = load("world", seed=1, drift_days=days, **small).truth
         assert drifted_truth(days, seed=1, **small).equals(whole)
     with pytest.raises(InvalidInput, match="drift_days"):
-        load(drift_days=1, own_change_point=True)
+        load("world", drift_days=1, own_change_point=True)
 
 
 def test_merchants_answer_in_a_line_with_a_positive_slope() -> None:

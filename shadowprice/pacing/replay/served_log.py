@@ -78,8 +78,8 @@ def write_replay(
         }
     )[given]
     folder.mkdir(parents=True, exist_ok=True)
-    rows: dict[Kind, pd.DataFrame] = {"decisions": decisions, "outcomes": captured}
-    for kind, table in rows.items():
+    tables: dict[Kind, pd.DataFrame] = {"decisions": decisions, "outcomes": captured}
+    for kind, table in tables.items():
         if len(table):
             first = max((each.last for each in segments(folder, kind)), default=0) + 1
             place = Segment.named(folder, kind, first, first + len(table) - 1).path
