@@ -69,7 +69,8 @@ def play_days(folder: Path, days: int, arguments: Mapping[str, Any], seconds: di
     workspace.mkdir()
     shutil.copytree(folder / VERSIONS, workspace / VERSIONS)
     (workspace / MODEL).symlink_to(Path(VERSIONS) / _version(folder), target_is_directory=True)
-    traffic, frozen = Traffic.load(folder), _curves(folder)
+    traffic = Traffic.load(folder)
+    frozen = _curves(folder, traffic)
     current, trained_on = [frozen], [_version(folder)]
 
     def setting(day: int) -> Setting:
@@ -109,7 +110,7 @@ def play_days(folder: Path, days: int, arguments: Mapping[str, Any], seconds: di
         if _version(workspace) == trained_on[-1]:
             return None
         trained_on.append(_version(workspace))
-        current.append(_curves(workspace))
+        current.append(_curves(workspace, traffic))
         return current[-1]
 
     found = []
@@ -125,9 +126,9 @@ def _version(workspace: Path) -> str:
     return str(read_meta((workspace / MODEL).resolve())["model_version"])
 
 
-def _curves(workspace: Path) -> dict[Side, Population]:
-    """Curves of the registered model for all accounts that ask."""
-    solver, traffic = Solver(workspace), Traffic.load(workspace)
+def _curves(workspace: Path, traffic: Traffic) -> dict[Side, Population]:
+    """Curves of the registered model for all accounts that ask; those that it did not serve get its default."""
+    solver = Solver(workspace)
     return {
         side: Population(each.account_id, solver.curves(side, each.account_id))
         for side, each in traffic.accounts.items()
