@@ -16,7 +16,7 @@ import numpy as np
 from operations.common.workspace import CAMPAIGN, MODEL, SERVED, VERSIONS, read_campaign
 from operations.measure import SAMPLE_ROWS
 from operations.solve import Solver
-from pipelines.local import run
+from pipelines.local import PipelineFailed, run
 from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.datasets.truth import true_curves
@@ -37,6 +37,8 @@ WEEK = "week"
 """Workspace of the closed loop in the folder of a run."""
 EVERY, RECENT = 2, 2
 """Days between two retrains, and days of served rows that each trains on."""
+REFUSED = "gate-refused"
+"""Step in which a retrain ends whose model the gate refuses."""
 EXPLORATION = 0.1
 """Least share of requests that explore: a model that is trained on its own choices alone learns little."""
 
@@ -106,7 +108,12 @@ def play_days(folder: Path, days: int, arguments: Mapping[str, Any], seconds: di
         passed_on = ("dataset", "data", "options", "recipe", "epochs", "seed", "workers")
         given = {name: arguments[name] for name in passed_on}
         more = {"mature_hours": 0, "recent_days": RECENT, "beat_uniform": False, "limits": arguments["limits"]}
-        run("retrain", workspace / "pipeline", given | more | {"workspace": str(workspace), "log": str(log)})
+        try:
+            run("retrain", workspace / "pipeline", given | more | {"workspace": str(workspace), "log": str(log)})
+        except PipelineFailed as error:
+            if REFUSED not in str(error):
+                raise
+            print(f"  day {day + 1}: the gate refuses the new model, and the model stays", flush=True)
         if _version(workspace) == trained_on[-1]:
             return None
         trained_on.append(_version(workspace))
