@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.week import check_days
+from pipelines.days.week import check_days
 from shadowprice.errors import InvalidInput
 from shadowprice.pacing.replay.loop import CLOSED, FROZEN, ORACLE, LoopDay
 from shadowprice.reports.loop import loop_facts, loop_sentence, loop_summary

@@ -1,0 +1,1 @@
+"""Days of a run after the first: retrains beside a frozen model."""
