@@ -7,6 +7,7 @@ from collections.abc import Mapping as MappingABC
 
 import duckdb
 import pandas as pd
+import pyarrow as pa
 
 from shadowprice.errors import InvalidInput, InvalidTable, TableProblem
 from shadowprice.mapping.description import Mapping
@@ -18,6 +19,7 @@ from shadowprice.tables.problems import SHOWN_PROBLEMS
 from shadowprice.tables.schema import CAMPAIGN_TABLES, EVENTS, OPTIONAL, named_columns
 
 MAPPING = "the mapping"
+_STRINGS = {pa.string(): pd.StringDtype("pyarrow")}
 
 
 def map_tables(mapping: Mapping) -> Tables:
@@ -53,7 +55,7 @@ def _read(db: duckdb.DuckDBPyConnection, parts: Sequence[Part]) -> Iterator[pd.D
         columns = ", ".join(known.values())
         try:
             for batch in db.cursor().sql(f"SELECT {columns} FROM {part.query}").to_arrow_reader(BATCH):
-                yield batch.to_pandas()
+                yield batch.to_pandas(types_mapper=_STRINGS.get)
         except duckdb.Error as error:
             raise InvalidInput(f"cannot be read: {error}", field=part.source) from error
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from shadowprice.tables.schema import FLAG, REAL, TEXT, TIME, WHOLE, named_columns
@@ -57,10 +58,9 @@ def canonical(table: str, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _absent(index: pd.Index[Any], kind: str) -> pd.Series[Any]:
-    unknown: dict[str, Any] = {TEXT: None, REAL: np.nan}
-    # A list, because a lone None would become NaN.
-    values = [unknown.get(kind, pd.NA)] * len(index)
-    column: pd.Series[Any] = pd.Series(values, index=index, dtype=cast(Any, kind))
+    # An array, because a lone None would become NaN.
+    unknown: dict[str, Any] = {TEXT: np.full(len(index), None), REAL: np.nan}
+    column: pd.Series[Any] = pd.Series(unknown.get(kind, pd.NA), index=index, dtype=cast(Any, kind))
     return column
 
 
@@ -89,6 +89,8 @@ def _time(column: pd.Series[Any]) -> Coerced:
         reason = NOT_A_TIME if pd.api.types.is_numeric_dtype(column.dtype) else NO_ZONE
         return pd.Series(pd.NaT, index=column.index, dtype=TIME), [(known, reason)]
     text = _as_text(column)
+    if (times := _cast(text, pa.timestamp("ns", "UTC"))) is not None:
+        return pd.Series(times, index=column.index, dtype=TIME), []
     parsed = pd.to_datetime(text, utc=True, format="ISO8601", errors="coerce").astype(TIME)
     unread = (text.notna() & parsed.isna()).to_numpy(dtype=bool)
     zoned = text.str.contains(_ZONE, na=True).to_numpy(dtype=bool)
@@ -133,14 +135,23 @@ def _number(column: pd.Series[Any]) -> tuple[NDArray[np.float64], NDArray[np.boo
     if not pd.api.types.is_numeric_dtype(column.dtype):
         text = _as_text(column)
         known = text.notna()
-        column = pd.to_numeric(text.astype(object), errors="coerce")
+        numbers = _cast(text, pa.float64())
+        column = pd.to_numeric(text.astype(object), errors="coerce") if numbers is None else numbers
     number = column.to_numpy(dtype=np.float64, na_value=np.nan)
     return number, known.to_numpy(dtype=bool) & np.isnan(number)
 
 
 def _as_text(column: pd.Series[Any]) -> pd.Series[Any]:
-    text: pd.Series[Any] = column.astype("string")
+    text: pd.Series[Any] = column.astype("string[pyarrow]")
     return text.mask(text == "")
+
+
+def _cast(text: pd.Series[Any], kind: pa.DataType) -> pd.Series[Any] | None:
+    """Arrow's reading of a column in which every cell fits, many times as fast as pandas'; None for any other."""
+    try:
+        return cast("pd.Series[Any]", pa.array(text).cast(kind).to_pandas()).set_axis(text.index)
+    except pa.ArrowInvalid:
+        return None
 
 
 def _type_name(column: pd.Series[Any]) -> str:
