@@ -19,7 +19,7 @@ DAYS ?= 1
 PORT ?= 8080
 RUN ?= runs/latest
 TESTS ?= tests
-WORKERS ?= 2
+WORKERS ?= 3
 TABLES ?=
 QUICK ?=
 ROLES ?=
@@ -57,12 +57,12 @@ serve: install ## The services of the last run (predictor on PORT=8080, ledger a
 	$(BIN)/python -W ignore -m shadowprice serve $(RUN) --port $(PORT)
 
 .PHONY: test
-test: install ## Every test [TESTS=path] [WORKERS=2]
+test: install ## Every test [TESTS=path] [WORKERS=3]
 	# Small matrices gain nothing from a second thread and lose much where cores are shared.
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 20 $(TESTS)
 
 .PHONY: test-fast
-test-fast: install ## Short tests that start no service and no other program [TESTS=path] [WORKERS=2]
+test-fast: install ## Short tests that start no service and no other program [TESTS=path] [WORKERS=3]
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m fast -n $(WORKERS) --dist loadfile $(TESTS)
 
 .PHONY: lint

@@ -55,7 +55,7 @@ def train_on_workers(
         arguments: of ``step``, the same for all workers; paths must be absolute.
         out: folder that all workers reach.
         workers: how many; 0 calls ``step`` in this process. ``RAY_ADDRESS`` names the cluster; without it Ray starts on
-            this machine.
+            this machine. Each has ``OMP_NUM_THREADS`` threads; without it, all have a thread for each core.
         label: of the progress.
         epochs: at most, for the progress.
 
@@ -84,7 +84,13 @@ def train_on_workers(
         with follow(shared / PROGRESS, epochs, f"train {label} on Ray"):
             TorchTrainer(
                 _worker,
-                train_loop_config={"step": step, "arguments": arguments, "shared": str(shared)},
+                train_loop_config={
+                    "step": step,
+                    "arguments": arguments,
+                    "shared": str(shared),
+                    # Ray sets the variable in its workers: what the user wishes is known here.
+                    "threads": int(os.environ.get("OMP_NUM_THREADS") or 0),
+                },
                 scaling_config=ScalingConfig(num_workers=workers),
                 run_config=RunConfig(
                     name="train", storage_path=str(shared), failure_config=FailureConfig(max_failures=RESTARTS)
@@ -109,7 +115,8 @@ def _worker(options: dict[str, Any]) -> None:
         # Ray starts the workers again after every error.
         raise read_refusal(shared / REFUSED)
     # Threads of all workers together should not exceed the cores they share.
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // max(context.get_local_world_size(), 1)))
+    share = max(1, (os.cpu_count() or 1) // max(context.get_local_world_size(), 1))
+    torch.set_num_threads(options["threads"] or share)
 
     def report(row: dict[str, float]) -> None:
         write_whole(shared / PROGRESS, json.dumps(row))
