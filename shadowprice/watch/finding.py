@@ -7,9 +7,9 @@ from dataclasses import dataclass
 ALL_LEVELS, ALL_SIDES = -1, "all"
 BY_LEVEL = ("calibration", "label_drift", "stability")
 BY_SIDE = ("curve_shape", "feature_drift")
+"""Names of the checks; the services read them here, without the libraries that the checks need."""
 SAMPLE_RATIO = "sample_ratio"
 """Check of an experiment's arms, and not of the model."""
-"""Names of the checks; the services read them here, without the libraries that the checks need."""
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ SAYS = {
     "minimum": "minimum",
     "maximum": "maximum",
     "exclusiveMinimum": "exclusiveMinimum",
+    "exclusiveMaximum": "exclusiveMaximum",
     "minLength": "minLength",
     "minItems": "minItems",
     "not": "'not' failed",
@@ -103,7 +104,7 @@ def cases(schema: dict[str, Any] = SCHEMA, path: tuple[str, ...] = ()) -> Iterat
                 yield Case(path, keyword, rule - 1, path)
             case "maximum":
                 yield Case(path, keyword, rule + 1, path)
-            case "exclusiveMinimum":
+            case "exclusiveMinimum" | "exclusiveMaximum":
                 yield Case(path, keyword, rule, path)
             case "minLength" if rule == 1:
                 yield Case(path, keyword, "", path)

@@ -20,6 +20,7 @@ RULES = list(cases())
 # Helm's own, and parts of a pod that Kubernetes describes: what is in them is held against its schemas once rendered.
 FREE = {
     "global",
+    "campaignFields.experiment",
     *(
         f"{role}.affinity.{kind}"
         for role in ("predictor", "ledger")

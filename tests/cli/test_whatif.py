@@ -52,7 +52,7 @@ def test_the_table_has_a_line_for_each_answer(asked: Path, capsys: pytest.Captur
     ("words", "status", "text"),
     [
         (["--levels", "customer=7"], 1, "must be some of [0, 50, 100, 200], got [7]"),
-        (["--limit", "north=5"], 1, "not a side"),
+        (["--limit", "north=5"], 1, "neither a side nor in a table of groups"),
         (["--levels", "customer"], 2, "write NAME=VALUE"),
         (["--cap", "customer=much"], 2, "write numbers"),
         (["--budget", "-1"], 2, "budget"),

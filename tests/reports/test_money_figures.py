@@ -41,7 +41,7 @@ def test_the_page_tells_what_one_more_dollar_brings_and_marks_the_present_budget
     assert expected in text
     assert "$2,000.00 50 %" in text
     assert "$8,000.00 200 %" in text
-    assert ">now<" in page
+    assert ">now <" in page
 
 
 def test_budgets_that_cannot_be_met_are_left_out_of_the_picture_and_dashes_in_the_table(example) -> None:

@@ -75,6 +75,7 @@ def write_replay(
             "observed_at": at,
             "recorded_at": at,
             "misdated": False,
+            "caller": "",
         }
     )[given]
     folder.mkdir(parents=True, exist_ok=True)

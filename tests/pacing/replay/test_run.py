@@ -372,7 +372,8 @@ def test_the_sample_is_the_most_recent_traffic(make_setting: MakeSetting) -> Non
     ledger.settle(drawn)
     assert sum(ledger.outstanding.values()) == 0
     for side in ("customer", "merchant"):
-        last = setting.day.account_id[setting.day.side == side][-100:]
+        asked = np.concatenate([setting.history[side], setting.day.account_id[setting.day.side == side]])
+        last = asked[-len(setting.history[side]) :]
         np.testing.assert_array_equal(
             ledger.sample(setting.model)[side].response, setting.model[side].of(last).response
         )
