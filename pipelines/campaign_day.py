@@ -93,6 +93,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int, 
             service.resolve,
             moments=service.moments,
         )
+        used = service.spend.read(campaign.name).used_of
     with timed("compare"):
         runs = {"service": played, **run_policies(setting, progress=True)}
         noon_doubles = replace(setting, day=day({NOON: 2.0}))
@@ -121,6 +122,7 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int, 
         call_seconds=service.call_seconds,
         requests=service.requests,
         errors=service.errors,
+        used=used,
         seconds=seconds,
         loop=loop,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -24,6 +24,7 @@ from shadowprice.pacing.replay.run import Replay
 from shadowprice.pacing.what_if import Answer
 from shadowprice.price import PriceRecord
 from shadowprice.reports import run as shown
+from shadowprice.reports.budgets import further_budgets
 from shadowprice.reports.data import ReportData
 from shadowprice.reports.loop import LOOP, loop_facts, loop_sentence, loop_summary
 from shadowprice.reports.mix import Mix
@@ -46,6 +47,7 @@ class CampaignDay:
     mix            who got what in the served day
     curve          answers at other budgets
     exploration    what uniform draws cost and bought
+    used           further budget → minor units held and paid in its present period at the end of the served day
     prices         every price of the day that can be read, oldest first
     damaged        what is wrong with the files of those that cannot
     solve_seconds  price version → how long its solve took
@@ -76,6 +78,7 @@ class CampaignDay:
     requests: int
     errors: int
     seconds: Mapping[str, float]
+    used: Mapping[str, int] = field(default_factory=dict)
     loop: Sequence[LoopDay] = ()
 
     def __post_init__(self) -> None:
@@ -143,6 +146,7 @@ class CampaignDay:
                 ),
             ),
             campaign=self.campaign,
+            budgets=further_budgets(self.campaign, self.prices[-1], self.used),
             mix=self.mix,
             curve=tuple(self.curve),
             solves=shown.solves(self.campaign, self.prices, self.solve_seconds, self.runs["service"].slots),

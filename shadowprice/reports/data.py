@@ -22,6 +22,7 @@ from shadowprice.evaluation.statistics.intervals import Estimate
 from shadowprice.evaluation.uplift.slope import Slope
 from shadowprice.pacing.replay.gains import Gain, Over
 from shadowprice.pacing.what_if import Answer
+from shadowprice.reports.budgets import FurtherBudget
 from shadowprice.reports.mix import Mix
 from shadowprice.reports.wording import percent
 
@@ -216,6 +217,7 @@ class ReportData:
     gate             verdict on the model
     campaign         dates, levels and terms
     scenarios        the campaign as it ran first, then stress tests
+    budgets          further budgets at the end of the campaign as it ran
     mix              who got what in the campaign as it ran
     curve            answers at other budgets, the campaign's own among them
     solves           every solve of the run
@@ -237,6 +239,7 @@ class ReportData:
     gate: GateResult | None = None
     campaign: Campaign | None = None
     scenarios: tuple[Scenario, ...] = ()
+    budgets: tuple[FurtherBudget, ...] = ()
     mix: Mix | None = None
     curve: tuple[Answer, ...] = ()
     solves: tuple[Solve, ...] = ()

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from shadowprice.campaign import Campaign
 from shadowprice.errors import NotFound, PriceRejected
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
+from shadowprice.reports.budgets import further_budgets
 from shadowprice.reports.run import certificate
 from shadowprice.reports.wording import MISSING, number, percent
 
 NOTABLE = 0.005
 """Relative difference of an input from which it is named as a reason."""
-
-
-MEANS = {"total": "minor units", "per_account": "minor units a request", "per_response": "minor units a response"}
-"""Form of a budget → what its limit counts."""
 
 
 class PriceHistory:
@@ -155,24 +154,22 @@ def day_page(campaign: Campaign, records: Sequence[PriceRecord]) -> str:
 
 
 def _budgets(campaign: Campaign, record: PriceRecord) -> list[str]:
-    """Further budgets with the use, plan and price of their present period; nothing without one."""
-    rows = []
-    for each in campaign.group_budgets:
-        plan, price = record.plans.get(each.name, ()), record.prices.get(each.name)
-        known = len(plan) > 1
-        rows.append(
-            (
-                each.name,
-                f"{'at least ' if each.sense == 'at_least' else ''}{number(each.limit)} "
-                f"{MEANS[each.form]} in {'each ' if each.period != 'campaign' else 'the '}{each.period}",
-                number(round(plan[0])) if known else MISSING,
-                number(round(plan[-1])) if known else MISSING,
-                MISSING if price is None else number(price),
-                percent(record.pacing_errors[each.name]) if each.name in record.pacing_errors else MISSING,
-                "added after the solve" if price is None else "binds" if price else "does not bind",
-            )
+    """Table of the further budgets; nothing without one."""
+    rows = [
+        (
+            each.name,
+            f"{'at least ' if each.floor else ''}{number(each.limit)} minor units{each.each} in "
+            f"{'each ' if each.period != 'campaign' else 'the '}{each.period}",
+            each.group.replace("|", "\\|"),
+            number(float(np.round(each.used))),
+            number(float(np.round(each.plan))),
+            number(each.price),
+            percent(each.error),
+            each.status,
         )
-    names = ("budget", "limit", "used", "planned by the end", "price", "off its plan", "status")
+        for each in further_budgets(campaign, record)
+    ]
+    names = ("budget", "limit", "group", "used", "planned by the end", "price", "off its plan", "status")
     return ["## Further budgets", _table(names, rows)] if rows else []
 
 

@@ -14,6 +14,7 @@ from shadowprice.evaluation.prediction.change_points import find_change_points
 from shadowprice.evaluation.prediction.per_level import response_by_level
 from shadowprice.evaluation.uplift.slope import within_slope
 from shadowprice.pacing.replay.gains import Amounts, Gain
+from shadowprice.reports.budgets import FurtherBudget
 from shadowprice.reports.data import Policy, ReportData, Scenario, SideReport, Solve
 
 LEVELS = np.arange(20, 201, 20)
@@ -195,6 +196,25 @@ def build_example() -> ReportData:
                 0.0,
             ),
             scenario("Doubled noon", "Twice the forecast requests arrive between hours 12 and 15.", noon, 0.131),
+        ),
+        budgets=tuple(
+            FurtherBudget(
+                name=name,
+                period=period,
+                group=group,
+                limit=300_000,
+                each="",
+                floor=price < 0,
+                used=used,
+                plan=300_000.0,
+                price=price,
+                error=0.0,
+                status="binds",
+            )
+            for name, period, group, used, price in (
+                ("north", "campaign", 'customers, where account.c_region == "north"', 299_400.0, 0.00042),
+                ("new", "day", "all requests", 301_000.0, -0.0001),
+            )
         ),
         solves=solves,
         serving={"requests": 24_310, "errors": 0, "p50, ms": 1.9, "p99, ms": 4.6, "requests per second": 812.0},

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
+
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.limits import GroupBudget, Limits
 from shadowprice.price import PriceRecord
+from shadowprice.reports.budgets import further_budgets
 from shadowprice.reports.prices import day_page
 from shadowprice.reports.wording import percent
 
@@ -72,9 +75,29 @@ def test_the_page_lists_further_budgets_with_plan_price_and_status() -> None:
         plans={"north": (100.0, 800.0), "rush": (0.0, 45.4)},
         pacing_errors={"north": -0.03, "rush": 0.0},
     )
-    page = day_page(replace(CAMPAIGN, limits=Limits(budgets=budgets)), [record])
-    table = page.partition("## Further budgets")[2].partition("##")[0]
-    assert f"| north | 800 minor units in the campaign | 100 | 800 | 0.02 | {percent(-0.03)} | binds |" in table
-    assert "| rush | 90 minor units in each hour | 0 | 45 | 0 | 0.0 % | does not bind |" in table
-    assert "| late | at least 70 minor units in the campaign | – | – | – | – | added after the solve |" in table
+    campaign = replace(CAMPAIGN, limits=Limits(budgets=budgets))
+    table = day_page(campaign, [record]).partition("## Further budgets")[2].partition("##")[0]
+    for row in (
+        f"north | 800 minor units in the campaign | customers | 100 | 800 | 0.02 | {percent(-0.03)} | binds",
+        "rush | 90 minor units in each hour | all requests | 0 | 45 | 0 | 0.0 % | does not bind",
+        "late | at least 70 minor units in the campaign | all requests | – | – | – | – | added after the solve",
+    ):
+        assert f"| {row} |" in table
     assert "Further budgets" not in day_page(CAMPAIGN, [FIRST])
+    north, rush, late = further_budgets(campaign, record, {"north": 780, "late": 12})
+    assert (north.used, north.share, rush.used, late.used) == (780, 780 / 800, 0, 12)
+    assert np.isnan(late.share)
+
+
+def test_the_group_of_a_budget_is_told_in_words_and_does_not_break_its_table() -> None:
+    where = 'side == "customer" || account.x_age < 30'
+    budgets = (
+        GroupBudget(name="few", limit=800, partners=("p1", "p2"), where=where),
+        GroupBudget(name="many", limit=800, partners=tuple("abcd"), side="customer"),
+        GroupBudget(name="both", limit=800, campaigns=("spring", "autumn")),
+    )
+    page = day_page(replace(CAMPAIGN, limits=Limits(budgets=budgets)), [FIRST])
+    assert 'with p1 and p2, where side == "customer" \\|\\| account.x_age < 30 |' in page
+    assert "| customers, with 4 partners |" in page
+    assert "| of spring and autumn |" in page
+    assert page.count("has no price") == 1

@@ -1,0 +1,109 @@
+"""Further budgets of a campaign as the report and the page of a solve show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from shadowprice.campaign import Campaign
+from shadowprice.limits import GroupBudget
+from shadowprice.price import PriceRecord
+from shadowprice.reports.wording import listed, number
+
+EACH = {"total": "", "per_account": " a request", "per_response": " a response"}
+"""Form of a budget → what its limit is of."""
+SHOWN_PARTNERS = 3
+"""Partners of a group that are named; of more the number is stated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FurtherBudget:
+    """One further budget, with use, plan and price of its present period.
+
+    period  ``campaign``, ``day`` or ``hour``
+    group   requests that it counts, in words
+    limit   minor units
+    each    empty, or what the limit is of: a request or a response
+    floor   whether the limit is the least
+    used    minor units held and paid in the period; NaN: not known
+    plan    minor units planned by the end of the period; NaN: none
+    price   λ; NaN where the newest record has none
+    error   relative distance of the use from the plan before; NaN: none
+    status  whether it binds, in words
+    """
+
+    name: str
+    period: str
+    group: str
+    limit: float
+    each: str
+    floor: bool
+    used: float
+    plan: float
+    price: float
+    error: float
+    status: str
+
+    @property
+    def share(self) -> float:
+        """Share of the plan that is used; NaN without a plan."""
+        return self.used / self.plan if self.plan > 0 else np.nan
+
+
+def further_budgets(
+    campaign: Campaign, record: PriceRecord, used: Mapping[str, int] | None = None
+) -> tuple[FurtherBudget, ...]:
+    """Further budgets of a campaign by a price record, in the campaign's order.
+
+    Args:
+        campaign: of the record.
+        record: the newest price.
+        used: name → minor units held and paid now; by default those at the solve, which knows budgets with a plan.
+    """
+    found = []
+    for each in campaign.limits.budgets:
+        plan = record.plans.get(each.name, ())
+        known = len(plan) > 1
+        found.append(
+            FurtherBudget(
+                name=each.name,
+                period=each.period,
+                group=group_of(each),
+                limit=each.limit,
+                each=EACH[each.form],
+                floor=each.sense == "at_least",
+                used=float((used or {}).get(each.name, plan[0] if known else np.nan)),
+                plan=plan[-1] if known else np.nan,
+                price=record.prices.get(each.name, np.nan),
+                error=record.pacing_errors.get(each.name, np.nan),
+                status=_status(campaign, each, record),
+            )
+        )
+    return tuple(found)
+
+
+def group_of(budget: GroupBudget) -> str:
+    """Requests that a budget counts, in words.
+
+    >>> group_of(GroupBudget(name="rush", limit=10, side="customer", where='account.c_region == "north"'))
+    'customers, where account.c_region == "north"'
+    """
+    count = len(budget.partners)
+    named = listed(budget.partners) if 0 < count <= SHOWN_PARTNERS else f"{number(count)} partners"
+    parts = [
+        f"{budget.side}s" if budget.side else "",
+        f"with {named}" if count else "",
+        f"where {budget.where}" if budget.where else "",
+        f"of arm {budget.arm}" if budget.arm else "",
+        f"of {listed(budget.campaigns)}" if budget.campaigns else "",
+    ]
+    return ", ".join(part for part in parts if part) or "all requests"
+
+
+def _status(campaign: Campaign, budget: GroupBudget, record: PriceRecord) -> str:
+    if budget not in campaign.group_budgets:
+        return "has no price"
+    price = record.prices.get(budget.name)
+    return "added after the solve" if price is None else "binds" if price else "does not bind"
