@@ -4,7 +4,7 @@
     ├── InvalidInput                      400   what the caller sent is wrong; names the field and rows
     │   ├── InvalidTable                  422   a table breaks its schema
     │   ├── InvalidProblem                422   an allocation problem is malformed
-    │   ├── InvalidContext                422   a request carries context that the model does not read
+    │   ├── InvalidContext                422   a request's context or partner does not fit model or campaign
     │   └── InvalidRequest                400   an inference or outcome request is malformed
     ├── NotFound                          404   a name that does not exist (model, campaign, request)
     ├── Conflict                          409   the same id was sent before with another content
@@ -121,7 +121,7 @@ class InvalidProblem(InvalidInput):
 
 
 class InvalidContext(InvalidInput):
-    """A request carries a context value that the active model does not read; the message lists those it reads."""
+    """A request has context that the active model does not read, or lacks the partner that a limit counts."""
 
     status = 422
 

@@ -64,6 +64,13 @@ def test_a_request_adds_to_the_sums_of_the_limits_that_cover_it(asked: Asked, su
     assert list(LIMITS.sums(asked, START)) == list(LIMITS.sums(asked, elsewhere)) == sums
 
 
+def test_hard_stops_by_partner_need_the_partner_of_a_request_of_their_side() -> None:
+    floor = GroupBudget(name="f", limit=5, sense="at_least", partners=("p1",))
+    sided = Limits(caps=LIMITS.caps, budgets=(floor, *LIMITS.budgets[:1]))
+    assert [LIMITS.partner_limit(side) for side in ("customer", "merchant")] == ["rush", "shop"]
+    assert [sided.partner_limit(side) for side in ("customer", "merchant")] == [None, "shop"]
+
+
 def test_days_and_hours_begin_at_their_start_in_utc() -> None:
     ada = Asked("ada", "merchant", "p1", "holdout")
     later = START + timedelta(minutes=30)

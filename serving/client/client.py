@@ -145,7 +145,8 @@ class DecisionClient(_Client):
             context: name → (n,), numbers of x_…, texts of c_…; None where a request has none.
 
         Raises:
-            InvalidContext: the active model does not read a value of the context.
+            InvalidContext: the active model does not read a value of the context, or a limit counts by partner and
+                a request has none.
             InvalidRequest: the predictor refuses a field; Conflict: a request id is used twice for
                 different accounts; NotFound: another campaign; Unavailable: it cannot answer now.
         """

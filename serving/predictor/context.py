@@ -1,4 +1,4 @@
-"""Embeddings of requests that carry context or a partner, joined when they are decided."""
+"""Checks of context and partner of requests, and embeddings of those that carry some."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from serving.predictor.active import ServedModel
 from serving.predictor.features import Embeddings
 from serving.protocol import CONTEXT, Requests
-from shadowprice.campaign import SIDES, Side
+from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.errors import InvalidContext
 from shadowprice.responses.layers.tower import ServedTower, context_values
 
@@ -41,6 +41,23 @@ def check_context(model: ServedModel, requests: Requests) -> None:
             what = f"it reads {read}" if read else "it reads none"
             reason = f"the active model does not read it for side {side!r}; {what}"
             raise InvalidContext(reason, field=f"{CONTEXT}.{name}", rows=wrong[:5])
+
+
+def check_partner(campaign: Campaign, requests: Requests) -> None:
+    """Refuse requests without a partner where a limit of partners counts those of their side.
+
+    Raises:
+        InvalidContext: names the limit and the first rows.
+    """
+    for side in campaign.sides:
+        limit = campaign.limits.partner_limit(side)
+        if limit is None:
+            continue
+        asked = enumerate(zip(requests.side, requests.partner_id, strict=True))
+        wrong = [row for row, (own, partner) in asked if own == side and not partner]
+        if wrong:
+            reason = f"is needed of side {side!r}: limit {limit!r} counts by partner; send it, or give the limit a side"
+            raise InvalidContext(reason, field="partner_id", rows=wrong[:5])
 
 
 def logged_context(requests: Requests, rows: Sequence[int]) -> list[str]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from serving.predictor.active import Active
 from serving.predictor.calls import Calls, Unrecorded, answers, first_occurrences, recorded_rows
-from serving.predictor.context import check_context, logged_context
+from serving.predictor.context import check_context, check_partner, logged_context
 from serving.predictor.explain import explained, unexplained
 from serving.predictor.ledger_client import Authorisation, Authorised, KnownRequests, Proposals
 from serving.predictor.metrics import PredictorMetrics
@@ -96,7 +96,7 @@ class Predictor:
         Raises:
             Conflict: a request id stands for another account or side.
             InvalidInput: a side the campaign does not have.
-            InvalidContext: context that the active model does not read.
+            InvalidContext: context that the active model does not read, or no partner where a limit counts by it.
             Unavailable: there is no price yet, or no authorisation.
         """
         (found,) = await self.answer_all([requests])
@@ -141,6 +141,7 @@ class Predictor:
         if active is None:
             raise Unavailable(f"campaign {self.campaign.name!r} has no price yet")
         check_context(active.model, requests)
+        check_partner(self.campaign, requests)
         first_occurrences(self.campaign, requests)
         now = self.clock()
         outside = self.window and not self.campaign.starts_at <= now < self.campaign.ends_at
@@ -174,6 +175,7 @@ class Predictor:
         try:
             if active is not None:
                 check_context(active.model, requests)
+            check_partner(self.campaign, requests)
             return first_occurrences(self.campaign, requests)
         except ShadowpriceError as error:
             return error

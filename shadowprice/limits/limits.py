@@ -153,8 +153,7 @@ class Cap:
     """A limit of each account, or of each partner.
 
     name    of the cap: ``limited_by`` of the answers that it limits
-    per     ``account`` or ``partner``: every one has the limit for itself; a request without a partner has no cap
-            per partner
+    per     ``account`` or ``partner``: every one has the limit for itself
     count   paid incentives that may be open or captured in one period; None: any number
     amount  minor units that open authorizations and net spend may reach in one period; None: any amount
     period  ``campaign``, or each ``day`` (UTC) by the date of the decision
@@ -262,6 +261,15 @@ class Limits:
     def shared(self) -> list[GroupBudget | Cap]:
         """Limits that several campaigns have together."""
         return [each for each in self.every if each.campaigns]
+
+    def partner_limit(self, side: str) -> str | None:
+        """Return the first limit that stops requests of a side by their partner; None without one.
+
+        A request without a partner would escape it.
+        """
+        caps = [each.name for each in self.caps if each.per == "partner" and each.side in (None, side)]
+        budgets = [each for each in self.budgets if each.partners and each.enforced and each.side in (None, side)]
+        return next(iter([*caps, *(each.name for each in budgets)]), None)
 
     def check_within(self, campaign: str, budget: str, sides: Collection[str], arms: Collection[str]) -> None:
         """Make sure that the limits fit a campaign with this main budget, these sides that are paid, and these arms.

@@ -26,7 +26,7 @@ from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import SIDES, Budget, Segment, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
-from shadowprice.errors import Conflict, InvalidInput, Unavailable
+from shadowprice.errors import Conflict, InvalidContext, InvalidInput, Unavailable
 from shadowprice.groups import Groups
 from shadowprice.limits import Cap, GroupBudget, Limits
 from shadowprice.pacing.canary import Canary
@@ -360,20 +360,26 @@ def test_an_answer_that_a_cap_of_the_account_changes_is_capped_and_stays_so(buil
     assert answers.repeat.all()
 
 
-def test_a_cap_per_partner_and_a_budget_of_partners_bind_the_requests_that_name_one(build, kit):
+def test_a_cap_per_partner_and_a_budget_of_partners_bind_requests_and_cannot_be_left_out(build, kit):
     limits = Limits(
-        caps=(Cap(name="shop", per="partner", count=1),),
-        budgets=(GroupBudget(name="north", limit=150, partners=("m1", "m2")),),
+        caps=(Cap(name="shop", per="partner", count=1, side="customer"),),
+        budgets=(GroupBudget(name="north", limit=150, partners=("m1", "m2"), side="customer"),),
     )
     predictor, _ = build(terms=kit.campaign(limits=limits), price=kit.price(price=0.0))
-    partners = ["m1", "m1", "m2", "m3", ""]
-    accounts = [f"c{row}" for row in range(5)]
-    asked = Requests([f"r{row}" for row in range(5)], accounts, ["customer"] * 5, partners)
-    answers = predictor.answer(asked)
+    partners = ["m1", "m1", "m2", "m3"]
+    names = [f"c{row}" for row in range(5)]
+    answers = predictor.answer(Requests(names[:4], names[:4], ["customer"] * 4, partners))
     # m1 has had its incentive; m2 would take the budget of the two past 150; m3 is in no group.
-    assert answers.incentive.tolist() == [130, 0, 0, 130, 130]
-    assert answers.reason == ["optimal", "capped", "budget_exhausted", "optimal", "optimal"]
-    assert answers.limited_by == ["", "shop", "north", "", ""]
+    assert answers.incentive.tolist() == [130, 0, 0, 130]
+    assert answers.reason == ["optimal", "capped", "budget_exhausted", "optimal"]
+    assert answers.limited_by == ["", "shop", "north", ""]
+    without = Requests(names[3:], names[3:], ["merchant", "customer"])
+    with pytest.raises(InvalidContext, match=r"partner_id: .*'customer'.*'shop'.*first rows: 1") as refused:
+        predictor.answer(without)
+    assert refused.value.status == 422
+    with pytest.raises(InvalidContext):
+        asyncio.run(predictor.predictor.explain(without))
+    assert predictor.answer(Requests(["m"], ["m1"], ["merchant"])).reason == ["optimal"]
 
 
 @pytest.mark.parametrize("unit", ["partner", "hour"])
