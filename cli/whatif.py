@@ -26,7 +26,9 @@ def whatif(
     workspace: Annotated[Path, typer.Argument(help="folder of the run")],
     budget: Annotated[float, typer.Option(help="times the campaign's budget: 1.2 is a fifth more", min=0.0)] = 1.0,
     levels: Annotated[Repeated, typer.Option(help="SIDE=20,60: levels offered, some of the campaign's")] = None,
-    limit: Annotated[Repeated, typer.Option(help="SIDE, GROUP or CONDITION=MINOR_UNITS: most that it may cost")] = None,
+    limit: Annotated[
+        Repeated, typer.Option(help="SIDE, GROUP, CONDITION or further BUDGET=MINOR_UNITS: most that it may cost")
+    ] = None,
     groups: Annotated[Path | None, typer.Option(help="Parquet table of account_id and group")] = None,
     cap: Annotated[Repeated, typer.Option(help="SIDE=MINOR_UNITS: most that one account may cost")] = None,
     state: Annotated[Path | None, typer.Option(help="file of the job measure: ask about the time left")] = None,
@@ -64,6 +66,8 @@ def show(found: dict[str, Any], console: Console) -> None:
     table = Table("terms", "budget", "spend", "added value", "λ", title=f"campaign {found['campaign']}")
     for name in ("current", "asked"):
         _add(table, name, found[name])
+        for limit, price in list(found[name]["prices"].items())[1:]:
+            table.add_row(f"  {limit}", "", "", "", f"{price:.4g}")
     table.add_section()
     for each in found["curve"]:
         _add(table, f"{each['share']:.0%}", each)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from feature_repo.online import OnlineReader
 from operations.common.job import Job, option, reads, required, write_figures, writes
 from operations.common.kind import CAMPAIGN, find_kind
+from operations.common.to_come import requests_to_come
 from operations.common.workspace import (
     CANARY_PRICE,
     FEATURES,
@@ -39,7 +36,6 @@ from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
 from shadowprice.pacing.canary import PRICES as CANARY_PRICES
 from shadowprice.pacing.canary import Canary
-from shadowprice.pacing.history import pairs_file
 from shadowprice.pacing.pacers import BEFORE, CampaignState, make_pacer, scheduled_slot
 from shadowprice.pacing.population import read_population
 from shadowprice.pacing.price_rules import newest_usable
@@ -267,52 +263,12 @@ class Solver:
     def requests(self, state: PricingState) -> dict[Side, Curves]:
         """Curves of all accounts, weighted by their requests in the past and in the window so far.
 
-        Accounts that the model did not serve get the curve that the predictor gives them. Where budgets or rules read
-        the partner, there is a column for each account and partner.
+        Accounts that the model did not serve get the curve that the predictor gives them.
         """
-        found: dict[Side, Curves] = {}
-        for side in self.campaign.sides:
-            recent = state.accounts.get(side, np.zeros(0, dtype=str))
-            partners = state.partners.get(side, np.full(recent.size, ""))
-            # The state names the newest requests of the window; each stands for some that it does not name.
-            each = max(state.spend.requests.get(side, 0) / recent.size, 1.0) if recent.size else 0.0
-            known = self._population.get(side)
-            if self._coverage.reads_partner(side):
-                parts = self._pairs(side, recent, partners, each)
-            else:
-                parts = []
-                if known is not None:
-                    curves, recent = known.count(recent, each)
-                    parts.append(self._mark(side, curves, known.account_id))
-                if recent.size:
-                    other = replace(self.curves(side, recent), weight=np.full(recent.size, each))
-                    parts.append(self._mark(side, other, recent))
-            if parts:
-                found[side] = parts[0] if len(parts) == 1 else Curves.concatenate(parts)
-        if not found and not self._population:
+        asked = requests_to_come(
+            self.campaign, self._workspace, self._coverage, self._population, state, unknown=self.curves
+        )
+        if not asked and not self._population:
             missing = f"{POPULATION}/{self.model_version} holds no account to solve for; register the model again"
             raise NotFound(missing)
-        return found
-
-    def _mark(self, side: Side, curves: Curves, names: Any, partners: Sequence[str] | None = None) -> Curves:
-        """Add the budgets that count the requests of each column, the levels that rules allow it, and its owners."""
-        known = self._coverage
-        if not (known.rules or known.caps or any(each.condition for each in known.budgets) or partners):
-            return curves
-        listed = names.to_pylist() if hasattr(names, "to_pylist") else names.tolist()
-        return known.mark(side, curves, listed, partners)
-
-    def _pairs(self, side: Side, recent: NDArray[np.str_], partners: NDArray[np.str_], each: float) -> list[Curves]:
-        """A column for each account and partner of the past, and for each of the newest requests."""
-        path, parts = self._workspace / pairs_file(side), []
-        if path.exists() and side in self._population:
-            past, known = pd.read_parquet(path), self._population[side]
-            place = pc.index_in(pa.array(past["account_id"]), value_set=known.account_id)
-            past = past[place.is_valid().to_numpy(zero_copy_only=False)]
-            curves = known.curves.take(place.drop_null().to_numpy())
-            curves = replace(curves, weight=past["activity"].to_numpy(dtype=np.float64))
-            parts.append(self._mark(side, curves, past["account_id"].to_numpy(), past["partner_id"].tolist()))
-        if recent.size:
-            other = replace(self.curves(side, recent), weight=np.full(recent.size, each))
-            parts.append(self._mark(side, other, recent, partners.tolist()))
-        return parts
+        return {side: each.curves for side, each in asked.items()}

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from operations.common.job import Job, option, reads, required, writes
 from operations.common.maturity import hours_of, maturity
-from operations.common.workspace import MODEL, POPULATION, read_campaign
+from operations.common.to_come import requests_to_come
+from operations.common.workspace import MODEL, POPULATION, read_campaign, read_columns, watch_alarms
 from operations.measure import before_start
 from operations.offpolicy import at_prices
 from shadowprice.campaign import Campaign, Side
@@ -28,9 +29,11 @@ from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
 from shadowprice.limits.attributes import read_attributes
 from shadowprice.limits.conditions import Condition, Reading, columns_of
+from shadowprice.pacing.caps import granted_by_caps
 from shadowprice.pacing.history import Traffic
+from shadowprice.pacing.periods import parts_of
 from shadowprice.pacing.population import Population, read_population
-from shadowprice.pacing.resolve import expected_cost_of_holds, remaining_budget
+from shadowprice.pacing.resolve import expected_cost_of_holds, in_hand_of_budgets, remaining_budget
 from shadowprice.pacing.state import PricingState
 from shadowprice.pacing.what_if import SAMPLE_ROWS, SHARES, Answer, Change, GroupLimit, WhatIf
 from shadowprice.responses.layers.heads import load_heads
@@ -51,7 +54,7 @@ class WhatifJob(Job):
     groups: Path | None = reads("parquet table of account_id and group, for limits on groups", optional=True)
     budget: int = option(0, "minor units; 0 keeps the campaign's own")
     levels: Mapping[str, Any] = option({}, "side to list of levels offered, as JSON; some of the campaign's")
-    limits: Mapping[str, Any] = option({}, "side, group or condition to minor units that it may cost, as JSON")
+    limits: Mapping[str, Any] = option({}, "side, group, condition or further budget to minor units, as JSON")
     caps: Mapping[str, Any] = option({}, "side to most minor units that one account may cost, as JSON")
     rows: int = option(SAMPLE_ROWS, "accounts to solve on; 0 for all")
     log: Path | None = reads("folder of a decision log that the answers are also estimated from", optional=True)
@@ -69,12 +72,15 @@ def run(job: WhatifJob) -> dict[str, Any]:
         NotFound: no population of the model.
     """
     asked = open_what_if(job.workspace, job.state, job.rows)
+    amounts = {name: _amount(name, limit) for name, limit in job.limits.items()}
+    own = {each.name for each in asked.campaign.group_budgets}
     groups = tuple(
-        GroupLimit(name, _amount(name, limit), asked.members(name, job.groups)) for name, limit in job.limits.items()
+        GroupLimit(name, limit, asked.members(name, job.groups)) for name, limit in amounts.items() if name not in own
     )
     change = Change(
         budget=job.budget or None,
         levels={_side(side, asked.campaign): tuple(levels) for side, levels in job.levels.items()},
+        limits={name: limit for name, limit in amounts.items() if name in own},
         groups=groups,
         caps={_side(side, asked.campaign): _amount(side, cap) for side, cap in job.caps.items()},
     )
@@ -116,7 +122,7 @@ def _told(estimate: PolicyEstimate | str) -> dict[str, Any]:
 class Question:
     """A campaign that can be asked about.
 
-    population  side → accounts, in the order of the solver's curves
+    population  side → accounts, in the order of the solver's curves; one for each partner where limits read it
     workspace   folder with the columns of the accounts, for groups by a condition
     """
 
@@ -177,26 +183,52 @@ def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_
         raise InvalidInput("is a delivery: it has segments of exact sizes and no budget to ask about", field="campaign")
     model = (workspace / MODEL).resolve()
     version = str(read_meta(model)["model_version"])
-    population = read_population(workspace / POPULATION / version, load_heads(model))
+    heads = load_heads(model)
+    population = read_population(workspace / POPULATION / version, heads)
     now = before_start(campaign, Traffic.load(workspace)) if state is None else PricingState.load(state)
     ahead = {side: float(np.sum(now.remaining.get(side, 0.0))) for side in campaign.sides}
-    known = {side: population[side] for side in campaign.sides if side in population and ahead[side] > 0}
-    if not known:
+    if watch_alarms(workspace, campaign.name, version):
+        campaign = campaign.in_doubt()
+
+    def unknown(side: Side, names: NDArray[np.str_]) -> Curves:
+        default = heads[side].default_embedding[None]
+        return Curves(heads[side].levels, heads[side].response(default)).take(np.zeros(names.size))
+
+    coverage = campaign.coverage(read_columns(campaign, workspace))
+    asked = requests_to_come(campaign, workspace, coverage, population, now, unknown)
+    asked = {side: each for side, each in asked.items() if side in population and ahead[side] > 0}
+    if not asked:
         raise NotFound(
             f"{POPULATION}/{version} holds no account of which a request is expected; register the model again"
         )
-    curves: dict[Side, Curves] = {}
-    for side, each in known.items():
-        recent = now.accounts.get(side, np.zeros(0, dtype=str))
-        times = max(now.spend.requests.get(side, 0) / recent.size, 1.0) if recent.size else 0.0
-        curves[side], _ = each.count(recent, times)
-    held = sum(expected_cost_of_holds(campaign, curves, now.spend, None).values())
+    slot = math.floor(now.at)
+    held = expected_cost_of_holds(campaign, {side: each.curves for side, each in asked.items()}, now.spend, None)
+    parts, budgets = parts_of(
+        campaign,
+        {side: now.remaining[side] for side in asked},
+        slot,
+        in_hand_of_budgets(campaign, now.spend, held),
+    )
+    curves = {
+        side: granted_by_caps(campaign, side, each.curves, now.spend, now.remaining[side], slot)
+        for side, each in asked.items()
+    }
+    names = {side: each.account_id.combine_chunks() for side, each in asked.items() if coverage.reads_partner(side)}
     limit = campaign.budget.limit if campaign.budget.form == "total" else 0.0
     # Late redemptions are paid out of the reserve, which the question sets aside as a whole.
     late = campaign.late_reserve - campaign.set_aside(now.spend.late)
-    spent = limit - remaining_budget(campaign, now.spend) + held - late
-    asked = {side: ahead[side] for side in known}
-    return Question(campaign, known, WhatIf(campaign, curves, asked, spent=spent, rows=rows), workspace)
+    spent = limit - remaining_budget(campaign, now.spend) + sum(held.values()) - late
+    solver = WhatIf(
+        campaign,
+        curves,
+        {side: ahead[side] for side in asked},
+        parts,
+        budgets,
+        account_of={side: each.dictionary_encode().indices.to_numpy() for side, each in names.items()},
+        spent=spent,
+        rows=rows,
+    )
+    return Question(campaign, asked, solver, workspace)
 
 
 def plain(answer: Answer) -> dict[str, Any]:

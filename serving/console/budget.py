@@ -75,7 +75,11 @@ def change_of(given: QueryParams, question: Question, currency: Currency) -> Cha
     campaign = question.campaign
     budget = _amount(given, "budget", currency)
     groups = []
-    caps, levels = {}, {}
+    limits, caps, levels = {}, {}, {}
+    for each in campaign.group_budgets:
+        limit = _amount(given, f"further_{each.name}", currency)
+        if limit is not None:
+            limits[each.name] = float(limit)
     for side in campaign.sides:
         limit, cap = _amount(given, f"limit_{side}", currency), _amount(given, f"cap_{side}", currency)
         if limit is not None:
@@ -90,9 +94,9 @@ def change_of(given: QueryParams, question: Question, currency: Currency) -> Cha
         groups.append(GroupLimit("group", limit, question.members(where, None)))
     elif where or limit is not None:
         raise InvalidRequest("give a group and what it may cost together", field="where")
-    if budget is None and not groups and not caps and not levels:
+    if budget is None and not limits and not groups and not caps and not levels:
         return None
-    return Change(budget=budget, groups=tuple(groups), caps=caps, levels=levels)
+    return Change(budget=budget, limits=limits, groups=tuple(groups), caps=caps, levels=levels)
 
 
 def _amount(given: QueryParams, field: str, currency: Currency) -> int | None:

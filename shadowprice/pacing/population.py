@@ -37,7 +37,7 @@ class Population:
     """All accounts of one side.
 
     account_id  (N,), in the order of the curves
-    curves      mapped from a file, weighted by the requests of the past
+    curves      weighted by the requests of the past; those of a model are mapped from a file
     """
 
     account_id: pa.ChunkedArray

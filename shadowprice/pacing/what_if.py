@@ -9,15 +9,16 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from shadowprice.allocation import Allocation, Problem, Resource, solve
 from shadowprice.allocation.problem.solution import pick
-from shadowprice.allocation.sources.campaign import CampaignProblem, Money
+from shadowprice.allocation.sources.campaign import CampaignProblem, Money, Part, Row, SideSource
 from shadowprice.campaign import AnswerShares, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.statistics.intervals import Estimate
+from shadowprice.pacing.window import able_accounts, possible_rows, undivided, without_a_price
 
 SAMPLE_ROWS = 20_000
 """Accounts that a question is solved on, at most."""
@@ -26,6 +27,8 @@ SHARES = tuple(float(share) for share in np.round(np.linspace(0.5, 2.0, 16), 2))
 
 Real = NDArray[np.float64]
 Matrices = dict[str, NDArray[Any]]
+Places = Sequence[tuple[Side, slice]]
+"""Columns of each side; of a window with several parts, a side has columns in each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +51,15 @@ class Change:
 
     budget  minor units, the limit in the budget's own form
     levels  side → levels offered, some of the campaign's: no curve is known at others
-    groups  limits besides the budget
+    limits  further budget of the campaign → its limit, minor units of one period
+    groups  limits besides those of the campaign
     caps    side → most minor units that one account may be expected to cost over the window, at the same level each
             time; dearer levels are not offered to it, and nothing where even its lowest costs more
     """
 
     budget: float | None = None
     levels: Mapping[Side, Sequence[int]] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
     groups: tuple[GroupLimit, ...] = ()
     caps: Mapping[Side, float] = field(default_factory=dict)
 
@@ -69,7 +74,7 @@ class Answer:
     added      the same above the lowest level for every request
     spend      minor units
     price      λ of the budget, weighted responses per minor unit
-    prices     name → λ of the budget and of each group
+    prices     name → λ of the budget, of each further budget of the campaign in its present period, and of each group
     gap, violation  of the certificate
     rows       accounts solved on
     accounts   accounts there are
@@ -94,7 +99,7 @@ class Answer:
 class _Drawn:
     """Accounts of one side that are solved on.
 
-    index     positions among all accounts of the side
+    index     positions among all curves of the side
     requests  requests that each stands for
     own       requests of the account itself
     exact     whether these are all accounts
@@ -112,8 +117,12 @@ class WhatIf:
 
     Args:
         campaign: its terms today.
-        curves: side → curves of all accounts, weighted by their requests.
+        curves: side → curves of all accounts, weighted by their requests, marked with the campaign's further budgets,
+            rules and caps.
         ahead: side → requests expected in the window, positive.
+        parts: of the window, as in :func:`~shadowprice.pacing.window.solve_window`.
+        budgets: rows of the further budgets, likewise.
+        account_of: side → (N,), the account of each curve, where an account has several; such as one for each partner.
         spent: minor units of a total that are spent or held already; of a mean, those above what was earned so far.
         rows: accounts to solve on; 0 for all. They are drawn in proportion to their requests.
         seed: of the draw.
@@ -129,7 +138,10 @@ class WhatIf:
         campaign: Campaign,
         curves: Mapping[Side, Curves],
         ahead: Mapping[Side, float],
+        parts: Sequence[Part] = (),
+        budgets: Sequence[Row] | None = None,
         *,
+        account_of: Mapping[Side, NDArray[np.intp]] | None = None,
         spent: float = 0.0,
         rows: int = SAMPLE_ROWS,
         seed: int = 0,
@@ -139,16 +151,21 @@ class WhatIf:
         self.accounts = sum(mine.accounts for mine in curves.values())
         self._spent, self._level = spent, level
         random, total = np.random.default_rng(seed), sum(ahead[side] for side in curves)
+        self._parts, self._budgets = undivided(campaign, curves) if budgets is None else (parts, budgets)
         self._drawn: dict[Side, _Drawn] = {}
         for side, mine in curves.items():
-            own, share = ahead[side] * mine.shares(), max(int(rows * ahead[side] / total), 1)
-            if not rows or mine.accounts <= share:
-                self._drawn[side] = _Drawn(mine, np.arange(mine.accounts), own, own, True)
-                continue
-            places = np.searchsorted(np.cumsum(own), random.random(share) * own.sum(), side="right")
-            index = np.sort(np.minimum(places, mine.accounts - 1))
-            each = np.full(share, ahead[side] / share)
-            self._drawn[side] = _Drawn(mine.take(index), index, each, own[index], False)
+            able, share = able_accounts(mine), max(int(rows * ahead[side] / total), 1)
+            each = ahead[side] * mine.shares()
+            account = (account_of or {}).get(side, np.arange(mine.accounts))
+            own = np.asarray(np.bincount(account, each)[account], dtype=np.float64)
+            index, requests = np.flatnonzero(able), each[able]
+            if exact := not rows or index.size <= share:
+                kept = mine if able.all() else mine.take(index)
+            else:
+                drawn = np.searchsorted(np.cumsum(requests), random.random(share) * requests.sum(), side="right")
+                index = index[np.sort(np.minimum(drawn, index.size - 1))]
+                kept, requests = mine.take(index), np.full(share, requests.sum() / share)
+            self._drawn[side] = _Drawn(kept, index, requests, own[index], exact)
 
     def ask(self, change: Change | None = None) -> Answer:
         """Solve under the changed terms. O(levels · rows), and two more solves of the same where rows are a sample.
@@ -158,39 +175,44 @@ class WhatIf:
         """
         started = time.perf_counter()
         asked = change or Change()
-        campaign, arrays, columns = self._problem(asked)
-        found = self._solve(campaign, arrays, asked, 0.0, columns)
+        campaign, arrays, places = self._problem(asked)
+        rows = self._rows(asked)
+        found = self._solve(campaign, arrays, asked, rows, 0.0, places)
         if found.status != "optimal":
             none = Estimate(np.nan, np.nan, np.nan, self._level)
             return self._answer(found, campaign, started, none, none, none, none, {})
         shares, price = campaign.answer_shares, found.prices
-        taken = self._charges(campaign, arrays, asked, columns)
-        best = arrays["value"] - sum(
-            (rate * cost for rate, cost in zip(price, taken, strict=True)), np.zeros_like(arrays["value"])
-        )
-        allowed, chosen = arrays["allowed"], shares.chosen
-        score = chosen * np.where(allowed, best, -np.inf).max(axis=0) + _unchosen(best, allowed, shares)
+        cost, allowed, chosen = arrays["cost"], arrays["allowed"], shares.chosen
+        net = cost - campaign.budget.limit * arrays["measure"] if "measure" in arrays else cost
+        of_groups = (cost * self._members(group, places) for group in asked.groups)
+        best = arrays["value"].copy()
+        for rate, taken in zip(price, (net, *(row.charge(arrays) for row in rows), *of_groups), strict=True):
+            best -= rate * taken
+        score = chosen * np.where(allowed, best, -np.inf).max(axis=0) + without_a_price(shares, best, allowed)
         lowest = arrays["lowest"][0]
-        unchosen = _unchosen(arrays["cost"], allowed, shares)
-        cost = chosen * pick(arrays["cost"], found.level.astype(np.intp)) + unchosen
-        value = chosen * found.primal + float(_unchosen(arrays["value"], allowed, shares).sum())
-        spend = chosen * self._paid(found, arrays, campaign) + float(unchosen.sum())
-        net = cost - (campaign.budget.limit * self._measured(found, arrays, shares) if "measure" in arrays else 0.0)
-        error = self._error(net, columns)
+        value = chosen * found.primal + float(without_a_price(shares, arrays["value"], allowed).sum())
+        paid = self._given(cost, found, allowed, shares)
+        error = self._error(self._given(net, found, allowed, shares), places)
         ends = [found.prices[0]]
         if error:
-            shifted = [self._solve(campaign, arrays, asked, sign * error, columns) for sign in (1.0, -1.0)]
+            shifted = [self._solve(campaign, arrays, asked, rows, sign * error, places) for sign in (1.0, -1.0)]
             ends += [float(each.prices[0]) if each.status == "optimal" else np.inf for each in shifted]
-        binding = bool(found.prices[0] > 0) and "measure" not in arrays
+        spend, binding = float(paid.sum()), False
+        if campaign.budget.form == "total":
+            # The solution's own spend counts the tied accounts by their shares.
+            spend = chosen * float(found.spend[0]) + float(without_a_price(shares, cost, allowed).sum())
+            binding = bool(found.prices[0] > 0)
+        names = [campaign.budget.name, *(row.name for row in rows), *(group.name for group in asked.groups)]
+        later = {row.name for row in rows if row.name != row.budget.name}
         return self._answer(
             found,
             campaign,
             started,
-            self._around(value, self._error(score, columns)),
-            self._around(value - float(lowest.sum()), self._error(score - lowest, columns)),
-            self._around(spend, 0.0 if binding else self._error(cost, columns)),
+            self._around(value, self._error(score, places)),
+            self._around(value - float(lowest.sum()), self._error(score - lowest, places)),
+            self._around(spend, 0.0 if binding else self._error(paid, places)),
             Estimate(float(found.prices[0]), float(min(ends)), float(max(ends)), self._level),
-            dict(zip([campaign.budget.name, *(group.name for group in asked.groups)], price.tolist(), strict=True)),
+            {name: rate for name, rate in zip(names, price.tolist(), strict=True) if name not in later},
         )
 
     def budgets(self, shares: Sequence[float] = SHARES) -> list[Answer]:
@@ -225,8 +247,8 @@ class WhatIf:
             seconds=time.perf_counter() - started,
         )
 
-    def _problem(self, change: Change) -> tuple[Campaign, Matrices, dict[Side, slice]]:
-        """The campaign asked for, its matrices (J, n) and the columns of each side."""
+    def _problem(self, change: Change) -> tuple[Campaign, Matrices, Places]:
+        """The campaign asked for, its matrices (J, n) and the columns of each side in each part."""
         campaign = self.campaign
         if change.budget is not None:
             late = min(campaign.late_reserve, int(max(change.budget, 0)))
@@ -235,89 +257,102 @@ class WhatIf:
             if unknown := set(given) - set(self._drawn):
                 raise InvalidInput(f"has no side {sorted(unknown)}; choose of {sorted(self._drawn)}", field=name)
         curves = {side: drawn.curves for side, drawn in self._drawn.items()}
-        window = CampaignProblem(campaign, curves, {side: drawn.requests for side, drawn in self._drawn.items()})
-        parts = []
-        for side, source in window.sides.items():
-            part = source.arrays(np.s_[:], source.names | {"allowed"})
-            part["lowest"] = part["value"][:1].copy()
-            self._restrict(campaign, side, part, change)
-            parts.append(part)
-        arrays = {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}
-        return campaign, arrays, window.columns
+        requests = {side: drawn.requests for side, drawn in self._drawn.items()}
+        window = CampaignProblem(campaign, curves, requests, self._parts)
+        made = []
+        for source in window.sources:
+            matrices = source.arrays(np.s_[:], source.names | {"allowed"})
+            matrices["lowest"] = matrices["value"][:1].copy()
+            self._restrict(campaign, source, matrices, change)
+            made.append(matrices)
+        arrays = {name: np.concatenate([matrices[name] for matrices in made], axis=-1) for name in made[0]}
+        return campaign, arrays, [(each.side, place) for each, place in zip(window.sources, window.places, strict=True)]
 
-    def _restrict(self, campaign: Campaign, side: Side, part: Matrices, change: Change) -> None:
-        """Take levels that are not offered, or that the cap forbids, out of the matrices of a side, in place."""
-        drawn, terms = self._drawn[side], campaign.terms(side)
-        allowed, levels = part["allowed"], np.asarray(terms.levels)
+    def _restrict(self, campaign: Campaign, source: SideSource, made: Matrices, change: Change) -> None:
+        """Take levels that are not offered, or that the cap forbids, out of the matrices of a source, in place."""
+        side, levels = source.side, np.asarray(campaign.terms(source.side).levels)
+        allowed, cap = made["allowed"], change.caps.get(side)
         if side in change.levels:
             offered = np.asarray(sorted(set(change.levels[side])))
             if not offered.size or not np.isin(offered, levels).all():
                 raise InvalidInput(f"must be some of {levels.tolist()}, got {offered.tolist()}", field="levels")
             allowed[: levels.size] &= np.isin(levels, offered)[:, None]
-        cap = change.caps.get(side)
-        if cap is None:
-            return
-        if not cap >= 0:
-            raise InvalidInput(f"must not be negative, got {cap}", field="caps")
-        of_account = part["cost"] * np.divide(drawn.own, drawn.requests, where=drawn.requests > 0, out=drawn.own * 0)
-        within = allowed & (of_account <= cap)
-        nothing = ~within.any(axis=0)
-        first = np.zeros_like(allowed)
-        first[np.argmax(allowed, axis=0), np.arange(allowed.shape[1])] = True
-        for name in part.keys() - {"allowed", "lowest"}:
-            part[name][:, nothing] = 0.0
-        part["allowed"] = np.where(nothing, first, within)
+        if cap is not None:
+            if not cap >= 0:
+                raise InvalidInput(f"must not be negative, got {cap}", field="caps")
+            own, requests = self._drawn[side].own, source.requests
+            allowed &= made["cost"] * np.divide(own, requests, where=requests > 0, out=own * 0) <= cap
+        nothing = ~allowed.any(axis=0)
+        for name in made.keys() - {"lowest"}:
+            if made[name].ndim > 1:
+                made[name][:, nothing] = 0
+        allowed[0, nothing] = True
+
+    def _rows(self, change: Change) -> list[Row]:
+        """The further budgets with the limits asked for: what is used of a present period stays used."""
+        known = {row.budget.name: row.budget.limit for row in self._budgets}
+        rows = []
+        for name in change.limits.keys() - known:
+            raise InvalidInput(f"has no further budget of this name; it has {sorted(known)}", field=f"limits.{name}")
+        for row in self._budgets:
+            budget, in_hand = row.budget, row.in_hand
+            if budget.name in change.limits:
+                limit = change.limits[budget.name]
+                budget = replace(budget, limit=round(limit) if budget.form == "total" else limit)
+                if budget.form == "total" and row.name == budget.name:
+                    in_hand += budget.limit - row.budget.limit
+                elif budget.form == "total":
+                    in_hand *= budget.limit / max(row.budget.limit, 1)
+            rows.append(Row(row.name, budget, in_hand))
+        return rows
 
     def _solve(
-        self, campaign: Campaign, arrays: Matrices, change: Change, more: float, columns: Mapping[Side, slice]
+        self, campaign: Campaign, arrays: Matrices, change: Change, rows: Sequence[Row], more: float, places: Places
     ) -> Allocation:
         """The optimum with ``more`` minor units besides the budget, of the requests that price and model answer."""
-        shares, budget = campaign.answer_shares, campaign.budget
+        shares, budget, allowed = campaign.answer_shares, campaign.budget, arrays["allowed"]
         total = budget.form == "total"
-        net = arrays["cost"] - (0.0 if total else budget.limit * arrays["measure"])
+
+        def in_hand(amount: float, charge: Real) -> float:
+            return (amount - float(without_a_price(shares, charge, allowed).sum())) / shares.chosen
+
+        net = arrays["cost"] if total else arrays["cost"] - budget.limit * arrays["measure"]
         left = (budget.limit if total else 0.0) - self._spent - campaign.late_reserve + more
-        in_hand = (left - float(_unchosen(net, arrays["allowed"], shares).sum())) / shares.chosen
-        resources = [_total(budget.name, arrays["cost"], in_hand)] if total else Money(campaign, in_hand)(arrays)
+        own = [replace(row, in_hand=in_hand(row.in_hand, row.charge(arrays))) for row in rows]
+        main, of_rows = in_hand(left, net), possible_rows(own, [arrays])
+        if total:
+            resources = [_total(budget.name, net, main), *(row.resource(arrays) for row in of_rows)]
+        else:
+            resources = Money(campaign, main, of_rows)(arrays)
         for group in change.groups:
-            members = self._members(group, columns)
-            drawn = float(_unchosen(arrays["cost"], arrays["allowed"], shares)[members].sum())
+            members = self._members(group, places)
             if not group.limit >= 0:
                 raise InvalidInput(f"must not be negative, got {group.limit}", field=f"groups.{group.name}")
-            resources.append(_total(group.name, arrays["cost"], (group.limit - drawn) / shares.chosen, members))
-        return solve(Problem(arrays["value"], resources, np.asarray(arrays["allowed"], dtype=bool)))
+            resources.append(
+                _total(group.name, arrays["cost"], in_hand(group.limit, arrays["cost"] * members), members)
+            )
+        return solve(Problem(arrays["value"], resources, allowed))
 
-    def _members(self, group: GroupLimit, columns: Mapping[Side, slice]) -> NDArray[np.bool_]:
-        inside = np.zeros(max(part.stop for part in columns.values()), dtype=bool)
-        for side, part in columns.items():
+    def _members(self, group: GroupLimit, places: Places) -> NDArray[np.bool_]:
+        inside = np.zeros(places[-1][1].stop, dtype=bool)
+        for side, place in places:
             if side in group.members:
-                inside[part] = group.members[side][self._drawn[side].index]
+                inside[place] = group.members[side][self._drawn[side].index]
         return inside
 
-    def _charges(
-        self, campaign: Campaign, arrays: Matrices, change: Change, columns: Mapping[Side, slice]
-    ) -> list[Real]:
-        """(J, n) that each limit counts, in the order of the prices."""
-        cost = arrays["cost"]
-        net = cost - campaign.budget.limit * arrays["measure"] if "measure" in arrays else cost
-        return [net, *(cost * self._members(group, columns) for group in change.groups)]
-
     @staticmethod
-    def _paid(found: Allocation, arrays: Matrices, campaign: Campaign) -> float:
-        if campaign.budget.form == "total":
-            return float(found.spend[0])
-        return float(pick(arrays["cost"], found.level.astype(np.intp)).sum())
+    def _given(matrix: Real, found: Allocation, allowed: NDArray[np.bool_], shares: AnswerShares) -> Real:
+        """(n,): a matrix at the levels that the requests are expected to get."""
+        chosen = shares.chosen * pick(matrix, found.level.astype(np.intp))
+        return np.asarray(chosen + without_a_price(shares, matrix, allowed))
 
-    @staticmethod
-    def _measured(found: Allocation, arrays: Matrices, shares: AnswerShares) -> Real:
-        chosen = pick(arrays["measure"], found.level.astype(np.intp))
-        return np.asarray(shares.chosen * chosen + _unchosen(arrays["measure"], arrays["allowed"], shares))
-
-    def _error(self, values: Real, columns: Mapping[Side, slice]) -> float:
+    def _error(self, values: Real, places: Places) -> float:
         """Half width of the interval of the sum of (n,) values; 0 where all accounts are there."""
         variance = 0.0
-        for side, part in columns.items():
-            own = values[part]
-            if not self._drawn[side].exact and own.size > 1:
+        for side, drawn in self._drawn.items():
+            # One draw has a column in each part.
+            own = sum((values[place] for each, place in places if each == side), np.zeros(drawn.index.size))
+            if not drawn.exact and own.size > 1:
                 variance += own.size * float(own.var(ddof=1))
         return float(NormalDist().inv_cdf((1 + self._level) / 2) * np.sqrt(variance))
 
@@ -328,10 +363,3 @@ class WhatIf:
 def _total(name: str, cost: Real, limit: float, members: NDArray[np.bool_] | None = None) -> Resource:
     """Limit on a sum; one below 0 cannot be met."""
     return Resource.total(name, cost, max(limit, 0.0), members, carry=min(limit, 0.0))
-
-
-def _unchosen(matrix: Real, allowed: ArrayLike, shares: AnswerShares) -> Real:
-    """(n,): what requests bring whose level is drawn uniformly, or is the lowest allowed one of a holdout."""
-    kept = np.asarray(allowed, dtype=bool)
-    drawn = np.where(kept, matrix, 0.0).sum(axis=0) / kept.sum(axis=0)
-    return np.asarray(shares.drawn * drawn + shares.held * pick(matrix, kept.argmax(axis=0)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from shadowprice.allocation import Allocation, solve
 from shadowprice.allocation.executors import Executor
 from shadowprice.allocation.population.source import Arrays
 from shadowprice.allocation.problem.solution import pick
-from shadowprice.allocation.sources.campaign import CampaignProblem, Money, Part, Row, earned_by, members_of
+from shadowprice.allocation.sources.campaign import CampaignProblem, Money, Part, Row, members_of
 from shadowprice.campaign import AnswerShares, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
@@ -86,11 +86,10 @@ def solve_window(
         InvalidInput: curves of other levels, or weights that are no numbers of requests.
     """
     shares = campaign.answer_shares
-    able = {side: _able(mine) for side, mine in curves.items() if mine.accounts}
+    able = {side: able_accounts(mine) for side, mine in curves.items() if mine.accounts}
     requests = {side: ahead[side] * curves[side].shares()[mine] for side, mine in able.items()}
     if rows is None:
-        rows = [Row(each.name, each, whole_limit(campaign, each)) for each in campaign.group_budgets]
-        parts = [Part(dict.fromkeys(requests, 1.0), {row.name: place for place, row in enumerate(rows)})]
+        parts, rows = undivided(campaign, requests)
     served = {
         side: mine if able[side].all() else mine.take(able[side]) for side, mine in curves.items() if side in able
     }
@@ -107,7 +106,7 @@ def solve_window(
             f"{other.net:.0f} of the {left:.0f} minor units that are left; lower campaign.exploration or an arm's share"
         )
     most = [replace(row, in_hand=(row.in_hand - other.of_row.get(row.name, 0.0)) / shares.chosen) for row in rows]
-    window.resources = Money(campaign, in_hand, _possible(window, most))
+    window.resources = Money(campaign, in_hand, possible_rows(most, _tiles_of_totals(window, most)))
     small = executor is None and window.accounts <= IN_MEMORY
     solved = solve(window.whole() if small else window, executor, solver=solver)
     spend = dict.fromkeys(served, 0.0)
@@ -119,7 +118,7 @@ def solve_window(
             level = solved.level[place.start + at : place.start + at + cost.shape[1]].astype(np.intp)
             paid = shares.chosen * pick(cost, level)
             if shares.chosen < 1:
-                paid += _without_a_price(shares, cost, arrays.get("allowed"))
+                paid += without_a_price(shares, cost, arrays.get("allowed"))
             spend[source.side] += float(paid.sum())
             for name, of_side in spend_of.items():
                 of_side[source.side] += float(paid @ arrays[members_of(name)])
@@ -145,33 +144,48 @@ class _Sums:
     def add(self, shares: AnswerShares, arrays: Arrays, limit: float, rows: Sequence[Row]) -> None:
         allowed, earned = arrays.get("allowed"), arrays.get("measure")
         net = arrays["cost"] if earned is None else arrays["cost"] - limit * earned
-        self.value += float(_without_a_price(shares, arrays["value"], allowed).sum())
-        self.net += float(_without_a_price(shares, net, allowed).sum())
+        self.value += float(without_a_price(shares, arrays["value"], allowed).sum())
+        self.net += float(without_a_price(shares, net, allowed).sum())
         for row in rows:
-            form, inside = row.budget.form, arrays[members_of(row.name)]
-            own = arrays["cost"] - (0.0 if form == "total" else row.budget.limit * arrays[earned_by(form)])
-            drawn = float(_without_a_price(shares, own * inside, allowed).sum())
+            drawn = float(without_a_price(shares, row.charge(arrays), allowed).sum())
             self.of_row[row.name] = self.of_row.get(row.name, 0.0) + drawn
 
 
-def _able(curves: Curves) -> NDArray[np.bool_]:
+def able_accounts(curves: Curves) -> NDArray[np.bool_]:
+    """Return bool (N,): the accounts that rules allow some level."""
     able = np.ones(curves.accounts) if curves.allowed is None else curves.allowed.any(axis=0)
     return np.asarray(able, dtype=np.bool_)
 
 
-def _possible(window: CampaignProblem, rows: Sequence[Row]) -> list[Row]:
-    """Rows whose totals can be met: between the cost of the cheapest and the dearest levels, and a little more."""
+def undivided(campaign: Campaign, sides: Iterable[Side]) -> tuple[list[Part], list[Row]]:
+    """Return one part with all requests, and a row for each further budget with its limit in all periods together."""
+    rows = [Row(each.name, each, whole_limit(campaign, each)) for each in campaign.group_budgets]
+    return [Part(dict.fromkeys(sides, 1.0), {row.name: place for place, row in enumerate(rows)})], rows
+
+
+def _tiles_of_totals(window: CampaignProblem, rows: Sequence[Row]) -> Iterator[Arrays]:
+    totals = [members_of(row.name) for row in rows if row.budget.form == "total"]
+    for source in window.sources if totals else ():
+        for _, arrays in source.tiles(source.names & {"cost", "allowed", *totals}):
+            yield arrays
+
+
+def possible_rows(rows: Sequence[Row], tiles: Iterable[Arrays]) -> list[Row]:
+    """Return rows whose totals can be met: between the cost of the cheapest and the dearest levels, and a little more.
+
+    Args:
+        rows: with the money in hand.
+        tiles: ``cost``, ``allowed`` and the members of the totals, of some accounts each.
+    """
     totals = [row for row in rows if row.budget.form == "total"]
     ends = {row.name: 0.0 for row in totals}
-    names = {"cost", "allowed", *(members_of(row.name) for row in totals)}
-    for source in window.sources if totals else ():
-        for _, arrays in source.tiles(source.names & names):
-            allowed, cost = arrays.get("allowed", True), arrays["cost"]
-            cheapest = np.where(allowed, cost, np.inf).min(axis=0)
-            dearest = np.where(allowed, cost, -np.inf).max(axis=0)
-            for row in totals:
-                end = cheapest if row.budget.sense == "at_most" else dearest
-                ends[row.name] += float(end @ arrays[members_of(row.name)])
+    for arrays in tiles if totals else ():
+        allowed, cost = arrays.get("allowed", True), arrays["cost"]
+        cheapest = np.where(allowed, cost, np.inf).min(axis=0)
+        dearest = np.where(allowed, cost, -np.inf).max(axis=0)
+        for row in totals:
+            end = cheapest if row.budget.sense == "at_most" else dearest
+            ends[row.name] += float(end @ arrays[members_of(row.name)])
     found = []
     for row in rows:
         amount = row.in_hand
@@ -183,10 +197,10 @@ def _possible(window: CampaignProblem, rows: Sequence[Row]) -> list[Row]:
     return found
 
 
-def _without_a_price(
+def without_a_price(
     shares: AnswerShares, matrix: NDArray[np.float64], allowed: NDArray[np.bool_] | None
 ) -> NDArray[np.float64]:
-    """(N,): the mean over the allowed levels of each column, and the lowest, each times its share."""
+    """Return (N,): the mean over the allowed levels of each column, and the lowest, each times its share."""
     found = np.zeros(matrix.shape[1])
     if allowed is None:
         allowed = np.ones(matrix.shape, dtype=np.bool_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,12 +16,14 @@ from asked import LEVELS, make_head, make_workspace
 from operations.__main__ import main
 from operations.common.workspace import CAMPAIGN, POPULATION
 from operations.measure import before_start
-from operations.whatif import WhatifJob, run
+from operations.solve import Solver
+from operations.whatif import WhatifJob, open_what_if, run
 from shadowprice.campaign import Budget, Campaign, Segment, Side, Terms
 from shadowprice.errors import InvalidInput
-from shadowprice.pacing.history import Traffic
+from shadowprice.pacing.history import Traffic, pairs_file
 from shadowprice.pacing.population import read_population
 from shadowprice.pacing.resolve import resolve
+from shadowprice.pacing.what_if import Change
 from shadowprice.responses.layers.heads import Head
 
 
@@ -60,6 +63,49 @@ def test_the_current_terms_get_the_price_that_the_solve_job_would_publish(worksp
     slope = np.diff(value) / np.diff(curve["budget"])
     assert (slope <= price[:-1] * (1 + 1e-9)).all()
     assert (slope >= price[1:] * (1 - 1e-9)).all()
+
+
+FURTHER = {
+    "a group and rules": {
+        "limits": {
+            "budgets": [{"name": "north", "limit": 9000, "where": "account.c_region == 'north'", "side": "customer"}]
+        },
+        "rules": [
+            {"name": "south", "expression": "account.c_region == 'south' && offer.incentive > 100", "side": "customer"}
+        ],
+    },
+    "hours, partners and caps": {
+        "limits": {
+            "budgets": [{"name": "rush", "limit": 100, "period": "hour", "partners": ["m1"]}],
+            "caps": [{"name": "one", "per": "partner", "amount": 12_000}],
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("further", FURTHER)
+def test_further_budgets_rules_and_caps_of_the_campaign_are_those_of_the_solve(
+    workspace: Path, tmp_path: Path, further: str
+) -> None:
+    own = shutil.copytree(workspace, tmp_path / "own")
+    for side, other in (("customer", "merchant"), ("merchant", "customer")):
+        pairs = {
+            f"{name}_id": [f"{of[0]}{i % n}" for i in range(2000)]
+            for name, of, n in (("account", side, 1500), ("partner", other, 7))
+        }
+        pd.DataFrame(pairs | {"activity": 1.0}).to_parquet(own / pairs_file(side), index=False)
+    given = json.loads((workspace / CAMPAIGN).read_text()) | FURTHER[further]
+    state = before_start(Campaign.from_dict(given), Traffic.load(own))
+    for budget in (150_000, 75_000):
+        (own / CAMPAIGN).write_text(json.dumps(given | {"budget": {"name": "day", "limit": budget}}))
+        solved = Solver(own).solve(state).record
+        asked = open_what_if(own, rows=0).solver
+        found, less = asked.ask(), asked.ask(Change(budget=75_000))
+        assert found.prices == pytest.approx(solved.prices, rel=1e-9)
+        assert found.value.value == pytest.approx(solved.primal, rel=1e-9)
+        assert all(price > 0 for price in solved.prices.values())
+        assert found.seconds < 1
+    assert less.prices == found.prices
 
 
 def test_what_is_spent_and_held_already_is_not_spent_again(workspace: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import Budget, Campaign, Side, Terms
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
+from shadowprice.limits import GroupBudget, Limits
 from shadowprice.pacing.what_if import Answer, Change, GroupLimit, WhatIf
 from shadowprice.pacing.window import solve_window
 
@@ -43,10 +44,14 @@ def market(accounts: int, seed: int = 0) -> tuple[Campaign, dict[Side, Curves], 
 
 
 def fresh(campaign: Campaign, curves: Mapping[Side, Curves], ahead: Mapping[Side, float], limit: float):
-    """Value and price of all accounts, by the solve of the hourly price."""
+    """Value and prices of all accounts, by the solve of the hourly price."""
     asked = replace(campaign, budget=replace(campaign.budget, limit=round(limit)))
     found = solve_window(asked, curves, ahead, round(limit))
-    return found.primal, float(found.allocation.prices[0]), sum(found.spend[s] * ahead[s] for s in curves)
+    return found.primal, found.prices, sum(found.spend[s] * ahead[s] for s in curves)
+
+
+def north(limit: int) -> GroupBudget:
+    return GroupBudget(name="north", limit=limit, where="account.c_region == 'north'")
 
 
 ARMS = Experiment(
@@ -54,16 +59,27 @@ ARMS = Experiment(
 )
 
 
+@pytest.mark.parametrize("limited", [False, True])
 @pytest.mark.parametrize(("exploration", "experiment"), [(0.0, None), (0.05, None), (0.05, ARMS)])
 def test_all_accounts_give_the_fresh_solve_itself_at_five_budgets(
-    exploration: float, experiment: Experiment | None
+    exploration: float, experiment: Experiment | None, limited: bool
 ) -> None:
     campaign, curves, ahead = market(3000)
     campaign = replace(campaign, exploration=exploration, experiment=experiment)
+    if limited:
+        # A group that may cost little, and rules: one account in twenty gets no incentive, and some get no answer.
+        rng = np.random.default_rng(9)
+        campaign = replace(campaign, limits=Limits(budgets=(north(20_000),)))
+        for side, mine in curves.items():
+            allowed = np.arange(mine.levels.size)[:, None] < np.where(rng.random(3000) < 0.05, 1, 9)
+            allowed &= rng.random(3000) < 0.98
+            curves[side] = replace(mine, bits=(rng.random(3000) < 0.4).astype(np.uint32), allowed=allowed)
     for share, answer in zip(FIVE, WhatIf(campaign, curves, ahead, rows=0).budgets(FIVE), strict=True):
-        value, price, spend = fresh(campaign, curves, ahead, share * campaign.budget.limit)
+        value, prices, spend = fresh(campaign, curves, ahead, share * campaign.budget.limit)
         assert answer.value.value == pytest.approx(value, rel=1e-9)
-        assert answer.price.value == pytest.approx(price, rel=1e-9)
+        assert answer.prices == pytest.approx(prices, rel=1e-9)
+        assert answer.price.value == answer.prices["day"]
+        assert not limited or answer.prices["north"] > 0
         assert answer.spend.value == pytest.approx(spend, rel=2e-3)
         assert answer.value.low == answer.value.high
         assert answer.gap < 1e-9
@@ -80,12 +96,12 @@ def test_a_sample_covers_the_fresh_solve_at_five_budgets_as_often_as_it_states_a
     value, added, price = [], [], []
     slowest = 0.0
     for seed in range(100):
-        for answer, (best, rate, _) in zip(
+        for answer, (best, rates, _) in zip(
             WhatIf(campaign, curves, ahead, rows=2000, seed=seed).budgets(FIVE), right, strict=True
         ):
             value.append(answer.value.low <= best <= answer.value.high)
             added.append(answer.added.low <= best - lowest <= answer.added.high)
-            price.append(answer.price.low <= rate <= answer.price.high)
+            price.append(answer.price.low <= rates["day"] <= answer.price.high)
             slowest = max(slowest, answer.seconds)
             assert answer.value.high - answer.value.low < 0.15 * best
     assert np.mean(value) >= 0.90
@@ -144,6 +160,19 @@ def test_a_group_of_a_sample_is_the_same_group() -> None:
     assert whole.prices["first"] > 0
     assert part.value.low <= whole.value.value <= part.value.high
     assert part.prices["first"] == pytest.approx(whole.prices["first"], rel=0.15)
+
+
+def test_a_further_budget_of_the_campaign_is_the_same_limit_as_one_that_is_asked_for() -> None:
+    campaign, curves, ahead = market(20_000)
+    members = {side: np.arange(20_000) < 6000 for side in curves}
+    marked = {side: replace(each, bits=members[side].astype(np.uint32)) for side, each in curves.items()}
+    own = replace(campaign, limits=Limits(budgets=(north(40_000),)))
+    asked = WhatIf(campaign, curves, ahead, rows=4000).ask(Change(groups=(GroupLimit("north", 60_000.0, members),)))
+    # Its own limit of 40,000 is asked for as 60,000.
+    found = WhatIf(own, marked, ahead, rows=4000).ask(Change(limits={"north": 60_000.0}))
+    assert replace(found, seconds=0.0) == replace(asked, seconds=0.0)
+    with pytest.raises(InvalidInput, match=r"limits\.south.*has no further budget"):
+        WhatIf(own, marked, ahead, rows=400).ask(Change(limits={"south": 1.0}))
 
 
 def test_an_account_whose_lowest_level_is_above_its_cap_gets_nothing() -> None:

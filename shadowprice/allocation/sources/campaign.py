@@ -41,6 +41,12 @@ class Row:
     budget: GroupBudget
     in_hand: float
 
+    def charge(self, arrays: Arrays) -> NDArray[np.float64]:
+        """(J, n): what each level takes of the money in hand; 0 for requests that the row does not count."""
+        form, limit = self.budget.form, self.budget.limit
+        net = arrays["cost"] if form == "total" else arrays["cost"] - limit * arrays[earned_by(form)]
+        return np.asarray(net * arrays[members_of(self.name)])
+
     def resource(self, arrays: Arrays) -> Resource:
         """The limit on the cost of its requests."""
         cost, inside = arrays["cost"], arrays[members_of(self.name)]

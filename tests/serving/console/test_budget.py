@@ -22,6 +22,7 @@ from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.currency import Currency
 from shadowprice.curves import Curves
 from shadowprice.errors import Unavailable
+from shadowprice.limits import GroupBudget, Limits
 from shadowprice.pacing.population import Population
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.what_if import Change, WhatIf
@@ -47,6 +48,7 @@ def asked() -> SimpleNamespace:
         sides={"customer": Terms(levels=tuple(LEVELS.tolist()))},
         budget=Budget(limit=400_000),
         starts_at=datetime(2026, 3, 1, tzinfo=UTC),
+        limits=Limits(budgets=(GroupBudget(name="few", limit=900_000, side="customer"),)),
     )
     curves, ahead = {"customer": Curves(LEVELS, response)}, {"customer": float(ACCOUNTS)}
     people = {"customer": Population(pa.chunked_array([np.arange(ACCOUNTS).astype(str)]), curves["customer"])}
@@ -99,6 +101,9 @@ def test_fewer_levels_a_limit_and_a_cap_reach_the_solve(asked, get):
     assert amounts(found)[3] <= exact.added.value <= amounts(found)[4]
     limited = amounts(row(get(limit_customer="3,000").text, "As asked"))
     assert limited[1] <= 3000 * 1.001
+    further = row(get(further_few="2,500").text, "As asked")
+    assert amounts(further)[1] <= 2500 * 1.001
+    assert amounts(further.partition("few: ")[2])[0] > 0
     capped = amounts(row(get(cap_customer="0.60").text, "As asked"))
     assert capped[2] < amounts(row(get().text, "Today's"))[2]
 
