@@ -31,6 +31,8 @@ BUILDER ?=
 BEFORE ?=
 KEY ?=
 ADVISORIES ?=
+# Without bytecode each of the many processes of a run or a test compiles its libraries anew, for seconds.
+unexport PYTHONDONTWRITEBYTECODE
 export UV_FIND_LINKS := $(or $(UV_FIND_LINKS),$(PIP_FIND_LINKS))
 
 .PHONY: help

@@ -6,7 +6,8 @@ Every module of this package takes Feast from here. A plain ``import feast`` wou
   process goes to files instead of memory, timestamps and exemplars are lost, labels can no longer be removed;
 * put the metrics of Feast's own server, which does not run here, among those of the process;
 * change the process's warning filters;
-* import torch where it is installed: seconds and hundreds of megabytes that nothing here uses.
+* import torch where it is installed: seconds and hundreds of megabytes that nothing here uses;
+* compile its classes again with checks of types by typeguard: more seconds than all else that it imports.
 """
 
 from __future__ import annotations
@@ -16,24 +17,34 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
+import typeguard
+
+Target = TypeVar("Target")
 METRIC_FILES = ("PROMETHEUS_MULTIPROCESS_DIR", "PROMETHEUS_MULTIPROC_DIR")
+
+
+def _unchecked(target: Target) -> Target:
+    return target
 
 
 @contextmanager
 def untouched_process() -> Iterator[None]:
-    """Import inside: the environment's metric folders and the warning filters stay, torch is not loaded."""
+    """Import inside: metric folders and warning filters stay, torch is not loaded, no class is compiled again."""
     # It settles where metrics are kept at its first import, so that has to come before Feast's.
     import prometheus_client  # noqa: F401
 
     kept = {name: os.environ.get(name) for name in METRIC_FILES}
-    hidden = "torch" not in sys.modules
+    hidden, checked = "torch" not in sys.modules, typeguard.typechecked
     if hidden:
         sys.modules["torch"] = None  # type: ignore[assignment]
+    typeguard.typechecked = _unchecked  # type: ignore[assignment]
     try:
         with warnings.catch_warnings():
             yield
     finally:
+        typeguard.typechecked = checked
         if hidden:
             del sys.modules["torch"]
         for name, value in kept.items():

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.cluster import add_flags, take_flags
-from pipelines.local import PIPELINES, compile_all, run
+from pipelines.local import PIPELINES, compile_pipelines, run
 from shadowprice.errors import InvalidInput, ShadowpriceError
 
 HOURLY = "0 2 * * * *"
@@ -63,7 +63,7 @@ def main() -> int:
 
 def _do(given: argparse.Namespace) -> int:
     if given.command == "compile":
-        compile_all(given.folder)
+        compile_pipelines(given.folder)
         if given.json:
             print(json.dumps({name: str(given.folder / f"{name}.yaml") for name in PIPELINES}))
         return 0

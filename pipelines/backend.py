@@ -14,7 +14,7 @@ from kfp import Client
 from kfp_server_api import ApiException
 from urllib3.exceptions import HTTPError
 
-from pipelines.local import compile_all
+from pipelines.local import compile_pipelines
 from shadowprice.errors import InvalidInput, Unavailable
 
 CRON_FIELDS = 6
@@ -31,7 +31,7 @@ def upload(host: str, pipeline: str, name: str) -> tuple[str, str]:
         name: of the pipeline in the backend.
     """
     with _speaking_to(host) as client, tempfile.TemporaryDirectory() as folder:
-        compile_all(Path(folder))
+        compile_pipelines(Path(folder), [pipeline])
         package = str(Path(folder) / f"{pipeline}.yaml")
         known = client.get_pipeline_id(name)
         if known is None:

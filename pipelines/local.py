@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -116,12 +116,12 @@ def run(
     return seconds
 
 
-def compile_all(folder: Path) -> None:
-    """Write ``<name>.yaml`` of every pipeline, as it is uploaded to a Kubeflow Pipelines backend."""
+def compile_pipelines(folder: Path, names: Sequence[str] = PIPELINES) -> None:
+    """Write ``<name>.yaml`` of the named pipelines, as they are uploaded to a Kubeflow Pipelines backend."""
     from kfp import compiler
 
     folder.mkdir(parents=True, exist_ok=True)
-    for name in PIPELINES:
+    for name in names:
         pipeline = getattr(import_module(f"pipelines.{name}"), f"{name}_pipeline")
         compiler.Compiler().compile(pipeline, str(folder / f"{name}.yaml"))
 

@@ -24,7 +24,7 @@ from operations.prepare import PrepareJob
 from operations.train import TrainJob
 from pipelines.campaign_day import play, refused, warnings
 from pipelines.days.week import check_days, play_days
-from pipelines.local import PipelineFailed, compile_all, run
+from pipelines.local import PipelineFailed, run
 from shadowprice.errors import ShadowpriceError
 from shadowprice.learning.propensity import check_weighting
 from shadowprice.learning.recipes import Training
@@ -47,7 +47,6 @@ def quickstart(runs: Path, arguments: Mapping[str, Any], days: int = 1) -> Path:
     print(f"shadowprice quickstart: {arguments['dataset']} → {folder}", flush=True)
     started = time.perf_counter()
     data = str(Path(arguments["data"]).resolve()) if arguments["data"] else ""
-    compile_all(folder / "pipeline")
     usual = _seconds_of(runs / "latest", arguments["dataset"])
     try:
         seconds = run("train", folder / "pipeline", {**arguments, "workspace": str(folder), "data": data}, usual=usual)
