@@ -9,7 +9,7 @@ from pathlib import Path
 from shadowprice.campaign import Campaign, Side
 from shadowprice.errors import InvalidInput
 from shadowprice.groups import Groups
-from shadowprice.limits.attributes import Attributes, read_attributes
+from shadowprice.limits.attributes import Attributes
 from shadowprice.watch.verdict import FILE as WATCH
 from shadowprice.watch.verdict import Verdict
 
@@ -108,8 +108,7 @@ def read_columns(campaign: Campaign, path: Path) -> dict[Side, Attributes]:
     Raises:
         InvalidInput: the accounts have no such column, or the file is missing or damaged.
     """
-    folder, wanted = path if path.is_dir() else path.parent, campaign.coverage().columns()
-    return {side: read_attributes(folder, side, names) for side, names in wanted.items() if names}
+    return dict(campaign.coverage().reading(path if path.is_dir() else path.parent).attributes)
 
 
 def log_of(workspace: Path) -> Path:

@@ -49,6 +49,7 @@ class CampaignKind(Kind):
             beat_uniform=job.beat_uniform,
             limits=limits_of(job.limits),
             override=Override.of(job.override),
+            columns=job.workspace,
         )
 
     def solve(self, job: SolveJob) -> Solved:

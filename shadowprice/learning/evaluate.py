@@ -31,6 +31,7 @@ from shadowprice.learning.identification import identification, shape_of, slope_
 from shadowprice.learning.partners import row_partners
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.learning.value_comparison import Looks, check_looks, compare_value, compare_value_at_every_look
+from shadowprice.limits.coverage import Coverage
 from shadowprice.responses.base import at_level, labels
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.weights import given_weights
@@ -99,6 +100,7 @@ def evaluate(
     requests: Mapping[Side, float] | None = None,
     value_required: bool = True,
     looks: Looks = "once",
+    coverage: Coverage | None = None,
 ) -> Evaluation:
     """Evaluate on the test split.
 
@@ -121,6 +123,8 @@ def evaluate(
         looks: ``once`` compares at the campaign's budget, with an interval for one look; ``every`` compares customers
             with the incumbent net of money at one price, found on the validation split, with an interval that holds
             however often they are compared while the test split grows in order of time.
+        coverage: of the campaign's rules and further budgets, which ``once`` compares under; None: the main budget
+            alone.
 
     Raises:
         InvalidInput: a side has no test row, or an incumbent comes without a campaign.
@@ -157,7 +161,7 @@ def evaluate(
         return Evaluation(sides, gate(found, limits=limits, extra=checks, rows=rows))
     asked = requests or {side: float(len(frame)) for side, frame in test.items()}
     if incumbent is None:
-        shown = compare_value(data, curves, None, campaign, asked, replications)
+        shown = compare_value(data, curves, None, campaign, asked, replications, coverage)
         wanted = value_required and identified
         return Evaluation(sides, gate(found, None, limits, shown, "uniform dosing", wanted, checks, rows), shown)
     theirs = _incumbents(incumbent, data, test, curves)
@@ -167,7 +171,7 @@ def evaluate(
     if looks == "every":
         shown = compare_value_at_every_look(model, data, curves, theirs, campaign, asked)
     else:
-        shown = compare_value(data, curves, theirs, campaign, asked, replications)
+        shown = compare_value(data, curves, theirs, campaign, asked, replications, coverage)
     baseline: dict[str, dict[str, float]] = {side: {"mse": _mse(frame, theirs[side])} for side, frame in test.items()}
     verdict = gate(found, baseline, limits, shown, required=value_required, extra=checks, rows=rows)
     return Evaluation(sides, verdict, shown)

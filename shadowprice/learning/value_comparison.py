@@ -22,6 +22,7 @@ from shadowprice.evaluation.statistics.intervals import Interval
 from shadowprice.learning.partners import row_partners
 from shadowprice.learning.propensity import judged_propensity
 from shadowprice.learning.training_set import TrainingSet
+from shadowprice.limits.coverage import Coverage
 from shadowprice.pacing.window import solve_window
 from shadowprice.responses.base import labels
 from shadowprice.responses.sided import SidedModel
@@ -36,8 +37,13 @@ def compare_value(
     campaign: Campaign,
     requests: Mapping[Side, float],
     replications: int,
+    coverage: Coverage | None = None,
 ) -> Compared | str:
     """Compare the candidate with the incumbent, or with uniform dosing, on the test split.
+
+    With a coverage either model decides as the service does: by the levels that rules allow the request, and by the
+    prices of its further budgets beside that of the main one. The prices are those of the window on the model's own
+    curves of the test rows. Uniform dosing keeps the rules, and the main budget alone.
 
     Args:
         data: the training set.
@@ -45,23 +51,37 @@ def compare_value(
         campaign: whose terms, budget and exploration are to be served.
         requests: side → requests expected in the campaign's window.
         replications: of the bootstrap.
+        coverage: tells which budgets count a row, and what rules allow; None: the main budget alone.
 
     Returns:
         The comparison, or why there is none.
     """
-    trials = _trials(data, campaign, curves)
+    asked = {side: float(requests.get(side, 0.0)) for side in curves}
+    able: dict[Side, NDArray[np.bool_]] = {}
+    allowed: dict[Side, NDArray[np.bool_]] = {}
+    both = [curves] if incumbent is None else [curves, incumbent]
+    if coverage is not None:
+        both = [marked(coverage, data, each) for each in both]
+        masks = {side: each.allowed for side, each in both[0].items() if each.allowed is not None}
+        able = {side: np.asarray(mask.any(axis=0)) for side, mask in masks.items()}
+        asked |= {side: asked[side] * float(rows.mean()) for side, rows in able.items()}
+        allowed = {side: mask[:, able[side]] for side, mask in masks.items()}
+        both = [{side: each.take(able[side]) if side in able else each for side, each in one.items()} for one in both]
+        if not all(each.accounts for each in both[0].values()):
+            return "the rules allow no test row of a side an incentive"
+    trials = _trials(data, campaign, both[0], able)
     if isinstance(trials, str):
         return trials
-    policies = [
-        {side: _policy(campaign, side, each) for side, each in those.items()}
-        for those in (curves, incumbent)
-        if those is not None
-    ]
+    try:
+        policies = [_policies(campaign, each, asked, coverage) for each in both]
+    except NotCertified as error:
+        return f"the campaign has no price: {error}"
     return at_budget(
         trials,
         policies[0],
         policies[1] if incumbent is not None else None,
-        requests={side: float(requests.get(side, 0.0)) for side in trials},
+        requests=asked,
+        allowed=allowed,
         budget=_limit(campaign, requests),
         exploration=campaign.exploration,
         interval=Interval(replications=replications),
@@ -82,7 +102,7 @@ def compare_value_at_every_look(
     """
     if set(curves) != {"customer"} or campaign.budget.form == "per_response":
         return "an interim analysis needs a response and an allowance with bounds that are known beforehand"
-    trials = _trials(data, campaign, curves)
+    trials = _trials(data, campaign, curves, {})
     if isinstance(trials, str):
         return trials
     rows, terms = data.rows["customer"], campaign.terms("customer")
@@ -126,16 +146,56 @@ def _limit(campaign: Campaign, requests: Mapping[Side, float]) -> float:
     return budget.limit * float(sum(requests.values())) if budget.form == "per_account" else 0.0
 
 
+def marked(coverage: Coverage, data: TrainingSet, curves: Mapping[Side, Curves]) -> dict[Side, Curves]:
+    """Return curves (J, N) of the test rows with the budgets that count each row and the levels that rules allow."""
+    found = {}
+    for side, each in curves.items():
+        frame = data.part("test")[side]
+        partner = frame["partner_id"].fillna("").astype(str).tolist() if "partner_id" in frame else None
+        context = {name: frame[name].tolist() for name in data.context.get(side, ())}
+        asked = (side, frame["account_id"].astype(str).tolist(), partner, context)
+        found[side] = replace(each, bits=coverage.bits(*asked), allowed=coverage.allowed(*asked))
+    return found
+
+
+def _policies(
+    campaign: Campaign, curves: Mapping[Side, Curves], requests: Mapping[Side, float], coverage: Coverage | None
+) -> dict[Side, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Value and net cost (J, N) that the main price decides by; further budgets take their price from the value.
+
+    Raises:
+        NotCertified: the campaign has no price.
+    """
+    if coverage is None or not campaign.group_budgets:
+        return {side: _policy(campaign, side, each) for side, each in curves.items()}
+    limit = campaign.budget.limit if campaign.budget.form == "total" else 0.0
+    prices = solve_window(campaign, curves, requests, limit).prices
+    further = np.array([prices[name] for name in campaign.priced[1:]])
+    found = {}
+    for side, each in curves.items():
+        charges = campaign.charges(side, each.response, each.bits)
+        value = campaign.terms(side).value(each.response) - np.tensordot(further, charges[1:], axes=1)
+        found[side] = value, charges[0]
+    return found
+
+
 def _policy(campaign: Campaign, side: Side, curves: Curves) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return campaign.terms(side).value(curves.response), campaign.net_cost(side, curves.response)
 
 
-def _trials(data: TrainingSet, campaign: Campaign, curves: Mapping[Side, Curves]) -> dict[Side, Trial] | str:
-    """Test rows of every side as trials in the campaign's value and net money, or why they are none."""
+def _trials(
+    data: TrainingSet, campaign: Campaign, curves: Mapping[Side, Curves], able: Mapping[Side, NDArray[np.bool_]]
+) -> dict[Side, Trial] | str:
+    """Test rows of every side as trials in the campaign's value and net money, or why they are none.
+
+    ``able`` chooses the test rows of a side that the curves are of; all of a side that is missing.
+    """
     found: dict[Side, Trial] = {}
     for side, own in curves.items():
         rows = data.rows[side]
         test = rows["split"].to_numpy() == "test"
+        if side in able:
+            test[test] = able[side]
         chance = judged_propensity(rows)
         if chance is None:
             return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from shadowprice.curves import Curves
 from shadowprice.groups import hashes
-from shadowprice.limits.attributes import Attributes
+from shadowprice.limits.attributes import Attributes, read_attributes
 from shadowprice.limits.conditions import OFFER, Condition, Reading, columns_of, known
 from shadowprice.limits.limits import Cap, GroupBudget
 from shadowprice.limits.rules import Rule
@@ -57,6 +58,15 @@ class Coverage:
                     found[side].update(columns_of([condition], "account"))
                     found[other_side(side)].update(columns_of([condition], "partner"))
         return {side: sorted(names) for side, names in found.items()}
+
+    def reading(self, folder: Path) -> Coverage:
+        """Return the coverage with the columns that its conditions read, from the files of a workspace.
+
+        Raises:
+            InvalidInput: the accounts have no such column, or the file is missing or damaged.
+        """
+        wanted = {side: names for side, names in self.columns().items() if names}
+        return replace(self, attributes={side: read_attributes(folder, side, names) for side, names in wanted.items()})
 
     def reads_partner(self, side: str) -> bool:
         """Return whether budgets, rules or caps tell requests of a side apart by their partner."""

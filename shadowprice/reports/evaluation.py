@@ -40,6 +40,7 @@ def evaluate_bundle(
     beat_uniform: bool = True,
     limits: Limits | None = None,
     override: Override | None = None,
+    columns: Path | None = None,
 ) -> tuple[bool, Mapping[str, float]]:
     """Evaluate the bundle in ``model`` and write what is found.
 
@@ -52,6 +53,8 @@ def evaluate_bundle(
             that comparison is only reported.
         limits: what the gate asks for.
         override: decision of a person to use a model that the gate refuses.
+        columns: folder with the columns of accounts that conditions read; None: values are compared at the main budget
+            alone, without the rules.
 
     Returns:
         Whether the model may be used, and one number per side and metric.
@@ -81,6 +84,7 @@ def evaluate_bundle(
             value_required=beat_uniform or inuse is not None,
             requests={side: float(each.sum()) for side, each in expected.items()},
             limits=limits,
+            coverage=None if columns is None else campaign.coverage().reading(columns),
         )
         verdict = found.gate.overridden(override)
         stage("write the report")

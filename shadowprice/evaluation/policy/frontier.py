@@ -256,16 +256,17 @@ def decided(
     prices: ArrayLike | None,
     estimator: Estimator,
     cells: Clusters,
+    allowed: NDArray[np.bool_] | None = None,
 ) -> tuple[LoggedPolicies, Array]:
     """Policies that decide by the curves (J, N) at each price, and the prices (L,), descending.
 
-    Without ``prices`` 40 are chosen by :func:`price_grid`.
+    Without ``prices`` 40 are chosen by :func:`price_grid`. ``allowed`` (J, N) are the levels that rules allow.
     """
     rows = np.size(np.asarray(trial.value))
     worth, paid = check_curves(value, cost, rows)
     asked = price_grid(worth, paid) if prices is None else np.sort(np.asarray(prices, dtype=np.float64))[::-1]
     ids = np.arange(rows)
-    chosen = (decide(worth, paid, [price], 0.5, ids).level for price in asked)
+    chosen = (decide(worth, paid, [price], 0.5, ids, allowed).level for price in asked)
     return LoggedPolicies(trial, chosen, len(worth), estimator, cells), asked
 
 

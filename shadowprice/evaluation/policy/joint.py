@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput
@@ -57,6 +57,7 @@ def at_budget(
     requests: Mapping[Side, float],
     budget: float,
     exploration: float = 0.0,
+    allowed: Mapping[Side, NDArray[np.bool_]] | None = None,
     estimator: Estimator = "dr",
     interval: Interval | None = None,
 ) -> AtBudget:
@@ -70,6 +71,8 @@ def at_budget(
         budget: net minor units for all requests: the limit of a total, the limit times all requests of a mean per
             account, 0 of a mean per response.
         exploration: share of requests whose level is drawn uniformly, under either policy.
+        allowed: side → bool (J, N), levels that rules allow, at least one of each row; a side that is missing has no
+            rule. A flat mixture gives the next lower level that is allowed.
         estimator: as for :func:`~shadowprice.evaluation.policy.frontier.frontier`.
         interval: of the bootstrap; its cluster and partner are the trials' unless it has a cluster.
 
@@ -87,10 +90,13 @@ def at_budget(
         if given is not None and set(given) != set(sides):
             raise InvalidInput(f"needs the sides of the trials, {sorted(sides)}, got {sorted(given)}", field=name)
     cells, drawn = _gathered(trials, _interval(trials, interval))
+    may = allowed or {}
     flats = {
-        side: _flats(trials[side], np.asarray(candidate[side][0]).shape[0], estimator, cells[side]) for side in sides
+        side: _flats(trials[side], np.asarray(candidate[side][0]).shape[0], estimator, cells[side], may.get(side))
+        for side in sides
     }
-    paths = [_Joint(trials, each, requests, estimator, cells) for each in (candidate, incumbent) if each is not None]
+    deciding = [each for each in (candidate, incumbent) if each is not None]
+    paths = [_Joint(trials, each, requests, estimator, cells, may) for each in deciding]
     sizes = [cells[side].size for side in sides]
 
     def values(weight: Array) -> Array:
@@ -135,11 +141,13 @@ class _Joint:
         requests: Mapping[Side, float],
         estimator: Estimator,
         cells: Mapping[Side, Clusters],
+        allowed: Mapping[Side, NDArray[np.bool_]],
     ) -> None:
         pairs = {side: (np.asarray(v, dtype=float), np.asarray(c, dtype=float)) for side, (v, c) in curves.items()}
         self.prices = spread(np.concatenate([step_worth(*pair) for pair in pairs.values()]))
         self.of = {
-            side: decided(trials[side], v, c, self.prices, estimator, cells[side])[0] for side, (v, c) in pairs.items()
+            side: decided(trials[side], v, c, self.prices, estimator, cells[side], allowed.get(side))[0]
+            for side, (v, c) in pairs.items()
         }
         self._requests = requests
 
@@ -167,10 +175,16 @@ class _Joint:
         return float(self._total(weight)[1][0, 0])
 
 
-def _flats(trial: Trial, levels: int, estimator: Estimator, cells: Clusters) -> LoggedPolicies:
-    """The policies that give every account one level."""
+def _flats(
+    trial: Trial, levels: int, estimator: Estimator, cells: Clusters, allowed: NDArray[np.bool_] | None
+) -> LoggedPolicies:
+    """The policies that give every account one level, or what is nearest below it of those that are allowed."""
     rows = np.size(np.asarray(trial.level))
-    return LoggedPolicies(trial, (np.full(rows, level) for level in range(levels)), levels, estimator, cells)
+    places = np.broadcast_to(np.arange(levels)[:, None], (levels, rows))
+    if allowed is not None:
+        lower = np.maximum.accumulate(np.where(allowed, places, -1), axis=0)
+        places = np.where(lower < 0, allowed.argmax(axis=0), lower)
+    return LoggedPolicies(trial, iter(places), levels, estimator, cells)
 
 
 def _best_flat(levels: Mapping[Side, tuple[Array, Array]], requests: Mapping[Side, float], budget: Array) -> Array:

@@ -1,0 +1,104 @@
+"""Values before publication under rules and further budgets, against the linear programme on the truth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.curves import Curves
+from shadowprice.evaluation.policy.joint import AtBudget
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.learning.value_comparison import compare_value, marked
+from shadowprice.limits import GroupBudget, Limits, Rule
+from shadowprice.limits.attributes import Attributes
+from shadowprice.limits.coverage import Coverage
+from shadowprice.pacing.window import solve_window
+
+LEVELS = np.array([0, 20, 50, 100])
+ROWS = 12_000
+LIMITS = Limits(
+    budgets=(
+        GroupBudget(name="north", limit=60_000, where='account.c_region == "north"'),
+        GroupBudget(name="shops", limit=40_000, partners=("p1", "p2")),
+    )
+)
+RULES = (
+    Rule(name="minors", expression="account.x_age < 18 && offer.incentive > 50"),
+    Rule(name="small", expression="context.x_basket < 1.0"),
+)
+CAMPAIGN = Campaign(
+    name="c",
+    sides={"customer": Terms(levels=(0, 20, 50, 100), cost_basis="on_grant")},
+    budget=Budget(limit=250_000),
+    starts_at=datetime(2026, 1, 1, tzinfo=UTC),
+    limits=LIMITS,
+    rules=RULES,
+)
+
+
+@pytest.fixture(scope="module")
+def trial() -> tuple[TrainingSet, dict[str, Curves], Coverage]:
+    """A uniform trial, its true curves, and the columns of its accounts."""
+    rng = np.random.default_rng(0)
+    reach = np.exp(1.5 * rng.normal(size=ROWS))
+    truth = 0.1 + 0.6 * (1 - np.exp(-reach * LEVELS[:, None] / 60))
+    level = rng.integers(0, 4, ROWS)
+    names = [f"a{row}" for row in range(ROWS)]
+    rows = pd.DataFrame(
+        {
+            "account_id": names,
+            "partner_id": rng.choice(["p1", "p2", "p3", None], ROWS),
+            "level": level,
+            "response": (rng.random(ROWS) < truth[level, np.arange(ROWS)]).astype(float),
+            "propensity": 0.25,
+            "weight": 1.0,
+            "x_basket": rng.uniform(0, 5, ROWS),
+            "split": "test",
+        }
+    )
+    data = TrainingSet({"customer": rows}, {}, [], {"customer": (0, 20, 50, 100)}, {"customer": ("x_basket",)})
+    columns = {"c_region": rng.choice(["north", "south"], ROWS).tolist(), "x_age": rng.integers(10, 60, ROWS).tolist()}
+    coverage = CAMPAIGN.coverage({"customer": Attributes.of(names, columns)})
+    return data, {"customer": Curves(LEVELS, truth.astype(np.float32))}, coverage
+
+
+def compare(data: TrainingSet, curves: dict[str, Curves], coverage: Coverage | None, campaign=CAMPAIGN) -> AtBudget:
+    found = compare_value(data, curves, None, campaign, {"customer": float(ROWS)}, 40, coverage)
+    assert isinstance(found, AtBudget)
+    return found
+
+
+def test_the_value_is_the_optimum_under_rules_and_further_budgets(trial) -> None:
+    data, curves, coverage = trial
+    mine = marked(coverage, data, curves)
+    able = mine["customer"].allowed.any(axis=0)
+    assert 0.7 < able.mean() < 0.9
+    exact = solve_window(CAMPAIGN, mine, {"customer": float(ROWS)}, CAMPAIGN.budget.limit)
+    assert min(exact.prices[name] for name in CAMPAIGN.priced) > 0
+    found = compare(data, curves, coverage)
+    assert found.candidate.low < exact.primal < found.candidate.high
+    assert found.candidate.value == pytest.approx(exact.primal, rel=0.02)
+    assert found.price == pytest.approx(exact.prices["budget"], rel=0.25)
+    # Without them the same budget seems to bring what it cannot.
+    assert compare(data, curves, None).candidate.value > 1.1 * exact.primal
+
+
+def test_a_model_and_uniform_dosing_are_alike_where_rules_leave_one_level(trial) -> None:
+    data, curves, coverage = trial
+    only = (Rule(name="all", expression="offer.level != 1"),)
+    found = compare(data, curves, replace(coverage, rules=only), replace(CAMPAIGN, rules=only))
+    value = curves["customer"].response[1].mean() * ROWS
+    assert found.difference.value == pytest.approx(0.0, abs=1e-6)
+    assert found.candidate.value == pytest.approx(value, rel=0.03)
+
+
+def test_rules_that_forbid_everything_are_told(trial) -> None:
+    data, curves, coverage = trial
+    none = replace(coverage, rules=(Rule(name="nobody", expression="true"),))
+    told = compare_value(data, curves, None, CAMPAIGN, {"customer": 1.0}, 10, none)
+    assert "allow no test row" in told
