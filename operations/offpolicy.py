@@ -15,17 +15,18 @@ import pyarrow.compute as pc
 
 from operations.common.job import Job, option, reads, writes
 from operations.common.maturity import hours_of, maturity
-from operations.common.workspace import MODEL, POPULATION, read_campaign
+from operations.common.workspace import MODEL, POPULATION, PRICES, read_campaign
 from shadowprice.arms import CANARY, UNASSIGNED
-from shadowprice.campaign import Campaign, Side
+from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.experiments.logged_policy import LoggedRows, PolicyEstimate, Target, logged_rows
 from shadowprice.experiments.served import mature, served_requests
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
-from shadowprice.pacing.decision_log.served import read_log
+from shadowprice.pacing.decision_log.served import ServedLog, read_log
 from shadowprice.pacing.population import read_population
+from shadowprice.pacing.price_store import PriceStore
 from shadowprice.responses.layers.heads import load_heads
 
 NONE = -1
@@ -80,6 +81,9 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
     if requests.empty:
         raise InvalidInput(f"no such decision is {hours:g} hours old; wait, or lower it", field="mature_hours")
     known, unknown = (requests, 0) if job.workspace is None else _known(requests, _population(job.workspace))
+    further: Further = {}
+    if job.workspace is not None and (job.price >= 0 or job.budget >= 0):
+        known, further = _under_limits(known, log, campaign, job.workspace)
     rows = logged_rows(known, log.decisions)
     estimator = job.estimator or ("dr" if job.workspace is not None else "hajek")
     price: float | None = None
@@ -89,17 +93,19 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
         found = rows.estimate(_flat(rows, campaign, job.level, _curves(job.workspace, known)), estimator)
     else:
         curves = _curves(job.workspace, known)
-        price = job.price if job.price >= 0 else _price(rows, campaign, curves, known, job.budget, estimator)
-        found = rows.estimate(_priced(campaign, curves, known, price), estimator)
+        price = job.price if job.price >= 0 else _price(rows, campaign, curves, known, further, job.budget, estimator)
+        found = rows.estimate(_priced(campaign, curves, known, further, price), estimator)
+    ineligible = len(requests) - unknown - found.requests
     content = {
         "campaign": campaign.name,
         "policy": {"arm": job.arm or None, "level": job.level if job.level >= 0 else None, "price": price},
         "mature_hours": hours,
         "unknown_accounts": unknown,
+        "ineligible": ineligible,
         **asdict(found),
     }
     write_whole(job.result, json.dumps(content, indent=1))
-    write_whole(job.page, "\n".join(_page(campaign.name, job, found, price, unknown)) + "\n")
+    write_whole(job.page, "\n".join(_page(campaign.name, job, found, price, unknown, ineligible)) + "\n")
     return found
 
 
@@ -121,11 +127,12 @@ def at_prices(
     if requests.empty:
         return [f"no decision of the log is {hours:g} hours old"] * len(prices)
     known, _ = _known(requests, _population(workspace))
+    known, further = _under_limits(known, log, campaign, workspace)
     rows, curves = logged_rows(known, log.decisions), _curves(workspace, known)
     found: list[PolicyEstimate | str] = []
     for price in prices:
         try:
-            found.append(rows.estimate(_priced(campaign, curves, known, price), "dr"))
+            found.append(rows.estimate(_priced(campaign, curves, known, further, price), "dr"))
         except InvalidInput as error:
             found.append(str(error))
     return found
@@ -143,6 +150,51 @@ def _judged(requests: pd.DataFrame, campaign: Campaign, arm: str) -> pd.Series[b
 
 Curves = Mapping[str, np.ndarray[Any, np.dtype[np.float32]]]
 """Side → response (J, n) of its requests."""
+
+
+Further = Mapping[str, tuple[Any, Any]]
+"""Side → amount (J, n) that further budgets take from the value at their prices, and the levels (J, n) allowed."""
+
+
+def _under_limits(
+    requests: pd.DataFrame, log: ServedLog, campaign: Campaign, workspace: Path
+) -> tuple[pd.DataFrame, Further]:
+    """Return the requests that the rules allow a level, and what rules and further budgets change in their decisions.
+
+    The prices of further budgets are those of the newest price of the workspace, 0 without one.
+    """
+    if not (campaign.rules or campaign.group_budgets):
+        return requests, {}
+    coverage = campaign.coverage().reading(workspace)
+    newest = PriceStore(workspace / PRICES).latest(campaign.name, verified_only=True)
+    prices = np.zeros(len(campaign.priced)) if newest is None else np.array(newest.of(campaign.priced))
+    told = log.decisions.set_index("request_id")["context"].loc[requests["request_id"]].tolist()
+    requests = requests.assign(context=pd.Series([json.loads(each or "{}") for each in told], requests.index))
+    able = np.ones(len(requests), dtype=bool)
+    for side, rows in _sides(requests):
+        allowed = coverage.allowed(side, *_asked(requests.iloc[rows]))
+        able[rows] = True if allowed is None else allowed.any(axis=0)
+    requests = requests[able].reset_index(drop=True)
+    curves, found = _curves(workspace, requests), dict[str, tuple[Any, Any]]()
+    for side, rows in _sides(requests):
+        asked = _asked(requests.iloc[rows])
+        charges = campaign.charges(side, curves[side], coverage.bits(side, *asked))  # type: ignore[index]
+        found[side] = np.tensordot(prices[1:], charges[1:], axes=1), coverage.allowed(side, *asked)
+    return requests, found
+
+
+def _sides(requests: pd.DataFrame) -> Iterator[tuple[Side, np.ndarray[Any, Any]]]:
+    for side in SIDES:
+        rows = np.flatnonzero(requests["side"] == side)
+        if rows.size:
+            yield side, rows
+
+
+def _asked(requests: pd.DataFrame) -> tuple[list[str], list[str], Mapping[str, list[Any]]]:
+    """Accounts, partners and context, as conditions read them."""
+    names = {name for each in requests["context"] for name in each}
+    context = {name: [each.get(name) for each in requests["context"]] for name in names}
+    return requests["account_id"].tolist(), requests["partner_id"].tolist(), context
 
 
 def _population(workspace: Path) -> Mapping[Side, Any]:
@@ -189,7 +241,9 @@ def _flat(rows: LoggedRows, campaign: Campaign, level: int, curves: Curves | Non
     return target
 
 
-def _priced(campaign: Campaign, curves: Curves | None, requests: pd.DataFrame, price: float) -> Callable[[str], Target]:
+def _priced(
+    campaign: Campaign, curves: Curves | None, requests: pd.DataFrame, further: Further, price: float
+) -> Callable[[str], Target]:
     """Return the policy of the one rule at a price, with half of what ties for the dearer level."""
 
     def target(side: str) -> Target:
@@ -198,7 +252,8 @@ def _priced(campaign: Campaign, curves: Curves | None, requests: pd.DataFrame, p
         terms = campaign.terms(side)  # type: ignore[arg-type]
         response, ids = curves[side], requests.loc[requests["side"] == side, "request_id"].tolist()
         cost = campaign.net_cost(side, response)  # type: ignore[arg-type]
-        made = decide(terms.value(response), cost, [price], 0.5, ids)
+        taken, allowed = further.get(side, (0.0, None))
+        made = decide(terms.value(response) - taken, cost, [price], 0.5, ids, allowed)
         return _with_model(campaign, side, made.policy.propensities(), curves)
 
     return target
@@ -212,12 +267,18 @@ def _with_model(campaign: Campaign, side: str, probability: np.ndarray[Any, Any]
 
 
 def _price(
-    rows: LoggedRows, campaign: Campaign, curves: Curves | None, requests: pd.DataFrame, budget: int, estimator: str
+    rows: LoggedRows,
+    campaign: Campaign,
+    curves: Curves | None,
+    requests: pd.DataFrame,
+    further: Further,
+    budget: int,
+    estimator: str,
 ) -> float:
     """Return the lowest price at which the estimated spend is within the budget, by bisection."""
 
     def spend(price: float) -> float:
-        found = rows.estimate(_priced(campaign, curves, requests, price), estimator, replications=1)
+        found = rows.estimate(_priced(campaign, curves, requests, further, price), estimator, replications=1)
         return found.cost.value * found.requests
 
     if spend(0.0) <= budget:
@@ -233,7 +294,9 @@ def _price(
     return high
 
 
-def _page(campaign: str, job: OffpolicyJob, found: PolicyEstimate, price: float | None, unknown: int) -> Iterator[str]:
+def _page(
+    campaign: str, job: OffpolicyJob, found: PolicyEstimate, price: float | None, unknown: int, ineligible: int
+) -> Iterator[str]:
     policy = f"arm `{job.arm}`" if job.arm else f"level {job.level} for all" if price is None else f"price {price:.6g}"
     yield f"# Estimate of another policy: {campaign}, {policy}"
     yield ""
@@ -241,6 +304,8 @@ def _page(campaign: str, job: OffpolicyJob, found: PolicyEstimate, price: float 
     yield f"that draw whole accounts. The log is worth {found.effective_rows:,.0f} requests of this policy."
     if unknown:
         yield f"{unknown:,} requests of accounts without a curve are left out."
+    if ineligible:
+        yield f"{ineligible:,} requests that the rules allow no level are left out."
     yield ""
     yield "| | per request | in all |"
     yield "|---|---|---|"

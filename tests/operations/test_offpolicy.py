@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,17 @@ from operations import __main__ as command
 from operations.offpolicy import OffpolicyJob, run
 from operations.whatif import WhatifJob
 from operations.whatif import run as whatif
-from shadowprice.campaign import Terms
+from shadowprice.campaign import Campaign, Terms
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput
+from shadowprice.limits import GroupBudget, Limits, Rule
+from shadowprice.limits.attributes import columns_file
 from shadowprice.pacing.forecast import Profile
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.population import write_population
+from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.replay.day import Accounts
+from shadowprice.price import PriceRecord
 from shadowprice.responses.layers.heads import HazardHead, save_heads
 
 
@@ -67,7 +72,37 @@ def test_one_level_for_all_covers_its_true_response_and_cost(tmp_path: Path, cam
         run(job(tmp_path, campaign_file, level=0, mature_hours=24))
 
 
-def test_a_price_and_a_budget_cover_what_they_would_have_brought(tmp_path: Path) -> None:
+@dataclass
+class Served:
+    """A workspace and a log of 4,000 uniform draws; the truth (J, N) lies above the model's curves (J, N)."""
+
+    campaign: Campaign
+    traffic: Traffic
+    accounts: list[str]
+    level: list[int]
+    redeemed: np.ndarray
+    response: np.ndarray
+    truth: np.ndarray
+
+    def brings(self, price: float, taken: np.ndarray | float = 0.0, allowed: np.ndarray | None = None):
+        """True value and cost of each request at a price of money."""
+        net, ids = self.campaign.net_cost("customer", self.response), [f"r{row}" for row in range(len(self.level))]
+        able = np.ones(len(ids), dtype=bool) if allowed is None else allowed.any(axis=0)
+        chosen = np.zeros(self.response.shape)
+        chosen[:, able] = decide(
+            (self.response - taken)[:, able].astype(float),
+            net[:, able],
+            [price],
+            0.5,
+            [name for name, may in zip(ids, able, strict=True) if may],
+            None if allowed is None else allowed[:, able],
+        ).policy.propensities()
+        paid = np.array(self.campaign.terms("customer").levels)[:, None]
+        return (chosen * self.truth).sum(axis=0), (chosen * self.truth * paid).sum(axis=0)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Served:
     random = np.random.default_rng(0)
     levels, accounts, n = (0, 50, 100, 200), 900, 4000
     customer = HazardHead(
@@ -92,26 +127,24 @@ def test_a_price_and_a_budget_cover_what_they_would_have_brought(tmp_path: Path)
 
     who, level = random.integers(0, accounts, n), random.integers(0, 4, n)
     response = customer.response(embedding[who])
-    # The truth lies above the model's curves.
     truth = np.minimum(response + 0.05, 1.0)
     redeemed = random.random(n) < truth[level, np.arange(n)]
     write_segments(tmp_path / "log", names[who].tolist(), level.tolist(), redeemed, levels, [0.25] * 4)
+    return Served(campaign, traffic, names[who].tolist(), level.tolist(), redeemed, response, truth)
 
-    def true(price: float) -> tuple[float, float]:
-        net = campaign.net_cost("customer", response)
-        made = decide(response.astype(float), net, [price], 0.5, [f"r{row}" for row in range(n)]).policy.propensities()
-        return float((made * truth).sum()), float((made * truth * np.array(levels)[:, None]).sum())
 
+def test_a_price_and_a_budget_cover_what_they_would_have_brought(tmp_path: Path, served: Served) -> None:
+    n, levels = len(served.level), served.campaign.terms("customer").levels
     for fields in ({"price": 0.002}, {"budget": 60_000}):
         found = run(job(tmp_path, tmp_path / "campaign.json", workspace=tmp_path, mature_hours=0, **fields))
         content = json.loads((tmp_path / "found.json").read_text())
-        for each, expected in zip((found.value, found.cost), true(content["policy"]["price"]), strict=True):
-            assert abs(each.value * n - expected) <= n * (each.high - each.low)
+        for each, truth in zip((found.value, found.cost), served.brings(content["policy"]["price"]), strict=True):
+            assert abs(each.value * n - truth.sum()) <= n * (each.high - each.low)
         assert found.estimator == "dr"
     assert found.cost.value * n == pytest.approx(60_000, rel=0.01)
 
     # What-if reads the same estimate, and refuses where the log never gave the levels.
-    traffic.save(tmp_path)
+    served.traffic.save(tmp_path)
     question = WhatifJob(workspace=tmp_path, answer=tmp_path / "a.json", log=tmp_path / "log", mature_hours=0, rows=0)
     answer = whatif(question)
     price = answer["current"]["prices"]["budget"]
@@ -121,9 +154,54 @@ def test_a_price_and_a_budget_cover_what_they_would_have_brought(tmp_path: Path)
     levels_kept = whatif(replace(question, levels={"customer": [0, 50]}))
     assert "leave levels" in levels_kept["logged"]["asked"]["refused"]
     ones = [1] * n
-    write_segments(tmp_path / "one", names[who].tolist(), ones, redeemed, levels, [0.0, 1.0, 0.0, 0.0])
+    write_segments(tmp_path / "one", served.accounts, ones, served.redeemed, levels, [0.0, 1.0, 0.0, 0.0])
     refused = whatif(replace(question, log=tmp_path / "one"))["logged"]["current"]["refused"]
     assert "the log" in refused
+
+
+def test_a_price_decides_under_the_rules_and_at_the_prices_of_further_budgets(tmp_path: Path, served: Served) -> None:
+    names = sorted(set(served.accounts))
+    north = pd.Series(np.random.default_rng(1).random(len(names)) < 0.5, index=names)
+    regions = pd.DataFrame(
+        {"account_id": names, "c_region": np.where(north, "north", "south"), "x_age": range(len(names))}
+    )
+    regions.to_parquet(tmp_path / columns_file("customer"))
+    limits = Limits(budgets=(GroupBudget(name="north", limit=100, where='account.c_region == "north"'),))
+    rules = (
+        Rule(name="dear", expression='account.c_region == "south" && offer.incentive > 100'),
+        Rule(name="young", expression="account.x_age < 90"),
+    )
+    (tmp_path / "campaign.json").write_text(json.dumps(replace(served.campaign, limits=limits, rules=rules).to_dict()))
+    now = datetime.now(UTC)
+    figures = dict.fromkeys(("tie_share", "primal", "dual", "gap", "violation"), 0.0)
+    PriceStore(tmp_path / "prices").publish(
+        PriceRecord(
+            campaign="spring",
+            version=1,
+            slot=0,
+            prices={"budget": 1.0, "north": 0.004},
+            status="optimal",
+            spent=0,
+            remaining=1,
+            sample_rows=1,
+            model_version="m1",
+            solved_at=now,
+            expires_at=now,
+            **figures,
+        ).sealed()
+    )
+    found = run(job(tmp_path, tmp_path / "campaign.json", workspace=tmp_path, mature_hours=0, price=0.001))
+    age = dict(zip(names, range(len(names)), strict=True))
+    old = np.array([age[name] >= 90 for name in served.accounts])
+    inside = north[served.accounts].to_numpy()
+    paid = np.array([0, 50, 100, 200])[:, None]
+    expected = served.brings(0.001, 0.004 * paid * served.response * inside, old & (inside | (paid <= 100)))
+    assert found.requests == old.sum() < len(old)
+    for each, truth in zip((found.value, found.cost), expected, strict=True):
+        assert abs(each.value - truth[old].mean()) <= each.high - each.low
+    without = served.brings(0.001)[1][old].mean()
+    assert found.cost.high < 0.8 * without
+    assert f"{(~old).sum():,} requests that the rules allow no level" in (tmp_path / "found.md").read_text()
 
 
 @pytest.mark.parametrize(
