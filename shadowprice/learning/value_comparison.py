@@ -161,7 +161,7 @@ def marked(coverage: Coverage, data: TrainingSet, curves: Mapping[Side, Curves])
 def _policies(
     campaign: Campaign, curves: Mapping[Side, Curves], requests: Mapping[Side, float], coverage: Coverage | None
 ) -> dict[Side, tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Value and net cost (J, N) that the main price decides by; further budgets take their price from the value.
+    """Value and net cost (J, N) of each side that the main price decides by.
 
     Raises:
         NotCertified: the campaign has no price.
@@ -171,12 +171,18 @@ def _policies(
     limit = campaign.budget.limit if campaign.budget.form == "total" else 0.0
     prices = solve_window(campaign, curves, requests, limit).prices
     further = np.array([prices[name] for name in campaign.priced[1:]])
-    found = {}
-    for side, each in curves.items():
-        charges = campaign.charges(side, each.response, each.bits)
-        value = campaign.terms(side).value(each.response) - np.tensordot(further, charges[1:], axes=1)
-        found[side] = value, charges[0]
-    return found
+    return {side: under_budgets(campaign, side, each, further) for side, each in curves.items()}
+
+
+def under_budgets(
+    campaign: Campaign, side: Side, curves: Curves, further: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Value and net cost (J, N) that the main price decides by, at the prices (K − 1,) of further budgets.
+
+    Further budgets take their price from the value of the curves that :func:`marked` returned.
+    """
+    charges = campaign.charges(side, curves.response, curves.bits)
+    return campaign.terms(side).value(curves.response) - np.tensordot(further, charges[1:], axes=1), charges[0]
 
 
 def _policy(campaign: Campaign, side: Side, curves: Curves) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

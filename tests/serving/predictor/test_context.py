@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
+from types import SimpleNamespace
 
 import grpc
 import httpx
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -16,9 +18,13 @@ from kserve.protocol.grpc import grpc_predict_v2_pb2_grpc as service
 
 from serving.client.client import DecisionClient
 from serving.ledger.sqlite.reader import open_for_reading
+from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidRequest
-from shadowprice.limits.attributes import Attributes
+from shadowprice.learning.training_set import TrainingSet
+from shadowprice.learning.value_comparison import marked, under_budgets
+from shadowprice.pacing.replay.day import Day
+from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
 
 LEVELS = np.array([0, 50, 80, 130])
 COUNT = itertools.count()
@@ -33,18 +39,32 @@ def stored(world):
 
 @pytest.fixture
 def client(world):
-    world.publish(prices={"budget": 0.004, "apps": 0.006})
+    world.publish(prices={"budget": 0.004, "customers": 0.001, "apps": 0.006})
     with DecisionClient(world.predictor.url, "spring") as client:
         yield client
 
 
-def decide_offline(world, accounts, partners, channel, response, names):
-    """The decision by the campaign's own budgets and rules, as solve and replay decide."""
-    kinds = Attributes.of(world.kinds["account_id"].tolist(), {"c_kind": world.kinds["c_kind"].tolist()})
-    asked = ("customer", accounts, partners, {"c_channel": channel})
-    coverage, prices = world.campaign.coverage({"merchant": kinds}), world.price.of(world.campaign.priced)
-    charges = world.campaign.charges("customer", response, coverage.bits(*asked))
-    return decide(response, charges, prices, 0.4, names, coverage.allowed(*asked))
+def by_evaluator(world, accounts, partners, basket, channel, response, names):
+    """Levels by which the offline evaluator compares models, at the prices of the service."""
+    columns = {"account_id": accounts, "partner_id": partners, "x_basket": basket, "c_channel": channel}
+    rows, context = pd.DataFrame(columns).assign(split="test"), ("x_basket", "c_channel")
+    data = TrainingSet({"customer": rows}, {}, [], {"customer": tuple(LEVELS)}, {"customer": context})
+    (curves,) = marked(world.coverage, data, {"customer": Curves(LEVELS, response)}).values()
+    main, *further = world.price.of(world.campaign.priced)
+    value, cost = under_budgets(world.campaign, "customer", curves, np.array(further))
+    return decide(value, cost, [main], 0.4, names, curves.allowed).level
+
+
+def by_replay(world, accounts, partners, basket, channel, response, names):
+    """Levels of a simulated day."""
+    context = {name: np.array(values, dtype=object) for name, values in (("x_basket", basket), ("c_channel", channel))}
+    at = np.linspace(0, 0.5, len(names))
+    day = Day(np.array(names), np.array(accounts), np.full(len(names), "customer"), at, 24, np.array(partners), context)
+    # A replay has the curves of accounts; here each request has its own.
+    model = {"customer": SimpleNamespace(of=lambda _: Curves(LEVELS, response))}
+    return PricedPolicy(world.campaign, model, SimulatedLedger(world.campaign, {}, world.coverage), price=world.price)(
+        day
+    ).level
 
 
 def ids(count):
@@ -105,9 +125,7 @@ REQUEST = st.tuples(
 )
 @given(st.lists(REQUEST, min_size=1, max_size=12), st.sampled_from([over_v1, over_v2, over_grpc]))
 @example([("c0", "m1", None, None)], over_v1)
-def test_decisions_are_those_of_curve_budgets_and_rules_of_account_partner_and_context(
-    world, client, stored, requests, ask
-):
+def test_service_replay_and_evaluator_decide_by_context_budgets_and_rules(world, client, stored, requests, ask):
     accounts, partners, basket, channel = (list(column) for column in zip(*requests, strict=True))
     names = ids(len(requests))
     levels, responses = ask(world, names, accounts, partners, basket, channel)
@@ -122,11 +140,12 @@ def test_decisions_are_those_of_curve_budgets_and_rules_of_account_partner_and_c
         theirs = stored("merchant", partner, "embedding") if partner.startswith("m") else np.zeros(own.size)
         vectors.append(by_hand(tower, own, x, c, theirs).astype(np.float32))
     response = head.response(np.stack(vectors)).astype(float)
-    charge = LEVELS[:, None] * response * np.where(np.array(channel) == "app", 0.01, 0.004)
+    charge = LEVELS[:, None] * response * np.where(np.array(channel) == "app", 0.011, 0.005)
     allowed = (LEVELS[:, None] <= 80) | (np.array(partners) != "m1")
     expected = decide(response, charge, [1.0], 0.4, names, allowed)
-    offline = decide_offline(world, accounts, partners, channel, response, names)
-    np.testing.assert_array_equal(offline.level, expected.level)
+    for offline in (by_evaluator, by_replay):
+        found = offline(world, accounts, partners, basket, channel, response, names)
+        np.testing.assert_array_equal(found, expected.level)
     np.testing.assert_allclose(responses, response[expected.level, np.arange(len(names))], rtol=1e-5)
     assert levels == expected.level.tolist()
 
