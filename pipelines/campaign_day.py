@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from operations.common.workspace import CAMPAIGN, read_groups
+from operations.common.workspace import CAMPAIGN, read_columns, read_groups
 from operations.measure import SAMPLE_ROWS
 from operations.solve import Solver
 from operations.whatif import open_what_if
@@ -20,12 +20,13 @@ from shadowprice.files import write_whole
 from shadowprice.learning.outcome_model import truth_of
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.exploration import explored
-from shadowprice.pacing.history import Traffic
+from shadowprice.pacing.history import Traffic, read_pairs
 from shadowprice.pacing.replay.compare import Setting, attainable, run_policies
 from shadowprice.pacing.replay.day import Day, draw_day
 from shadowprice.pacing.replay.gains import gains
 from shadowprice.pacing.replay.loop import LoopDay
 from shadowprice.pacing.replay.outcomes import OutcomeModel, Population
+from shadowprice.pacing.replay.partners import past_partners, with_partners
 from shadowprice.pacing.replay.policies import past_traffic
 from shadowprice.pacing.replay.run import replay
 from shadowprice.pacing.spend import MetricsSpend
@@ -60,13 +61,15 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int, 
     dataset = load_dataset(training_run / "prepare" / "tables")
     training = TrainingSet.load(training_run / "featurize" / "training")
     solver, traffic = Solver(folder), Traffic.load(folder)
-    campaign = solver.campaign
+    campaign, pairs = solver.campaign, read_pairs(folder)
 
     def day(shock: Mapping[int, float] | None = None) -> Day:
         expected = traffic.forecast(campaign).expected
-        return draw_day(expected, traffic.accounts, seed=seed, name=campaign.name, shock=shock)
+        drawn = draw_day(expected, traffic.accounts, seed=seed, name=campaign.name, shock=shock)
+        return with_partners(drawn, pairs, campaign)
 
     with timed("outcomes"):
+        before = past_traffic(traffic.accounts, SAMPLE_ROWS, seed=seed)
         setting = Setting(
             campaign=campaign,
             day=day(),
@@ -76,8 +79,10 @@ def play(folder: Path, seconds: dict[str, float], started: float, *, seed: int, 
                 for side, asking in traffic.accounts.items()
             },
             forecast=traffic.forecast(campaign),
-            history=past_traffic(traffic.accounts, SAMPLE_ROWS, seed=seed),
+            history=before,
+            partners=past_partners(pairs, before, seed),
             groups=read_groups(campaign, folder),
+            attributes=read_columns(campaign, folder),
         )
     with (
         timed("serve and replay"),

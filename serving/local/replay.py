@@ -81,13 +81,15 @@ class ServiceDay:
 
     def _ask(self, part: Day) -> Decisions:
         """One call; the service may be away for a moment, and asking again is safe because answers are remembered."""
+        partners = part.partners.tolist() if (part.partners != "").any() else None
+        asked = (part.request_id.tolist(), part.account_id.tolist(), part.side.tolist(), partners)
         for _ in range(ATTEMPTS - 1):
             try:
-                return self._decisions.decide(part.request_id.tolist(), part.account_id.tolist(), part.side.tolist())
+                return self._decisions.decide(*asked)
             except Unavailable:
                 self.errors += 1
                 time.sleep(RETRY_SECONDS)
-        return self._decisions.decide(part.request_id.tolist(), part.account_id.tolist(), part.side.tolist())
+        return self._decisions.decide(*asked)
 
     def settle(self, outcomes: Outcomes) -> None:
         """Report outcomes to the ledger."""

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import ArrayLike
 
-from shadowprice.campaign import Campaign, Side
+from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.errors import NotFound
 from shadowprice.files import write_whole
 from shadowprice.pacing.forecast import Forecast, Profile
@@ -59,7 +59,7 @@ class Traffic:
 
     @classmethod
     def load(cls, folder: Path) -> Traffic:
-        """Read what :meth:`save` wrote, or :class:`NotFound`."""
+        """Read what :meth:`save` wrote but the pairs (:func:`read_pairs`), or :class:`NotFound`."""
         path = folder / FILE
         if not path.exists():
             raise NotFound(f"no {FILE} in {folder}; run the featurize step first")
@@ -73,6 +73,12 @@ class Traffic:
                 frame["account_id"].to_numpy(dtype=str), np.asarray(frame["activity"], dtype=np.float64)
             )
         return cls(profiles, accounts)
+
+
+def read_pairs(folder: Path) -> dict[Side, pd.DataFrame]:
+    """Read :attr:`Traffic.pairs` of a workspace; empty where nothing reads the partner."""
+    files = {side: folder / pairs_file(side) for side in SIDES}
+    return {side: pd.read_parquet(path) for side, path in files.items() if path.exists()}
 
 
 def pairs_file(side: Side) -> str:
