@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pipelines.alarm import retrain_on_alarm
 from pipelines.cluster import add_flags, take_flags
 from pipelines.local import PIPELINES, compile_pipelines, run
 from shadowprice.errors import InvalidInput, ShadowpriceError
@@ -36,10 +37,16 @@ def main() -> int:
         help=f"six fields, the first seconds; UTC; may be given again; {' and '.join(CRONS['resolve'])!r} for resolve, "
         f"{HOURLY!r} for others",
     )
-    scheduling.add_argument("--experiment", default="shadowprice")
+    alarming = commands.add_parser("retrain-on-alarm", help="start a retrain where the watch alarms on the model")
+    alarming.add_argument("--workspace", type=Path, required=True, help="folder with campaign, model and verdict")
+    alarming.add_argument("--hours", type=float, default=24.0, help="least time between two such starts")
+    alarming.add_argument("--host", default="", help="address of the Kubeflow Pipelines API; empty: run it here")
+    alarming.add_argument("--name", default="shadowprice-retrain", help="schedule whose pipeline and parameters it has")
     for command in (running, uploading, scheduling):
         command.add_argument("pipeline", choices=PIPELINES)
-    for command in (running, scheduling):
+    for command in (scheduling, alarming):
+        command.add_argument("--experiment", default="shadowprice")
+    for command in (running, scheduling, alarming):
         command.add_argument(
             "--set", action="append", default=[], type=_parameter, metavar="NAME=VALUE", help="of the pipeline"
         )
@@ -75,7 +82,20 @@ def _do(given: argparse.Namespace) -> int:
         run(given.pipeline, root, parameters, image=given.image)
         return 0
 
-    from pipelines.backend import schedule, upload
+    from pipelines.backend import schedule, start_scheduled, upload
+
+    if given.command == "retrain-on-alarm":
+        if given.host and parameters:
+            raise InvalidInput("the parameters of a backend's run are those of its schedule", field="set")
+
+        def start() -> str:
+            if given.host:
+                return start_scheduled(given.host, given.name, experiment=given.experiment)
+            run("retrain", given.workspace / "pipeline", parameters | {"workspace": str(given.workspace)})
+            return "a run here"
+
+        print(retrain_on_alarm(given.workspace, given.hours, start))
+        return 0
 
     name = given.name or f"shadowprice-{given.pipeline}"
     if given.command == "upload":

@@ -15,7 +15,7 @@ from kfp_server_api import ApiException
 from urllib3.exceptions import HTTPError
 
 from pipelines.local import compile_pipelines
-from shadowprice.errors import InvalidInput, Unavailable
+from shadowprice.errors import InvalidInput, NotFound, Unavailable
 
 CRON_FIELDS = 6
 PAGE = 100
@@ -102,18 +102,47 @@ def _schedule(
         for identifier in made:
             client.delete_recurring_run(identifier)
         raise
-    for identifier in earlier:
-        client.delete_recurring_run(identifier)
+    for run in earlier:
+        client.delete_recurring_run(run.recurring_run_id)
     return made
 
 
-def _schedules(client: Client, experiment_id: str, name: str) -> list[str]:
-    """Identifiers of that name in an experiment: one that is missed would go on beside its successor."""
-    found: list[str] = []
+def start_scheduled(host: str, name: str, *, experiment: str) -> str:
+    """Run now what a schedule runs, with its version of the pipeline and its parameters; returns the run's id.
+
+    Args:
+        host: address of the Kubeflow Pipelines API.
+        name: of the schedule, as :func:`schedule` made it.
+        experiment: of the schedule.
+
+    Raises:
+        NotFound: there is no such schedule.
+        Unavailable: the backend does not answer, or refuses.
+    """
+    with _speaking_to(host) as client:
+        owner = client.create_experiment(experiment).experiment_id
+        found = _schedules(client, owner, name)
+        if not found:
+            raise NotFound(f"experiment {experiment!r} has no schedule {name!r}; make it with `pipelines schedule`")
+        version = found[0].pipeline_version_reference
+        run = client.run_pipeline(
+            experiment_id=owner,
+            job_name=f"{name}-now",
+            params=dict(found[0].runtime_config.parameters or {}),
+            pipeline_id=version.pipeline_id,
+            version_id=version.pipeline_version_id,
+            enable_caching=False,
+        )
+        return str(run.run_id)
+
+
+def _schedules(client: Client, experiment_id: str, name: str) -> list[Any]:
+    """Recurring runs of that name in an experiment: one that is missed would go on beside its successor."""
+    found: list[Any] = []
     token = ""
     while True:
         page = client.list_recurring_runs(experiment_id=experiment_id, page_size=PAGE, page_token=token)
-        found += [run.recurring_run_id for run in page.recurring_runs or [] if run.display_name == name]
+        found += [run for run in page.recurring_runs or [] if run.display_name == name]
         token = page.next_page_token or ""
         if not token:
             return found

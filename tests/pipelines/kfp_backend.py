@@ -20,13 +20,14 @@ API = "/apis/v2beta1"
 
 
 class Backend:
-    """What the server keeps: pipelines, their versions, experiments and recurring runs."""
+    """What the server keeps: pipelines, their versions, experiments, recurring runs and runs."""
 
     def __init__(self) -> None:
         self.pipelines: dict[str, dict[str, Any]] = {}
         self.versions: dict[str, list[dict[str, Any]]] = {}
         self.experiments: dict[str, dict[str, Any]] = {}
         self.recurring: dict[str, dict[str, Any]] = {}
+        self.runs: dict[str, dict[str, Any]] = {}
         self.packages: dict[str, list[dict[str, Any]]] = {}
         self.url = ""
         self._count = 0
@@ -67,6 +68,13 @@ class Backend:
                 if reason := _bad_cron(cron) or _refusal(self.packages[version][0], parameters):
                     return 400, {"error": reason, "code": 3, "message": reason}
                 self.recurring[made["recurring_run_id"]] = made
+                return 200, made
+            case "POST", ["runs"]:
+                made = {**json.loads(body), "run_id": self.new_id()}
+                version = made["pipeline_version_reference"]["pipeline_version_id"]
+                if reason := _refusal(self.packages[version][0], made["runtime_config"].get("parameters") or {}):
+                    return 400, {"error": reason, "code": 3, "message": reason}
+                self.runs[made["run_id"]] = made
                 return 200, made
             case "DELETE", ["recurringruns", identifier]:
                 del self.recurring[identifier]

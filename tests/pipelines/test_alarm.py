@@ -1,0 +1,105 @@
+"""A retrain that an alarm of the watch starts, on a server that answers as Kubeflow Pipelines does."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from kfp_backend import serving
+
+from pipelines.__main__ import main
+from pipelines.alarm import STARTED, retrain_on_alarm
+from pipelines.backend import schedule, start_scheduled
+from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.errors import InvalidInput, NotFound, Unavailable
+from shadowprice.watch.finding import SAMPLE_RATIO, Finding
+from shadowprice.watch.verdict import FILE, Verdict
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning:kfp.*", "ignore::DeprecationWarning")
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+CAMPAIGN = Campaign(
+    name="spring", sides={"customer": Terms(levels=(0, 50))}, budget=Budget(limit=9), starts_at=NOON - timedelta(days=1)
+)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    (tmp_path / "campaign.json").write_text(json.dumps(CAMPAIGN.to_dict()))
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model.json").write_text(json.dumps({"model_version": "m1"}))
+    return tmp_path
+
+
+def verdict(workspace: Path, *checks: str, model: str = "m1") -> None:
+    """The watch has found these alarms."""
+    found = tuple(Finding(each, "customer", -1, 2.0, 1.0, True, 10, 3, "words") for each in checks)
+    Verdict(campaign="spring", model_version=model, requests=10, written_at=NOON, findings=found).write(
+        workspace / FILE
+    )
+
+
+def test_only_an_alarm_on_the_registered_model_starts_one_and_at_most_once_in_the_hours(workspace: Path) -> None:
+    started: list[int] = []
+
+    def start() -> str:
+        started.append(len(started))
+        return f"run {len(started)}"
+
+    def asked(hour: float) -> str:
+        return retrain_on_alarm(workspace, 24, start, NOON + timedelta(hours=hour))
+
+    assert asked(0) == "no alarm on model m1"
+    for given in ((SAMPLE_RATIO,), ()):
+        verdict(workspace, *given)
+        assert "no alarm" in asked(0)
+    verdict(workspace, "feature_drift", model="m0")
+    assert "no alarm" in asked(0)
+    verdict(workspace, "feature_drift")
+    assert [asked(hour).partition("m1")[2] for hour in (0, 23.9, 24, 30)] == [
+        ": started run 1",
+        "; a retrain was started at 2026-03-01 12:00 UTC",
+        ": started run 2",
+        "; a retrain was started at 2026-03-02 12:00 UTC",
+    ]
+    (workspace / STARTED).write_text("{}")
+    with pytest.raises(InvalidInput, match="remove it"):
+        asked(90)
+    assert len(started) == 2
+
+
+def test_a_start_that_fails_is_tried_again(workspace: Path) -> None:
+    def away() -> str:
+        raise Unavailable("nobody answers")
+
+    verdict(workspace, "label_drift")
+    with pytest.raises(Unavailable):
+        retrain_on_alarm(workspace, 24, away)
+    assert "started r" in retrain_on_alarm(workspace, 24, lambda: "r")
+
+
+def test_the_command_runs_what_the_schedule_runs(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdict(workspace, "calibration")
+    parameters = {"workspace": "/workspace", "log": "/ledger/served", "canary": True}
+    with serving() as backend:
+        arguments = ["retrain-on-alarm", "--workspace", str(workspace), "--host", backend.url]
+        monkeypatch.setattr(sys, "argv", ["pipelines", *arguments])
+        assert main() == 1
+        assert "has no schedule 'shadowprice-retrain'" in capsys.readouterr().err
+        assert not (workspace / STARTED).exists()
+        with pytest.raises(NotFound):
+            start_scheduled(backend.url, "other", experiment="shadowprice")
+        given = {"crons": ["0 0 3 * * 1"], "experiment": "shadowprice", "parameters": parameters}
+        schedule(backend.url, "retrain", "shadowprice-retrain", **given)
+        for _ in range(2):
+            assert main() == 0
+        [run] = backend.runs.values()
+        [planned] = backend.recurring.values()
+    assert run["runtime_config"]["parameters"] == parameters
+    assert run["pipeline_version_reference"] == planned["pipeline_version_reference"]
+    assert run["experiment_id"] == planned["experiment_id"]
+    assert f"started {run['run_id']}" in capsys.readouterr().out
