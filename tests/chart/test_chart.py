@@ -88,7 +88,8 @@ def test_no_container_may_use_less_than_it_asks_for_or_runs_as_root_or_from_late
         assert spec["automountServiceAccountToken"] is False
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        for container in spec["containers"]:
+        containers = [*spec.get("initContainers", []), *spec["containers"]]
+        for container in containers:
             security = container["securityContext"]
             assert security["readOnlyRootFilesystem"] is True
             assert security["allowPrivilegeEscalation"] is False
@@ -101,7 +102,7 @@ def test_no_container_may_use_less_than_it_asks_for_or_runs_as_root_or_from_late
             # A root that cannot be written needs a place for temporary files.
             assert {mount["mountPath"] for mount in container["volumeMounts"]} >= {"/tmp"}
         volumes = {volume["name"] for volume in spec["volumes"]}
-        assert {mount["name"] for c in spec["containers"] for mount in c["volumeMounts"]} == volumes
+        assert {mount["name"] for c in containers for mount in c["volumeMounts"]} == volumes
 
 
 @each_case

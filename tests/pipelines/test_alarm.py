@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from kfp_backend import serving
+from rendering import CHART, render, values_of
 
 from pipelines.__main__ import main
 from pipelines.alarm import STARTED, retrain_on_alarm
@@ -80,13 +81,19 @@ def test_a_start_that_fails_is_tried_again(workspace: Path) -> None:
     assert "started r" in retrain_on_alarm(workspace, 24, lambda: "r")
 
 
-def test_the_command_runs_what_the_schedule_runs(
+def test_the_charts_command_runs_what_the_schedule_runs(
     workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     verdict(workspace, "calibration")
+    [job] = [each for each in render(values_of(CHART / "ci" / "kubeflow-values.yaml")) if each["kind"] == "CronJob"]
+    pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    # The verdict is written before it is read.
+    assert [each["name"] for each in pod["initContainers"] + pod["containers"]] == ["watch", "retrain"]
     parameters = {"workspace": "/workspace", "log": "/ledger/served", "canary": True}
     with serving() as backend:
-        arguments = ["retrain-on-alarm", "--workspace", str(workspace), "--host", backend.url]
+        places = {"--workspace": str(workspace), "--host": backend.url}
+        flags = [each.partition("=") for each in pod["containers"][0]["args"][3:]]
+        arguments = [f"{name}{sign}{places.get(name, value)}" for name, sign, value in flags]
         monkeypatch.setattr(sys, "argv", ["pipelines", *arguments])
         assert main() == 1
         assert "has no schedule 'shadowprice-retrain'" in capsys.readouterr().err
