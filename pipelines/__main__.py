@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pipelines.alarm import retrain_on_alarm
+from operations.common.alarm import retrain_on_alarm
 from pipelines.cluster import add_flags, take_flags
 from pipelines.local import PIPELINES, compile_pipelines, run
 from shadowprice.errors import InvalidInput, ShadowpriceError

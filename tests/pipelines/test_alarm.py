@@ -11,8 +11,8 @@ import pytest
 from kfp_backend import serving
 from rendering import CHART, render, values_of
 
+from operations.common.alarm import STARTED, retrain_on_alarm
 from pipelines.__main__ import main
-from pipelines.alarm import STARTED, retrain_on_alarm
 from pipelines.backend import schedule, start_scheduled
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import InvalidInput, NotFound, Unavailable
