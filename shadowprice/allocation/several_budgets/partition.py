@@ -40,6 +40,9 @@ NEAR = 1e-5
 WIDER = 2.0
 """A bracket that turns out not to hold the prices is replaced by one around those found, so many times as wide."""
 
+MOST_WIDER = 30
+"""Passes after which limits count as contradictory, although accounts with one possible level are still settled."""
+
 
 def locate(population: Population, rows: Rows, near: NDArray[np.float64] | None = None) -> Located:
     """Find the prices at which the dual is lowest.
@@ -81,7 +84,7 @@ def _settle(
                 break
             guess = replace(guess, prices=inner.vertex.prices)
             reach = np.maximum(reach, np.abs(at - centre))
-        elif not settled.any():
+        elif not settled.any() or passes >= MOST_WIDER:
             break
         reach = WIDER**passes * np.maximum(reach, 1e-6 * np.abs(centre))
     assert scored.level is not None

@@ -277,7 +277,6 @@ class Descent:
         bound = np.where(direction < 0, self.lower, self.upper)
         with np.errstate(divide="ignore", invalid="ignore"):
             far = np.where(direction != 0, (bound - self.prices) / direction, np.inf)
-        far[self.held] = np.inf
         far = np.where(np.isfinite(far), np.maximum(far, 0.0), np.inf)
         row = int(far.argmin()) if far.size else -1
         return (float(far[row]), row) if far.size else (np.inf, -1)

@@ -218,6 +218,31 @@ def test_contradictions_name_the_rows_and_a_limit_at_the_edge_is_met() -> None:
     assert np.isnan(between.prices).all()
 
 
+def test_a_price_moves_between_limits_of_the_same_accounts_until_one_is_free() -> None:
+    rng = np.random.default_rng(8)
+    value, cost = rng.random((4, 200)).cumsum(axis=0), rng.random((4, 200)).cumsum(axis=0)
+    half = np.arange(200) < 100
+    least = cost[0, half].sum()
+    rows = [("all", 240.0, None), ("wide", least + 80.0, half), ("narrow", least * (1 + 1e-6), half)]
+    problem = Problem(value, [Resource.total(name, cost, limit, members) for name, limit, members in rows])
+    exact = solve(problem, solver="highs_lp")
+    # From here both limits of the half have a price; that of the wide one falls to 0.
+    found = solve(problem, near=np.array([0.5, 0.8, 0.8]))
+    assert found.status == "optimal"
+    assert found.primal == pytest.approx(exact.primal, rel=1e-9)
+    np.testing.assert_allclose(found.prices, exact.prices, rtol=1e-6, atol=1e-9)
+    assert found.prices[1] == 0 < found.prices[2]
+
+
+def test_a_contradiction_among_accounts_of_one_level_ends() -> None:
+    rng = np.random.default_rng(1)
+    value, cost = rng.random((3, 6000)).cumsum(axis=0), 1.0 + rng.random((3, 6000)).cumsum(axis=0)
+    allowed = np.ones(value.shape, dtype=bool)
+    allowed[1:, :2000] = False
+    limits = [Resource.total("all", cost, 9000.0), Resource.total("few", cost, 100.0, np.arange(6000) >= 3000)]
+    assert solve(Problem(value, limits, allowed)).status == "infeasible"
+
+
 def test_rows_that_do_not_bind_and_rows_of_nobody_cost_nothing() -> None:
     value = population("random")
     rows = [
