@@ -96,7 +96,7 @@ def one_exploring(share: float, seed: int, requests: int) -> Row:
     """A stationary day that explores: its loss, the money it took, and the rows that the rarest level is worth."""
     setting = market_day(seed, requests, exploration=share)
     played = SCENARIOS["stationary"].run(setting, make_pacer("closing"))
-    report = explored(setting.campaign, setting.model, played)
+    report = explored(setting, played)
     best = optimum(setting)
     return {
         "value": _value(setting, played.outcomes) / best,

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.evaluation.policy.off_policy import effective_rows
-from shadowprice.pacing.replay.outcomes import Outcomes, Population
+from shadowprice.pacing.replay.compare import Setting
+from shadowprice.pacing.replay.outcomes import Outcomes
 from shadowprice.pacing.replay.run import Replay
 from shadowprice.pacing.window import solve_window
 
@@ -42,14 +43,14 @@ class ExplorationReport:
     effective_rows: Mapping[Side, NDArray[np.float64]]
 
 
-def explored(campaign: Campaign, model: Mapping[Side, Population], played: Replay) -> ExplorationReport:
-    """Measure exploration in a replayed window; its loss is computed by the curves of ``model``."""
-    outcomes, tried = played.outcomes, played.answers.reason == EXPLORED
+def explored(setting: Setting, played: Replay) -> ExplorationReport:
+    """Measure exploration in the replayed day of a setting; its loss is computed by the curves of the model."""
+    campaign, outcomes, tried = setting.campaign, played.outcomes, played.answers.reason == EXPLORED
     curves: dict[Side, Curves] = {}
     for side in campaign.sides:
-        asked = outcomes.account_id[outcomes.side == side]
-        if asked.size:
-            curves[side] = model[side].of(asked)
+        mine = outcomes.side == side
+        if mine.any():
+            curves[side] = setting.marked(side, setting.model[side].of(outcomes.account_id[mine]), mine)
     budget = campaign.budget
     return ExplorationReport(
         share=campaign.exploration,

@@ -164,7 +164,7 @@ def test_exploration_that_costs_more_than_is_left_is_not_priced(make_setting: Ca
 def test_the_report_counts_what_explored_and_what_it_took(make_setting: Callable[..., Setting]) -> None:
     setting = exploring(make_setting(requests=3000), SHARE)
     played = run(setting)
-    found = explored(setting.campaign, setting.model, played)
+    found = explored(setting, played)
     tried = played.answers.reason == "explored"
     assert (found.requests, found.spend) == (int(tried.sum()), int(played.outcomes.cost[tried].sum()))
     assert found.share == SHARE
