@@ -15,6 +15,7 @@ TABLES: dict[str, str] = {
     "lift": "benchmarks.reproduce.tables.lift",
     "promotion": "benchmarks.reproduce.tables.promotion",
     "watch": "benchmarks.reproduce.tables.watch",
+    "watch_columns": "benchmarks.reproduce.tables.watch_columns",
     "o2o": "benchmarks.reproduce.tables.o2o",
     "s0_methods": "benchmarks.reproduce.tables.s0.methods",
     "s0_change_points": "benchmarks.reproduce.tables.s0.change_points",
