@@ -17,12 +17,13 @@ from shadowprice.errors import InvalidInput, NotCertified
 from shadowprice.evaluation.policy.frontier import Trial
 from shadowprice.evaluation.policy.gate import Compared
 from shadowprice.evaluation.policy.interim import at_equal_price
-from shadowprice.evaluation.policy.joint import at_budget
+from shadowprice.evaluation.policy.joint import FlatLimit, at_budget
 from shadowprice.evaluation.statistics.intervals import Interval
 from shadowprice.learning.partners import row_partners
 from shadowprice.learning.propensity import judged_propensity
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.limits.coverage import Coverage
+from shadowprice.pacing.periods import whole_limit
 from shadowprice.pacing.window import solve_window
 from shadowprice.responses.base import labels
 from shadowprice.responses.sided import SidedModel
@@ -43,7 +44,7 @@ def compare_value(
 
     With a coverage either model decides as the service does: by the levels that rules allow the request, and by the
     prices of its further budgets beside that of the main one. The prices are those of the window on the model's own
-    curves of the test rows. Uniform dosing keeps the rules, and the main budget alone.
+    curves of the test rows. Uniform dosing keeps the rules and all these budgets.
 
     Args:
         data: the training set.
@@ -82,6 +83,7 @@ def compare_value(
         policies[1] if incumbent is not None else None,
         requests=asked,
         allowed=allowed,
+        further=_flat_limits(campaign, data, trials, both[0], able) if coverage is not None else (),
         budget=_limit(campaign, requests),
         exploration=campaign.exploration,
         interval=Interval(replications=replications),
@@ -183,6 +185,34 @@ def under_budgets(
     """
     charges = campaign.charges(side, curves.response, curves.bits)
     return campaign.terms(side).value(curves.response) - np.tensordot(further, charges[1:], axes=1), charges[0]
+
+
+def _flat_limits(
+    campaign: Campaign,
+    data: TrainingSet,
+    trials: Mapping[Side, Trial],
+    curves: Mapping[Side, Curves],
+    able: Mapping[Side, NDArray[np.bool_]],
+) -> list[FlatLimit]:
+    """Further budgets of the campaign, with what the test rows took of each and what the curves expect."""
+    tests = {side: data.part("test")[side] for side in trials}
+    tests = {side: each[able[side]] if side in able else each for side, each in tests.items()}
+    found = []
+    for place, budget in enumerate(campaign.group_budgets):
+        rows = {}
+        for side, trial in trials.items():
+            terms, (level, y), own = campaign.terms(side), labels(tests[side]), curves[side]
+            assert own.bits is not None
+            inside = own.bits >> np.uint32(place) & np.uint32(1)
+            paid = np.asarray(terms.incentives, dtype=np.float64)[level] * terms.paid_units(y)
+            expected = campaign.net_cost(side, own.response, budget)
+            if budget.form == "per_account":
+                paid, expected = paid - budget.limit, expected - budget.limit
+            elif budget.form == "per_response":
+                paid = paid - budget.limit * terms.measure(y)
+            rows[side] = replace(trial, cost=inside * paid, expected_cost=inside * expected)
+        found.append(FlatLimit(rows, whole_limit(campaign, budget), budget.sense == "at_least"))
+    return found
 
 
 def _policy(campaign: Campaign, side: Side, curves: Curves) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import linprog
 
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
@@ -73,6 +74,18 @@ def compare(data: TrainingSet, curves: dict[str, Curves], coverage: Coverage | N
     return found
 
 
+def flat_optimum(mine: Curves) -> float:
+    """The best flat mixture within all budgets, on the true curves."""
+    lower = np.maximum.accumulate(np.where(mine.allowed, np.arange(4)[:, None], -1), axis=0)
+    level = np.where(lower < 0, mine.allowed.argmax(axis=0), lower)
+    value, paid = mine.response[level, np.arange(mine.accounts)], LEVELS[level].astype(float)
+    inside = [np.ones(mine.accounts), *((mine.bits >> k & 1) for k in range(2))]
+    costs = np.array([(paid * each).sum(axis=1) for each in inside])
+    limits = [CAMPAIGN.budget.limit, *(each.limit for each in LIMITS.budgets)]
+    found = linprog(-value.sum(axis=1), costs, limits, np.ones((1, 4)), [1.0])
+    return -float(found.fun)
+
+
 def test_the_value_is_the_optimum_under_rules_and_further_budgets(trial) -> None:
     data, curves, coverage = trial
     mine = marked(coverage, data, curves)
@@ -84,6 +97,13 @@ def test_the_value_is_the_optimum_under_rules_and_further_budgets(trial) -> None
     assert found.candidate.low < exact.primal < found.candidate.high
     assert found.candidate.value == pytest.approx(exact.primal, rel=0.02)
     assert found.price == pytest.approx(exact.prices["budget"], rel=0.25)
+    flat = flat_optimum(mine["customer"].take(able))
+    assert found.rival.low < flat < found.rival.high
+    assert found.difference.value > 0
+    rows = data.rows["customer"]
+    mean = curves["customer"].response[rows["level"], np.arange(ROWS)].astype(float)
+    noiseless = replace(data, rows={"customer": rows.assign(response=mean)})
+    assert compare(noiseless, curves, coverage).rival.value == pytest.approx(flat, rel=1e-4)
     # Without them the same budget seems to bring what it cannot.
     assert compare(data, curves, None).candidate.value > 1.1 * exact.primal
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +19,7 @@ from shadowprice.evaluation.policy.frontier import (
     spread,
     step_worth,
 )
-from shadowprice.evaluation.policy.uniform import flat_frontier
+from shadowprice.evaluation.policy.uniform import best_flat_value, flat_frontier
 from shadowprice.evaluation.statistics.clusters import Clusters
 from shadowprice.evaluation.statistics.intervals import Estimate, Interval, estimates, gathered
 from shadowprice.evaluation.statistics.metric import Array
@@ -49,6 +49,20 @@ class AtBudget:
     least_cost: float
 
 
+@dataclass(frozen=True, eq=False)
+class FlatLimit:
+    """A further budget that the best flat mixture keeps.
+
+    trials  side → the rows, whose costs are what they take of it: 0 of a row that it does not count
+    limit   minor units over all requests
+    floor   whether ``limit`` is the least
+    """
+
+    trials: Mapping[Side, Trial]
+    limit: float
+    floor: bool = False
+
+
 def at_budget(
     trials: Mapping[Side, Trial],
     candidate: Mapping[Side, PolicyCurves],
@@ -58,6 +72,7 @@ def at_budget(
     budget: float,
     exploration: float = 0.0,
     allowed: Mapping[Side, NDArray[np.bool_]] | None = None,
+    further: Sequence[FlatLimit] = (),
     estimator: Estimator = "dr",
     interval: Interval | None = None,
 ) -> AtBudget:
@@ -73,6 +88,7 @@ def at_budget(
         exploration: share of requests whose level is drawn uniformly, under either policy.
         allowed: side → bool (J, N), levels that rules allow, at least one of each row; a side that is missing has no
             rule. A flat mixture gives the next lower level that is allowed.
+        further: budgets beside ``budget`` that the flat mixture keeps; curves have the prices of theirs in the value.
         estimator: as for :func:`~shadowprice.evaluation.policy.frontier.frontier`.
         interval: of the bootstrap; its cluster and partner are the trials' unless it has a cluster.
 
@@ -91,10 +107,12 @@ def at_budget(
             raise InvalidInput(f"needs the sides of the trials, {sorted(sides)}, got {sorted(given)}", field=name)
     cells, drawn = _gathered(trials, _interval(trials, interval))
     may = allowed or {}
-    flats = {
-        side: _flats(trials[side], np.asarray(candidate[side][0]).shape[0], estimator, cells[side], may.get(side))
-        for side in sides
-    }
+
+    def flats_of(rows: Mapping[Side, Trial]) -> dict[Side, LoggedPolicies]:
+        count = {side: np.asarray(candidate[side][0]).shape[0] for side in sides}
+        return {side: _flats(rows[side], count[side], estimator, cells[side], may.get(side)) for side in sides}
+
+    flats, more = flats_of(trials), [flats_of(each.trials) for each in further if incumbent is None]
     deciding = [each for each in (candidate, incumbent) if each is not None]
     paths = [_Joint(trials, each, requests, estimator, cells, may) for each in deciding]
     sizes = [cells[side].size for side in sides]
@@ -106,7 +124,13 @@ def at_budget(
         explored = [sum(requests[side] * levels[side][k].mean(axis=1) for side in sides) for k in range(2)]
         left = (budget - exploration * explored[1]) / (1 - exploration)
         own, *others = [path.read(parts, left) for path in paths]
-        other = others[0] if others else _best_flat(levels, requests, left)
+        if others:
+            other = others[0]
+        elif more:
+            taken = [{side: each[side].at(part)[1] for side, part in parts.items()} for each in more]
+            other = _best_flat_within(levels, taken, further, requests, left, exploration)
+        else:
+            other = _best_flat(levels, requests, left)
         own, other = ((1 - exploration) * each + exploration * explored[0] for each in (own, other))
         return np.stack([own, other, own - other], axis=1)
 
@@ -200,6 +224,38 @@ def _best_flat(levels: Mapping[Side, tuple[Array, Array]], requests: Mapping[Sid
             requests,
         )
         found[b] = np.interp(budget[b], path.cost, path.value)
+    return found
+
+
+def _best_flat_within(
+    levels: Mapping[Side, tuple[Array, Array]],
+    taken: Sequence[Mapping[Side, Array]],
+    further: Sequence[FlatLimit],
+    requests: Mapping[Side, float],
+    budget: Array,
+    exploration: float,
+) -> Array:
+    """Value (B,) of the best flat mixture at the budget (B,) and within further ones; levels of no row are left out."""
+    floors = [False, *(each.floor for each in further)]
+    found = np.full(len(budget), np.nan)
+    for b in range(len(budget)):
+        known = {side: np.isfinite(value[b]) & np.isfinite(cost[b]) for side, (value, cost) in levels.items()}
+        if not all(each.any() for each in known.values()):
+            continue
+        drawn = [sum(requests[side] * float(np.nanmean(each[side][b])) for side in known) for each in taken]
+        limits = [
+            (each.limit - exploration * one) / (1 - exploration) for each, one in zip(further, drawn, strict=True)
+        ]
+        found[b] = best_flat_value(
+            {side: value[b][known[side]] for side, (value, _) in levels.items()},
+            [
+                {side: cost[b][known[side]] for side, (_, cost) in levels.items()},
+                *({side: each[side][b][known[side]] for side in known} for each in taken),
+            ],
+            [float(budget[b]), *limits],
+            floors,
+            requests,
+        )
     return found
 
 

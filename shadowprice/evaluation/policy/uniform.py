@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import linprog
 
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput
@@ -112,6 +113,44 @@ def best_flat(
         float(np.interp(spent, path.cost, path.value)),
         spent,
     )
+
+
+def best_flat_value(
+    value: Mapping[Side, Array],
+    costs: Sequence[Mapping[Side, Array]],
+    limits: Sequence[float],
+    floors: Sequence[bool],
+    requests: Mapping[Side, float],
+) -> float:
+    """Return the most value of a flat mixture within several budgets: a linear programme with a share of each level.
+
+    Args:
+        value: side → (J,), mean value of a request at each level.
+        costs: of each budget, side → (J,), mean amount that a request takes of it, 0 where it does not count it.
+        limits: of each budget, over the requests of all sides. One that does not pay for the cheapest levels counts as
+            if it just did, and a floor above the dearest ones as if it were just met, as in the solve.
+        floors: whether a limit is the least.
+        requests: side → number of requests.
+
+    Returns:
+        The value, or NaN where the budgets contradict each other.
+    """
+    sides = sorted(value)
+    rows, most = [], []
+    for cost, limit, floor in zip(costs, limits, floors, strict=True):
+        sign = -1.0 if floor else 1.0
+        least = sum(requests[side] * float((sign * cost[side]).min()) for side in sides)
+        rows.append(np.concatenate([sign * requests[side] * cost[side] for side in sides]))
+        most.append(max(sign * limit, least + 1e-9 * abs(least)))
+    one = np.concatenate([np.full(value[side].size, place) for place, side in enumerate(sides)])
+    found = linprog(
+        -np.concatenate([requests[side] * value[side] for side in sides]),
+        A_ub=np.stack(rows),
+        b_ub=most,
+        A_eq=(one == np.arange(len(sides))[:, None]).astype(float),
+        b_eq=np.ones(len(sides)),
+    )
+    return -float(found.fun) if found.status == 0 else float("nan")
 
 
 def _envelope(value: Array, cost: Array) -> list[int]:
