@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import itertools
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from typing import get_args
 
 import numpy as np
 import pytest
-from looking import LOOKS, PHONE, Look, browser, faults, show, yen_faults
+from looking import DESK, LOOKS, PHONE, Look, browser, faults, keyboard_faults, show, yen_faults
+from PIL import Image
 from playwright.sync_api import Page
 
 from shadowprice.campaign import Budget, Campaign, Terms
@@ -70,6 +74,40 @@ def test_the_keyboard_reaches_and_moves_a_table_that_is_wider_than_the_page(page
     assert box.evaluate("each => each === document.activeElement")
     page.keyboard.press("ArrowRight")
     page.wait_for_function("each => each.scrollLeft > 0", arg=box.element_handle())
+
+
+def test_the_keyboard_reaches_all_parts_in_order_and_shows_where_it_is(page: Page) -> None:
+    show(page, DESK, "light")
+    page.reload()
+    assert keyboard_faults(page) == []
+
+
+def test_colours_of_lines_differ_for_people_who_do_not_tell_red_from_green(page: Page) -> None:
+    names = ("model", "static", "hindsight", "budget", "truth")
+    boxes = "".join(f'<i style="float:left;width:9px;height:9px;background:var(--{name})"></i>' for name in names)
+    assert page.context.browser is not None
+    palette = page.context.browser.new_page()
+    style = page.evaluate("document.querySelector('style').outerHTML")
+    palette.set_content(f"<!DOCTYPE html>{style}{boxes}")
+    session = palette.context.new_cdp_session(palette)
+    for look, sight in itertools.product(get_args(Look), ("none", "protanopia", "deuteranopia")):
+        show(palette, PHONE, look)
+        session.send("Emulation.setEmulatedVisionDeficiency", {"type": sight})
+        boxes_at = [box.bounding_box() for box in palette.locator("i").all()]
+        shown = Image.open(io.BytesIO(palette.screenshot())).convert("RGB")
+        lab = [_lab(np.array(shown.getpixel((int(at["x"]) + 4, int(at["y"]) + 4)))) for at in boxes_at if at]
+        for (one, here), (other, there) in itertools.combinations(zip(names, lab, strict=True), 2):
+            # A difference of 2 is just seen where colours touch; lines are thin and apart.
+            assert np.linalg.norm(here - there) > 15, (look, sight, one, other)
+    palette.close()
+
+
+def _lab(rgb: np.ndarray) -> np.ndarray:
+    """CIE L*a*b* of 8-bit sRGB, with the white of D65."""
+    linear = np.where(rgb <= 10, rgb / 3294.6, ((rgb / 255 + 0.055) / 1.055) ** 2.4)
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    x, y, z = np.cbrt(to_xyz @ linear / to_xyz.sum(axis=1))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
 def test_a_fault_is_found(page: Page) -> None:

@@ -35,10 +35,24 @@ CUT = """() => {
     .map(each => each.textContent);
   const onPaper = matchMedia('print').matches ? [...document.querySelectorAll('table, .scroll, .wide')]
     .filter(each => each.getBoundingClientRect().right > innerWidth + 1 || each.scrollWidth > each.clientWidth + 1)
-    .map(each => `${each.tagName} on paper: ${each.textContent.trim().slice(0, 60)}`) : [];
+    .map(each => `${each.tagName} on paper: ${each.textContent.trim().slice(0, 60)}`)
+    .concat([...document.querySelectorAll('nav')].filter(each => each.checkVisibility()).map(() => 'nav on paper'),
+      [...document.querySelectorAll('tr')].filter(each => getComputedStyle(each).breakInside !== 'avoid')
+        .map(each => `row broken between pages: ${each.textContent.trim()}`),
+      [...document.querySelectorAll('thead')].filter(each => getComputedStyle(each).display !== 'table-header-group')
+        .map(() => 'head of a table not repeated on the next page')) : [];
   return [...labels, ...beyond, ...onPaper];
 }"""
-"""Texts that are not shown in full: labels outside their figure, lines and tables outside the page."""
+"""Texts that are not shown in full: labels outside their figure, lines and tables outside the page; faults on paper."""
+
+
+FOCUSABLE = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']"
+NEXT = """focusable => {
+  const all = [...document.querySelectorAll(focusable)].filter(each => each.checkVisibility());
+  const at = document.activeElement, style = getComputedStyle(at);
+  const seen = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2;
+  return [all.length, all.indexOf(at), seen, at.outerHTML.slice(0, 80)];
+}"""
 
 
 @contextmanager
@@ -59,6 +73,21 @@ def show(page: Page, width: int, look: Look) -> None:
     page.emulate_media(
         media="print" if look == "print" else "screen", color_scheme="dark" if look == "dark" else "light"
     )
+
+
+def keyboard_faults(page: Page) -> list[str]:
+    """Return what the Tab key does not reach in the order of the page, and what does not show its focus."""
+    page.evaluate("document.activeElement.blur(); window.scrollTo(0, 0)")
+    found: list[str] = []
+    count, place = page.evaluate(NEXT, FOCUSABLE)[0], -1
+    for expected in range(count):
+        page.keyboard.press("Tab")
+        _, place, seen, text = page.evaluate(NEXT, FOCUSABLE)
+        if place != expected:
+            return [*found, f"Tab {expected + 1} of {count} is at {place}: {text}"]
+        if not seen:
+            found.append(f"focus not seen: {text}")
+    return found
 
 
 def yen_faults(html: str) -> list[str]:

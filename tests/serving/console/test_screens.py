@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from looking import LOOKS, browser, faults, show
+from looking import LOOKS, browser, faults, keyboard_faults, show
 from playwright.sync_api import Page
 
 
@@ -30,6 +30,9 @@ def test_a_page_has_no_faults(console, page: Page, path: str) -> None:
     for width, look in LOOKS:
         show(page, width, look)
         assert faults(page) == [], (width, look)
+    show(page, *LOOKS[0])
+    page.goto(f"{console.url}/{path}")
+    assert keyboard_faults(page) == []
 
 
 def test_a_person_finds_a_request_from_the_first_page_with_the_keyboard(console, page: Page) -> None:
