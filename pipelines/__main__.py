@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,7 @@ def main() -> int:
         command.add_argument("--name", help="of the pipeline in the backend; shadowprice-<pipeline> by default")
     for command in (compiling, uploading, scheduling):
         add_flags(command)
+    for command in (compiling, running, uploading, scheduling):
         command.add_argument("--json", action="store_true", help="print the result as JSON")
     given = parser.parse_args()
     take_flags(given)
@@ -79,7 +81,10 @@ def _do(given: argparse.Namespace) -> int:
         if "workspace" not in parameters:
             raise InvalidInput("name the folder that outlives the run: --set workspace=FOLDER", field="workspace")
         root = given.root or Path(parameters["workspace"]) / "pipeline"
-        run(given.pipeline, root, parameters, image=given.image)
+        with redirect_stdout(sys.stderr if given.json else sys.stdout):
+            seconds = run(given.pipeline, root, parameters, image=given.image)
+        if given.json:
+            print(json.dumps({"pipeline": given.pipeline, "root": str(root), "seconds": seconds}))
         return 0
 
     from pipelines.backend import schedule, start_scheduled, upload

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from shadowprice.learning.recipes import Training, choose_training
 from shadowprice.learning.rolling import Cut, as_markdown, origins, roll
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.training import TrainingConfig
+from shadowprice.storage import to_json
 
 
 def rolling(
@@ -80,13 +82,17 @@ def main() -> int:
     parser.add_argument("--judge-days", default=float(WEEK), type=float, help="days judged after each cut")
     parser.add_argument("--label-delay-days", default=0.0, type=float, help="days until a label is known")
     add_flags(parser, TrainJob, "recipe", "curve_repair", "calibration", "epochs", "seed", epochs=400)
+    parser.add_argument("--json", action="store_true", help="print the figures of each cut as JSON")
     given: dict[str, Any] = vars(parser.parse_args())
+    show = to_json if given.pop("json") else as_markdown
     how = Training(given.pop("recipe"), given.pop("curve_repair"), given.pop("calibration"))
     try:
-        print(as_markdown(rolling(given.pop("dataset"), given.pop("data"), how=how, **given)))
+        with redirect_stdout(sys.stderr):
+            found = rolling(given.pop("dataset"), given.pop("data"), how=how, **given)
     except ShadowpriceError as error:
         print(f"rolling failed: {error}", file=sys.stderr)
         return 1
+    print(show(found))
     return 0
 
 

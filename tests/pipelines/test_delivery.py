@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import re
 import shutil
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +22,7 @@ from feature_repo.online import OnlineReader
 from operations.common.job import run_here
 from operations.common.workspace import read_campaign
 from operations.prepare import PrepareJob
-from pipelines.local import run
+from pipelines.__main__ import main
 from serving.client.client import DecisionClient
 from serving.local.launch import Deployment, free_port, start_ledger, start_predictor
 from serving.predictor.active import Active
@@ -45,7 +46,14 @@ TINY = {"users": 120, "merchants": 15, "funds": 4, "deliveries": 4}
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("delivery")
-    run("delivery", folder / "pipeline", {"workspace": str(folder / "run"), "options": TINY, "epochs": 2})
+    given = ["workspace=" + str(folder / "run"), "options=" + json.dumps(TINY), "epochs=2"]
+    arguments = ["run", "delivery", "--json", *(word for each in given for word in ("--set", each))]
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as told:
+        patch.setattr("sys.argv", ["pipelines", *arguments])
+        assert main() == 0
+    found = json.loads(told.getvalue())
+    assert (found["pipeline"], found["root"]) == ("delivery", str(folder / "run" / "pipeline"))
+    assert found["seconds"]["train"] > 0
     return folder / "run"
 
 

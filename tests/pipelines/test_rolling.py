@@ -1,5 +1,6 @@
 """The command that judges a recipe by rolling origin on a user's own tables."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -43,6 +44,12 @@ def test_every_cut_is_printed_with_its_figures(folder: Path, capsys, monkeypatch
         assert int(cell[3]) > 30
         assert 0 < float(cell[4]) < 2
         assert float(cell[-1]) == 0
+    monkeypatch.setattr("sys.argv", ["rolling", *given, "--json"])
+    assert rolling.main() == 0
+    found = json.loads(capsys.readouterr().out)
+    told = [[f"{cut['origin']['at']:.10}", side, each] for cut in found for side, each in cut["sides"].items()]
+    assert [(at, side) for at, side, _ in told] == [(cell[0], cell[2]) for cell in cells]
+    assert [f"{each['predicted']:.4g}" for _, _, each in told] == [cell[4] for cell in cells]
 
 
 def test_what_cannot_be_judged_is_refused_before_anything_is_loaded(capsys, monkeypatch) -> None:
