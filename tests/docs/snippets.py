@@ -1,0 +1,110 @@
+"""Blocks of code of the pages: their language, text and place, and the command lines among them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FENCED = re.compile(r"^( *)```(\w*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+INDENTED = re.compile(r"(?:^ {4}.*\n)+", re.MULTILINE)
+PROGRAMS = {"buildah", "cat", "container", "cp", "curl", "echo", "export", "feast", "folder", "git", "helm", "kubectl"}
+PROGRAMS |= {"make", "mkdir", "podman", "python", "redis-cli", "shadowprice", "ssh-keygen"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """Code of a page; indented code without a fence has no language."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def pages() -> list[Path]:
+    """Every page that a reader follows: not the history, the records and the results."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    other = ("CHANGELOG.md", "docs/decisions/", "docs/results/")
+    return [ROOT / name for name in listed if not name.startswith(other) and (ROOT / name).is_file()]
+
+
+def blocks() -> list[Block]:
+    """All code of all pages, in order."""
+    found = []
+    for page in pages():
+        text, name = page.read_text(), str(page.relative_to(ROOT))
+        for match in FENCED.finditer(text):
+            inside = "".join(line.removeprefix(match[1]) for line in match[3].splitlines(keepends=True))
+            found.append(Block(name, _line(text, match), match[2], inside))
+        rest = FENCED.sub(lambda match: "\n" * match[0].count("\n"), text)
+        for match in INDENTED.finditer(rest):
+            found.append(Block(name, _line(text, match), "", re.sub(r"^ +", "", match[0], flags=re.MULTILINE)))
+    return found
+
+
+def shell_of(block: Block) -> str:
+    """The commands of a block, without their output; empty where it has none."""
+    if block.language == "console":
+        lines, text = block.text.splitlines(), ""
+        while lines:
+            line = lines.pop(0)
+            if not line.startswith("$ "):
+                continue
+            command = line[2:]
+            while lines and not _whole(command):
+                command += "\n" + lines.pop(0)
+            text += command + "\n"
+        return text
+    first = block.text.split(maxsplit=1)[0]
+    shell = block.language in ("sh", "bash") or (block.language in ("", "text") and first.partition("=")[0] in PROGRAMS)
+    if block.language in ("", "text") and first == "#":
+        shell = any(line.split(" ")[0] in PROGRAMS for line in block.text.splitlines())
+    return block.text if shell else ""
+
+
+def commands(shell: str) -> Iterator[list[str]]:
+    """Words of each command of a shell text, without variables before it, pipes and redirections."""
+    lines, text = shell.splitlines(), ""
+    while lines:
+        text += lines.pop(0) + "\n"
+        if lines and not _whole(text.rstrip("\n")):
+            continue
+        lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars="|&;<>")
+        lexer.whitespace_split = True
+        words: list[str] = []
+        for word in [*lexer, ";"]:
+            if not set(word) <= set("|&;<>"):
+                words.append(word)
+                continue
+            while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+                words.pop(0)
+            if words:
+                yield words
+            words = []
+        text = ""
+
+
+def _whole(command: str) -> bool:
+    try:
+        shlex.split(command, comments=True)
+    except ValueError:
+        return False
+    return not command.endswith("\\")
+
+
+def _line(text: str, match: re.Match[str]) -> int:
+    return text.count("\n", 0, match.start()) + 1

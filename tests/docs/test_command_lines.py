@@ -1,0 +1,136 @@
+"""Command lines of the pages: the shell reads them, and the programs of this repository take their options."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import pytest
+import yaml
+from snippets import ROOT, blocks, commands, pages, shell_of
+from typer.core import TyperCommand
+
+from benchmarks.registry import BENCHMARKS
+from cli.main import main
+
+SHELLS = [(block, shell) for block in blocks() if (shell := shell_of(block))]
+COMMANDS = [(block, words) for block, shell in SHELLS for words in commands(shell)]
+INLINE = [
+    (page.relative_to(ROOT), words)
+    for page in pages()
+    for text in re.findall(r"(?<!`)`((?:shadowprice|make|python -m) [^`\n]+)`(?!`)", page.read_text())
+    for words in commands(text)
+]
+INCOMPLETE = re.compile(
+    r"Missing (argument|option|command|parameter)|the following arguments are required|valid integer|^ended with 2$"
+)
+
+
+class Parsed(BaseException):
+    """The words are a command with its arguments."""
+
+
+@pytest.fixture
+def parse(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[list[str]], str]:
+    """Return the fault that a program finds in its words, which it reads and does not follow."""
+    read = argparse.ArgumentParser.parse_args
+
+    def stop(*_: Any, **__: Any) -> None:
+        raise Parsed
+
+    def parse_args(self: argparse.ArgumentParser, *given: Any) -> None:
+        read(self, *given)
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_args)
+    monkeypatch.setattr(TyperCommand, "invoke", stop)
+
+    def fault(words: list[str]) -> str:
+        with monkeypatch.context() as patch:
+            try:
+                if words[0] == "shadowprice":
+                    patch.setattr(sys, "argv", words)
+                    ended: object = main(words[1:])
+                else:
+                    module = import_module(words[2])
+                    module = import_module(f"{words[2]}.__main__") if hasattr(module, "__path__") else module
+                    for effect in ("end_with_parent", "quiet_logs"):
+                        patch.setattr(module, effect, lambda: None, raising=False)
+                    patch.setattr(sys, "argv", words[2:])
+                    ended = module.main()
+            except (Parsed, ModuleNotFoundError) as error:
+                return "" if isinstance(error, Parsed) else str(error)
+            except SystemExit as error:
+                ended = error.code
+        said = re.sub(r"[\s│╭╮╰╯─]+", " ", capsys.readouterr().err)
+        return said or f"ended with {ended}" if ended else ""
+
+    return fault
+
+
+def own(words: list[str]) -> bool:
+    mine = words[0] == "shadowprice" or (
+        words[:2] == ["python", "-m"] and words[2].split(".")[0] not in ("pytest", "pip")
+    )
+    return mine and not any("…" in word for word in words)
+
+
+def test_the_shell_reads_every_block() -> None:
+    assert len(SHELLS) > 40
+    for block, shell in SHELLS:
+        found = subprocess.run(["bash", "-n"], input=shell, capture_output=True, text=True)
+        assert found.returncode == 0, f"{block}: {found.stderr}"
+
+
+def test_the_programs_take_the_words_of_every_command(parse: Callable[[list[str]], str]) -> None:
+    written = "docs/reference/command-line.md"  # by the commands themselves, with names for what is given
+    mine = [(block, words) for block, words in COMMANDS if own(words) and block.page != written]
+    assert len(mine) > 30
+    assert [f"{block}: {' '.join(words)}: {found}" for block, words in mine if (found := parse(words))] == []
+
+
+def test_every_command_in_a_sentence_has_a_name_and_options_that_exist(parse: Callable[[list[str]], str]) -> None:
+    mine = [(page, words) for page, words in INLINE if own(words)]
+    assert len(mine) > 20
+    faults = [(page, words, parse(words)) for page, words in mine]
+    assert [each for each in faults if each[2] and not INCOMPLETE.search(each[2])] == []
+    named = {name for _, words in mine if words[2] == "benchmarks" for name in words[3:] if not name.startswith("-")}
+    assert named - {"NAME", *BENCHMARKS} == set()
+
+
+def test_every_target_of_make_and_its_variables_exist() -> None:
+    text = (ROOT / "Makefile").read_text()
+    targets, variables = set(re.findall(r"^([a-z-]+):", text, re.MULTILINE)), set(re.findall(r"\b[A-Z_]{3,}\b", text))
+    mine = [(where, words) for where, words in [*COMMANDS, *INLINE] if words[0] == "make"]
+    assert len(mine) > 20
+    for where, words in mine:
+        for word in words[1:]:
+            name, is_variable, _ = word.partition("=")
+            assert name in (variables if is_variable else targets), f"{where}: {' '.join(words)}"
+
+
+def test_every_value_that_helm_is_told_to_set_is_one_of_the_chart() -> None:
+    values = yaml.safe_load((ROOT / "helm/shadowprice/values.yaml").read_text())
+    mine = [(block, words) for block, words in COMMANDS if words[0] == "helm"]
+    given = [(block, words[place + 1]) for block, words in mine for place, word in enumerate(words) if word == "--set"]
+    assert len(given) >= 3
+    for block, text in given:
+        at = values
+        for name in text.partition("=")[0].split("."):
+            assert name in at, f"{block}: the chart has no value {text}"
+            at = at[name]
+
+
+def test_every_body_that_curl_sends_is_taken_by_the_service() -> None:
+    from serving.protocol import decode_v1
+
+    bodies = [words[words.index("-d") + 1] for _, words in COMMANDS if words[0] == "curl" and "-d" in words]
+    assert len(bodies) > 3
+    for body in bodies:
+        assert decode_v1(json.loads(body), max_items=10).request_id

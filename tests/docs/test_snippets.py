@@ -1,0 +1,173 @@
+"""Snippets of the pages run, and their data are what the project reads."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from served_log import CAMPAIGN, write_log
+from snippets import ROOT, blocks
+
+from serving.http.tokens import Tokens
+from serving.ledger.api.corrections import read_corrections
+from shadowprice.arms import Experiment
+from shadowprice.limits import Limits
+from shadowprice.limits.rules import Rule, check_rules
+from shadowprice.mapping import read_mapping
+from shadowprice.price import PriceRecord
+
+BLOCKS = blocks()
+PYTHON = [block for block in BLOCKS if block.language == "python"]
+DATA = [block for block in BLOCKS if block.language in ("json", "yaml")]
+ELSEWHERE = {
+    "CONTRIBUTING.md": "tests/test_docs.py puts each example into its place",
+    "docs/how-to/restore.md": "tests/operations run both functions; the page names the folders of a deployment",
+}
+CLUSTER = 'address="auto"'
+Names = dict[str, Any]
+
+
+def log_with_confounders(_: Path) -> Names:
+    rng = np.random.default_rng(0)
+    amount, seconds = rng.choice([50.0, 100.0], 2000), rng.uniform(0, 28 * 86400, 2000)
+    given: Names = {"merchant": rng.integers(0, 20, 2000), "threshold": rng.integers(0, 3, 2000), "amount": amount}
+    given["response"] = (rng.random(2000) < 0.1 + amount / 500).astype(float)
+    return given | {"decided_at": 1_772_409_600 + seconds}
+
+
+def trial(_: Path) -> Names:
+    rng = np.random.default_rng(0)
+    level, n = rng.integers(0, 3, 600), 600
+    y = (rng.random(n) < np.array([0.2, 0.3, 0.4])[level]).astype(float)
+    value, cost = np.tile([[0.2], [0.3], [0.4]], n), np.tile([[0.0], [15.0], [40.0]], n)
+    given: Names = {"level": level, "y": y, "paid": 50.0 * level * y, "p": np.full(n, 1 / 3), "value": value}
+    given |= {"account": rng.integers(0, 200, n), "partner": rng.integers(0, 30, n), "cost": cost}
+    given |= {"value_a": value, "cost_a": cost, "value_b": value * rng.uniform(0.5, 1.5, n), "cost_b": cost}
+    return given | {"target": np.full(n, 0.9), "other": np.full(n, 0.1), "propensity": np.full(n, 0.5)}
+
+
+def trial_rows(_: Path) -> Names:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"value": rng.random(4000), "account_id": rng.integers(0, 900, 4000).astype(str)})
+    rows["partner_id"], rows["cost"] = rng.integers(0, 90, 4000).astype(str), 1.0
+    rows["customer_on"] = pd.factorize(rows["account_id"])[0] % 2 == 0
+    rows["merchant_on"] = pd.factorize(rows["partner_id"])[0] % 2 == 0
+    rows["arm"] = np.where(rows["customer_on"], "policy", "holdout")
+    rows["orders_before"] = rows["value"] + rng.random(4000)
+    rows["day"] = np.arange(4000) * 5 // 4000
+    return {"rows": rows}
+
+
+def public_trial(folder: Path) -> Names:
+    from shadowprice.datasets.trials.layout import LAYOUTS
+
+    rng, layout = np.random.default_rng(0), LAYOUTS["criteo"]
+    rows = pd.DataFrame({name: rng.normal(size=400) for name in layout.numbers})
+    for name in ("treatment", "visit", "conversion", "exposure"):
+        rows[name] = rng.integers(0, 2, 400)
+    (folder / "path/to").mkdir(parents=True)
+    rows.to_csv(folder / "path/to/criteo-research-uplift-v2.1.csv.gz", index=False)
+    return {}
+
+
+def watched(_: Path) -> Names:
+    return {"np": np, "response": np.full(40, 0.3), "low": 0.1, "high": 0.2, "day": np.repeat(np.arange(8), 5)}
+
+
+def logged(folder: Path) -> Names:
+    (folder / "runs/latest/served").mkdir(parents=True)
+    write_log(folder / "runs/latest/served/ledger")
+    return {"campaign": CAMPAIGN}
+
+
+def features(_: Path) -> Names:
+    at = pd.Timestamp("2026-03-02T12:00:00Z")
+    people = pd.DataFrame({"account_id": ["a1", "a2"], "side": "customer", "snapshot_ts": at})
+    embeddings = people.rename(columns={"snapshot_ts": "computed_at"})
+    record = PriceRecord(
+        **dict.fromkeys(("version", "slot", "sample_rows"), 1),
+        **dict.fromkeys(("tie_share", "primal", "dual", "gap", "violation"), 0.0),
+        **dict.fromkeys(("spent", "remaining"), 0),
+        campaign="spring",
+        prices={"budget": 0.1},
+        status="optimal",
+        model_version="gcn2-1",
+        solved_at=at.to_pydatetime(),
+        expires_at=at.to_pydatetime() + timedelta(hours=2),
+    )
+    return {
+        "account": people.assign(x_spend=[1.0, 2.0]),
+        "aggregates": people.assign(h_events=[3.0, 4.0]),
+        "exposures": pd.DataFrame({"account_id": ["a1"], "request_id": ["r1"], "decided_at": at + timedelta(days=1)}),
+        "embeddings": embeddings.assign(embedding=list(np.ones((2, 64), np.float32))),
+        "record": record.sealed(),
+    }
+
+
+GIVEN: Mapping[str, Callable[[Path], Names]] = {
+    "docs/how-to/check-what-a-log-identifies.md": log_with_confounders,
+    "docs/how-to/estimate-another-policy.md": trial,
+    "docs/how-to/run-an-experiment.md": trial_rows,
+    "docs/how-to/use-public-trials.md": public_trial,
+    "docs/how-to/watch-a-model.md": watched,
+    "docs/reference/ledger.md": logged,
+    "feature_repo/README.md": features,
+}
+
+
+@pytest.mark.parametrize("page", sorted({block.page for block in PYTHON} - set(ELSEWHERE)))
+def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    names: Names = GIVEN[page](tmp_path) if page in GIVEN else {}
+    for block in PYTHON:
+        if block.page == page and CLUSTER not in block.text:
+            exec(compile(block.text, str(block), "exec"), names)
+
+
+def read(data: Any, folder: Path) -> str:
+    """Read the data by what reads them in the project, and return its name."""
+    if "limits" in data:
+        assert Limits.from_dict(data["limits"]).names
+        return "limits"
+    if "rules" in data:
+        rules = tuple(Rule.from_dict(rule) for rule in data["rules"])
+        check_rules(rules, {"customer": ("customer-100", "customer-500")})
+        return "rules"
+    if "arms" in data:
+        assert Experiment.from_dict(data).to_dict()
+        return "experiment"
+    if "specversion" in data:
+        assert read_corrections(json.dumps(data).encode(), {})[0].event.request_id
+        return "correction"
+    if "decide" in data:
+        number = itertools.count(10)
+        text = re.sub("…", lambda _: f"{next(number)}" * 16, json.dumps(data, ensure_ascii=False))
+        (folder / "tokens").write_text(text)
+        assert Tokens(folder / "tokens").secret("read")
+        return "tokens"
+    if "exposure" in data:
+        example = yaml.safe_load((ROOT / "docs/examples/mapping/mapping.yaml").read_text())
+        example["tables"] |= data
+        (folder / "mapping.yaml").write_text(yaml.safe_dump(example))
+        assert read_mapping(folder / "mapping.yaml")
+        return "mapping"
+    # tests/cli/test_tutorial.py compares the answer of the tutorial with the service's.
+    return "answer" if "predictions" in data else "?"
+
+
+def test_the_data_of_the_pages_are_what_the_project_reads(tmp_path: Path) -> None:
+    found = []
+    for block in DATA:
+        text = block.text if block.language == "yaml" or block.text.startswith("{") else f"{{{block.text}}}"
+        found.append(read((yaml.safe_load if block.language == "yaml" else json.loads)(text), tmp_path))
+    assert sorted(found) == ["answer", "correction", "experiment", "limits", "limits", "mapping", "rules", "tokens"]
