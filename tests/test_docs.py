@@ -141,14 +141,6 @@ def test_the_glossary_has_at_most_forty_terms_in_order() -> None:
     assert terms == sorted(terms, key=str.lower)
 
 
-@pytest.mark.parametrize("page", ["how-to/fill-segments-of-exact-sizes.md", "tutorials/your-own-tables.md"])
-def test_the_snippets_of_a_page_run(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    names: dict[str, object] = {}
-    for snippet in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL):
-        exec(compile(snippet, page, "exec"), names)
-
-
 def test_a_page_of_results_opens_with_a_short_verdict() -> None:
     for page in RESULTS:
         blocks = page.read_text().split("\n\n")

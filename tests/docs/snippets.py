@@ -51,8 +51,10 @@ def blocks() -> list[Block]:
             inside = "".join(line.removeprefix(match[1]) for line in match[3].splitlines(keepends=True))
             found.append(Block(name, _line(text, match), match[2], inside))
         rest = FENCED.sub(lambda match: "\n" * match[0].count("\n"), text)
-        for match in INDENTED.finditer(rest):
-            found.append(Block(name, _line(text, match), "", re.sub(r"^ +", "", match[0], flags=re.MULTILINE)))
+        found += [
+            Block(name, _line(text, match), "", re.sub(r"^ +", "", match[0], flags=re.MULTILINE))
+            for match in INDENTED.finditer(rest)
+        ]
     return found
 
 
