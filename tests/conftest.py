@@ -39,6 +39,7 @@ SERVICES = {
     "cli",
     "cluster",
     "components",
+    "docs",
     "feature_repo",
     "images",
     "learning",
@@ -46,7 +47,7 @@ SERVICES = {
     "pipelines",
     "serving",
 }
-"""Folders whose tests start services, Ray or programs of the system, or run whole tables."""
+"""Folders whose tests start services, Ray or programs of the system, run whole tables, or import all packages."""
 PROGRAMS = {"helm", "kubectl", "running", "run_prometheus", "shared_data", "tool"}
 """Fixtures that need what is not part of the project."""
 STARTERS = {"http", "HTTPServer", "ray", "start_http_server", "subprocess", "ThreadingHTTPServer"}

@@ -33,6 +33,7 @@ ELSEWHERE = {
     "docs/how-to/restore.md": "tests/operations run both functions; the page names the folders of a deployment",
 }
 CLUSTER = 'address="auto"'
+NAMED = re.compile(r"`((?:shadowprice|serving|feature_repo|operations|pipelines)(?:\.\w+)+)")
 Names = dict[str, Any]
 
 
