@@ -120,6 +120,19 @@ def test_nothing_else_can_be_imported(site: Path, tmp_path: Path) -> None:
     assert run(site, tmp_path, "-c", code).stdout.strip() == "[]"
 
 
+def test_the_clients_of_the_services_are_public(site: Path, tmp_path: Path) -> None:
+    code = """
+import sys
+import shadowprice
+before = list(sys.path)
+from shadowprice.client import LedgerClient
+assert sys.path[:-1] == before
+print(LedgerClient.__module__, sys.modules["serving"].__file__)
+"""
+    done = run(site, tmp_path, "-c", code)
+    assert done.stdout.split() == ["serving.client.client", str(site / "shadowprice/_platform/serving/__init__.py")]
+
+
 def test_the_files_that_are_not_python_are_there(site: Path) -> None:
     platform = site / "shadowprice" / "_platform"
     assert {path.name for path in platform.rglob("*.lua")} == {path.name for path in ROOT.glob("serving/**/*.lua")}

@@ -140,7 +140,9 @@ class DecisionClient(_Client):
         """Decide n requests in one call.
 
         Args:
-            request_ids, account_ids, sides: (n,).
+            request_ids: (n,), a name of each request; the same name gets the same answer.
+            account_ids: (n,).
+            sides: (n,), ``customer`` or ``merchant``.
             partner_ids: (n,), "" where a request has no partner.
             context: name → (n,), numbers of x_…, texts of c_…; None where a request has none.
 

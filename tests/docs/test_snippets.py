@@ -30,6 +30,7 @@ PYTHON = [block for block in BLOCKS if block.language == "python"]
 DATA = [block for block in BLOCKS if block.language in ("json", "yaml")]
 ELSEWHERE = {
     "CONTRIBUTING.md": "tests/test_docs.py puts each example into its place",
+    "docs/reference/decision-service.md": "tests/serving/test_client.py runs it on services",
     "docs/how-to/restore.md": "tests/operations run both functions; the page names the folders of a deployment",
 }
 CLUSTER = 'address="auto"'

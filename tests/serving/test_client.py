@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
+from pathlib import Path
 
 import orjson
 import pytest
 import uvicorn
 
-from serving.client.client import DecisionClient
 from serving.http.access import Access
 from serving.http.handler import RequestHandler
 from serving.http.tokens import Tokens
 from serving.protocol import OUTPUTS
+from shadowprice.client import DecisionClient
 from shadowprice.errors import InvalidRequest
 
 TOKEN = "a-token-of-the-test"
@@ -55,3 +57,16 @@ def test_the_predictor_answers_who_shows_its_token_and_refuses_the_others(url):
     for token in (None, "another-token-here"):
         with DecisionClient(url, "spring", token) as client, pytest.raises(InvalidRequest, match="token"):
             client.decide(*asked)
+
+
+def test_the_example_of_the_reference_runs_on_the_services(world, capsys):
+    world.publish(price=0.004)
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "decision-service.md").read_text()
+    [code] = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    for address, service in (("http://localhost:8080", world.predictor), ("http://localhost:8081", world.ledger)):
+        assert address in code
+        code = code.replace(address, service.url)
+    exec(compile(code, "decision-service.md", "exec"), {})
+    answers, spent = capsys.readouterr().out.splitlines()
+    assert "optimal" in answers
+    assert int(spent) >= 0
