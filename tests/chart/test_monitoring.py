@@ -91,7 +91,10 @@ def board(release: str = "spring", **dashboards: Any) -> tuple[str, dict[str, An
 
 
 def test_dashboards_of_two_releases_do_not_replace_each_other() -> None:
-    first, second = board("spring")[1], board("summer")[1]
+    (one, first), (other, second) = board("spring"), board("summer")
+    # Grafana's sidecar writes the files of all namespaces to one folder; the uid is that of release and namespace.
+    assert one != other
+    assert one == f"{first['uid']}-campaign.json"
     assert first["uid"] != second["uid"]
     assert len(first["uid"]) <= 40
     assert first["title"] != second["title"]
