@@ -44,7 +44,7 @@ def check(
     max_price_age_seconds: float,
     token_file: Path | None = None,
 ) -> Found:
-    """Decide for an account nobody knows, give the money back, and return what was answered.
+    """Decide for an account and a partner nobody knows, give the money back, and return what was answered.
 
     Raises:
         ShadowpriceError: a service does not answer or asks for another token, or the active price is too old.
@@ -52,7 +52,7 @@ def check(
     token = Tokens(token_file).secret("decide") if token_file else None
     request = f"{SOURCE}-{uuid.uuid4().hex}"
     with DecisionClient(predictor_url, campaign, token) as predictor, LedgerClient(ledger_url, campaign) as ledger:
-        answer = predictor.decide([request], [SOURCE], [side])
+        answer = predictor.decide([request], [SOURCE], [side], [SOURCE])
         if answer.reason[0] not in UNRECORDED_REASONS:
             ledger.settle([_nothing(request, side)], SOURCE)
     age = answer.price_age_seconds
