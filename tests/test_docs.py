@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import operations
+from benchmarks.reproduce.table import Primary, Table, needs_file
 from benchmarks.reproduce.write import MOST_SENTENCES, sentences
 from operations import __main__ as command
 from operations.common import job
@@ -198,6 +199,17 @@ def test_the_pacer_of_contributing_is_one_new_file(tmp_path: Path, monkeypatch: 
         sys.modules.pop("shadowprice.pacing.pacers.every_other_hour", None)
     assert made.moments(5) == [0.0, 2.0, 4.0]
     assert made.price(SimpleNamespace(solve=lambda: "solved")) == "solved"
+
+
+def test_the_table_of_contributing_is_one_that_can_be_measured() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    [code] = [block for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL) if "TABLE = " in block]
+    names: dict[str, Any] = {"run": lambda seed, quick: {"joint_gnn": {"AUC": 0.9}, "joint_dnn": {"AUC": 0.8}}}
+    names |= {"Table": Table, "Primary": Primary, "needs_file": needs_file}
+    exec(compile(code, "CONTRIBUTING.md", "exec"), names)
+    made: Table = names["TABLE"]
+    assert len(made.seed_numbers(quick=True)) == 2
+    assert "offers.parquet" in str(made.missing())
 
 
 def test_the_step_of_contributing_runs_by_the_name_of_its_file(

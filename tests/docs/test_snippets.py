@@ -31,7 +31,7 @@ DATA = [block for block in BLOCKS if block.language in ("json", "yaml")]
 ELSEWHERE = {
     "CONTRIBUTING.md": "tests/test_docs.py puts each example into its place",
     "docs/reference/decision-service.md": "tests/serving/test_client.py runs it on services",
-    "docs/how-to/restore.md": "tests/operations run both functions; the page names the folders of a deployment",
+    "docs/how-to/restore.md": "tests/feature_repo/test_register.py runs it on a lost store",
 }
 CLUSTER = 'address="auto"'
 NAMED = re.compile(r"`((?:shadowprice|serving|feature_repo|operations|pipelines)(?:\.\w+)+)")

@@ -106,6 +106,14 @@ def test_further_budgets_rules_and_caps_of_the_campaign_are_those_of_the_solve(
         assert all(price > 0 for price in solved.prices.values())
         assert found.seconds < 1
     assert less.prices == found.prices
+    # The rest of the window, after some of each limit is used.
+    used = {each.name: int(each.limit // 3) for each in Campaign.from_dict(given).group_budgets}
+    spend = replace(state.spend, spent=20_000, used_of=used, requests=dict.fromkeys(LEVELS, 700))
+    later = replace(state, at=5.0, spend=spend, remaining={side: each[5:] for side, each in state.remaining.items()})
+    later.save(tmp_path / "state.json")
+    rest = open_what_if(own, tmp_path / "state.json", rows=0).solver.ask()
+    assert rest.prices == pytest.approx(Solver(own).solve(later).record.prices, rel=1e-9)
+    assert rest.prices != found.prices
 
 
 def test_what_is_spent_and_held_already_is_not_spent_again(workspace: Path, tmp_path: Path) -> None:
