@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from contextlib import closing
 from types import SimpleNamespace
 
 import grpc
@@ -18,6 +19,7 @@ from kserve.protocol.grpc import grpc_predict_v2_pb2_grpc as service
 
 from serving.client.client import DecisionClient
 from serving.ledger.sqlite.reader import open_for_reading
+from serving.local.replay import ServiceDay
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidRequest
@@ -148,6 +150,19 @@ def test_service_replay_and_evaluator_decide_by_context_budgets_and_rules(world,
         np.testing.assert_array_equal(found, expected.level)
     np.testing.assert_allclose(responses, response[expected.level, np.arange(len(names))], rtol=1e-5)
     assert levels == expected.level.tolist()
+
+
+def test_a_replay_against_the_services_names_the_partners_of_its_day(world, client):
+    names, partners = ids(3), ["m1", "", "m2"]
+    at, who = np.linspace(0, 0.5, 3), np.array(["c1", "c2", "c3"])
+    day = Day(np.array(names), who, np.full(3, "customer"), at, 24, np.array(partners))
+    services = SimpleNamespace(predictor_url=world.predictor.url, ledger_url=world.ledger.url, campaign="spring")
+    replayed = ServiceDay(services, world.deployment.model_dir, None, None, None)
+    with replayed._decisions, replayed._ledger:
+        replayed.decide(day)
+    with closing(open_for_reading(world.deployment.ledger_db)) as rows:
+        kept = dict(rows.execute("SELECT request_id, partner_id FROM decision"))
+    assert [kept[name] for name in names] == partners
 
 
 def test_the_metadata_names_the_context_that_the_model_reads(world, client):
