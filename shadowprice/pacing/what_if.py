@@ -178,9 +178,20 @@ class WhatIf:
         campaign, arrays, places = self._problem(asked)
         rows = self._rows(asked)
         found = self._solve(campaign, arrays, asked, rows, 0.0, places)
+        none = Estimate(np.nan, np.nan, np.nan, self._level)
+        answer = Answer(
+            status=found.status,
+            budget=float(campaign.budget.limit),
+            **dict.fromkeys(("value", "added", "spend", "price"), none),
+            prices={},
+            gap=found.gap,
+            violation=found.violation,
+            rows=sum(drawn.index.size for drawn in self._drawn.values()),
+            accounts=self.accounts,
+            seconds=time.perf_counter() - started,
+        )
         if found.status != "optimal":
-            none = Estimate(np.nan, np.nan, np.nan, self._level)
-            return self._answer(found, campaign, started, none, none, none, none, {})
+            return answer
         shares, price = campaign.answer_shares, found.prices
         cost, allowed, chosen = arrays["cost"], arrays["allowed"], shares.chosen
         net = cost - campaign.budget.limit * arrays["measure"] if "measure" in arrays else cost
@@ -193,7 +204,7 @@ class WhatIf:
         value = chosen * found.primal + float(without_a_price(shares, arrays["value"], allowed).sum())
         paid = self._given(cost, found, allowed, shares)
         error = self._error(self._given(net, found, allowed, shares), places)
-        ends = [found.prices[0]]
+        ends = [float(price[0])]
         if error:
             shifted = [self._solve(campaign, arrays, asked, rows, sign * error, places) for sign in (1.0, -1.0)]
             ends += [float(each.prices[0]) if each.status == "optimal" else np.inf for each in shifted]
@@ -201,18 +212,17 @@ class WhatIf:
         if campaign.budget.form == "total":
             # The solution's own spend counts the tied accounts by their shares.
             spend = chosen * float(found.spend[0]) + float(without_a_price(shares, cost, allowed).sum())
-            binding = bool(found.prices[0] > 0)
+            binding = bool(price[0] > 0)
         names = [campaign.budget.name, *(row.name for row in rows), *(group.name for group in asked.groups)]
         later = {row.name for row in rows if row.name != row.budget.name}
-        return self._answer(
-            found,
-            campaign,
-            started,
-            self._around(value, self._error(score, places)),
-            self._around(value - float(lowest.sum()), self._error(score - lowest, places)),
-            self._around(spend, 0.0 if binding else self._error(paid, places)),
-            Estimate(float(found.prices[0]), float(min(ends)), float(max(ends)), self._level),
-            {name: rate for name, rate in zip(names, price.tolist(), strict=True) if name not in later},
+        return replace(
+            answer,
+            value=self._around(value, self._error(score, places)),
+            added=self._around(value - float(lowest.sum()), self._error(score - lowest, places)),
+            spend=self._around(spend, 0.0 if binding else self._error(paid, places)),
+            price=Estimate(float(price[0]), float(min(ends)), float(max(ends)), self._level),
+            prices={name: rate for name, rate in zip(names, price.tolist(), strict=True) if name not in later},
+            seconds=time.perf_counter() - started,
         )
 
     def budgets(self, shares: Sequence[float] = SHARES) -> list[Answer]:
@@ -220,32 +230,6 @@ class WhatIf:
         limit = self.campaign.budget.limit
         whole = self.campaign.budget.form == "total"
         return [self.ask(Change(budget=round(limit * share) if whole else limit * share)) for share in shares]
-
-    def _answer(
-        self,
-        found: Allocation,
-        campaign: Campaign,
-        started: float,
-        value: Estimate,
-        added: Estimate,
-        spend: Estimate,
-        price: Estimate,
-        prices: Mapping[str, float],
-    ) -> Answer:
-        return Answer(
-            status=found.status,
-            budget=float(campaign.budget.limit),
-            value=value,
-            added=added,
-            spend=spend,
-            price=price,
-            prices=prices,
-            gap=found.gap,
-            violation=found.violation,
-            rows=sum(drawn.index.size for drawn in self._drawn.values()),
-            accounts=self.accounts,
-            seconds=time.perf_counter() - started,
-        )
 
     def _problem(self, change: Change) -> tuple[Campaign, Matrices, Places]:
         """The campaign asked for, its matrices (J, n) and the columns of each side in each part."""

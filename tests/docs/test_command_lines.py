@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import re
 import subprocess
@@ -17,6 +18,7 @@ from snippets import ROOT, blocks, commands, pages, shell_of
 from typer.core import TyperCommand
 
 from benchmarks.registry import BENCHMARKS
+from cli.commands import COMMANDS as COMMANDS_OF_THE_PROGRAM
 from cli.main import main
 
 SHELLS = [(block, shell) for block in blocks() if (shell := shell_of(block))]
@@ -103,6 +105,18 @@ def test_every_command_in_a_sentence_has_a_name_and_options_that_exist(parse: Ca
         name for _, words in mine if words[2:3] == ["benchmarks"] for name in words[3:] if not name.startswith("-")
     }
     assert named - {"NAME", *BENCHMARKS} == set()
+
+
+def test_every_command_but_those_that_serve_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+    serving, groups = {"predictor", "ledger", "console", "serve"}, {"pipelines", "price"}
+    asked = [name.split() for name in COMMANDS_OF_THE_PROGRAM.keys() - serving - groups - {"job"}]
+    asked += [["pipelines", verb] for verb in ("compile", "run", "upload", "schedule")]
+    asked += [["price", verb] for verb in ("show", "history", "rollback")] + [["job", "prepare"]]
+    for words in asked:
+        with pytest.MonkeyPatch.context() as patch, contextlib.suppress(SystemExit):
+            patch.setattr(sys, "argv", words)
+            main([*words, "--help"])
+        assert "--json" in capsys.readouterr().out, words
 
 
 def test_every_target_of_make_and_its_variables_exist() -> None:
