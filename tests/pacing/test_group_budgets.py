@@ -16,7 +16,14 @@ from shadowprice.limits import Cap, GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
 from shadowprice.pacing.pacers import make_pacer
 from shadowprice.pacing.periods import parts_of
-from shadowprice.pacing.replay.compare import Setting, optimum, run_pacer, value_within_budget
+from shadowprice.pacing.replay.compare import (
+    Setting,
+    attainable,
+    optimum,
+    run_pacer,
+    run_policies,
+    value_within_budget,
+)
 from shadowprice.pacing.window import solve_window
 from shadowprice.price import PriceRecord
 
@@ -209,3 +216,32 @@ def test_a_replayed_day_keeps_every_limit_and_rule_and_is_near_the_optimum(days)
     _, paid = np.unique(outcomes.account_id[outcomes.incentive > 0], return_counts=True)
     assert paid.max() <= 30
     assert value_within_budget(setting.campaign, outcomes) >= 0.98 * optimum(setting)
+
+
+def test_the_policies_of_a_comparison_and_the_flat_mixture_keep_further_budgets_and_rules(days) -> None:
+    setting, north, shop = days
+    campaign, day = setting.campaign, setting.day
+    limits = {each.name: each.limit for each in campaign.limits.budgets}
+    for name, run in run_policies(setting, batch=512).items():
+        for inside, limit in ((north, limits["north"]), (shop, limits["shops"])):
+            assert run.outcomes.cost[inside].sum() <= limit, name
+    # The best flat mixture, from the definitions: a level that a minor may not be given becomes the one below it.
+    value, costs = [], []
+    for side, levels in ((side, np.array(campaign.terms(side).levels)) for side in SIDES):
+        mine = day.side == side
+        response = setting.outcomes.truth[side].of(day.account_id[mine]).response.astype(float)
+        level = np.repeat(np.arange(levels.size)[:, None], mine.sum(), axis=1)
+        if side == "customer":
+            ages = np.array(setting.attributes[side].read("x_age", day.account_id[mine].tolist()))
+            level[:, ages < 18] = np.minimum(level[:, ages < 18], 2)
+        given = response[level, np.arange(mine.sum())]
+        paid = levels[level] * (given if side == "customer" else 1.0)
+        value.append(campaign.terms(side).weight * given.sum(axis=1))
+        inside = [np.ones(mine.sum()), north[mine], shop[mine], np.full(mine.sum(), side == "merchant")]
+        costs.append(np.array([(paid * each).sum(axis=1) for each in inside]))
+    most = [campaign.budget.limit, limits["north"], limits["shops"], 24 * limits["rush"]]
+    one = np.repeat(np.eye(2), [len(each) for each in value], axis=1)
+    exact = optimize.linprog(-np.concatenate(value), np.hstack(costs), most, one, np.ones(2))
+    found = attainable(setting)
+    assert found.flat == pytest.approx(-exact.fun, rel=1e-5)
+    assert found.lowest < found.flat < found.best

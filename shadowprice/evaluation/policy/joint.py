@@ -19,7 +19,7 @@ from shadowprice.evaluation.policy.frontier import (
     spread,
     step_worth,
 )
-from shadowprice.evaluation.policy.uniform import best_flat_value, flat_frontier
+from shadowprice.evaluation.policy.uniform import best_flat_value, flat_frontier, flat_levels
 from shadowprice.evaluation.statistics.clusters import Clusters
 from shadowprice.evaluation.statistics.intervals import Estimate, Interval, estimates, gathered
 from shadowprice.evaluation.statistics.metric import Array
@@ -204,10 +204,7 @@ def _flats(
 ) -> LoggedPolicies:
     """The policies that give every account one level, or what is nearest below it of those that are allowed."""
     rows = np.size(np.asarray(trial.level))
-    places = np.broadcast_to(np.arange(levels)[:, None], (levels, rows))
-    if allowed is not None:
-        lower = np.maximum.accumulate(np.where(allowed, places, -1), axis=0)
-        places = np.where(lower < 0, allowed.argmax(axis=0), lower)
+    places = flat_levels(np.ones((levels, rows), dtype=bool) if allowed is None else allowed)
     return LoggedPolicies(trial, iter(places), levels, estimator, cells)
 
 

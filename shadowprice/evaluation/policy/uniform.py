@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
 from shadowprice.campaign import Side
@@ -113,6 +113,16 @@ def best_flat(
         float(np.interp(spent, path.cost, path.value)),
         spent,
     )
+
+
+def flat_levels(allowed: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return the level (J, N) that each row gets where a flat policy gives level j: j, or the next lower one allowed.
+
+    Where no lower one is allowed it is the lowest that is. ``allowed`` is (J, N), with at least one level of each row.
+    """
+    places = np.where(allowed, np.arange(len(allowed))[:, None], -1)
+    lower = np.maximum.accumulate(places, axis=0)
+    return np.where(lower < 0, allowed.argmax(axis=0), lower)
 
 
 def best_flat_value(

@@ -9,15 +9,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from shadowprice.campaign import Campaign, Side
+from shadowprice.campaign import Budget, Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.errors import NotCertified
 from shadowprice.evaluation.policy.attainable import Attainable
+from shadowprice.evaluation.policy.uniform import best_flat_value, flat_levels
 from shadowprice.groups import Groups
+from shadowprice.limits import GroupBudget
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import Coverage
 from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.pacers import Pacer, make_pacer
+from shadowprice.pacing.periods import whole_limit
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.outcomes import OutcomeModel, Outcomes, Population
 from shadowprice.pacing.replay.policies import PricedPolicy, Pricing, SimulatedLedger
@@ -60,21 +63,27 @@ class Setting:
 
 
 def run_policies(setting: Setting, *, batch: int = 128, progress: bool = False) -> dict[str, Replay]:
-    """Replay the day under each policy, in process and without the hard stop.
+    """Replay the day under each policy, in process, and without the hard stop where there is one budget alone.
 
     ``hourly``           the system: a new price every slot
     ``static``           one price, solved before the window from the forecast
     ``hindsight_model``  one price, solved on the day's actual requests with the model's curves
     ``hindsight``        the same with the true curves, deciding on them: no policy does better
 
-    Without the hard stop a policy's overspend shows; :func:`score` counts what lies within the budget.
+    Without the hard stop a policy's overspend shows; :func:`score` counts what lies within the budget. It knows the
+    main budget alone, so the hard stop holds further budgets and caps.
     """
     truth = replace(setting, model=setting.outcomes.truth)
+    ways = {
+        "hourly": (setting, make_pacer("hourly")),
+        "static": (setting, make_pacer("static")),
+        "hindsight_model": (setting, hindsight(setting)),
+        "hindsight": (truth, hindsight(truth)),
+    }
+    stop = bool(setting.campaign.limits)
     return {
-        "hourly": run_pacer(setting, make_pacer("hourly"), batch=batch, progress=progress),
-        "static": run_pacer(setting, make_pacer("static"), batch=batch, progress=progress),
-        "hindsight_model": run_pacer(setting, hindsight(setting), batch=batch, progress=progress),
-        "hindsight": run_pacer(truth, hindsight(truth), batch=batch, progress=progress),
+        name: run_pacer(each, pacer, hard_stop=stop, batch=batch, progress=progress)
+        for name, (each, pacer) in ways.items()
     }
 
 
@@ -149,18 +158,47 @@ def attainable(setting: Setting) -> Attainable:
     day, campaign = setting.day, replace(setting.campaign, exploration=0.0, experiment=None)
     means: dict[Side, Curves] = {}
     ahead: dict[Side, float] = {}
+    marked: dict[Side, Curves] = {}
     lowest = 0.0
     for side, terms in campaign.sides.items():
         mine = day.side == side
         if mine.any():
             curves = setting.outcomes.curves(side, day.account_id[mine], day.at[mine])
+            marked[side] = setting.marked(side, curves, mine)
             mean = curves.response.mean(axis=1, keepdims=True, dtype=np.float64)
             means[side], ahead[side] = Curves(curves.levels, mean), float(curves.accounts)
             lowest += ahead[side] * float(terms.value(mean)[0, 0])
+    if campaign.group_budgets or campaign.rules:
+        return Attainable(lowest=lowest, flat=_flat_within(campaign, marked), best=optimum(setting))
     budget = campaign.budget
     solved = solve_window(campaign, means, ahead, budget.limit if budget.form == "total" else 0.0)
     feasible = solved.allocation.status == "optimal"
     return Attainable(lowest=lowest, flat=solved.primal if feasible else np.nan, best=optimum(setting))
+
+
+def _flat_within(campaign: Campaign, curves: Mapping[Side, Curves]) -> float:
+    """Value of the best flat mixture within all budgets and rules; a request that may be given nothing counts as 0."""
+    budgets: list[Budget | GroupBudget] = [campaign.budget, *campaign.group_budgets]
+    value: dict[Side, NDArray[np.float64]] = {}
+    costs: list[dict[Side, NDArray[np.float64]]] = [{} for _ in budgets]
+    requests: dict[Side, float] = {}
+    for side, each in curves.items():
+        mine = each if each.allowed is None else each.take(each.allowed.any(axis=0))
+        allowed = np.ones(mine.response.shape, dtype=bool) if mine.allowed is None else mine.allowed
+        level, columns = flat_levels(allowed), np.arange(mine.accounts)
+        charges = campaign.charges(side, mine.response, mine.bits)
+        requests[side] = float(mine.accounts)
+        value[side] = campaign.terms(side).value(mine.response)[level, columns].mean(axis=1)
+        for place, budget in enumerate(budgets):
+            own = charges[place][level, columns]
+            if budget.form == "per_account":
+                counted = 1.0 if place == 0 or mine.bits is None else mine.bits >> np.uint32(place - 1) & np.uint32(1)
+                own = own - budget.limit * counted
+            costs[place][side] = own.mean(axis=1)
+    main = campaign.budget.limit if campaign.budget.form == "total" else 0.0
+    limits = [main, *(whole_limit(campaign, each) for each in campaign.group_budgets)]
+    floors = [False, *(each.sense == "at_least" for each in campaign.group_budgets)]
+    return best_flat_value(value, costs, limits, floors, requests)
 
 
 def best_fixed_price(setting: Setting, *, rounds: int = 14) -> Outcomes:
