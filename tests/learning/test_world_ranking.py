@@ -7,7 +7,7 @@ from shadowprice.learning.evaluate import Evaluation, evaluate
 from shadowprice.learning.train import train
 from shadowprice.responses.training import TrainingConfig
 
-SEEDS = range(2)
+SEEDS = range(1)
 """The results page ``s0_graph`` has more seeds, with intervals."""
 SIZE = {"customers": 4000, "merchants": 1000, "both": 100}
 
