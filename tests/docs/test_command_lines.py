@@ -52,6 +52,8 @@ def parse(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_args)
     monkeypatch.setattr(TyperCommand, "invoke", stop)
+    # It would look for the shell around the tests and write into its settings.
+    monkeypatch.setattr("typer.completion.install", stop)
 
     def fault(words: list[str]) -> str:
         with monkeypatch.context() as patch:
