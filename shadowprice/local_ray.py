@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import Any
 
 from shadowprice.errors import Unavailable
 
 ATTEMPTS = 4
 """Ray waits a fixed 30 s for its own processes, which a busy machine does not always start in that time."""
+
+LONGEST = 36
+"""Characters of the folder that Ray makes its sockets below: their paths are 70 longer, and the system takes 107."""
 
 
 def start_ray(ray: Any, **options: Any) -> None:
@@ -20,6 +25,8 @@ def start_ray(ray: Any, **options: Any) -> None:
     Raises:
         Unavailable: Ray's processes did not start in any attempt.
     """
+    if len(tempfile.gettempdir()) > LONGEST:
+        os.environ.setdefault("RAY_TMPDIR", "/tmp")
     for _ in range(ATTEMPTS):
         try:
             ray.init(log_to_driver=False, logging_level="ERROR", **options)

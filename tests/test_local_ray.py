@@ -1,5 +1,9 @@
 """Starting Ray where its processes are slow: a stand-in for Ray fails as Ray does, so that no minute is spent on it."""
 
+import os
+import tempfile
+from pathlib import Path
+
 import pytest
 
 from shadowprice.errors import Unavailable
@@ -44,3 +48,19 @@ def test_a_machine_on_which_ray_never_starts_is_reported() -> None:
     with pytest.raises(Unavailable, match="4 attempts; is the machine overloaded"):
         start_ray(ray)
     assert not ray.running
+
+
+def test_ray_makes_its_sockets_elsewhere_where_the_folder_for_temporary_files_has_a_long_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", "kept")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("long" * 9)))
+    start_ray(FailingRay())
+    assert os.environ["RAY_TMPDIR"] == "kept"
+    monkeypatch.delenv("RAY_TMPDIR")
+    start_ray(FailingRay())
+    assert os.environ["RAY_TMPDIR"] == "/tmp"
+    monkeypatch.delenv("RAY_TMPDIR")
+    monkeypatch.setattr(tempfile, "tempdir", "/var/tmp")
+    start_ray(FailingRay())
+    assert "RAY_TMPDIR" not in os.environ
