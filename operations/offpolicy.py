@@ -81,20 +81,22 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
     if requests.empty:
         raise InvalidInput(f"no such decision is {hours:g} hours old; wait, or lower it", field="mature_hours")
     known, unknown = (requests, 0) if job.workspace is None else _known(requests, _population(job.workspace))
-    further: Further = {}
+    priced = None
     if job.workspace is not None and (job.price >= 0 or job.budget >= 0):
-        known, further = _under_limits(known, log, campaign, job.workspace)
+        priced = _Priced.of(known, log, campaign, job.workspace)
+        known = priced.requests
     rows = logged_rows(known, log.decisions)
     estimator = job.estimator or ("dr" if job.workspace is not None else "hajek")
     price: float | None = None
     if job.arm:
         found = rows.estimate(lambda side: Target(rows.propensity[side]), "hajek")
     elif job.level >= 0:
-        found = rows.estimate(_flat(rows, campaign, job.level, _curves(job.workspace, known)), estimator)
+        curves = None if job.workspace is None else _curves(job.workspace, known)
+        found = rows.estimate(_flat(rows, campaign, job.level, curves), estimator)
     else:
-        curves = _curves(job.workspace, known)
-        price = job.price if job.price >= 0 else _price(rows, campaign, curves, known, further, job.budget, estimator)
-        found = rows.estimate(_priced(campaign, curves, known, further, price), estimator)
+        assert priced is not None
+        price = job.price if job.price >= 0 else _price(rows, priced, job.budget, estimator)
+        found = rows.estimate(priced.at(price), estimator)
     ineligible = len(requests) - unknown - found.requests
     content = {
         "campaign": campaign.name,
@@ -127,12 +129,12 @@ def at_prices(
     if requests.empty:
         return [f"no decision of the log is {hours:g} hours old"] * len(prices)
     known, _ = _known(requests, _population(workspace))
-    known, further = _under_limits(known, log, campaign, workspace)
-    rows, curves = logged_rows(known, log.decisions), _curves(workspace, known)
+    priced = _Priced.of(known, log, campaign, workspace)
+    rows = logged_rows(priced.requests, log.decisions)
     found: list[PolicyEstimate | str] = []
     for price in prices:
         try:
-            found.append(rows.estimate(_priced(campaign, curves, known, further, price), "dr"))
+            found.append(rows.estimate(priced.at(price), "dr"))
         except InvalidInput as error:
             found.append(str(error))
     return found
@@ -152,35 +154,58 @@ Curves = Mapping[str, np.ndarray[Any, np.dtype[np.float32]]]
 """Side → response (J, n) of its requests."""
 
 
-Further = Mapping[str, tuple[Any, Any]]
-"""Side → amount (J, n) that further budgets take from the value at their prices, and the levels (J, n) allowed."""
+@dataclass(frozen=True, eq=False)
+class _Priced:
+    """Decisions of the one rule on logged requests, under the campaign's rules and further budgets.
 
-
-def _under_limits(
-    requests: pd.DataFrame, log: ServedLog, campaign: Campaign, workspace: Path
-) -> tuple[pd.DataFrame, Further]:
-    """Return the requests that the rules allow a level, and what rules and further budgets change in their decisions.
-
-    The prices of further budgets are those of the newest price of the workspace, 0 without one.
+    requests  those that the rules allow some level
+    curves    side → response (J, n)
+    charges   side → (K, J, n), what each level takes of each budget
+    allowed   side → bool (J, n), levels that rules allow; None: all
+    further   (K − 1,), prices of further budgets: those of the workspace's newest price, 0 without one
     """
-    if not (campaign.rules or campaign.group_budgets):
-        return requests, {}
-    coverage = campaign.coverage().reading(workspace)
-    newest = PriceStore(workspace / PRICES).latest(campaign.name, verified_only=True)
-    prices = np.zeros(len(campaign.priced)) if newest is None else np.array(newest.of(campaign.priced))
-    told = log.decisions.set_index("request_id")["context"].loc[requests["request_id"]].tolist()
-    requests = requests.assign(context=pd.Series([json.loads(each or "{}") for each in told], requests.index))
-    able = np.ones(len(requests), dtype=bool)
-    for side, rows in _sides(requests):
-        allowed = coverage.allowed(side, *_asked(requests.iloc[rows]))
-        able[rows] = True if allowed is None else allowed.any(axis=0)
-    requests = requests[able].reset_index(drop=True)
-    curves, found = _curves(workspace, requests), dict[str, tuple[Any, Any]]()
-    for side, rows in _sides(requests):
-        asked = _asked(requests.iloc[rows])
-        charges = campaign.charges(side, curves[side], coverage.bits(side, *asked))  # type: ignore[index]
-        found[side] = np.tensordot(prices[1:], charges[1:], axes=1), coverage.allowed(side, *asked)
-    return requests, found
+
+    campaign: Campaign
+    requests: pd.DataFrame
+    curves: Curves
+    charges: Mapping[str, np.ndarray[Any, Any]]
+    allowed: Mapping[str, np.ndarray[Any, Any] | None]
+    further: Sequence[float]
+
+    @classmethod
+    def of(cls, requests: pd.DataFrame, log: ServedLog, campaign: Campaign, workspace: Path) -> _Priced:
+        coverage = campaign.coverage().reading(workspace)
+        newest = PriceStore(workspace / PRICES).latest(campaign.name, verified_only=True)
+        told = log.decisions.set_index("request_id")["context"].loc[requests["request_id"]].tolist()
+        requests = requests.assign(context=[json.loads(each or "{}") for each in told])
+        allowed: dict[str, np.ndarray[Any, Any] | None] = {
+            side: coverage.allowed(side, *_asked(requests.iloc[rows])) for side, rows in _sides(requests)
+        }
+        able = np.ones(len(requests), dtype=bool)
+        for side, rows in _sides(requests):
+            levels = allowed[side]
+            if levels is not None:
+                able[rows] = levels.any(axis=0)
+                allowed[side] = levels[:, able[rows]]
+        requests = requests[able].reset_index(drop=True)
+        curves, charges = _curves(workspace, requests), dict[str, np.ndarray[Any, Any]]()
+        for side, rows in _sides(requests):
+            bits = coverage.bits(side, *_asked(requests.iloc[rows]))
+            charges[side] = campaign.charges(side, curves[side], bits)
+        further = campaign.priced[1:]
+        prices = [0.0] * len(further) if newest is None else newest.of(further)
+        return cls(campaign, requests, curves, charges, allowed, prices)
+
+    def at(self, price: float) -> Callable[[str], Target]:
+        """Return the policy at a price of the main budget, with half of what ties for the dearer level."""
+
+        def target(side: str) -> Target:
+            ids = self.requests.loc[self.requests["side"] == side, "request_id"].tolist()
+            value = self.campaign.terms(side).value(self.curves[side])  # type: ignore[arg-type]
+            made = decide(value, self.charges[side], [price, *self.further], 0.5, ids, self.allowed[side])
+            return _with_model(self.campaign, side, made.policy.propensities(), self.curves)
+
+        return target
 
 
 def _sides(requests: pd.DataFrame) -> Iterator[tuple[Side, np.ndarray[Any, Any]]]:
@@ -218,9 +243,7 @@ def _known(requests: pd.DataFrame, population: Mapping[Side, Any]) -> tuple[pd.D
     return requests[known].reset_index(drop=True), int((~known).sum())
 
 
-def _curves(workspace: Path | None, requests: pd.DataFrame) -> Curves | None:
-    if workspace is None:
-        return None
+def _curves(workspace: Path, requests: pd.DataFrame) -> Curves:
     found: dict[str, Any] = {}
     for side, each in _population(workspace).items():
         names = pa.array(requests.loc[requests["side"] == side, "account_id"].tolist(), pa.string())
@@ -241,24 +264,6 @@ def _flat(rows: LoggedRows, campaign: Campaign, level: int, curves: Curves | Non
     return target
 
 
-def _priced(
-    campaign: Campaign, curves: Curves | None, requests: pd.DataFrame, further: Further, price: float
-) -> Callable[[str], Target]:
-    """Return the policy of the one rule at a price, with half of what ties for the dearer level."""
-
-    def target(side: str) -> Target:
-        if curves is None:
-            raise InvalidInput("is needed for a price", field="workspace")
-        terms = campaign.terms(side)  # type: ignore[arg-type]
-        response, ids = curves[side], requests.loc[requests["side"] == side, "request_id"].tolist()
-        cost = campaign.net_cost(side, response)  # type: ignore[arg-type]
-        taken, allowed = further.get(side, (0.0, None))
-        made = decide(terms.value(response) - taken, cost, [price], 0.5, ids, allowed)
-        return _with_model(campaign, side, made.policy.propensities(), curves)
-
-    return target
-
-
 def _with_model(campaign: Campaign, side: str, probability: np.ndarray[Any, Any], curves: Curves | None) -> Target:
     if curves is None:
         return Target(probability)
@@ -266,19 +271,11 @@ def _with_model(campaign: Campaign, side: str, probability: np.ndarray[Any, Any]
     return Target(probability, terms.value(curves[side]), terms.cost(curves[side]))
 
 
-def _price(
-    rows: LoggedRows,
-    campaign: Campaign,
-    curves: Curves | None,
-    requests: pd.DataFrame,
-    further: Further,
-    budget: int,
-    estimator: str,
-) -> float:
+def _price(rows: LoggedRows, priced: _Priced, budget: int, estimator: str) -> float:
     """Return the lowest price at which the estimated spend is within the budget, by bisection."""
 
     def spend(price: float) -> float:
-        found = rows.estimate(_priced(campaign, curves, requests, further, price), estimator, replications=1)
+        found = rows.estimate(priced.at(price), estimator, replications=1)
         return found.cost.value * found.requests
 
     if spend(0.0) <= budget:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from snippets import markdown_files
 
 import operations
 from benchmarks.reproduce.table import Primary, Table, needs_file
@@ -32,18 +33,6 @@ CAMPAIGN = {
 }
 RECORDS = sorted(DOCS.glob("decisions/*.md"))
 RESULTS = sorted(page for page in DOCS.glob("results/*.md") if page.name != "README.md")
-
-
-def pages() -> list[Path]:
-    """Return every Markdown file of the repository."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [path for name in listed.stdout.split() if (path := ROOT / name).is_file()]
 
 
 def without_code(text: str) -> str:
@@ -69,7 +58,7 @@ def links(page: Path) -> list[tuple[Path, str]]:
 def test_every_link_resolves() -> None:
     broken = [
         f"{page.relative_to(ROOT)}: {target}#{anchor}"
-        for page in pages()
+        for page in markdown_files()
         for target, anchor in links(page)
         if not target.exists() or (anchor and anchor not in anchors(target))
     ]
@@ -97,7 +86,7 @@ def test_every_file_of_code_that_a_page_names_exists() -> None:
     files = {f"/{name}" for name in listed}
     found = {
         (str(page.relative_to(ROOT)), path)
-        for page in pages()
+        for page in markdown_files()
         if page.name != "CHANGELOG.md"
         for path in re.findall(r"`([\w./-]+\.(?:py|lua|sh|yaml|tpl|toml))`", page.read_text())
     }
@@ -156,7 +145,7 @@ def test_every_import_of_a_snippet_resolves() -> None:
     own = r"^from ((?:shadowprice|feature_repo|operations|serving|pipelines)[\w.]*) import (.+)$"
     found = {
         (page, module, name.split(" as ")[0].strip())
-        for page in pages()
+        for page in markdown_files()
         for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
         for module, imported in re.findall(own, block, flags=re.MULTILINE)
         for name in imported.split(",")

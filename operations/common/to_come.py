@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.limits.coverage import Coverage
-from shadowprice.pacing.history import pairs_file
+from shadowprice.pacing.history import read_pairs
 from shadowprice.pacing.population import Population
 from shadowprice.pacing.state import PricingState
 
@@ -41,6 +40,7 @@ def requests_to_come(
     Where budgets, rules or caps read the partner, an account has a column for each partner.
     """
     found: dict[Side, Population] = {}
+    pairs = read_pairs(workspace) if any(map(coverage.reads_partner, campaign.sides)) else {}
     for side in campaign.sides:
         recent = state.accounts.get(side, np.zeros(0, dtype=str))
         partners = state.partners.get(side, np.full(recent.size, ""))
@@ -49,8 +49,8 @@ def requests_to_come(
         known = population.get(side)
         by_partner = coverage.reads_partner(side)
         parts: list[Population] = []
-        if by_partner and known is not None and (path := workspace / pairs_file(side)).exists():
-            past = pd.read_parquet(path)
+        if by_partner and known is not None and side in pairs:
+            past = pairs[side]
             place = pc.index_in(pa.array(past["account_id"]), value_set=known.account_id)
             past = past[place.is_valid().to_numpy(zero_copy_only=False)]
             curves = known.curves.take(place.drop_null().to_numpy())

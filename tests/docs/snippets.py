@@ -29,17 +29,22 @@ class Block:
         return f"{self.page}:{self.line}"
 
 
-def pages() -> list[Path]:
-    """Every page that a reader follows: not the history, the records and the results."""
+def markdown_files() -> list[Path]:
+    """Every Markdown file of the repository."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
-    ).stdout.split()
+    )
+    return [path for name in listed.stdout.split() if (path := ROOT / name).is_file()]
+
+
+def pages() -> list[Path]:
+    """Every page that a reader follows: not the history, the records and the results."""
     other = ("CHANGELOG.md", "docs/decisions/", "docs/results/")
-    return [ROOT / name for name in listed if not name.startswith(other) and (ROOT / name).is_file()]
+    return [path for path in markdown_files() if not str(path.relative_to(ROOT)).startswith(other)]
 
 
 def blocks() -> list[Block]:

@@ -20,7 +20,7 @@ API = "/apis/v2beta1"
 
 
 class Backend:
-    """What the server keeps: pipelines, their versions, experiments, recurring runs and runs."""
+    """State of the server: pipelines, their versions, experiments, recurring runs and runs."""
 
     def __init__(self) -> None:
         self.pipelines: dict[str, dict[str, Any]] = {}
