@@ -29,6 +29,7 @@ from shadowprice.evaluation.uplift.slope import Slope, within_slope
 from shadowprice.learning.calibrate import uncalibrated
 from shadowprice.learning.identification import identification, shape_of, slope_within_cells
 from shadowprice.learning.partners import row_partners
+from shadowprice.learning.prediction_comparison import compare_prediction
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.learning.value_comparison import Looks, check_looks, compare_value, compare_value_at_every_look
 from shadowprice.limits.coverage import Coverage
@@ -131,9 +132,12 @@ def evaluate(
     """
     check_looks(looks)
     require(incumbent is None or campaign is not None, "campaign", "is needed to compare with an incumbent")
+    allowed = limits or Limits()
+    data = data.newest(allowed.newest_days)
     test = data.part("test")
     for side, frame in test.items():
-        require(len(frame), "split", f"side {side!r} has no test row")
+        newest = f" in the newest {allowed.newest_days:g} days" if allowed.newest_days else ""
+        require(len(frame), "split", f"side {side!r} has no test row{newest}")
     curves = model.curves(data.snapshots, test)
     before = uncalibrated(model, corrections).curves(data.snapshots, test) if corrections else {}
     sides: dict[Side, SideEvaluation] = {}
@@ -173,7 +177,10 @@ def evaluate(
     else:
         shown = compare_value(data, curves, theirs, campaign, asked, replications, coverage)
     baseline: dict[str, dict[str, float]] = {side: {"mse": _mse(frame, theirs[side])} for side, frame in test.items()}
-    verdict = gate(found, baseline, limits, shown, required=value_required, extra=checks, rows=rows)
+    predicted = compare_prediction(data, curves, theirs, replications) if allowed.value_margin > 0 else None
+    verdict = gate(
+        found, baseline, limits, shown, required=value_required, extra=checks, rows=rows, prediction=predicted
+    )
     return Evaluation(sides, verdict, shown)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,18 @@ class TrainingSet:
         """Rows of one split of every side."""
         require_one_of(split, SPLITS, "split")
         return {side: rows[rows["split"] == split].reset_index(drop=True) for side, rows in self.rows.items()}
+
+    def newest(self, days: float) -> TrainingSet:
+        """Return the set without the test rows that are ``days`` older than the newest row; with 0 days all stay."""
+        if not days:
+            return self
+        newest = max(float(rows["snapshot_at"].max()) for rows in self.rows.values())
+        since = newest - days * 86_400.0
+        kept = {
+            side: rows[(rows["split"] != "test") | (rows["snapshot_at"] >= since)].reset_index(drop=True)
+            for side, rows in self.rows.items()
+        }
+        return replace(self, rows=kept)
 
     def digest(self) -> str:
         """Digest of everything that training reads: labelled rows and snapshots."""

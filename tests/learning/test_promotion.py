@@ -109,7 +109,29 @@ def test_it_is_promoted_over_one_that_knows_less_and_not_the_other_way(data, goo
 
 def test_an_equal_model_is_not_shown_to_be_better_but_may_pass_with_a_margin(data, good) -> None:
     assert not value_check(judged(good, data, good)).passed
-    assert value_check(judged(good, data, good, limits=Limits(value_margin=0.01))).passed
+    found = judged(good, data, good, limits=Limits(value_margin=0.01))
+    assert value_check(found).passed
+    assert not found.gate.passed, "nothing speaks for the change"
+    assert [each.rule for each in found.gate.broken] == [
+        "squared error of the responses to all levels below the incumbent's by its upper bound"
+    ]
+
+
+def test_a_model_of_the_newest_responses_is_taken_within_a_margin_and_not_without(data, good, bad) -> None:
+    """Everybody responds half as often as when the incumbent learnt: its order, and so its value, is as good."""
+    rng = np.random.default_rng(5)
+    rows = data.rows["customer"]
+    faded = replace(data, rows={"customer": rows.assign(response=rows["response"] * (rng.random(SIZE) < 0.5))})
+    fresh = fitted(faded)
+    assert not judged(fresh, faded, good).gate.passed
+    assert judged(fresh, faded, good, limits=Limits(value_margin=0.2, ece_share=0.5)).gate.passed
+    for worse, best in ((good, fresh), (bad, fresh)):
+        assert not judged(worse, faded, best, limits=Limits(value_margin=0.2, ece_share=0.5)).gate.passed
+
+
+def test_a_model_that_is_shown_to_bring_less_is_refused_within_any_margin(data, good, bad) -> None:
+    found = judged(bad, data, good, limits=Limits(value_margin=0.9))
+    assert "value not below that of the incumbent by its upper bound" in " ".join(found.gate.reasons)
 
 
 def test_a_first_model_must_beat_uniform_dosing(data, good, bad) -> None:

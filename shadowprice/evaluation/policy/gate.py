@@ -35,14 +35,17 @@ class Limits:
     ece_share     most that the calibration error may be, as a share of the mean response: the response multiplies
                   money, so expected costs are wrong by that share
     value_margin  share of the rival's value at the budget that the candidate's lower bound may fall short by: 0
-                  promotes only what is shown to be better
+                  promotes only what is shown to be better. With a margin a candidate that is not shown to bring more
+                  than the incumbent must predict better than it, and must not be shown to bring less
     effective_rows  rows of each side that the weights of a policy must be worth, or values are not compared
+    newest_days   days before the newest row whose test rows are judged, where a population drifts; 0: all
     """
 
     auc_floor: float = 0.5
     ece_share: float = 0.25
     value_margin: float = 0.0
     effective_rows: float = 30.0
+    newest_days: float = 0.0
 
 
 def limits_of(given: Mapping[str, Any]) -> Limits:
@@ -140,6 +143,7 @@ def gate(
     required: bool = True,
     extra: Sequence[Check] = (),
     rows: Mapping[str, int] | None = None,
+    prediction: Estimate | None = None,
 ) -> GateResult:
     """Judge a model by its metrics.
 
@@ -156,11 +160,14 @@ def gate(
         required: whether the model must be shown to beat the rival; if not, the comparison is only reported.
         extra: checks that were made elsewhere; they count like the others.
         rows: side → test rows, to tell how many would mend a broken rule.
+        prediction: the candidate's squared error of all levels alike less the incumbent's, as a share of it; asked
+            for where the limits leave a margin of value.
 
     Rules, per side: every metric is a finite number; AUC above the floor by its lower bound (by its value when it has
     no interval); calibration error, by its lower bound, at most a share of the mean response; no reversed pair in any
     curve; squared error not worse than the baseline's. Of the campaign: the lower bound of the difference in value
-    above zero, less the margin, from enough effective rows.
+    above zero, less the margin, from enough effective rows; within the margin better predictions, and no loss that
+    the interval shows.
 
     Raises:
         InvalidInput: a side is missing, unknown, or lacks a required metric.
@@ -176,6 +183,8 @@ def gate(
         checks += _side(side, found, (baseline or {}).get(side, {}), allowed, (rows or {}).get(side))
     if value is not None:
         checks.append(replace(_beats(value, rival, allowed), required=required))
+        if rival == "the incumbent" and allowed.value_margin > 0 and not isinstance(value, str):
+            checks += [replace(each, required=required) for each in _within_margin(value, prediction)]
     checks += extra
     return GateResult(all(check.passed or not check.required for check in checks), tuple(checks))
 
@@ -235,6 +244,19 @@ def _beats(found: Compared | str, rival: Rival, limits: Limits) -> Check:
     target = -limits.value_margin * abs(other)
     passed = found.difference.low > target
     return _check("value", CAMPAIGN, rule, told, passed, mend("value", found.difference, target))
+
+
+def _within_margin(found: Compared, prediction: Estimate | None) -> list[Check]:
+    """Rules of a candidate whose value lies within the margin: it may bring less, so there must be another reason."""
+    if found.difference.low > 0:
+        return []
+    rule = "value not below that of the incumbent by its upper bound"
+    checks = [_check("loss", CAMPAIGN, rule, _show(found.difference), found.difference.high >= 0)]
+    rule = "squared error of the responses to all levels below the incumbent's by its upper bound"
+    if prediction is None:
+        return [*checks, _check("prediction", CAMPAIGN, rule, "not compared", False)]
+    text = f"changed by {prediction.value:+.2%} [{prediction.low:+.2%}, {prediction.high:+.2%}]"
+    return [*checks, _check("prediction", CAMPAIGN, rule, text, prediction.high < 0)]
 
 
 def _required(side: str) -> tuple[str, ...]:
