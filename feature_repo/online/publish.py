@@ -19,7 +19,7 @@ from feature_repo.columns import FeatureColumns, Frames, parts_of
 from feature_repo.definitions import EVENT_TIME, PRICE_RECORD, PRICE_VIEW, source_file
 from feature_repo.names import computed_field, embedding_view, entity_key, model_field, vector_field
 from feature_repo.offline import ParquetDraft, replace_parquet
-from feature_repo.online.lookup import BATCH, STORE_FAILURES, look_up, numbers, require_file, texts
+from feature_repo.online.lookup import BATCH, STORE_FAILURES, Values, look_up, numbers, require_file, texts
 from feature_repo.store import store_columns
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import Conflict, InvalidInput, NotFound, Unavailable
@@ -34,11 +34,12 @@ def publish_embeddings(
 ) -> int:
     """Write the embeddings of a model to the online store, and to its offline source.
 
-    Goes batch by batch and skips what the store already holds: a call that was interrupted is
-    resumed by calling again, and an embedding never replaces a later one of the same model. Another
-    model's embedding is replaced whatever its time, so that a model can be rolled back. Readers of
-    the other model then see these accounts as unknown. One part of the table and the identifiers of
-    all accounts are in memory.
+    Goes batch by batch, one after the other, and writes only what changed: a call that was
+    interrupted is resumed by calling again, numbers that the store holds of this model are not
+    written again and keep their time, and an embedding never replaces a later one of the same
+    model. Another model's embedding is replaced whatever its time, so that a model can be rolled
+    back. Readers of the other model then see these accounts as unknown. One part of the table and
+    the identifiers of all accounts are in memory.
 
     Args:
         store: an open store in which the model is registered.
@@ -218,11 +219,23 @@ def _embedding_schema(side: Side) -> pa.Schema:
 
 
 def _is_due(store: Any, side: Side, rows: pd.DataFrame, version: str) -> NDArray[np.bool_]:
-    """bool (n,): what the store lacks, holds of another model, or holds of an earlier time."""
-    references = [f"{embedding_view(side)}:{name}" for name in (computed_field(side), model_field(side))]
-    held = look_up(store, references, entity_key(side), rows[entity_key(side)].tolist())
-    same_model = np.array([model == version for model in texts(held[model_field(side)])], dtype=bool)
-    return ~(same_model & (numbers(held[computed_field(side)]) >= rows[computed_field(side)].to_numpy()))
+    """bool (n,): what the store lacks, holds of another model, or holds with other numbers of an earlier time."""
+
+    def held(part: pd.DataFrame, *names: str) -> Values:
+        references = [f"{embedding_view(side)}:{name}" for name in names]
+        return look_up(store, references, entity_key(side), part[entity_key(side)].tolist())
+
+    known = held(rows, computed_field(side), model_field(side))
+    same_model = np.array([model == version for model in texts(known[model_field(side)])], dtype=bool)
+    due = ~(same_model & (numbers(known[computed_field(side)]) >= rows[computed_field(side)].to_numpy()))
+    # Vectors are long: they are read only where their times leave it open whether they differ.
+    later = np.flatnonzero(due & same_model)
+    if later.size:
+        own = rows.iloc[later]
+        values = held(own, vector_field(side))[vector_field(side)]
+        for at, value, vector in zip(later, values, own[vector_field(side)], strict=True):
+            due[at] = not np.array_equal(np.asarray(value.float_list_val.val, dtype=np.float32), vector)
+    return due
 
 
 def _write(store: Any, view: str, rows: pd.DataFrame) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 from operations.common.workspace import PRICES, read_campaign
 from operations.evaluate import EvaluateJob
@@ -16,7 +14,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import read_meta
 from shadowprice.learning.delivery import learn_delivery
 from shadowprice.learning.delivery_plan import deliver, metrics_of
-from shadowprice.learning.distributed import train_on_workers
+from shadowprice.learning.distributed import ray_workers
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.responses.funds.training import TRAINING
@@ -30,21 +28,10 @@ class DeliveryKind(Kind):
         if job.tables is None or job.workspace is None:
             raise InvalidInput("a delivery is trained with its tables and its campaign", field="tables")
         recipe = job.recipe or "esdpm"
-        figures: Mapping[str, float] = train_on_workers(
-            learn,
-            {
-                "training": job.training.resolve(),
-                "tables": job.tables.resolve(),
-                "workspace": job.workspace.resolve(),
-                "out": job.model.resolve(),
-                "options": {"model": recipe, "loss": job.loss, "epochs": job.epochs, "seed": job.seed},
-            },
-            job.model,
-            workers=job.workers,
-            label=recipe,
-            epochs=job.epochs or TRAINING.epochs,
-        )
-        return figures
+        data, tables = TrainingSet.load(job.training), load_dataset(job.tables).tables
+        campaign, options = read_campaign(job.workspace), {"epochs": job.epochs, "seed": job.seed}
+        with ray_workers(job.model, workers=job.workers, label=recipe, epochs=job.epochs or TRAINING.epochs):
+            return learn_delivery(data, tables, campaign, job.model, model=recipe, loss=job.loss, **options)[1]
 
     def evaluate(self, job: EvaluateJob) -> tuple[bool, Mapping[str, float]]:
         """Return the figures of the test split, which training stored; the plan's certificate is the gate."""
@@ -62,9 +49,3 @@ class DeliveryKind(Kind):
         version = PriceStore(job.workspace / PRICES).next_version(campaign.name)
         plan, record = deliver(job.model, load_dataset(job.tables).tables, campaign, job.price, version=version)
         return Solved(record, metrics_of(plan), plan.markdown())
-
-
-def learn(training: Path, tables: Path, workspace: Path, out: Path, options: Mapping[str, Any]) -> dict[str, float]:
-    """Train a model of funds into ``out``; the figures are those of the first of several processes."""
-    data, read = TrainingSet.load(training), load_dataset(tables).tables
-    return learn_delivery(data, read, read_campaign(workspace), out, **options)[1]

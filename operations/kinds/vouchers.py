@@ -21,7 +21,7 @@ from shadowprice.errors import InvalidInput
 from shadowprice.files import write_whole
 from shadowprice.learning import vouchers
 from shadowprice.learning.bundle import EMBEDDINGS, read_meta
-from shadowprice.learning.distributed import train_on_workers
+from shadowprice.learning.distributed import ray_workers
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.resolve import resolve
 from shadowprice.pacing.spend import SpendReport
@@ -38,22 +38,9 @@ class VouchersKind(Kind):
     def train(self, job: TrainJob) -> Mapping[str, float]:
         """Pre-train vouchers and graph network on the training sessions, where the model has them, then tune."""
         recipe, epochs = job.recipe or "dmbgn", job.epochs or EPOCHS
-        figures: Mapping[str, float] = train_on_workers(
-            vouchers.train,
-            {
-                "prepared": _sessions(job.tables).resolve(),
-                "graphs": job.training.resolve(),
-                "out": job.model.resolve(),
-                "name": recipe,
-                "epochs": epochs,
-                "seed": job.seed,
-            },
-            job.model,
-            workers=job.workers if model_class(recipe).by_gradient else 0,
-            label=recipe,
-            epochs=epochs,
-        )
-        return figures
+        workers = job.workers if model_class(recipe).by_gradient else 0
+        with ray_workers(job.model, workers=workers, label=recipe, epochs=epochs):
+            return vouchers.train(_sessions(job.tables), job.training, job.model, recipe, epochs, job.seed)
 
     def evaluate(self, job: EvaluateJob) -> tuple[bool, Mapping[str, float]]:
         """Judge by the sessions after the test's beginning: the model must rank better than chance."""

@@ -25,6 +25,8 @@ from shadowprice.graphs.adjacency import Adjacency
 META = "snapshot.json"
 ARRAYS = ("account_id", "is_side", "edge_index", "edge_features")
 """Fields that are stored as they are."""
+FOLDER = "folder"
+"""Attribute with the folder of a snapshot that was loaded."""
 INTO = ("start", "source", "edge")
 """Arrays of the adjacency, which is stored beside them."""
 
@@ -51,6 +53,11 @@ class GraphSnapshot:
     edge_names: tuple[str, ...]
     edge_features: NDArray[np.float32]
     at: datetime
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """A snapshot of files is sent to another process by its folder, which that process maps as well."""
+        folder = vars(self).get(FOLDER)
+        return super().__reduce_ex__(protocol) if folder is None else (_mapped, (folder,))
 
     @property
     def nodes(self) -> int:
@@ -141,7 +148,12 @@ class GraphSnapshot:
         )
         # The property is computed once; here it was stored.
         vars(found)["adjacency"] = Adjacency(**{name: arrays[name] for name in INTO})
+        vars(found)[FOLDER] = folder.resolve()
         return found
+
+
+def _mapped(folder: Path) -> GraphSnapshot:
+    return GraphSnapshot.load(folder, check=False)
 
 
 def _digest(path: Path) -> str:

@@ -30,7 +30,7 @@ from shadowprice.responses.layers.heads import DeliveryHead, Head
 from shadowprice.responses.registry import model_class, wants
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.training.checkpoint import checkpointing
-from shadowprice.responses.training.processes import this_process
+from shadowprice.responses.training.team import has_team
 from shadowprice.tables import Tables, behaviours, offer_features
 
 SIDE: Side = "customer"
@@ -150,7 +150,7 @@ def learn_delivery(
 ) -> tuple[str, dict[str, float]]:
     """Train a model of funds on the train and validation splits, judge it on the test split, and write its bundle.
 
-    A checkpoint in ``out`` is resumed. Where several processes train together, the first one judges and writes.
+    A checkpoint in ``out`` is resumed.
 
     Args:
         data: rows with ``clicked`` and ``amount``, snapshots, accounts to serve.
@@ -170,11 +170,10 @@ def learn_delivery(
     known = issubclass(model_class(model), FundModel)
     require(known, "model", f"{model!r} is no model of funds; choose esdpm or another one of the delivery pipeline")
     training = replace(TRAINING, epochs=epochs) if epochs else TRAINING
-    here = this_process()
     stamp = f"{model} {loss} {data.digest()}"
     with (
         checkpointing(out / "checkpoint", stamp=stamp),
-        ProgressBar(f"train {model}", training.epochs, "epoch", shown=here.report is None) as shown,
+        ProgressBar(f"train {model}", training.epochs, "epoch", shown=not has_team()) as shown,
     ):
 
         def progress(row: dict[str, float]) -> None:
@@ -192,8 +191,6 @@ def learn_delivery(
         assert isinstance(own, FundModel)
         learnt = pd.concat([data.part(split)[SIDE] for split in ("train", "validation")], ignore_index=True)
         own.fit(with_features(learnt, data.snapshots, SIDE))
-    if not here.leads:
-        return "", {}
     found = _figures(own, data)
     version = write_bundle(
         DeliveryModel(own, segments, tolerances(tables)), data, out, recipe=model, corrections={}, metrics=found

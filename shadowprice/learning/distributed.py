@@ -5,111 +5,119 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-import numpy as np
 import torch
+from safetensors.torch import load, save
 
 from shadowprice import errors
-from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import InvalidInput, MissingExtra, ShadowpriceError
 from shadowprice.files import write_whole
-from shadowprice.graphs.snapshot import GraphSnapshot
-from shadowprice.learning.recipes import recipe
-from shadowprice.learning.train import fit_joint, prepare_joint
-from shadowprice.learning.training_set import TrainingSet, snapshot_folder
 from shadowprice.local_ray import start_ray
 from shadowprice.progress import ProgressBar
-from shadowprice.responses.joint.batches import TrainingData, of_process
-from shadowprice.responses.joint.graph import ModelGraph
-from shadowprice.responses.joint.model import JointModel, JointSpec
-from shadowprice.responses.joint.network import Rows
-from shadowprice.responses.training import FitResult, TrainingConfig
-from shadowprice.responses.training.processes import Processes, this_process, together
+from shadowprice.responses.training import FitResult
+from shadowprice.responses.training.processes import Processes, together
+from shadowprice.responses.training.team import Task, Trained, trained_by
 
 RAY = "ray"
 """Folder of what the workers share, beside the model."""
-TRAINED = "trained"
-"""Folder in it of the model that they trained."""
-RESULT, PROGRESS, REFUSED = "result.json", "progress.json", "refused.json"
+RESULT, WEIGHTS, PROGRESS, REFUSED = "result.json", "weights.safetensors", "progress.json", "refused.json"
+RANDOM = "state of the random generator"
+"""Name of torch's random state among the weights."""
 RESTARTS = 3
 """Times that workers are started again after one has died; they resume from the last checkpoint."""
-SPLITS = ("train", "validation")
 
 
-def train_on_workers(
-    step: Callable[..., Any], arguments: Mapping[str, Any], out: Path, *, workers: int, label: str, epochs: int
-) -> Any:
-    """Call ``step`` on every Ray worker and return what the first one returns.
+@contextmanager
+def ray_workers(out: Path, *, workers: int, label: str, epochs: int) -> Iterator[None]:
+    """Train the networks inside on Ray workers, each of which gets its own rows.
 
-    Each network that ``step`` trains takes its gradient steps together with those of the other workers. A worker that
-    dies is replaced, and all resume from the checkpoint that ``step`` keeps.
+    This process prepares the rows, deals them, and goes on with the trained network. A worker that dies is replaced,
+    and all resume from the last checkpoint.
 
     Args:
-        step: function of a module; it returns JSON types and writes files where ``this_process().leads`` alone.
-        arguments: of ``step``, the same for all workers; paths must be absolute.
         out: folder that all workers reach.
-        workers: how many; 0 calls ``step`` in this process. ``RAY_ADDRESS`` names the cluster; without it Ray starts on
-            this machine. Each has ``OMP_NUM_THREADS`` threads; without it, all have a thread for each core.
+        workers: how many; 0 trains in this process. ``RAY_ADDRESS`` names the cluster; without it Ray starts on this
+            machine. Each has ``OMP_NUM_THREADS`` threads; without it, all have a thread for each core.
         label: of the progress.
         epochs: at most, for the progress.
 
     Raises:
         MissingExtra: Ray is not installed.
-        ShadowpriceError: the one that ``step`` raised on a worker. It is not tried again.
+        ShadowpriceError: the one that a loss raised on a worker. It is not tried again.
     """
     if not workers:
-        return step(**arguments)
+        yield
+        return
     os.environ.setdefault("RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S", "300")
     try:
         import ray
-        from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
-        from ray.train.torch import TorchTrainer
     except ModuleNotFoundError as error:
         raise MissingExtra("training on Ray needs ray; install shadowprice[ray]") from error
-
-    shared = (out / RAY).resolve()
-    shared.mkdir(parents=True, exist_ok=True)
-    for name in (RESULT, PROGRESS, REFUSED):
-        (shared / name).unlink(missing_ok=True)
     started = not ray.is_initialized()
     if started:
         start_ray(ray, include_dashboard=False)
     try:
-        with follow(shared / PROGRESS, epochs, f"train {label} on Ray"):
-            TorchTrainer(
-                _worker,
-                train_loop_config={
-                    "step": step,
-                    "arguments": arguments,
-                    "shared": str(shared),
-                    # Ray sets the variable in its workers: what the user wishes is known here.
-                    "threads": int(os.environ.get("OMP_NUM_THREADS") or 0),
-                },
-                scaling_config=ScalingConfig(num_workers=workers),
-                run_config=RunConfig(
-                    name="train", storage_path=str(shared), failure_config=FailureConfig(max_failures=RESTARTS)
-                ),
-            ).fit()
-    except TrainingFailedError:
-        if (shared / REFUSED).exists():
-            raise read_refusal(shared / REFUSED) from None
-        raise
+        with trained_by(RayTeam((out / RAY).resolve(), workers, label, epochs)):
+            yield
     finally:
         if started:
             ray.shutdown()
-    return json.loads((shared / RESULT).read_text())
+
+
+class RayTeam:
+    """Workers of Ray Train: each network that is trained is a run of them.
+
+    Args:
+        shared: folder that all workers reach, for what they report.
+        count: how many.
+        label: of the progress.
+        epochs: at most.
+    """
+
+    def __init__(self, shared: Path, count: int, label: str, epochs: int) -> None:
+        self.count = count
+        self._shared, self._label, self._epochs = shared, label, epochs
+
+    def train(self, task: Task, parts: Sequence[Any]) -> Trained:
+        """Send each worker the task and its own part, and return what the first one trained."""
+        import ray
+        from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
+        from ray.train.torch import TorchTrainer
+
+        shutil.rmtree(self._shared, ignore_errors=True)
+        self._shared.mkdir(parents=True)
+        sent = {"task": ray.put(task), "parts": [ray.put(part) for part in parts]}
+        # Ray sets the variable in its workers: what the user wishes is known here.
+        threads = int(os.environ.get("OMP_NUM_THREADS") or 0)
+        try:
+            with follow(self._shared / PROGRESS, self._epochs, f"train {self._label} on Ray"):
+                TorchTrainer(
+                    _worker,
+                    train_loop_config={**sent, "shared": str(self._shared), "threads": threads},
+                    scaling_config=ScalingConfig(num_workers=self.count),
+                    run_config=RunConfig(
+                        name="train",
+                        storage_path=str(self._shared),
+                        failure_config=FailureConfig(max_failures=RESTARTS),
+                    ),
+                ).fit()
+        except TrainingFailedError:
+            if (self._shared / REFUSED).exists():
+                raise read_refusal(self._shared / REFUSED) from None
+            raise
+        return _read(self._shared)
 
 
 def _worker(options: dict[str, Any]) -> None:
-    from ray import train as ray_train
+    import ray
 
-    context = ray_train.get_context()
+    context = ray.train.get_context()
     shared = Path(options["shared"])
     if (shared / REFUSED).exists():
         # Ray starts the workers again after every error.
@@ -123,14 +131,29 @@ def _worker(options: dict[str, Any]) -> None:
 
     rank = context.get_world_rank()
     here = Processes(rank, context.get_world_size(), torch.distributed.all_reduce, None if rank else report)
+    task, part = ray.get(options["task"]), ray.get(options["parts"][rank])
     with together(here):
         try:
-            found = options["step"](**options["arguments"])
+            found = task.run(part)
         except ShadowpriceError as error:
             write_refusal(error, shared / REFUSED)
             raise
     if here.leads:
-        write_whole(shared / RESULT, json.dumps(found))
+        _write(found, shared)
+
+
+def _write(found: Trained, shared: Path) -> None:
+    """Write what the first worker trained; :func:`_read` is the inverse."""
+    tensors = {**found.weights, RANDOM: found.random}
+    kept = {name: each.detach().clone(memory_format=torch.contiguous_format) for name, each in tensors.items()}
+    write_whole(shared / WEIGHTS, save(kept))
+    write_whole(shared / RESULT, json.dumps(asdict(found.result)))
+
+
+def _read(shared: Path) -> Trained:
+    weights = load((shared / WEIGHTS).read_bytes())
+    random = weights.pop(RANDOM)
+    return Trained(FitResult(**json.loads((shared / RESULT).read_text())), weights, random)
 
 
 def write_refusal(error: ShadowpriceError, path: Path) -> None:
@@ -146,81 +169,6 @@ def read_refusal(path: Path) -> ShadowpriceError:
     told = json.loads(path.read_text())
     kind: type[ShadowpriceError] = getattr(errors, told.pop("kind"))
     return kind(told.pop("message"), **told)
-
-
-def train_joint_on_ray(
-    data: TrainingSet, folder: Path, name: str, config: TrainingConfig, out: Path, *, workers: int = 1
-) -> tuple[JointModel, FitResult]:
-    """Train the recipe ``name``, a joint network, on Ray workers and return the model of the best epoch.
-
-    Args:
-        data: the training set; its rows are dealt to the workers by account, a file for each.
-        folder: where ``data`` was saved, readable by every worker; the workers map its snapshots.
-        name: the recipe.
-        config: of the training loop.
-        out: where rows, checkpoints and the trained network go; a checkpoint of this configuration is resumed.
-        workers: data-parallel processes.
-
-    Raises:
-        MissingExtra: Ray is not installed.
-    """
-    spec = recipe(name, data)
-    assert isinstance(spec, JointSpec)
-    model, rows = prepare_joint(data, spec, config.seed)
-    shared = out / RAY
-    shards = shared / "rows"
-    shutil.rmtree(shards, ignore_errors=True)
-    for rank in range(workers):
-        save_rows(of_process(rows, rank, workers), shards / str(rank))
-    model.save(shared)
-    arguments = {
-        "shared": shared.resolve(),
-        "snapshots": [snapshot_folder(folder.resolve(), k) for k in range(len(data.seen_by(*SPLITS)))],
-        "name": name,
-        "config": config,
-        "checkpoint": (out / "checkpoint").resolve(),
-    }
-    found = train_on_workers(fit_shard, arguments, out, workers=workers, label=name, epochs=config.epochs)
-    shutil.rmtree(shards)
-    return JointModel.load(shared / TRAINED), FitResult(**found)
-
-
-def fit_shard(
-    shared: Path, snapshots: Sequence[Path], name: str, config: TrainingConfig, checkpoint: Path
-) -> dict[str, Any]:
-    """Train the prepared network in ``shared`` on this process's rows; the first process writes the result.
-
-    Snapshots are mapped: a worker reads the parts of features and ties that its rows need, and workers of one machine
-    share what is in memory.
-    """
-    here = this_process()
-    model = JointModel.load(shared)
-    graph = ModelGraph([GraphSnapshot.load(each, check=False) for each in snapshots], model.scaling)
-    data = TrainingData(graph, *load_rows(shared / "rows" / str(here.rank)))
-    result = fit_joint(model, data, name, config, checkpoint=checkpoint)
-    if here.leads:
-        model.save(shared / TRAINED)
-    return asdict(result)
-
-
-def save_rows(data: TrainingData, folder: Path) -> None:
-    """Write the rows of one worker; :func:`load_rows` is the inverse."""
-    folder.mkdir(parents=True)
-    for split, rows in zip(SPLITS, (data.train, data.validation), strict=True):
-        for side, part in rows.items():
-            np.savez(folder / f"{split}-{side}.npz", **vars(part))
-
-
-def load_rows(folder: Path) -> tuple[dict[Side, Rows], ...]:
-    """Read the rows of one worker by side, of each split."""
-    found: tuple[dict[Side, Rows], ...] = ({}, {})
-    for split, rows in zip(SPLITS, found, strict=True):
-        for side in SIDES:
-            path = folder / f"{split}-{side}.npz"
-            if path.exists():
-                with np.load(path, allow_pickle=False) as arrays:
-                    rows[side] = Rows(**arrays)
-    return found
 
 
 @contextmanager

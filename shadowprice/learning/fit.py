@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from shadowprice.campaign import Side
 from shadowprice.checks import require
 from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import write_bundle
 from shadowprice.learning.calibrate import calibrate, calibrate_by_weeks, past_weeks
-from shadowprice.learning.distributed import RAY, TRAINED, train_joint_on_ray, train_on_workers
+from shadowprice.learning.distributed import ray_workers
 from shadowprice.learning.recipes import VALIDATION, Separate, Training, choose_training
 from shadowprice.learning.recipes import recipe as recipe_of
 from shadowprice.learning.repair import repair
@@ -21,9 +19,8 @@ from shadowprice.learning.training_set import LEARNT_ACCOUNTS, TrainingSet
 from shadowprice.responses.label_rates import label_rates
 from shadowprice.responses.registry import model_class
 from shadowprice.responses.separate import SeparateModels
-from shadowprice.responses.sided import SidedModel, load_sided
+from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.training import FitResult, TrainingConfig
-from shadowprice.responses.training.processes import this_process
 
 
 def fit_bundle(
@@ -45,21 +42,9 @@ def fit_bundle(
     how = choose_training(data.dataset, how)
     config = replace(config, stamp=f"{how.recipe} {data.digest()}")
     spec = recipe_of(how.recipe, data)
-    model: SidedModel
     steps = not isinstance(spec, Separate) or any(model_class(each).by_gradient for each in spec.models.values())
-    if not (workers and steps):
+    with ray_workers(out, workers=workers if steps else 0, label=how.recipe, epochs=config.epochs):
         model, result, corrections = fit_model(data, how, config, checkpoint=out / "checkpoint")
-    elif isinstance(spec, Separate):
-        arguments = {"training": training.resolve(), "how": how, "config": config, "out": out.resolve()}
-        found = train_on_workers(fit_and_save, arguments, out, workers=workers, label=how.recipe, epochs=config.epochs)
-        model, corrections = load_sided(out / RAY / TRAINED), found["corrections"]
-        result = FitResult(**found["result"])
-    else:
-        if how.calibration != VALIDATION:
-            raise _no_rolling(how.recipe)
-        joint, result = train_joint_on_ray(data, training, how.recipe, config, out, workers=workers)
-        corrections = calibrate(joint, data)
-        model = repair(joint, data, how.curve_repair)
     version = write_bundle(
         model,
         data,
@@ -70,17 +55,6 @@ def fit_bundle(
         label_rates=label_rates(data.part("train"), data.levels),
     )
     return version, result
-
-
-def fit_and_save(training: Path, how: Training, config: TrainingConfig, out: Path) -> dict[str, Any]:
-    """Call :func:`fit_model` on every worker; the first one writes the model."""
-    data = TrainingSet.load(training, LEARNT_ACCOUNTS)
-    model, result, corrections = fit_model(data, how, config, checkpoint=out / "checkpoint")
-    if this_process().leads:
-        folder = out / RAY / TRAINED
-        shutil.rmtree(folder, ignore_errors=True)
-        model.save(folder)
-    return {"result": asdict(result), "corrections": corrections}
 
 
 def fit_model(

@@ -13,14 +13,14 @@ from shadowprice.learning.recipes import Separate, recipe
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.progress import ProgressBar
 from shadowprice.responses.base import at_level, labels
-from shadowprice.responses.joint.batches import TrainingData, make_batches
-from shadowprice.responses.joint.fit import fit_network, scheduled
+from shadowprice.responses.joint.batches import TrainingData
+from shadowprice.responses.joint.fit import fit_rows
 from shadowprice.responses.joint.model import JointModel, JointSpec
 from shadowprice.responses.separate import SeparateModels
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.training import FitResult, Progress, TrainingConfig
 from shadowprice.responses.training.checkpoint import checkpointing
-from shadowprice.responses.training.processes import this_process
+from shadowprice.responses.training.team import has_team
 
 MANY_ACCOUNTS = 50_000
 """Beyond, an epoch of a separate model is long."""
@@ -87,11 +87,8 @@ def fit_joint(
     checkpoint: Path | None = None,
     report: Progress | None = None,
 ) -> FitResult:
-    """Train a prepared joint network in place on the rows of this process; arguments are those of :func:`train`."""
-    batches = make_batches(rows, config.seed)
-    config = scheduled(config, batches.count)
-    shown = report is None and this_process().report is None
-    with ProgressBar(f"train {name}", config.epochs, "epoch", shown=shown) as bar:
+    """Train a prepared joint network in place; arguments are those of :func:`train`."""
+    with ProgressBar(f"train {name}", config.epochs, "epoch", shown=report is None and not has_team()) as bar:
 
         def progress(row: dict[str, float]) -> None:
             bar.reach(int(row["epoch"]) + 1, f"validation {row['validation_loss']:.4f}")
@@ -99,7 +96,7 @@ def fit_joint(
                 report(row)
 
         with checkpointing(checkpoint, stamp=config.stamp):
-            return fit_network(model.network, batches, config, progress=progress)
+            return fit_rows(model.network, rows, config, progress)
 
 
 def fit_separate(data: TrainingSet, spec: Separate, config: TrainingConfig) -> SeparateModels:

@@ -38,7 +38,6 @@ from shadowprice.responses.state import load_state
 from shadowprice.responses.stored import as_embedding, check_width
 from shadowprice.responses.tabular.network import TabularNetwork
 from shadowprice.responses.training.checkpoint import checkpointing
-from shadowprice.responses.training.processes import this_process
 from shadowprice.responses.vouchers.sessions import SessionModel
 
 TABLES = "tables"
@@ -89,7 +88,7 @@ def read_log(prepared: Path, graphs: Path) -> tuple[VoucherData, SessionLog]:
 def train(prepared: Path, graphs: Path, out: Path, name: str, epochs: int, seed: int) -> dict[str, float]:
     """Fit the response model called ``name`` (pre-training included) on the training sessions and save it.
 
-    A checkpoint in ``out`` of the same data is resumed. Where several processes train together, the first one saves.
+    A checkpoint in ``out`` of the same data is resumed.
     """
     data, log = read_log(prepared, graphs)
     model = make(name, levels=log.levels, seed=seed, **({"sessions": log} if "sessions" in wants(name) else {}))
@@ -97,8 +96,7 @@ def train(prepared: Path, graphs: Path, out: Path, name: str, epochs: int, seed:
         model.training = replace(model.training, epochs=epochs)
     with checkpointing(out / "checkpoint", stamp=f"{name} {_digest(prepared, graphs)}"):
         model.fit(log.requests(data.part() == "train"))
-    if this_process().leads:
-        model.save(out)
+    model.save(out)
     found: dict[str, float] = {}
     for prefix, result in zip(("", "pretraining_"), reversed(getattr(model, "results", [])), strict=False):
         found |= {f"{prefix}validation_loss": result.validation_loss, f"{prefix}epochs": result.epochs}

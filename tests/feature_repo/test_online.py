@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 
 from feature_repo.columns import FeatureColumns
-from feature_repo.names import REDIS_VARIABLE
+from feature_repo.names import REDIS_VARIABLE, embedding_view, entity_key, model_field, vector_field
 from feature_repo.online import OnlineReader, publish_embeddings, publish_price
 from feature_repo.store import create
 from shadowprice.errors import Conflict, InvalidInput, NotFound, PriceRejected, Unavailable
@@ -110,6 +110,32 @@ def test_publishing_again_writes_nothing_and_a_rest_is_resumed(
     assert publish_embeddings(store, half, progress=False) == len(half)
     assert publish_embeddings(store, embeddings, progress=False) == len(embeddings) - len(half)
     assert publish_embeddings(store, embeddings, progress=False) == 0
+
+
+def test_only_accounts_whose_numbers_changed_are_written(
+    make_store: MakeStore, columns: FeatureColumns, embeddings: pd.DataFrame
+) -> None:
+    store = make_store(columns)
+    assert publish_embeddings(store, embeddings, batch=7, progress=False) == len(embeddings)
+    again = embeddings.assign(computed_at=embeddings["computed_at"] + pd.Timedelta(days=1))
+    assert publish_embeddings(store, again, batch=7, progress=False) == 0
+    one = again.copy()
+    one.at[3, "embedding"] = np.nextafter(one.at[3, "embedding"], np.float32(9), dtype=np.float32)
+    assert publish_embeddings(store, one, batch=7, progress=False) == 1
+    assert publish_embeddings(store, one, batch=7, progress=False) == 0
+    names = ["a2", "a3"]
+    matrix, computed_at = OnlineReader(store.repo_path).embeddings("customer", names)
+    np.testing.assert_array_equal(matrix, np.stack(one["embedding"][2:4].tolist()))
+    # The account whose numbers stayed keeps the time when they were computed.
+    times = [embeddings["computed_at"][2], one["computed_at"][3]]
+    np.testing.assert_allclose(computed_at, seconds(pd.Series(times)), rtol=0, atol=3e-7)
+    # Feast's own SDK answers the same.
+    fields = [vector_field("customer"), model_field("customer")]
+    references = [f"{embedding_view('customer')}:{name}" for name in fields]
+    asked = [{entity_key("customer"): name} for name in names]
+    answer = store.get_online_features(features=references, entity_rows=asked).to_dict()
+    np.testing.assert_array_equal(np.array(answer[vector_field("customer")], dtype=np.float32), matrix)
+    assert answer[model_field("customer")] == ["v1", "v1"]
 
 
 def test_an_earlier_embedding_of_the_same_model_does_not_replace_a_later_one(

@@ -16,9 +16,10 @@ from shadowprice.responses.funds.offers import OfferInputs
 from shadowprice.responses.funds.outputs import Outputs
 from shadowprice.responses.funds.rows import FundRows
 from shadowprice.responses.training.batches import shuffled
-from shadowprice.responses.training.config import Progress, TrainingConfig
+from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
 from shadowprice.responses.training.loop import descend
 from shadowprice.responses.training.processes import weighted_mean
+from shadowprice.responses.training.team import share_out
 
 TRAINING = TrainingConfig(learning_rate=3e-3, decay=0.95, epochs=30, patience=5, weight_decay=0.3)
 BATCH_ROWS = 512
@@ -40,27 +41,38 @@ def fit_network(
     if not config.batch_rows:
         rows = BATCH_ROWS if graph is None else max(BATCH_ROWS, math.ceil(len(train) / STEPS_ON_A_GRAPH))
         config = replace(config, batch_rows=rows)
-    around = Neighbourhoods(graph, config.seed)
 
-    def loss(rows: FundRows, graph: GraphTensors | None, node: Tensor | None) -> Tensor:
-        embedded = network.embed_graph(graph) if graph is not None else None
-        raw = network(network.account(rows.numeric, rows.category, rows.events, embedded, node), rows.level)
-        return weighted_mean(outputs.rows(raw, rows), rows.weight)
+    def fit(network: FundNetwork, part: tuple[FundRows, FundRows], progress: Progress | None) -> FitResult:
+        train, held_out = part
+        around = Neighbourhoods(graph, config.seed)
 
-    def of_step(index: Tensor, epoch: int) -> Tensor:
-        rows = train.take(index)
-        return loss(rows, *around.of(rows.node, epoch))
+        def loss(rows: FundRows, graph: GraphTensors | None, node: Tensor | None) -> Tensor:
+            embedded = network.embed_graph(graph) if graph is not None else None
+            raw = network(network.account(rows.numeric, rows.category, rows.events, embedded, node), rows.level)
+            return weighted_mean(outputs.rows(raw, rows), rows.weight)
 
-    descend(
-        network,
-        shuffled(len(train), config, by_row=True),
-        of_step,
-        lambda: float(loss(held_out, graph, held_out.node)),
-        config,
-        parameters=network.parameter_groups(),
-        progress=progress,
-        keep_start=True,
-    )
+        def of_step(index: Tensor, epoch: int) -> Tensor:
+            rows = train.take(index)
+            return loss(rows, *around.of(rows.node, epoch))
+
+        return descend(
+            network,
+            shuffled(len(train), config),
+            of_step,
+            lambda: float(loss(held_out, graph, held_out.node)),
+            config,
+            parameters=network.parameter_groups(),
+            progress=progress,
+            keep_start=True,
+        )
+
+    def deal(rank: int, count: int) -> tuple[FundRows, FundRows]:
+        if count == 1:
+            return train, held_out
+        mine = (torch.arange(rank, len(rows), count) for rows in (train, held_out))
+        return train.take(next(mine)), held_out.take(next(mine))
+
+    share_out(fit, network, deal, min(len(train), len(held_out)), progress)
 
 
 def start_of(outputs: Outputs, rows: FundRows, offers: OfferInputs | None) -> Tensor:

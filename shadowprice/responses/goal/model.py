@@ -121,7 +121,7 @@ class GoalModel(TwoOutcomeModel):
         config = replace(self.fine_tuning, seed=self.seed)
         descend(
             network,
-            shuffled(len(train), config, by_row=False),
+            shuffled(len(train), config),
             loss,
             lambda: -goal.measure(*self.expected(network(held_out.x[held_out.drawn])), judged),
             config,

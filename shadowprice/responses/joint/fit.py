@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shadowprice.responses.joint.batches import Batches, Step
+from shadowprice.responses.joint.batches import Batches, Step, TrainingData, make_batches, of_process
 from shadowprice.responses.joint.network import ResponseNetwork
-from shadowprice.responses.training.config import FitResult, TrainingConfig
+from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
 from shadowprice.responses.training.loop import descend
 from shadowprice.responses.training.processes import this_process
+from shadowprice.responses.training.team import share_out
 
 
 def scheduled(config: TrainingConfig, steps: int) -> TrainingConfig:
@@ -25,6 +26,30 @@ def scheduled(config: TrainingConfig, steps: int) -> TrainingConfig:
         return config
     epochs = max(1, config.epochs // 4)
     return replace(config, learning_rate=2.5 * config.learning_rate, decay=0.97, epochs=epochs, patience=8)
+
+
+def fit_rows(
+    network: ResponseNetwork, data: TrainingData, config: TrainingConfig, progress: Progress | None = None
+) -> FitResult:
+    """Train in place on all rows, in this process or shared out by account.
+
+    Args:
+        network: untrained.
+        data: graph and rows. Snapshots that are mapped files are mapped by every process, of which each reads the
+            features and ties that its rows need.
+        config: see :func:`scheduled`.
+        progress: called after every epoch.
+    """
+
+    def fit(network: ResponseNetwork, own: TrainingData, progress: Progress | None) -> FitResult:
+        batches = make_batches(own, config.seed)
+        return fit_network(network, batches, scheduled(config, batches.count), progress=progress)
+
+    def deal(rank: int, count: int) -> TrainingData:
+        return of_process(data, rank, count)
+
+    least = min(sum(map(len, rows.values())) for rows in (data.train, data.validation))
+    return share_out(fit, network, deal, least, progress)
 
 
 def fit_network(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,6 +39,10 @@ class ModelGraph:
         self._snapshots, self._scaling = snapshots, scaling
         self._nodes = np.cumsum([0, *(snapshot.nodes for snapshot in snapshots)])
         self._ties = np.cumsum([0, *(snapshot.edges for snapshot in snapshots)])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process gets the snapshots, and reads of them what it needs."""
+        return {name: value for name, value in vars(self).items() if name.startswith("_")}
 
     @property
     def nodes(self) -> int:

@@ -18,8 +18,8 @@ from shadowprice.encoders.base import WIDTH
 from shadowprice.encoders.registry import make_encoder
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.base import labels
-from shadowprice.responses.joint.batches import TrainingData, make_batches, of_process
-from shadowprice.responses.joint.fit import fit_network, scheduled
+from shadowprice.responses.joint.batches import TrainingData
+from shadowprice.responses.joint.fit import fit_rows
 from shadowprice.responses.joint.graph import ModelGraph
 from shadowprice.responses.joint.inputs import InputScaling, fit_inputs, request_rows, request_values
 from shadowprice.responses.joint.network import ResponseNetwork, RowTensors
@@ -28,7 +28,6 @@ from shadowprice.responses.layers.heads import Head
 from shadowprice.responses.sided import NETWORK, SEPARATE, Embedded, SidedModel
 from shadowprice.responses.state import State, load_state, save_state
 from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
-from shadowprice.responses.training.processes import this_process
 from shadowprice.responses.weights import given_weights
 
 
@@ -119,12 +118,8 @@ class JointModel(SidedModel):
         *,
         progress: Progress | None = None,
     ) -> FitResult:
-        """Train on this process's rows. Frames: account_id, level, response [, weight, partner_id, snapshot_at,
-        context]."""
-        here = this_process()
-        rows = of_process(self.data(snapshots, train, validation), here.rank, here.count)
-        batches = make_batches(rows, config.seed)
-        return fit_network(self.network, batches, scheduled(config, batches.count), progress=progress)
+        """Train. Frames: account_id, level, response [, weight, partner_id, snapshot_at, context]."""
+        return fit_rows(self.network, self.data(snapshots, train, validation), config, progress)
 
     @torch.no_grad()
     def calibrate(self, snapshots: Sequence[GraphSnapshot], held_out: Mapping[Side, pd.DataFrame]) -> dict[Side, float]:

@@ -217,13 +217,13 @@ class DipnModel(TabularNetwork[DipnNetwork]):
     def _learn_uplift(self, network: DipnNetwork, train: TabularRows, validation: TabularRows) -> FitResult:
         network.bias.requires_grad_(not self.freeze_bias)
         rough = smoothness if self.smoothing == "stable" else literal_smoothness
-        steps = self.training.epochs * steps_per_epoch(len(train), self.training)
+        alpha, steps = self.sent().alpha, self.training.epochs * steps_per_epoch(len(train), self.training)
 
         def loss(rows: TabularRows, step: int) -> Tensor:
             bias, weight = network.parts(rows.numeric, rows.category)
             logits = network.logits(bias, weight).gather(1, rows.level[:, None]).squeeze(1)
             # Roughness is a prior on curves, not a response: it is not weighted.
-            return logloss(logits, rows) + self.alpha(step, steps) * weighted_mean(rough(weight), torch.ones(len(rows)))
+            return logloss(logits, rows) + alpha(step, steps) * weighted_mean(rough(weight), torch.ones(len(rows)))
 
         found = self.descend(
             network,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
 from shadowprice.responses.training.loop import descend
-from shadowprice.responses.training.processes import ALONE, this_process
+from shadowprice.responses.training.team import share_out
 
 BATCH_ROWS = 512
 """Rows of a step where the configuration leaves it open."""
@@ -59,7 +59,7 @@ def fit_module(
     config: TrainingConfig,
     progress: Progress | None = None,
     *,
-    together: Tensor | None = None,
+    code: Callable[[Rows], Tensor] | None = None,
     by_row: bool = True,
     **options: Any,
 ) -> FitResult:
@@ -73,31 +73,43 @@ def fit_module(
         train, validation: rows; every epoch sees every training row once, in an order of its own.
         config: ``batch_rows`` 0 takes :data:`BATCH_ROWS`.
         progress: called after every epoch with epoch, train_loss, validation_loss.
-        together: (n,) codes from 0: rows of one code stand next to each other, so that what they share is
+        code: (n,) codes of rows, from 0: rows of one code stand next to each other, so that what they share is
             computed once in a step. Codes are shuffled in place of rows.
-        by_row: whether several processes share out the rows of a step, which False forbids.
+        by_row: whether several processes share out the rows, which False forbids.
         options: of :func:`~shadowprice.responses.training.loop.descend`, such as ``least_epochs``.
     """
     count = steps_per_epoch(len(train), config)
-    here = this_process() if by_row else ALONE
 
-    def steps(epoch: int) -> Iterator[tuple[Tensor, int]]:
-        random = np.random.default_rng([config.seed, epoch])
-        order = random.permutation(len(train))
-        if together is not None:
-            code = together.numpy()[order]
-            order = order[np.argsort(random.permutation(int(code.max()) + 1)[code], kind="stable")]
-        parts = map(here.part, torch.tensor_split(torch.from_numpy(order), count))
-        return zip(parts, range(epoch * count, (epoch + 1) * count), strict=True)
+    def fit(module: nn.Module, part: tuple[Rows, Rows], progress: Progress | None) -> FitResult:
+        train, validation = part
 
-    return descend(
-        module,
-        steps,
-        lambda step, _: loss(train.take(step[0]), step[1]),
-        lambda: float(judge(validation)),
-        config,
-        parameters=parameters,
-        progress=progress,
-        least_gain=LEAST_GAIN,
-        **options,
-    )
+        def steps(epoch: int) -> Iterator[tuple[Tensor, int]]:
+            random = np.random.default_rng([config.seed, epoch])
+            order = random.permutation(len(train))
+            if code is not None:
+                own = code(train).numpy()[order]
+                order = order[np.argsort(random.permutation(int(own.max()) + 1)[own], kind="stable")]
+            parts = torch.tensor_split(torch.from_numpy(order), count)
+            return zip(parts, range(epoch * count, (epoch + 1) * count), strict=True)
+
+        return descend(
+            module,
+            steps,
+            lambda step, _: loss(train.take(step[0]), step[1]),
+            lambda: float(judge(validation)),
+            config,
+            parameters=parameters,
+            progress=progress,
+            least_gain=LEAST_GAIN,
+            **options,
+        )
+
+    def deal(rank: int, processes: int) -> tuple[Rows, Rows]:
+        if processes == 1:
+            return train, validation
+        by = torch.arange(len(train)) if code is None else code(train)
+        return train.take(by % processes == rank), validation.take(torch.arange(len(validation)) % processes == rank)
+
+    if not by_row:
+        return fit(module, (train, validation), progress)
+    return share_out(fit, module, deal, min(len(train), len(validation)), progress)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from copy import copy
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 import torch
@@ -45,6 +46,12 @@ class ModuleModel(ResponseModel, Generic[Net]):
         self.progress = progress
         self.inputs: TabularInputs | None = None
         self.network: Net | None = None
+
+    def sent(self) -> Self:
+        """Return a copy for the losses of other processes: it reports no progress."""
+        own = copy(self)
+        own.progress = None
+        return own
 
     @abstractmethod
     def build(self, inputs: TabularInputs) -> Net:

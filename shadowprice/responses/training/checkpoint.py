@@ -44,7 +44,7 @@ _ACTIVE: ContextVar[_Folder | None] = ContextVar("checkpoints", default=None)
 
 
 @contextmanager
-def checkpointing(folder: Path | None, *, stamp: str = "") -> Iterator[None]:
+def checkpointing(folder: Path | None, *, stamp: str = "", first: int = 0) -> Iterator[None]:
     """Save every training run inside to ``folder``, and resume those found there.
 
     A fit may consist of several runs, such as the phases of a model: they are numbered in the order in which they
@@ -53,14 +53,23 @@ def checkpointing(folder: Path | None, *, stamp: str = "") -> Iterator[None]:
     Args:
         folder: of this fit alone; None saves nothing.
         stamp: names model and data. A checkpoint of another stamp, configuration or shape of weights is not resumed.
+        first: number of the first run.
 
     Where several processes train one network, the first one writes.
     """
-    token = _ACTIVE.set(None if folder is None else _Folder(folder, stamp, count()))
+    token = _ACTIVE.set(None if folder is None else _Folder(folder, stamp, count(first)))
     try:
         yield
     finally:
         _ACTIVE.reset(token)
+
+
+def pass_on() -> dict[str, Any]:
+    """Arguments of :func:`checkpointing` for the next run, which another process does in place of this one."""
+    folder = _ACTIVE.get()
+    if folder is None:
+        return {"folder": None}
+    return {"folder": folder.path.resolve(), "stamp": folder.stamp, "first": next(folder.runs)}
 
 
 @dataclass

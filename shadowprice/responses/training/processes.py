@@ -33,10 +33,6 @@ class Processes:
         """True for the process that writes."""
         return self.rank == 0
 
-    def part(self, rows: Tensor) -> Tensor:
-        """This process's part (about n / count,) of the rows (n,) of a step."""
-        return rows if self.count == 1 else torch.tensor_split(rows, self.count)[self.rank]
-
     def share(self, total: Tensor) -> Tensor:
         """Mean of a total over the processes.
 
@@ -52,6 +48,10 @@ class Processes:
     def mean(self, value: float) -> float:
         """Mean of a number over the processes."""
         return value if self.count == 1 else float(self.share(torch.tensor(value, dtype=torch.float64)))
+
+    def total(self, number: int) -> int:
+        """Sum of a number over the processes."""
+        return round(self.count * self.mean(float(number)))
 
     @torch.no_grad()
     def align(self, module: nn.Module) -> None:
@@ -82,7 +82,7 @@ _ACTIVE: ContextVar[Processes] = ContextVar("processes", default=ALONE)
 
 @contextmanager
 def together(processes: Processes) -> Iterator[None]:
-    """Train every network inside with the other processes, which run the same code on the same data.
+    """Train the network inside with the other processes, which run the same code, each on its own rows.
 
     >>> with together(Processes(rank=0, count=1)):
     ...     this_process().count

@@ -83,7 +83,7 @@ class DirectRankingModel(TwoOutcomeModel):
         config = replace(self.training, seed=self.seed)
         descend(
             network,
-            shuffled(len(train), config, by_row=False),
+            shuffled(len(train), config),
             lambda index, _: self.ranking_loss(network.scores(train.x[index]), train.take(index)),
             lambda: float(self.ranking_loss(network.scores(held_out.x), held_out)),
             config,

@@ -19,9 +19,10 @@ from shadowprice.responses.state import State
 from shadowprice.responses.tabular.module_model import ModuleModel
 from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
 from shadowprice.responses.training.batches import shuffled
-from shadowprice.responses.training.config import TrainingConfig
+from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
 from shadowprice.responses.training.loop import descend
 from shadowprice.responses.training.processes import this_process
+from shadowprice.responses.training.team import share_out
 from shadowprice.responses.uplift.networks import NETWORKS, OutcomeNetwork
 from shadowprice.responses.uplift.outcomes import Outcome
 from shadowprice.responses.weights import means_by_level
@@ -58,6 +59,10 @@ class LabelledRows:
     def take(self, index: Tensor) -> LabelledRows:
         """The rows at ``index``, positions or a mask."""
         return LabelledRows(**{name: column[index] for name, column in vars(self).items()})
+
+    def every(self, first: int, step: int) -> LabelledRows:
+        """Every ``step``-th row from ``first`` on; all of them are not copied."""
+        return self if step == 1 else self.take(torch.arange(first, len(self), step))
 
 
 class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
@@ -116,15 +121,28 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
 
     def learn_predictions(self, network: OutcomeNetwork, train: LabelledRows, held_out: LabelledRows) -> None:
         """Minimise :meth:`loss`; stop by the prediction loss on the held-out rows."""
-        config = replace(self.training, seed=self.seed)
-        descend(
-            network,
-            shuffled(len(train), config, by_row=self.by_row),
-            lambda index, epoch: self.loss(network, train.take(index), epoch),
-            lambda: float(self.prediction_loss(network(held_out.x), held_out)),
-            config,
-            progress=self.progress,
-        )
+        config, model = replace(self.training, seed=self.seed), self.sent()
+
+        def fit(
+            network: OutcomeNetwork, part: tuple[LabelledRows, LabelledRows], progress: Progress | None
+        ) -> FitResult:
+            train, held_out = part
+            return descend(
+                network,
+                shuffled(len(train), config),
+                lambda index, epoch: model.loss(network, train.take(index), epoch),
+                lambda: float(model.prediction_loss(network(held_out.x), held_out)),
+                config,
+                progress=progress,
+            )
+
+        def deal(rank: int, count: int) -> tuple[LabelledRows, LabelledRows]:
+            return train.every(rank, count), held_out.every(rank, count)
+
+        if self.by_row:
+            share_out(fit, network, deal, min(len(train), len(held_out)), self.progress)
+        else:
+            fit(network, (train, held_out), self.progress)
 
     def loss(self, network: OutcomeNetwork, rows: LabelledRows, _epoch: int) -> Tensor:
         """Return the loss of some rows that a gradient step minimises."""

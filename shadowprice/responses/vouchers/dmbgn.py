@@ -33,7 +33,7 @@ from shadowprice.responses.state import State
 from shadowprice.responses.tabular.network import logloss
 from shadowprice.responses.tabular.rows import TabularInputs
 from shadowprice.responses.training import FitResult
-from shadowprice.responses.training.processes import weighted_mean
+from shadowprice.responses.training.processes import ALONE, this_process, together, weighted_mean
 from shadowprice.responses.vouchers.dmbgn_history import Encoded, Memory
 from shadowprice.responses.vouchers.dmbgn_network import NODE, DmbgnNetwork, NodeInputs
 from shadowprice.responses.vouchers.sessions import Index, Past, SessionModel, SessionRows
@@ -145,10 +145,11 @@ class DmbgnModel(SessionModel[DmbgnNetwork]):
 
     def _pretrain(self, network: DmbgnNetwork, train: SessionRows, validation: SessionRows) -> FitResult:
         """Learn to score: whole graphs, as a past session is seen, and those of a target."""
+        before_only = self.before_only
 
         def loss(rows: SessionRows) -> Tensor:
             session, level = rows.session.numpy(), rows.level.numpy()
-            if self.before_only:
+            if before_only:
                 return logloss(network.target(session, level).score, rows)
             target, whole = network.scored(session, level)
             return logloss(target.score, rows) + logloss(whole.score, rows)
@@ -165,8 +166,8 @@ class DmbgnModel(SessionModel[DmbgnNetwork]):
 
     def _tune(self, network: DmbgnNetwork, train: SessionRows, validation: SessionRows) -> FitResult:
         """The log loss and the auxiliary loss, graphs computed anew in a share of the steps."""
-        random = np.random.default_rng([self.seed, 1])
-        memo = _Memo(network, train, validation) if self.fine_tuning < 1 else None
+        random, alpha, fine_tuning = np.random.default_rng([self.seed, 1]), self.alpha, self.fine_tuning
+        memo = _Memo(network, train, validation) if fine_tuning < 1 else None
 
         def embed(rows: SessionRows, *, anew: bool) -> tuple[Memory, Encoded]:
             if memo is None or anew:
@@ -174,22 +175,22 @@ class DmbgnModel(SessionModel[DmbgnNetwork]):
             return memo.recall(rows)
 
         def loss(rows: SessionRows, _: int) -> Tensor:
-            anew = memo is None or random.random() < self.fine_tuning
+            anew = memo is None or random.random() < fine_tuning
             memory, target = embed(rows, anew=anew)
             if memo is not None and anew:
                 memo.keep(rows, memory, target)
             read, auxiliary = network.read(memory, target)
             logits = network.decide(rows, rows.level, read)
             found = binary_cross_entropy_with_logits(logits, rows.response, reduction="none")
-            if anew and self.alpha:
-                found = found + self.alpha * auxiliary
+            if anew and alpha:
+                found = found + alpha * auxiliary
             return weighted_mean(found, rows.weight)
 
         def part(rows: SessionRows) -> Tensor:
-            read, _ = network.read(*embed(rows, anew=self.fine_tuning > 0))
+            read, _ = network.read(*embed(rows, anew=fine_tuning > 0))
             return logloss(network.decide(rows, rows.level, read), rows)
 
-        fixed = set(network.graph_parameters()) if self.fine_tuning == 0 else set()
+        fixed = set(network.graph_parameters()) if fine_tuning == 0 else set()
         return self.descend(
             network,
             train,
@@ -198,7 +199,7 @@ class DmbgnModel(SessionModel[DmbgnNetwork]):
             judge=lambda rows: in_parts(part, rows),
             parameters=[each for each in network.parameters() if each not in fixed],
             # A person's sessions have the same past: in one step its graphs are computed once.
-            together=train.person,
+            code=_person,
             # What is kept of one row is read with others.
             by_row=memo is None,
             carried=[random, *(() if memo is None else (*memo.past, *memo.target))],
@@ -207,9 +208,14 @@ class DmbgnModel(SessionModel[DmbgnNetwork]):
 
 def in_parts(loss: Callable[[SessionRows], Tensor], rows: SessionRows) -> Tensor:
     """A loss that is a weighted mean, of many rows: the graphs of all of them at once would leave the caches."""
-    parts = [rows.take(index) for index in torch.split(torch.arange(len(rows)), PART)]
-    total = sum(loss(part) * part.weight.sum() for part in parts)
-    return torch.as_tensor(total / rows.weight.sum())
+    with together(ALONE):  # several processes need not have equally many parts
+        parts = (rows.take(index) for index in torch.split(torch.arange(len(rows)), PART))
+        total = sum(loss(part) * part.weight.sum() for part in parts)
+    return torch.as_tensor(total / this_process().share(rows.weight.sum()))
+
+
+def _person(rows: SessionRows) -> Tensor:
+    return rows.person
 
 
 class _Memo:

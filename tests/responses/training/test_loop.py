@@ -34,7 +34,7 @@ def test_decay_shrinks_what_is_not_heard_by_the_rate_and_no_faster() -> None:
         left.append(left[-1] * (1 - 0.01 * 0.9**epoch * 0.02))
         return (pair.heard - 5.0).square() + 0.0 * pair.unheard
 
-    descend(pair, shuffled(1, config, by_row=True), loss, lambda: -float(len(left)), config)
+    descend(pair, shuffled(1, config), loss, lambda: -float(len(left)), config)
     assert len(left) == 31
     # A decay that is part of the gradient would have moved it by the learning rate in every step, 0.095 in all.
     assert pair.unheard.item() == pytest.approx(2.0 * left[-1], abs=1e-5)
@@ -51,23 +51,23 @@ def test_groups_have_decays_of_their_own() -> None:
         epochs.append(epoch)
         return 0.0 * (pair.heard + pair.unheard)
 
-    descend(pair, shuffled(1, config, by_row=True), loss, lambda: -float(len(epochs)), config, parameters=groups)
+    descend(pair, shuffled(1, config), loss, lambda: -float(len(epochs)), config, parameters=groups)
     assert pair.unheard.item() == 2.0
     assert pair.heard.item() == pytest.approx(2.0 * (1 - 0.01 * 0.5) ** 20, rel=1e-5)
 
 
 def test_every_row_comes_once_in_an_epoch_in_an_order_of_its_own() -> None:
-    steps = shuffled(10, TrainingConfig(batch_rows=4, seed=3), by_row=True)
+    steps = shuffled(10, TrainingConfig(batch_rows=4, seed=3))
     first, second = (torch.cat(list(steps(epoch))) for epoch in (0, 1))
     assert first.tolist() != second.tolist()
     assert sorted(first.tolist()) == sorted(second.tolist()) == list(range(10))
-    assert [len(step) for step in shuffled(10, TrainingConfig(batch_rows=4), by_row=True)(0)] == [4, 4, 2]
-    assert [step.tolist() for step in shuffled(3, TrainingConfig(), by_row=True)(7)] == [[0, 1, 2]]
+    assert [len(step) for step in shuffled(10, TrainingConfig(batch_rows=4))(0)] == [4, 4, 2]
+    assert [step.tolist() for step in shuffled(3, TrainingConfig())(7)] == [[0, 1, 2]]
 
 
 def test_an_epoch_has_the_same_order_after_a_resume() -> None:
     config = TrainingConfig(batch_rows=4, seed=3)
-    whole, resumed = shuffled(10, config, by_row=True), shuffled(10, config, by_row=True)
+    whole, resumed = shuffled(10, config), shuffled(10, config)
     for epoch in range(3):
         list(whole(epoch))
     assert [step.tolist() for step in whole(3)] == [step.tolist() for step in resumed(3)]
@@ -79,7 +79,7 @@ def fit(folder: Path, stamp: str = "", epochs: int = 5) -> list[float]:
     with checkpointing(folder, stamp=stamp):
         descend(
             pair,
-            shuffled(1, TrainingConfig(), by_row=True),
+            shuffled(1, TrainingConfig()),
             lambda index, epoch: (pair.heard - 5.0).square() + pair.unheard,
             lambda: float(pair.heard.detach() ** 2),
             TrainingConfig(epochs=epochs, save_seconds=0),

@@ -199,7 +199,7 @@ def test_rows_of_a_person_stand_together_in_a_step_and_every_row_is_seen_once() 
         return weight.square().sum()
 
     config = TrainingConfig(epochs=2, batch_rows=100)
-    fit_module(module, [weight], loss, lambda _: weight.sum(), rows, rows, config, together=rows.person)
+    fit_module(module, [weight], loss, lambda _: weight.sum(), rows, rows, config, code=lambda rows: rows.person)
     assert len(steps) == 10
     person = frame["account_id"].to_numpy()
     for epoch in (steps[:5], steps[5:]):
