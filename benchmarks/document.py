@@ -171,6 +171,20 @@ def stored(results: Results) -> str:
     )
 
 
+def dual(results: Results) -> str:
+    """The table of the solve step's dual."""
+    lines = []
+    for row in results["dual"]["dual"]:
+        warm = f"{row['warm_seconds'] / row['seconds']:.2f} ({row['warm_cpu'] / row['cpu']:.2f})"
+        times = ("seconds", "cpu", "from_disk_seconds", "warm_seconds", "warm_cpu")
+        own = [seconds(row[name]) for name in times]
+        cold = f"{seconds(row['ray_start_seconds'])} + {seconds(row['first_seconds'])}"
+        lines.append([f"{row['accounts']:,}", *own[:3], str(row["workers"]), *own[3:], warm, cold])
+        lines[-1].append(power(row["price_difference"]))
+    heads = ("requests", "one process", "CPU", "from the disk", "actors", "a solve", "CPU", "ratio (of CPU)")
+    return markdown((*heads, "cold: Ray + first solve", "price differs by"), lines)
+
+
 def actors(results: Results) -> str:
     """The table of Ray actors."""
     lines = [
@@ -283,6 +297,7 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "delivery": ("delivery", delivery),
     "stored": ("executors", stored),
     "actors": ("executors", actors),
+    "dual": ("dual", dual),
     "vouchers": ("vouchers", vouchers),
     "sample": ("sample", sample.table),
     "scale": ("scale", scale.table),

@@ -8,6 +8,7 @@ BENCHMARKS: dict[str, str] = {
     "demands": "benchmarks.allocation.demands",
     "decision": "benchmarks.allocation.decision",
     "executors": "benchmarks.allocation.executors",
+    "dual": "benchmarks.allocation.dual",
     "ledger": "benchmarks.service.ledger",
     "ledger_replicas": "benchmarks.service.replicas",
     "serving": "benchmarks.service.predictor",

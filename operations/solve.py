@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -101,7 +102,7 @@ def run(job: SolveJob) -> PriceRecord:
     """
     trial: PriceRecord | None = None
     if job.state is not None:
-        with executor_of(job.workers) as executor:
+        with executor_of(job.workers, read_campaign(job.workspace).name) as executor:
             state = PricingState.load(job.state)
             found = Solved(record := _solve_state(job, state, executor), text=_page(job, record))
             trial = _solve_canary(job, state, executor)
@@ -134,14 +135,19 @@ def _page(job: SolveJob, record: PriceRecord) -> str:
 
 
 @contextmanager
-def executor_of(workers: int) -> Iterator[Executor | None]:
-    """Ray actors, ended with the block; None for 0. Raises :class:`MissingExtra` where Ray is not installed."""
+def executor_of(workers: int, campaign: str) -> Iterator[Executor | None]:
+    """Ray actors; None for 0. Raises :class:`MissingExtra` where Ray is not installed.
+
+    They end with the block, except in a cluster that this process joins by ``RAY_ADDRESS``: there they stay for the
+    next solve of the campaign.
+    """
     if not workers:
         yield None
         return
     from shadowprice.allocation.executors.ray import RayExecutor
 
-    with RayExecutor(workers) as executor:
+    name = f"solve {campaign}" if "RAY_ADDRESS" in os.environ else ""
+    with RayExecutor(workers, name=name) as executor:
         yield executor
 
 

@@ -6,7 +6,6 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,6 @@ from shadowprice.allocation import (
     solve,
     write_shards,
 )
-from shadowprice.allocation.sources.campaign import CampaignProblem
-from shadowprice.campaign import Budget, Campaign, Terms
-from shadowprice.curves import Curves
 from shadowprice.responses.layers.heads import HazardHead
 
 LEVELS = np.arange(1, 11) * 20
@@ -170,7 +166,7 @@ def actors(sizes: tuple[int, ...], workers: tuple[int, ...]) -> list[dict[str, A
                 with RayExecutor(workers=count) as executor:
                     first, _ = best(lambda p=problem, e=executor: solve(p, e), repeat=1)
                     again, answer = best(lambda p=problem, e=executor: solve(p, e), repeat=7)
-                    empty, _ = best(lambda e=executor: ray.get([a.answer.remote(None, []) for a in e.actors]), 20)
+                    empty, _ = best(lambda e=executor: ray.get([a.__ray_call__.remote(nothing) for a in e.actors]), 20)
                     rows.append(
                         {
                             "accounts": accounts,
@@ -195,57 +191,12 @@ def actors(sizes: tuple[int, ...], workers: tuple[int, ...]) -> list[dict[str, A
     return rows
 
 
-def campaign(accounts: int, workers: int = 2) -> dict[str, Any]:
-    """The solve step of a campaign over stored curves: map the file, make the problem, solve; here and on actors."""
-    import ray
-
-    offered = Campaign(
-        name="scale",
-        sides={"customer": Terms(levels=tuple(LEVELS.tolist()))},
-        budget=Budget(limit=20 * accounts),
-        starts_at=datetime(2026, 3, 1, tzinfo=UTC),
-    )
-    requests = np.ones(accounts)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "customer.npy"
-        file = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(LEVELS.size, accounts))
-        for start, value in zip(range(0, accounts, SHARD), values(accounts), strict=True):
-            file[:, start : start + SHARD] = value
-        file.flush()
-
-        def problem() -> CampaignProblem:
-            curves = Curves(LEVELS, np.load(path, mmap_mode="r"), requests, path)
-            return CampaignProblem(offered, {"customer": curves}, {"customer": requests})
-
-        here, found = best(lambda: solve(problem()), repeat=3)
-        cold = timed(lambda: solve(problem()), Path(folder))
-        ray.init(num_cpus=workers + 1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-        try:
-            with RayExecutor(workers) as executor:
-                held = problem()
-                first, _ = best(lambda: solve(held, executor), repeat=1)
-                again, answer = best(lambda: solve(held, executor), repeat=5)
-        finally:
-            ray.shutdown()
-    row = {
-        "accounts": accounts,
-        "workers": workers,
-        "in_process_seconds": here,
-        "from_disk_seconds": cold,
-        "first_seconds": first,
-        "seconds": again,
-        "ratio": again / here,
-        "price_difference": abs(float(answer.prices[0] / found.prices[0]) - 1),
-    }
-    print(
-        f" campaign {accounts:>12,} {here:.2f} s here, {cold:.2f} s from the disk, {again:.2f} s on {workers} actors "
-        f"({row['ratio']:.2f}), first {first:.1f} s, price differs by {row['price_difference']:.1e}"
-    )
-    return row
+def nothing(_: object) -> None:
+    """Question of an empty round."""
 
 
 def run(cells: Cells, quick: bool) -> dict[str, Any]:
-    """All four; the full mode takes some minutes, 3 GB of disk and 3 GB of memory."""
+    """All three; the full mode takes some minutes, 3 GB of disk and 3 GB of memory."""
     print(f"{'files':>8} {'from':>6} {'accounts':>12} {'speed':>13} {'reads':>7} {'warm':>7}")
     accounts = 1_000_000 if quick else 10_000_000
 
@@ -258,5 +209,4 @@ def run(cells: Cells, quick: bool) -> dict[str, Any]:
         "stored": cells.of("files", files),
         "curves": cells.of("curves", partial(curves, 100_000 if quick else 1_000_000)),
         "actors": cells.of("actors", partial(actors, sizes, (1, 2))),
-        "campaign": cells.of("campaign", partial(campaign, accounts)),
     }

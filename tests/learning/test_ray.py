@@ -107,7 +107,7 @@ def test_a_response_model_trains_on_two_workers_as_in_this_process(cluster, save
 @pytest.mark.timeout(900)
 def test_one_worker_trains_the_model_of_this_process_bit_for_bit(cluster, saved, tmp_path) -> None:
     folder, data = saved
-    versions = [fit_bundle(folder, tmp_path / str(n), Training("dnn"), QUICK, workers=n)[0] for n in (0, 1)]
+    versions = [fit_bundle(folder, tmp_path / str(n), Training("joint_dnn"), QUICK, workers=n)[0] for n in (0, 1)]
     found = [load_sided(tmp_path / str(n)).curves(data.snapshots, data.part("test")) for n in (0, 1)]
     for side, curves in found[0].items():
         np.testing.assert_array_equal(found[1][side].response, curves.response)

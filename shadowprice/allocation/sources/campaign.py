@@ -131,16 +131,22 @@ class SideSource:
     rows: Mapping[str, int] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Another process maps the file itself, or is sent its own accounts.
+        # Another process is sent its own accounts, and maps their columns of the file itself.
         state = {name: self.__dict__[name] for name in self.__dataclass_fields__}
+        state |= self._own() | {"start": 0, "stop": self.accounts}
         if self.path is None:
-            return state | self._own() | {"start": 0, "stop": self.accounts}
-        return state | {"response": None}
+            return state
+        return state | {"response": None, "columns": self._columns()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if self.path is not None:
-            self.__dict__["response"] = open_npy(self.path)
+            self.__dict__["response"] = open_npy(self.path)[:, slice(*state["columns"])]
+
+    def _columns(self) -> tuple[int, int]:
+        """First and last column of the file that is mapped; those of the accounts."""
+        first, _ = self.__dict__.get("columns", (0, 0))
+        return first + self.start, first + self.stop
 
     def _own(self) -> dict[str, Any]:
         """Arrays of the source, of its own accounts alone."""
@@ -152,7 +158,8 @@ class SideSource:
     @property
     def name(self) -> str:
         """Side and range of the accounts."""
-        return f"{self.side} {self.start}–{self.stop}"
+        first, last = self._columns()
+        return f"{self.side} {first}–{last}"
 
     @property
     def levels(self) -> int:

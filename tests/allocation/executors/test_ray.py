@@ -299,3 +299,38 @@ def test_accounts_of_a_campaign_are_mapped_by_the_actors(cluster, tmp_path: Path
     with RayExecutor(workers=2) as executor:
         assert_same(solve(problem, executor), wanted)
         assert executor.rounds <= 2
+
+
+def test_actors_with_a_name_stay_for_the_next_solve_and_take_its_shards(cluster, value) -> None:
+    """One executor a solve, as one process an hour: the second finds the actors of the first."""
+    import ray
+
+    pids = []
+    for share in (0.5, 0.25):
+        problem = Problem(value, budget(share * 20.0 * value.shape[1]))
+        with RayExecutor(workers=2, name="hourly") as executor:
+            assert_same(solve(problem, executor), solve(problem))
+            other = Problem(value[:, ::2], budget(10.0 * value.shape[1]))
+            assert_same(solve(other, executor), solve(other))
+            assert executor.revived == 0
+            pids.append([ray.get(each.__ray_call__.remote(lambda _: os.getpid())) for each in executor.actors])
+    assert pids[0] == pids[1]
+    # Fewer workers: the others end, and none is left of another version.
+    with RayExecutor(workers=1, name="hourly") as executor:
+        solve(problem, executor)
+        assert len(ray.util.list_named_actors(all_namespaces=True)) == 1
+        ray.kill(executor.actors[0])
+
+
+def test_a_solve_whose_actors_another_one_took_sends_its_shards_again(cluster, value) -> None:
+    import ray
+
+    problem, other = Problem(value, budget(10.0 * value.shape[1])), Problem(value[:, ::2], budget(1e5))
+    with RayExecutor(workers=2, name="both") as first, RayExecutor(workers=2, name="both") as second:
+        wanted = [solve(each) for each in (problem, other)]
+        for _ in range(2):
+            assert_same(solve(problem, first), wanted[0])
+            assert_same(solve(other, second), wanted[1])
+        assert first.revived == second.revived == 0
+        for actor in first.actors:
+            ray.kill(actor)

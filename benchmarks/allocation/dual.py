@@ -1,0 +1,106 @@
+"""The dual of a campaign over stored curves, as the solve step finds it: in one process, and on Ray actors."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.allocation.executors import LEVELS, SHARD, timed, values
+from benchmarks.cells import Cells
+from benchmarks.timing import best
+from shadowprice.allocation import RayExecutor, solve
+from shadowprice.allocation.sources.campaign import CampaignProblem
+from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.curves import Curves
+from shadowprice.local_ray import start_ray
+
+WORKERS = 2
+REPEATS = 5
+
+
+def run(cells: Cells, quick: bool) -> dict[str, Any]:
+    """A million and ten million requests; two gigabytes of memory and half of one on disk."""
+    sizes = (100_000,) if quick else (1_000_000, 10_000_000)
+    return {"dual": [cells.of(f"dual {accounts}", partial(dual, accounts)) for accounts in sizes]}
+
+
+def dual(accounts: int) -> dict[str, Any]:
+    """Seconds and CPU seconds of one price: map the file, make the problem, solve it.
+
+    Every solve has a problem of its own, as every hour has its own requests: actors that are running take its shards.
+    The CPU time on actors is that of this process and the busiest actor, one after the other.
+    """
+    import ray
+
+    offered = Campaign(
+        name="scale",
+        sides={"customer": Terms(levels=tuple(LEVELS.tolist()))},
+        budget=Budget(limit=20 * accounts),
+        starts_at=datetime(2026, 3, 1, tzinfo=UTC),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "customer.npy"
+        file = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(LEVELS.size, accounts))
+        for start, value in zip(range(0, accounts, SHARD), values(accounts), strict=True):
+            file[:, start : start + SHARD] = value
+        file.flush()
+
+        def problem() -> CampaignProblem:
+            requests = np.ones(accounts)
+            curves = Curves(LEVELS, np.load(path, mmap_mode="r"), requests, path)
+            return CampaignProblem(offered, {"customer": curves}, {"customer": requests})
+
+        here, here_cpu, found = used(lambda: solve(problem()), time.process_time)
+        from_disk = timed(lambda: solve(problem()), Path(folder))
+        started = time.perf_counter()
+        start_ray(ray, num_cpus=WORKERS + 1, include_dashboard=False)
+        ray_start = time.perf_counter() - started
+        try:
+            with RayExecutor(WORKERS) as executor:
+                first, _ = best(lambda: solve(problem(), executor), repeat=1)
+                pids = ray.get([each.__ray_call__.remote(lambda _: os.getpid()) for each in executor.actors])
+
+                def busiest() -> float:
+                    return time.process_time() + max(map(cpu_of, pids))
+
+                warm, warm_cpu, answer = used(lambda: solve(problem(), executor), busiest)
+        finally:
+            ray.shutdown()
+    row = {
+        "accounts": accounts,
+        "workers": WORKERS,
+        "seconds": here,
+        "cpu": here_cpu,
+        "from_disk_seconds": from_disk,
+        "ray_start_seconds": ray_start,
+        "first_seconds": first,
+        "warm_seconds": warm,
+        "warm_cpu": warm_cpu,
+        "price_difference": abs(float(answer.prices[0] / found.prices[0]) - 1),
+    }
+    print("  ".join(f"{name} {value:.3g}" for name, value in row.items()))
+    return row
+
+
+def used(work: Callable[[], Any], clock: Callable[[], float]) -> tuple[float, float, Any]:
+    """Least seconds and least CPU seconds of some runs, and the result."""
+    seconds, cpu, found = np.inf, np.inf, None
+    for _ in range(REPEATS):
+        before = clock()
+        once, found = best(work, repeat=1)
+        seconds, cpu = min(seconds, once), min(cpu, clock() - before)
+    return float(seconds), float(cpu), found
+
+
+def cpu_of(pid: int) -> float:
+    """CPU seconds of another process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
