@@ -19,6 +19,7 @@ def train(
     curve_repair: str = "",
     calibration: str = "",
     precision: str = "float32",
+    device: str = "cpu",
     loss: str = "",
     tables: Input[Dataset] = None,
     ray_job: str = "",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ from shadowprice.responses.joint.inputs import with_features
 from shadowprice.tables import Tables, campaign_from_tables
 from shadowprice.tables.database import BATCH, parquet_parts, write_batches
 
+SCRATCH = ".scratch"
+"""Folder of what a run of featurize needs for a while."""
 GROUP_ACCOUNTS, LEAST_GROUPS = 300, 100
 """Most accounts of a group, and least number of groups: larger ones cut fewer ties, and leave fewer units."""
 
@@ -98,9 +101,9 @@ def _featurize(
     sides: list[Side] = list(campaign.sides)
     job.training.mkdir(parents=True, exist_ok=True)
     workspace.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=job.training) as scratch:
+    with scratch_folder(job.training) as scratch:
         stage("sum up interactions")
-        files = [_sum_interactions(tables, at, Path(scratch) / f"{number}") for number, at in enumerate(times)]
+        files = [_sum_interactions(tables, at, scratch / f"{number}") for number, at in enumerate(times)]
 
         def aggregates() -> Iterator[pd.DataFrame]:
             return (part for path in chain(*files) for part in parquet_parts(path))
@@ -117,13 +120,13 @@ def _featurize(
         facts |= write_labelled(dataset, side, context[side], times, file_of(job.training, "rows", side))
     snapshots = []
     sums, made = kept(workspace / TIES, tables), list[TieSums]()
-    with TemporaryDirectory(dir=job.training) as scratch:
+    with scratch_folder(job.training) as scratch:
         for number, (at, until) in enumerate(zip(times, [*times[1:], None], strict=True)):
             stage(f"snapshot of {at:%Y-%m-%d}")
             folder = snapshot_folder(job.training, number)
             ties = latest(sums + made, at)
             if ties is None or ties.at < at:
-                ties = TieSums.until(tables, at, Path(scratch) / f"{number}.parquet", ties)
+                ties = TieSums.until(tables, at, scratch / f"{number}.parquet", ties)
             made.append(ties)
             _snapshot(store, tables, ties, until).save(folder)
             snapshots.append(GraphSnapshot.load(folder))
@@ -160,6 +163,18 @@ def _featurize(
         "snapshots": len(snapshots),
         **{f"{side} accounts served": len(accounts) for side, accounts in served.items()},
     }
+
+
+@contextmanager
+def scratch_folder(folder: Path) -> Iterator[Path]:
+    """An empty folder inside, on the same disk; one that a killed run left is removed."""
+    found = folder / SCRATCH
+    shutil.rmtree(found, ignore_errors=True)
+    found.mkdir()
+    try:
+        yield found
+    finally:
+        shutil.rmtree(found)
 
 
 def _write_columns(tables: Tables, side: Side, path: Path) -> None:

@@ -26,7 +26,8 @@ class TrainJob(Job):
     workers: int = option(1, "Ray workers; 0 trains without Ray")
     curve_repair: str = option("", "none, or of effect, pooled, by_level, monotone joined by '+'; empty likewise")
     calibration: str = option("", "validation, or rolling: by what past weeks agree on; empty likewise")
-    precision: str = option("float32", "of the products of a gradient step of a campaign: float32 or bfloat16")
+    precision: str = option("float32", "of the products of a gradient step: float32 or bfloat16")
+    device: str = option("cpu", "of the gradient steps of a campaign: cpu, or cuda for a GPU")
     loss: str = option("", "loss of a model of funds in place of its own")
 
     def __post_init__(self) -> None:

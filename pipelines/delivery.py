@@ -22,6 +22,7 @@ def delivery_pipeline(
     epochs: int = 0,
     seed: int = 0,
     workers: int = 0,
+    precision: str = "float32",
     ray_job: str = "",
 ) -> None:
     """Learn what deliveries bring, plan them exactly, and serve the plan. Without a certified plan nothing is served.
@@ -36,6 +37,7 @@ def delivery_pipeline(
         epochs: at most; 0 leaves it to the model.
         seed: of the data where generated, and of initialisation.
         workers: Ray workers that train; 0 trains in the component's own process.
+        precision: of the products of a gradient step: float32 or bfloat16.
         ray_job: ConfigMap with the RayJob that training and solve run in; empty runs them in the steps' containers.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
@@ -53,6 +55,7 @@ def delivery_pipeline(
         epochs=epochs,
         seed=seed,
         workers=workers,
+        precision=precision,
         ray_job=ray_job,
     ).set_caching_options(False)
     placed(trained, cpu="2", memory="16Gi", minutes=480)

@@ -20,6 +20,8 @@ def learn(
     epochs: Any,
     seed: Any,
     workers: Any,
+    precision: Any,
+    device: Any,
     ray_job: Any,
     limits: Any,
     override: Any,
@@ -33,9 +35,9 @@ def learn(
 
     Args:
         training, tables: outputs of earlier steps.
-        workspace, recipe, epochs, seed, workers, ray_job, curve_repair, calibration, beat_incumbent, beat_uniform,
-        limits, override, canary: parameters of the pipeline, as :func:`pipelines.train.train_pipeline` and
-            :func:`pipelines.retrain.retrain_pipeline` describe them.
+        workspace, recipe, epochs, seed, workers, precision, device, ray_job, curve_repair, calibration, beat_incumbent,
+        beat_uniform, limits, override, canary: parameters of the pipeline, as
+            :func:`pipelines.train.train_pipeline` and :func:`pipelines.retrain.retrain_pipeline` describe them.
     """
     trained = train(
         training=training,
@@ -43,6 +45,8 @@ def learn(
         epochs=epochs,
         seed=seed,
         workers=workers,
+        precision=precision,
+        device=device,
         curve_repair=curve_repair,
         calibration=calibration,
         workspace=workspace,

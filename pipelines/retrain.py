@@ -20,6 +20,8 @@ def retrain_pipeline(
     epochs: int = 400,
     seed: int = 0,
     workers: int = 1,
+    precision: str = "float32",
+    device: str = "cpu",
     mature_hours: int = -1,
     recent_days: int = 0,
     ray_job: str = "",
@@ -40,6 +42,8 @@ def retrain_pipeline(
         epochs: passes over the rows, at most.
         seed: of the data where generated, initialisation and dropout.
         workers: Ray workers; 0 trains in the component's own process.
+        precision: of the products of a gradient step: float32 or bfloat16.
+        device: of the gradient steps: cpu, or cuda for a GPU.
         mature_hours: age at which a decision without an outcome counts as no response; -1: when its money is released.
         recent_days: days before the newest served decision whose rows are trained on; 0: all rows.
         ray_job: ConfigMap with the RayJob that the training runs in; empty trains in the step's own container.
@@ -70,6 +74,8 @@ def retrain_pipeline(
         epochs=epochs,
         seed=seed,
         workers=workers,
+        precision=precision,
+        device=device,
         ray_job=ray_job,
         limits=limits,
         override=override,

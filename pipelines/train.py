@@ -18,6 +18,8 @@ def train_pipeline(
     epochs: int = 400,
     seed: int = 0,
     workers: int = 1,
+    precision: str = "float32",
+    device: str = "cpu",
     curve_repair: str = "",
     calibration: str = "",
     weighting: str = "none",
@@ -39,6 +41,8 @@ def train_pipeline(
         epochs: passes over the rows, at most.
         seed: of the data where generated, initialisation and dropout.
         workers: Ray workers; 0 trains in the component's own process.
+        precision: of the products of a gradient step: float32 or bfloat16.
+        device: of the gradient steps: cpu, or cuda for a GPU.
         curve_repair: what is done to the curves after training: none, or of effect, pooled, by_level, monotone
             joined by '+'; empty for the data set's own, or none where a recipe is named.
         calibration: validation, or rolling: by what past weeks agree on; empty likewise.
@@ -67,6 +71,8 @@ def train_pipeline(
         epochs=epochs,
         seed=seed,
         workers=workers,
+        precision=precision,
+        device=device,
         ray_job=ray_job,
         curve_repair=curve_repair,
         calibration=calibration,

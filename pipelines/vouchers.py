@@ -23,6 +23,7 @@ def vouchers_pipeline(
     epochs: int = 30,
     seed: int = 0,
     workers: int = 0,
+    precision: str = "float32",
     campaign: str = "vouchers",
     budget: int = 100_000,
     requests: int = 1_000,
@@ -42,6 +43,7 @@ def vouchers_pipeline(
         budget: minor units for the day.
         requests: expected in the day.
         workers: Ray workers that train; 0 trains in the component's own process.
+        precision: of the products of a gradient step: float32 or bfloat16.
         ray_job: ConfigMap with the RayJob that training and solve run in; empty runs them in the steps' containers.
     """
     # Files behind a path change, and what writes to the workspace must write: neither may be cached.
@@ -57,6 +59,7 @@ def vouchers_pipeline(
         epochs=epochs,
         seed=seed,
         workers=workers,
+        precision=precision,
         workspace=workspace,
         ray_job=ray_job,
     )

@@ -25,7 +25,7 @@ class CampaignKind(Kind):
 
     def train(self, job: TrainJob) -> Mapping[str, float]:
         """Fit a recipe, calibrate it, repair its curves and write its bundle."""
-        config = TrainingConfig(seed=job.seed, precision=job.precision)
+        config = TrainingConfig(seed=job.seed, precision=job.precision, device=job.device)
         fit_bundle(
             job.training,
             job.model,

@@ -9,6 +9,7 @@ from operations.evaluate import EvaluateJob
 from operations.kinds.base import Kind
 from operations.solve import Solved, SolveJob
 from operations.train import TrainJob
+from shadowprice.checks import require
 from shadowprice.datasets.package import load_dataset
 from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import read_meta
@@ -29,9 +30,12 @@ class DeliveryKind(Kind):
             raise InvalidInput("a delivery is trained with its tables and its campaign", field="tables")
         recipe = job.recipe or "esdpm"
         data, tables = TrainingSet.load(job.training), load_dataset(job.tables).tables
-        campaign, options = read_campaign(job.workspace), {"epochs": job.epochs, "seed": job.seed}
+        campaign = read_campaign(job.workspace)
+        require(job.device == "cpu", "device", "must be cpu: no model of funds is written for a GPU")
+        options = {"model": recipe, "loss": job.loss, "precision": job.precision}
         with ray_workers(job.model, workers=job.workers, label=recipe, epochs=job.epochs or TRAINING.epochs):
-            return learn_delivery(data, tables, campaign, job.model, model=recipe, loss=job.loss, **options)[1]
+            found = learn_delivery(data, tables, campaign, job.model, epochs=job.epochs, seed=job.seed, **options)
+        return found[1]
 
     def evaluate(self, job: EvaluateJob) -> tuple[bool, Mapping[str, float]]:
         """Return the figures of the test split, which training stored; the plan's certificate is the gate."""

@@ -16,6 +16,7 @@ from operations.kinds.base import Kind
 from operations.solve import Solved, SolveJob
 from operations.train import TrainJob
 from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.checks import require
 from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput
 from shadowprice.files import write_whole
@@ -39,8 +40,10 @@ class VouchersKind(Kind):
         """Pre-train vouchers and graph network on the training sessions, where the model has them, then tune."""
         recipe, epochs = job.recipe or "dmbgn", job.epochs or EPOCHS
         workers = job.workers if model_class(recipe).by_gradient else 0
+        require(job.device == "cpu", "device", "must be cpu: no model of vouchers is written for a GPU")
         with ray_workers(job.model, workers=workers, label=recipe, epochs=epochs):
-            return vouchers.train(_sessions(job.tables), job.training, job.model, recipe, epochs, job.seed)
+            tables, options = _sessions(job.tables), {"precision": job.precision}
+            return vouchers.train(tables, job.training, job.model, recipe, epochs, job.seed, **options)
 
     def evaluate(self, job: EvaluateJob) -> tuple[bool, Mapping[str, float]]:
         """Judge by the sessions after the test's beginning: the model must rank better than chance."""

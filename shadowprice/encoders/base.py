@@ -48,7 +48,9 @@ class GraphTensors:
     ) -> GraphTensors:
         """A graph of which nothing was left out."""
         degree = 1.0 + torch.bincount(edge_index[1], minlength=is_side.shape[1]).to(torch.float32)
-        return cls(features, is_side, edge_index, edge_features, degree, torch.ones(edge_index.shape[1]))
+        return cls(
+            features, is_side, edge_index, edge_features, degree, torch.ones_like(edge_index[0], dtype=torch.float32)
+        )
 
     def around(self, seen: Neighbourhood) -> GraphTensors:
         """The part of the graph that a neighbourhood holds, its nodes renumbered, its degrees those of the whole."""
@@ -141,7 +143,7 @@ class SideProjection(nn.Module):
 
     def forward(self, graph: GraphTensors) -> Tensor:
         """Hidden features (N, width)."""
-        hidden = torch.zeros(graph.nodes, self.width)
+        hidden = graph.is_side.new_zeros(graph.nodes, self.width)
         for position, side in enumerate(SIDES):
             mask = graph.is_side[position]
             rows = torch.nonzero(mask > 0).flatten()
@@ -152,7 +154,7 @@ class SideProjection(nn.Module):
 
     def _add(self, hidden: Tensor, features: Tensor, side: Side, rows: Tensor) -> None:
         """Add the projections of some rows of ``features`` to those of ``hidden``."""
-        values = features[rows] if features.shape[1] else torch.ones(rows.numel(), 1)
+        values = features[rows] if features.shape[1] else features.new_ones(rows.numel(), 1)
         hidden.index_add_(0, rows, self.layers[side](values).to(hidden.dtype))
 
 
@@ -169,7 +171,7 @@ class EdgeGate(nn.Module):
     def score(self, features: Tensor) -> Tensor:
         """Scores (E,): the logit of half the gate; 0 where nothing is known."""
         if self.net is None:
-            return torch.zeros(features.shape[0])
+            return features.new_zeros(features.shape[0])
         found: Tensor = self.net(features).squeeze(-1)
         return found
 

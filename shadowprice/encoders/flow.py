@@ -50,7 +50,7 @@ class Flow:
     def dots(self, left: Tensor, right: Tensor) -> Tensor:
         """left_target · right_source of every edge (E,), for (N, D) each."""
         _, _, order = self._by_target
-        pattern = self.matrix(torch.zeros(self._ends.shape[1]))
+        pattern = self.matrix(left.new_zeros(self._ends.shape[1]))
         found = torch.sparse.sampled_addmm(pattern, left, right.t(), beta=0.0).values()
         return found if order is None else torch.empty_like(found).index_copy_(0, order, found)
 
@@ -65,7 +65,7 @@ class Flow:
     def _rows(self, end: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """Start of each row, its columns, and the order of the edges; None where they are in order already."""
         row, column = self._ends[end], self._ends[1 - end]
-        start = torch.zeros(self.nodes + 1, dtype=torch.int32)
+        start = torch.zeros(self.nodes + 1, dtype=torch.int32, device=self._ends.device)
         start[1:] = torch.bincount(row, minlength=self.nodes).cumsum(0)
         if bool((row[1:] >= row[:-1]).all()):
             return start, column.to(torch.int32), None

@@ -64,10 +64,10 @@ class Sgc2Encoder(GraphEncoder):
 
     def start(self, graph: GraphTensors) -> Tensor:
         """(N, HOP_WIDTH): projected features, the mean of both sides where an account is on both."""
-        own = torch.zeros(graph.nodes, HOP_WIDTH)
+        own = graph.is_side.new_zeros(graph.nodes, HOP_WIDTH)
         for position, side in enumerate(SIDES):
             rows = torch.nonzero(graph.is_side[position] > 0).flatten()
             features = graph.features[side][rows]
-            values = features if features.shape[1] else torch.ones(rows.numel(), 1)
+            values = features if features.shape[1] else features.new_ones(rows.numel(), 1)
             own = own.index_add(0, rows, self.project[side](values).to(own.dtype))
         return own / graph.is_side.sum(dim=0).clamp(min=1.0)[:, None]

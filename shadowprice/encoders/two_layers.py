@@ -79,7 +79,7 @@ class Gcn2Encoder(TwoLayerEncoder):
         """Edges with loops, and their weights."""
         index, gates = super().edges(graph)
         root = graph.degree.rsqrt()
-        own = torch.arange(graph.nodes)
+        own = torch.arange(graph.nodes, device=graph.edge_index.device)
         source, target = graph.edge_index
         tie = gates * root[source] * root[target]
         return torch.cat([index, torch.stack([own, own])], dim=1), torch.cat([tie, 1.0 / graph.degree])

@@ -146,6 +146,7 @@ def learn_delivery(
     model: str = "esdpm",
     loss: str = "",
     epochs: int = 0,
+    precision: str = "float32",
     seed: int = 0,
 ) -> tuple[str, dict[str, float]]:
     """Train a model of funds on the train and validation splits, judge it on the test split, and write its bundle.
@@ -158,6 +159,7 @@ def learn_delivery(
         campaign: a delivery.
         out: where the bundle goes.
         model, loss, epochs: a registered model of funds; empty and 0 leave the other two to the model.
+        precision: of the products of a gradient step, see :class:`~shadowprice.responses.training.TrainingConfig`.
         seed: of initialisation and of the accounts held out.
 
     Returns:
@@ -169,7 +171,7 @@ def learn_delivery(
     segments = segments_of(campaign)
     known = issubclass(model_class(model), FundModel)
     require(known, "model", f"{model!r} is no model of funds; choose esdpm or another one of the delivery pipeline")
-    training = replace(TRAINING, epochs=epochs) if epochs else TRAINING
+    training = replace(TRAINING, epochs=epochs or TRAINING.epochs, precision=precision)
     stamp = f"{model} {loss} {data.digest()}"
     with (
         checkpointing(out / "checkpoint", stamp=stamp),

@@ -34,7 +34,7 @@ RESTARTS = 3
 
 
 @contextmanager
-def ray_workers(out: Path, *, workers: int, label: str, epochs: int) -> Iterator[None]:
+def ray_workers(out: Path, *, workers: int, label: str, epochs: int, device: str = "cpu") -> Iterator[None]:
     """Train the networks inside on Ray workers, each of which gets its own rows.
 
     This process prepares the rows, deals them, and goes on with the trained network. A worker that dies is replaced,
@@ -46,6 +46,7 @@ def ray_workers(out: Path, *, workers: int, label: str, epochs: int) -> Iterator
             machine. Each has ``OMP_NUM_THREADS`` threads; without it, all have a thread for each core.
         label: of the progress.
         epochs: at most, for the progress.
+        device: cuda reserves a GPU for each worker, whose gradients are summed by NCCL.
 
     Raises:
         MissingExtra: Ray is not installed.
@@ -63,7 +64,7 @@ def ray_workers(out: Path, *, workers: int, label: str, epochs: int) -> Iterator
     if started:
         start_ray(ray, include_dashboard=False)
     try:
-        with trained_by(RayTeam((out / RAY).resolve(), workers, label, epochs)):
+        with trained_by(RayTeam((out / RAY).resolve(), workers, label, epochs, device)):
             yield
     finally:
         if started:
@@ -78,17 +79,18 @@ class RayTeam:
         count: how many.
         label: of the progress.
         epochs: at most.
+        device: of the workers.
     """
 
-    def __init__(self, shared: Path, count: int, label: str, epochs: int) -> None:
-        self.count = count
+    def __init__(self, shared: Path, count: int, label: str, epochs: int, device: str) -> None:
+        self.count, self._gpu = count, device == "cuda"
         self._shared, self._label, self._epochs = shared, label, epochs
 
     def train(self, task: Task, parts: Sequence[Any]) -> Trained:
         """Send each worker the task and its own part, and return what the first one trained."""
         import ray
         from ray.train import FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
-        from ray.train.torch import TorchTrainer
+        from ray.train.torch import TorchConfig, TorchTrainer
 
         shutil.rmtree(self._shared, ignore_errors=True)
         self._shared.mkdir(parents=True)
@@ -100,7 +102,8 @@ class RayTeam:
                 TorchTrainer(
                     _worker,
                     train_loop_config={**sent, "shared": str(self._shared), "threads": threads},
-                    scaling_config=ScalingConfig(num_workers=self.count),
+                    torch_config=TorchConfig(backend="cpu:gloo,cuda:nccl") if self._gpu else None,
+                    scaling_config=ScalingConfig(num_workers=self.count, use_gpu=self._gpu),
                     run_config=RunConfig(
                         name="train",
                         storage_path=str(self._shared),

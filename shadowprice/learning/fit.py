@@ -43,7 +43,9 @@ def fit_bundle(
     config = replace(config, stamp=f"{how.recipe} {data.digest()}")
     spec = recipe_of(how.recipe, data)
     steps = not isinstance(spec, Separate) or any(model_class(each).by_gradient for each in spec.models.values())
-    with ray_workers(out, workers=workers if steps else 0, label=how.recipe, epochs=config.epochs):
+    with ray_workers(
+        out, workers=workers if steps else 0, label=how.recipe, epochs=config.epochs, device=config.device
+    ):
         model, result, corrections = fit_model(data, how, config, checkpoint=out / "checkpoint")
     version = write_bundle(
         model,

@@ -85,7 +85,9 @@ def read_log(prepared: Path, graphs: Path) -> tuple[VoucherData, SessionLog]:
     return data, SessionLog.build(data.tables, graphs=VoucherGraphs.load(graphs / GRAPHS))
 
 
-def train(prepared: Path, graphs: Path, out: Path, name: str, epochs: int, seed: int) -> dict[str, float]:
+def train(
+    prepared: Path, graphs: Path, out: Path, name: str, epochs: int, seed: int, *, precision: str = "float32"
+) -> dict[str, float]:
     """Fit the response model called ``name`` (pre-training included) on the training sessions and save it.
 
     A checkpoint in ``out`` of the same data is resumed.
@@ -93,7 +95,7 @@ def train(prepared: Path, graphs: Path, out: Path, name: str, epochs: int, seed:
     data, log = read_log(prepared, graphs)
     model = make(name, levels=log.levels, seed=seed, **({"sessions": log} if "sessions" in wants(name) else {}))
     if isinstance(model, TabularNetwork):
-        model.training = replace(model.training, epochs=epochs)
+        model.training = replace(model.training, epochs=epochs, precision=precision)
     with checkpointing(out / "checkpoint", stamp=f"{name} {_digest(prepared, graphs)}"):
         model.fit(log.requests(data.part() == "train"))
     model.save(out)

@@ -143,7 +143,7 @@ class _Actors:
         self.count, self.actors = count, executor.actors
         if executor.name and not self.actors:
             self._end_others()
-        self._class = ray.remote(Worker).options(num_cpus=executor.cpus, max_restarts=0)
+        self._class = ray.remote(Worker)
         self.actors += [self._start(worker) for worker in range(len(self.actors), count)]
         for worker in range(count):
             self._send(worker)
@@ -199,11 +199,11 @@ class _Actors:
         return answers
 
     def _start(self, worker: int) -> Any:
-        name = self._executor.name
-        if not name:
-            return self._class.remote()
-        kept = {"name": _named(name, worker), "namespace": NAMESPACE, "lifetime": "detached", "get_if_exists": True}
-        return self._class.options(**kept).remote()
+        options: dict[str, Any] = {"num_cpus": self._executor.cpus, "max_restarts": 0}
+        if self._executor.name:
+            name = _named(self._executor.name, worker)
+            options |= {"name": name, "namespace": NAMESPACE, "lifetime": "detached", "get_if_exists": True}
+        return self._class.options(**options).remote()
 
     def _end_others(self) -> None:
         """End the actors of this name that are too many, or run another version of the package."""

@@ -17,6 +17,7 @@ from shadowprice.graphs.sampler import NeighbourSampler
 from shadowprice.responses.joint import graph as graphs
 from shadowprice.responses.joint.graph import ModelGraph
 from shadowprice.responses.joint.network import Rows, RowTensors
+from shadowprice.responses.training.devices import placed
 from shadowprice.responses.training.processes import this_process
 
 Step = tuple[GraphTensors, dict[Side, RowTensors]]
@@ -69,28 +70,31 @@ class Batches(Protocol):
         """Input of the gradient steps."""
 
 
-def make_batches(data: TrainingData, seed: int = 0) -> Batches:
+def make_batches(data: TrainingData, seed: int = 0, device: str = "cpu") -> Batches:
     """Choose by the size of the graph what a step passes over; all processes take equally many steps.
 
     Args:
         data: the graph, and the rows of this process.
         seed: of the order of the rows.
+        device: of the steps.
     """
     here = this_process()
     if data.graph.nodes <= graphs.WHOLE_GRAPH_NODES:
         rows = here.count * here.mean(float(sum(len(part) for part in data.train.values())))
-        return WholeGraph(data, max(1, round(rows / STEP_ROWS)), seed)
-    return Neighbourhoods(data, STEP_ACCOUNTS // here.count, seed, held_out=HELD_OUT_ACCOUNTS // here.count)
+        return WholeGraph(data, max(1, round(rows / STEP_ROWS)), seed, device)
+    held_out = HELD_OUT_ACCOUNTS // here.count
+    return Neighbourhoods(data, STEP_ACCOUNTS // here.count, seed, held_out=held_out, device=device)
 
 
 class WholeGraph:
     """Steps on the whole graph, each with one of ``parts`` parts of the rows; an epoch may end before the last."""
 
-    def __init__(self, data: TrainingData, parts: int, seed: int) -> None:
+    def __init__(self, data: TrainingData, parts: int, seed: int, device: str = "cpu") -> None:
         self.count = min(parts, EPOCH_STEPS)
-        self._graph, self._train, self._parts, self._seed = data.graph.whole, data.train, parts, seed
-        self._all = {side: rows.tensors() for side, rows in data.train.items()} if parts == 1 else {}
-        self.held_out: Step = data.graph.whole, {side: rows.tensors() for side, rows in data.validation.items()}
+        self._train, self._parts, self._seed, self._device = data.train, parts, seed, device
+        self._graph = placed(data.graph.whole, device)
+        self._all = self._tensors(data.train) if parts == 1 else {}
+        self.held_out: Step = self._graph, self._tensors(data.validation)
 
     def steps(self, epoch: int) -> Iterator[Step]:
         """Rows in an order that depends on the epoch, none twice."""
@@ -100,7 +104,10 @@ class WholeGraph:
         random = np.random.default_rng([self._seed, epoch])
         parts = {s: np.array_split(random.permutation(len(rows)), self._parts) for s, rows in self._train.items()}
         for step in range(self.count):
-            yield self._graph, {side: rows.take(parts[side][step]).tensors() for side, rows in self._train.items()}
+            yield self._graph, self._tensors({side: rows.take(parts[side][step]) for side, rows in self._train.items()})
+
+    def _tensors(self, rows: Mapping[Side, Rows]) -> dict[Side, RowTensors]:
+        return placed({side: part.tensors() for side, part in rows.items()}, self._device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +147,10 @@ class Neighbourhoods:
 
     count = EPOCH_STEPS
 
-    def __init__(self, data: TrainingData, accounts: int, seed: int, held_out: int = HELD_OUT_ACCOUNTS) -> None:
+    def __init__(
+        self, data: TrainingData, accounts: int, seed: int, held_out: int = HELD_OUT_ACCOUNTS, device: str = "cpu"
+    ) -> None:
+        self._device = device
         self._graph, self._train, self._validation = data.graph, data.train, data.validation
         self._accounts, self._held_out, self._seed = accounts, held_out, seed
         self._sampler = NeighbourSampler(data.graph.adjacency)
@@ -187,4 +197,4 @@ class Neighbourhoods:
         tensors: dict[Side, RowTensors] = {}
         for side, part in rows.items():
             tensors[side] = replace(part.tensors(), node=local(part.node), partner=local(part.partner))
-        return self._graph.around(seen), tensors
+        return placed((self._graph.around(seen), tensors), self._device)

@@ -42,7 +42,7 @@ def fit_rows(
     """
 
     def fit(network: ResponseNetwork, own: TrainingData, progress: Progress | None) -> FitResult:
-        batches = make_batches(own, config.seed)
+        batches = make_batches(own, config.seed, config.device)
         return fit_network(network, batches, scheduled(config, batches.count), progress=progress)
 
     def deal(rank: int, count: int) -> TrainingData:
@@ -92,6 +92,7 @@ def fit_network(
         lambda: float(total(batches.held_out)),
         config,
         after_step=shrink,
+        places=True,
         least_gain=1e-6,
         **options,
     )

@@ -129,7 +129,7 @@ class ResponseNetwork(nn.Module):
         if side not in self.towers:
             return account
         known = (rows.partner >= 0)[:, None]
-        partner = torch.where(known, embedding[rows.partner.clamp(min=0)], torch.zeros(1, WIDTH))
+        partner = torch.where(known, embedding[rows.partner.clamp(min=0)], embedding.new_zeros(1, WIDTH))
         out: Tensor = self.towers[side](account, rows.context, partner)
         return out
 
@@ -142,7 +142,7 @@ class ResponseNetwork(nn.Module):
         of the same step.
         """
         embedding = self.encoder(graph)
-        total = torch.zeros(())
+        total: Tensor = embedding.new_zeros(())
         for side, batch in rows.items():
             weight = batch.weight.sum() if weights is None else weights[side]
             if weight == 0:

@@ -223,7 +223,9 @@ class DipnModel(TabularNetwork[DipnNetwork]):
             bias, weight = network.parts(rows.numeric, rows.category)
             logits = network.logits(bias, weight).gather(1, rows.level[:, None]).squeeze(1)
             # Roughness is a prior on curves, not a response: it is not weighted.
-            return logloss(logits, rows) + alpha(step, steps) * weighted_mean(rough(weight), torch.ones(len(rows)))
+            return logloss(logits, rows) + alpha(step, steps) * weighted_mean(
+                rough(weight), torch.ones_like(rows.weight)
+            )
 
         found = self.descend(
             network,

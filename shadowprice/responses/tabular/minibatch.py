@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
+from shadowprice.responses.training.devices import placed
 from shadowprice.responses.training.loop import descend
 from shadowprice.responses.training.team import share_out
 
@@ -61,6 +62,7 @@ def fit_module(
     *,
     code: Callable[[Rows], Tensor] | None = None,
     by_row: bool = True,
+    places: bool = True,
     **options: Any,
 ) -> FitResult:
     """Train ``parameters`` of ``module`` in place and leave it at its best validation epoch.
@@ -76,6 +78,7 @@ def fit_module(
         code: (n,) codes of rows, from 0: rows of one code stand next to each other, so that what they share is
             computed once in a step. Codes are shuffled in place of rows.
         by_row: whether several processes share out the rows, which False forbids.
+        places: whether the loss may be computed on a GPU.
         options: of :func:`~shadowprice.responses.training.loop.descend`, such as ``least_epochs``.
     """
     count = steps_per_epoch(len(train), config)
@@ -95,12 +98,13 @@ def fit_module(
         return descend(
             module,
             steps,
-            lambda step, _: loss(train.take(step[0]), step[1]),
-            lambda: float(judge(validation)),
+            lambda step, _: loss(placed(train.take(step[0]), config.device), step[1]),
+            lambda: float(judge(placed(validation, config.device))),
             config,
             parameters=parameters,
             progress=progress,
             least_gain=LEAST_GAIN,
+            places=places,
             **options,
         )
 

@@ -102,6 +102,7 @@ class TabularNetwork(ModuleModel[Module]):
     # Curves are computed in double precision, so that they do not depend on the batch they are asked in.
     PRECISION = torch.float64
     EMBEDDING: ClassVar[int] = 8
+    places: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -167,6 +168,7 @@ class TabularNetwork(ModuleModel[Module]):
             validation,
             config or self.training,
             self.progress,
+            places=self.places,
             **options,
         )
 

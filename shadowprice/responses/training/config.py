@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from shadowprice.checks import require_one_of
 
 PRECISIONS = ("float32", "bfloat16")
+DEVICES = ("cpu", "cuda")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,7 @@ class TrainingConfig:
     stamp          names recipe and data, so that a checkpoint of others is not resumed
     precision      of the products of a gradient step: float32, or bfloat16, which keeps weights, sums along ties and
                    held-out losses in float32
+    device         of a gradient step: cpu, or cuda for a GPU
     save_seconds   seconds of training between checkpoints; 0 saves after every epoch
     """
 
@@ -38,10 +40,12 @@ class TrainingConfig:
     seed: int = 0
     stamp: str = ""
     precision: str = "float32"
+    device: str = "cpu"
     save_seconds: float = 60.0
 
     def __post_init__(self) -> None:
         require_one_of(self.precision, PRECISIONS, "precision")
+        require_one_of(self.device, DEVICES, "device")
 
 
 @dataclass(frozen=True)

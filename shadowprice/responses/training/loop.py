@@ -13,8 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW
 
+from shadowprice.checks import require
 from shadowprice.responses.training.checkpoint import Checkpoint, Progressed, Stateful
 from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
+from shadowprice.responses.training.devices import check_device
 from shadowprice.responses.training.processes import this_process
 
 Step = TypeVar("Step")
@@ -95,6 +97,7 @@ def descend(
     parameters: Iterable[nn.Parameter] | Iterable[dict[str, Any]] | None = None,
     after_step: Callable[[AdamW], None] | None = None,
     carried: Sequence[Stateful] = (),
+    places: bool = False,
     **options: Any,
 ) -> FitResult:
     """Train ``module`` in place by gradient steps of bounded size, and leave it at its best epoch.
@@ -112,8 +115,17 @@ def descend(
             alone, bit for bit.
         after_step: called after every gradient step, such as the proximal step of a penalty.
         carried: what ``loss`` and ``steps`` change beside the module, see :func:`train_epochs`.
+        places: whether ``loss`` and ``measure`` put what they read on ``config.device``; the module is moved here.
         options: of :func:`train_epochs`.
+
+    Raises:
+        InvalidInput: the device is a GPU, and there is none, or the loss is not written for one.
     """
+    cpu_only = "must be cpu: the loss of this model is not written for a GPU"
+    require(places or config.device == "cpu", "device", cpu_only)
+    check_device(config.device)
+    # Before the optimiser is made, whose state stands beside the weights.
+    module.to(config.device)
     trained: list[Any] = list(module.parameters() if parameters is None else parameters)
     # Adam would divide the decay by the size of the gradient: weights with small gradients would go to 0 at full rate.
     descent = AdamW(trained, lr=config.learning_rate, weight_decay=config.weight_decay)
@@ -128,7 +140,7 @@ def descend(
             torch.manual_seed((config.seed * 1_000_003 + epoch) * here.count + here.rank)
         for step in steps(epoch):
             descent.zero_grad()
-            with torch.autocast("cpu", torch.bfloat16, enabled=config.precision == "bfloat16"):
+            with torch.autocast(config.device, torch.bfloat16, enabled=config.precision == "bfloat16"):
                 value = loss(step, epoch)
             value.backward()  # type: ignore[no-untyped-call]
             here.average(stepped)
@@ -141,7 +153,9 @@ def descend(
         schedule.step()
         return here.mean(sum(losses) / len(losses))
 
-    return train_epochs(module, run_epoch, measure, config, carried=[descent, schedule, *carried], **options)
+    found = train_epochs(module, run_epoch, measure, config, carried=[descent, schedule, *carried], **options)
+    module.to("cpu")
+    return found
 
 
 @contextmanager

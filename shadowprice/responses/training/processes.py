@@ -67,7 +67,7 @@ class Processes:
         """Replace the gradients by their mean over the processes; one that no process has stays away."""
         if self.count == 1:
             return
-        known = torch.tensor([float(each.grad is not None) for each in parameters])
+        known = torch.tensor([float(each.grad is not None) for each in parameters], device=parameters[0].device)
         parts = [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters]
         flat = torch.cat([known, *(part.reshape(-1) for part in parts)])
         self.add(flat)

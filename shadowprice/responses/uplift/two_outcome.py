@@ -20,6 +20,7 @@ from shadowprice.responses.tabular.module_model import ModuleModel
 from shadowprice.responses.tabular.rows import TabularInputs, fit_tabular
 from shadowprice.responses.training.batches import shuffled
 from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
+from shadowprice.responses.training.devices import placed
 from shadowprice.responses.training.loop import descend
 from shadowprice.responses.training.processes import this_process
 from shadowprice.responses.training.team import share_out
@@ -127,13 +128,18 @@ class TwoOutcomeModel(ModuleModel[OutcomeNetwork]):
             network: OutcomeNetwork, part: tuple[LabelledRows, LabelledRows], progress: Progress | None
         ) -> FitResult:
             train, held_out = part
+
+            def judged(rows: LabelledRows) -> float:
+                return float(model.prediction_loss(network(rows.x), rows))
+
             return descend(
                 network,
                 shuffled(len(train), config),
-                lambda index, epoch: model.loss(network, train.take(index), epoch),
-                lambda: float(model.prediction_loss(network(held_out.x), held_out)),
+                lambda index, epoch: model.loss(network, placed(train.take(index), config.device), epoch),
+                lambda: judged(placed(held_out, config.device)),
                 config,
                 progress=progress,
+                places=model.by_row,
             )
 
         def deal(rank: int, count: int) -> tuple[LabelledRows, LabelledRows]:

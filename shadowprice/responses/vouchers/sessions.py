@@ -189,6 +189,8 @@ class SessionModel(MlpModel[Network]):
     :meth:`SessionLog.locate`.
     """
 
+    places = False  # histories are sorted by numpy
+
     def __init__(
         self,
         levels: Sequence[int],
