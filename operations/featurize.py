@@ -103,7 +103,8 @@ def _featurize(
     workspace.mkdir(parents=True, exist_ok=True)
     with scratch_folder(job.training) as scratch:
         stage("sum up interactions")
-        files = [_sum_interactions(tables, at, scratch / f"{number}") for number, at in enumerate(times)]
+        sums = _sum_ties(tables, times, workspace / TIES, scratch)
+        files = [_sum_interactions(tables, each, scratch / f"{number}") for number, each in enumerate(sums)]
 
         def aggregates() -> Iterator[pd.DataFrame]:
             return (part for path in chain(*files) for part in parquet_parts(path))
@@ -119,18 +120,11 @@ def _featurize(
     for side in sides:
         facts |= write_labelled(dataset, side, context[side], times, file_of(job.training, "rows", side))
     snapshots = []
-    sums, made = kept(workspace / TIES, tables), list[TieSums]()
-    with scratch_folder(job.training) as scratch:
-        for number, (at, until) in enumerate(zip(times, [*times[1:], None], strict=True)):
-            stage(f"snapshot of {at:%Y-%m-%d}")
-            folder = snapshot_folder(job.training, number)
-            ties = latest(sums + made, at)
-            if ties is None or ties.at < at:
-                ties = TieSums.until(tables, at, scratch / f"{number}.parquet", ties)
-            made.append(ties)
-            _snapshot(store, tables, ties, until).save(folder)
-            snapshots.append(GraphSnapshot.load(folder))
-        keep(made, workspace / TIES, tables)
+    for number, (ties, until) in enumerate(zip(sums, [*times[1:], None], strict=True)):
+        stage(f"snapshot of {ties.at:%Y-%m-%d}")
+        folder = snapshot_folder(job.training, number)
+        _snapshot(store, tables, ties, until).save(folder)
+        snapshots.append(GraphSnapshot.load(folder))
     if campaign.experiment is not None and campaign.experiment.unit == "cluster" and not (workspace / GROUPS).exists():
         _group(snapshots[-1]).save(workspace / GROUPS)
     stage("weigh rows")
@@ -196,12 +190,23 @@ def _group(snapshot: GraphSnapshot) -> Groups:
     return Groups.of(snapshot.account_id.tolist(), communities(snapshot.edge_index, snapshot.nodes, most))
 
 
-def _sum_interactions(tables: Tables, at: datetime, folder: Path) -> list[Path]:
-    """Write the aggregates of one instant, a file per side."""
+def _sum_ties(tables: Tables, times: Sequence[datetime], folder: Path, scratch: Path) -> list[TieSums]:
+    """Sum the events of each pair until each instant; events that ``folder`` has sums of are not summed again."""
+    before, made = kept(folder, tables), list[TieSums]()
+    for number, at in enumerate(times):
+        ties = latest(before + made, at)
+        if ties is None or ties.at < at:
+            ties = TieSums.until(tables, at, scratch / f"{number}.parquet", ties)
+        made.append(ties)
+    return keep(made, folder, tables)
+
+
+def _sum_interactions(tables: Tables, ties: TieSums, folder: Path) -> list[Path]:
+    """Write the aggregates of the instant of the sums, a file per side."""
     folder.mkdir()
     files = []
     with tables.connect(threads=1) as db:
-        for number, query in enumerate(interactions_queries(tables, at)):
+        for number, query in enumerate(interactions_queries(tables, ties.at, ties)):
             files.append(folder / f"{number}.parquet")
             write_batches(files[-1], db.sql(query).to_arrow_reader(BATCH))
     return files

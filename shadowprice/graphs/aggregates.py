@@ -8,6 +8,7 @@ import pandas as pd
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import InvalidInput
+from shadowprice.graphs.tie_sums import TieSums, summed
 from shadowprice.tables.database import Tables, instant
 
 MICROSECONDS_PER_DAY = 86_400e6
@@ -16,8 +17,10 @@ _ENDS: dict[Side, tuple[str, str]] = {"customer": ("src", "dst"), "merchant": ("
 """Columns of an edge: its account's end and its partner's end."""
 
 
-def interactions(tables: Tables, at: datetime) -> pd.DataFrame:
+def interactions(tables: Tables, at: datetime, ties: TieSums | None = None) -> pd.DataFrame:
     """Aggregates of the events of every account until an instant; later events are not read.
+
+    They are computed from the sums of each pair of accounts, which the events of a day are added to.
 
     | column | of the account's events with ts <= at |
     |---|---|
@@ -31,18 +34,19 @@ def interactions(tables: Tables, at: datetime) -> pd.DataFrame:
     Args:
         tables: of which ``edge`` and ``account`` are read.
         at: the instant, with its time zone.
+        ties: sums of the events until ``at``; without them the events are summed here.
 
     Returns:
         account_id, side, snapshot_ts (= ``at``) and the columns above (float64): one row per side and
         account that has a snapshot or an event by then, sorted. Without events h_events, h_partners
         and h_amount_sum are 0 and the rest is NaN. Which columns there are does not depend on ``at``.
-        O(E log E) in the number of events.
+        O(P log P) in the number of pairs, and that of events without ``ties``.
 
     Raises:
         InvalidInput: ``at`` has no time zone.
     """
     with tables.connect(threads=1) as db:
-        frames = [db.sql(query).to_arrow_table().to_pandas() for query in interactions_queries(tables, at)]
+        frames = [db.sql(query).to_arrow_table().to_pandas() for query in interactions_queries(tables, at, ties)]
     together = pd.concat([frame for frame in frames if len(frame)] or frames, ignore_index=True)
     columns = list(dict.fromkeys(name for frame in frames for name in frame.columns))
     numbers = {name: float for name in columns if name.startswith("h_")}
@@ -50,37 +54,38 @@ def interactions(tables: Tables, at: datetime) -> pd.DataFrame:
     return found
 
 
-def interactions_queries(tables: Tables, at: datetime) -> list[str]:
+def interactions_queries(tables: Tables, at: datetime, ties: TieSums | None = None) -> list[str]:
     """Return the SQL of :func:`interactions`, of each side, over :meth:`Tables.connect` with one thread."""
     if pd.Timestamp(at).tzinfo is None:
         raise InvalidInput("must have a time zone", field="at")
-    return [_query(tables, side, at) for side in SIDES]
+    pairs = summed(tables, at) if ties is None else ties.query
+    return [_query(tables, side, at, pairs) for side in SIDES]
 
 
-def _query(tables: Tables, side: Side, at: datetime) -> str:
+def _query(tables: Tables, side: Side, at: datetime, pairs: str) -> str:
     own, other = _ENDS[side]
     now = instant(at)
     edge = [name for name in tables.columns("edge") if name.startswith("x_")]
     partner = _features(tables, side)
-    edge_means = "".join(f', favg("{name}") AS "h_edge_mean_{name[2:]}"' for name in edge)
+    edge_means = "".join(f', fsum("{name}") / nullif(sum("n_{name}"), 0) AS "h_edge_mean_{name[2:]}"' for name in edge)
     partner_means = "".join(f', favg("{name}") AS "h_partner_mean_{name[2:]}"' for name in partner)
     means = ["h_amount_mean", "h_days_since_last", *(f"h_edge_mean_{name[2:]}" for name in edge)]
     means += [f"h_partner_mean_{name[2:]}" for name in partner]
     found = ", ".join(f'"{name}"' for name in means)
     return f"""
-        WITH past AS (
-            SELECT {own} AS account_id, {other} AS partner_id, * EXCLUDE (src, dst) FROM edge WHERE ts <= {now}
+        WITH pair AS (
+            SELECT {own} AS account_id, {other} AS partner_id, * EXCLUDE (src, dst) FROM ({pairs})
         ), newest AS (
             SELECT * FROM account WHERE snapshot_ts <= {now}
             QUALIFY row_number() OVER (PARTITION BY account_id, side ORDER BY snapshot_ts DESC) = 1
         ), sums AS (
-            SELECT account_id, count(*) AS events, count(DISTINCT partner_id) AS partners, fsum(weight) AS amount,
-                favg(weight) AS h_amount_mean,
-                (epoch_us({now}) - epoch_us(max(ts))) / {MICROSECONDS_PER_DAY} AS h_days_since_last{edge_means}
-            FROM past GROUP BY account_id
+            SELECT account_id, sum(n) AS events, count(*) AS partners, fsum(weight) AS amount,
+                fsum(weight) / sum(n) AS h_amount_mean,
+                (epoch_us({now}) - max(last)) / {MICROSECONDS_PER_DAY} AS h_days_since_last{edge_means}
+            FROM pair GROUP BY account_id
         ), partners AS (
             SELECT account_id{partner_means}
-            FROM (SELECT DISTINCT account_id, partner_id FROM past) AS pair
+            FROM pair
             JOIN (SELECT * RENAME (account_id AS partner_id) FROM newest WHERE side <> '{side}') USING (partner_id)
             GROUP BY account_id
         ), everyone AS (

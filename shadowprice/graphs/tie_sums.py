@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -42,25 +42,34 @@ class TieSums:
 
         O(n) for n events that are read and the pairs before.
         """
-        names = features(tables)
-        after = "" if before is None else f" AND ts > {instant(before.at)}"
-        known = "".join(f', "{name}", CAST("{name}" IS NOT NULL AS BIGINT) AS "n_{name}"' for name in names)
-        sums = "".join(f', fsum("{name}") AS "{name}", CAST(sum("n_{name}") AS BIGINT) AS "n_{name}"' for name in names)
-        own = f"src, dst, 1 AS n, weight, epoch_us(ts) AS last{known}"
-        events = f"SELECT {own} FROM edge WHERE ts <= {instant(at)}{after}"
-        if before is not None:
-            events = f"SELECT * FROM read_parquet({quoted(before.path)}) UNION ALL {events}"
         # One thread, because a sum must not depend on how the work was divided.
         with tables.connect(threads=1) as db, whole_file(path) as draft:
-            found = db.sql(f"""
-                SELECT src, dst, CAST(sum(n) AS BIGINT) AS n, fsum(weight) AS weight, max(last) AS last{sums}
-                FROM ({events}) GROUP BY src, dst ORDER BY src, dst""")
-            write_batches(draft, found.to_arrow_reader(BATCH))
-        return cls(path, names, at)
+            write_batches(draft, db.sql(summed(tables, at, before)).to_arrow_reader(BATCH))
+        return cls(path, features(tables), at)
+
+    @property
+    def query(self) -> str:
+        """SQL that reads the sums."""
+        return f"SELECT * FROM read_parquet({quoted(self.path)})"
 
 
-def keep(sums: Sequence[TieSums], folder: Path, tables: Tables) -> None:
-    """Write sums to ``folder``, in place of others, for the next call of :func:`kept`."""
+def summed(tables: Tables, at: datetime, before: TieSums | None = None) -> str:
+    """Return the SQL of :meth:`TieSums.until`, over :meth:`Tables.connect` with one thread."""
+    names = features(tables)
+    after = "" if before is None else f" AND ts > {instant(before.at)}"
+    known = "".join(f', "{name}", CAST("{name}" IS NOT NULL AS BIGINT) AS "n_{name}"' for name in names)
+    sums = "".join(f', fsum("{name}") AS "{name}", CAST(sum("n_{name}") AS BIGINT) AS "n_{name}"' for name in names)
+    own = f"src, dst, 1 AS n, weight, epoch_us(ts) AS last{known}"
+    events = f"SELECT {own} FROM edge WHERE ts <= {instant(at)}{after}"
+    if before is not None:
+        events = f"{before.query} UNION ALL {events}"
+    return f"""
+        SELECT src, dst, CAST(sum(n) AS BIGINT) AS n, fsum(weight) AS weight, max(last) AS last{sums}
+        FROM ({events}) GROUP BY src, dst ORDER BY src, dst"""
+
+
+def keep(sums: Sequence[TieSums], folder: Path, tables: Tables) -> list[TieSums]:
+    """Write sums to ``folder``, in place of others, for the next call of :func:`kept`; return those there."""
     folder.mkdir(parents=True, exist_ok=True)
     index = []
     for each in sums:
@@ -74,6 +83,7 @@ def keep(sums: Sequence[TieSums], folder: Path, tables: Tables) -> None:
     for path in folder.glob("*.parquet"):
         if path.name not in {each["file"] for each in index}:
             path.unlink()
+    return [replace(each, path=folder / entry["file"]) for each, entry in zip(sums, index, strict=True)]
 
 
 def kept(folder: Path, tables: Tables) -> list[TieSums]:

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from shadowprice.graphs.aggregates import interactions
 from shadowprice.graphs.pairs import pairs_of, pairs_until
 from shadowprice.graphs.tie_sums import TieSums, keep, kept, latest
 from shadowprice.tables import Tables
@@ -75,3 +76,32 @@ def test_kept_sums_are_taken_while_their_events_and_files_are_the_same(tables: T
     assert kept(folder, Tables({"edge": edge.drop(columns="x_items")})) == []
     assert latest(kept(folder, tables), AT + timedelta(days=1)).at == DAYS[3]
     assert latest([], AT) is None
+
+
+def test_aggregates_of_each_day_are_those_of_all_events(tables: Tables, tmp_path: Path) -> None:
+    profiles = [
+        {"account_id": name, "side": side, "snapshot_ts": pd.Timestamp(AT) - pd.Timedelta(days=day), "x_size": day * k}
+        for k, name in enumerate(ACCOUNTS)
+        for side, names in (("customer", ACCOUNTS[:4]), ("merchant", ACCOUNTS[2:]))
+        if name in names
+        for day in (30, 90, 400)
+    ]
+    both = Tables({"edge": tables.edge, "account": pd.DataFrame(profiles)})
+    for sums in daily(both, tmp_path):
+        pd.testing.assert_frame_equal(interactions(both, sums.at, sums), interactions(both, sums.at), rtol=1e-14)
+    assert interactions(both, AT)["h_events"].sum() > 100
+
+
+def test_aggregates_with_sums_read_no_event(tables: Tables, tmp_path: Path) -> None:
+    sums = TieSums.until(tables, AT, tmp_path / "sums.parquet")
+    columns = ["account_id", "side", "snapshot_ts"]
+    profile = pd.DataFrame([["a", "customer", pd.Timestamp(AT)]], columns=columns)
+    gone = Tables({"edge": tables.edge.iloc[:0], "account": profile})
+    expected = interactions(Tables({"edge": tables.edge, "account": profile}), AT)
+    pd.testing.assert_frame_equal(interactions(gone, AT, sums), expected)
+
+
+def test_kept_sums_are_returned_where_they_are_kept(tables: Tables, tmp_path: Path) -> None:
+    found = keep(daily(tables, tmp_path), tmp_path / "kept", tables)
+    assert [each.at for each in found] == DAYS
+    assert all(each.path.parent == tmp_path / "kept" and each.path.exists() for each in found)
