@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from threading import Event, Thread
 from types import TracebackType
 from typing import Self, TextIO
@@ -54,6 +55,10 @@ class ProgressBar:
         if not self.done:
             self._before, self._begun = done, time.monotonic()
         self.advance(done - self.done, note)
+
+    def epoch(self, row: Mapping[str, float]) -> None:
+        """Count an epoch of training, given its number and its validation loss."""
+        self.reach(int(row["epoch"]) + 1, f"validation {row['validation_loss']:.4f}")
 
     def text(self) -> str:
         """The line as it stands."""

@@ -177,16 +177,12 @@ def learn_delivery(
         checkpointing(out / "checkpoint", stamp=stamp),
         ProgressBar(f"train {model}", training.epochs, "epoch", shown=not has_team()) as shown,
     ):
-
-        def progress(row: dict[str, float]) -> None:
-            shown.reach(int(row["epoch"]) + 1, f"validation {row['validation_loss']:.4f}")
-
         given = {
             "graph": data.snapshots,
             "behaviours": behaviours(tables, SIDE),
             "offers": offer_features(tables, SIDE),
             "training": training,
-            "progress": progress,
+            "progress": shown.epoch,
             "loss": loss or None,
         }
         own = make(model, levels=data.levels[SIDE], seed=seed, **{k: v for k, v in given.items() if k in wants(model)})

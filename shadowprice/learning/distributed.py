@@ -183,8 +183,7 @@ def follow(path: Path, epochs: int, label: str) -> Iterator[None]:
         with ProgressBar(label, epochs, "epoch") as shown:
             while not done.wait(0.5):
                 with suppress(OSError, ValueError):
-                    row = json.loads(path.read_text())
-                    shown.reach(int(row["epoch"]) + 1, f"validation {row['validation_loss']:.4f}")
+                    shown.epoch(json.loads(path.read_text()))
 
     watcher = Thread(target=watch, daemon=True)
     watcher.start()

@@ -91,7 +91,7 @@ def fit_joint(
     with ProgressBar(f"train {name}", config.epochs, "epoch", shown=report is None and not has_team()) as bar:
 
         def progress(row: dict[str, float]) -> None:
-            bar.reach(int(row["epoch"]) + 1, f"validation {row['validation_loss']:.4f}")
+            bar.epoch(row)
             if report is not None:
                 report(row)
 
@@ -102,15 +102,16 @@ def fit_joint(
 def fit_separate(data: TrainingSet, spec: Separate, config: TrainingConfig) -> SeparateModels:
     """One response model per side, fitted on the ``train`` split; each holds out of it what it needs."""
     snapshots = data.seen_by("train", "validation")
-    model = SeparateModels.prepare(
-        spec.models,
-        data.levels,
-        seed=config.seed,
-        graph=snapshots,
-        training=sized(config, snapshots[-1].nodes),
-        **spec.options,
-    )
-    model.fit(snapshots, data.part("train"))
+    config = sized(config, snapshots[-1].nodes)
+    label = f"train {' and '.join(dict.fromkeys(spec.models.values()))}"
+    with ProgressBar(label, config.epochs, "epoch", shown=not has_team()) as bar:
+
+        def progress(row: dict[str, float]) -> None:  # models are copied, and a function is shared by the copies
+            bar.epoch(row)
+
+        given = {"graph": snapshots, "training": config, "progress": progress, **spec.options}
+        model = SeparateModels.prepare(spec.models, data.levels, seed=config.seed, **given)
+        model.fit(snapshots, data.part("train"))
     return model
 
 

@@ -29,6 +29,7 @@ from shadowprice.graphs.sessions import SessionLog, nanoseconds, session_ends
 from shadowprice.graphs.voucher_graphs import VoucherGraphs
 from shadowprice.learning.bundle import Served, write_served
 from shadowprice.learning.training_set import FILE as TRAINING_SET
+from shadowprice.progress import ProgressBar
 from shadowprice.responses import load, make
 from shadowprice.responses.base import FILE, ResponseModel, at_level, labels
 from shadowprice.responses.layers.heads import StoredHead
@@ -38,6 +39,7 @@ from shadowprice.responses.state import load_state
 from shadowprice.responses.stored import as_embedding, check_width
 from shadowprice.responses.tabular.network import TabularNetwork
 from shadowprice.responses.training.checkpoint import checkpointing
+from shadowprice.responses.training.team import has_team
 from shadowprice.responses.vouchers.sessions import SessionModel
 
 TABLES = "tables"
@@ -96,7 +98,12 @@ def train(
     model = make(name, levels=log.levels, seed=seed, **({"sessions": log} if "sessions" in wants(name) else {}))
     if isinstance(model, TabularNetwork):
         model.training = replace(model.training, epochs=epochs, precision=precision)
-    with checkpointing(out / "checkpoint", stamp=f"{name} {_digest(prepared, graphs)}"):
+    with (
+        checkpointing(out / "checkpoint", stamp=f"{name} {_digest(prepared, graphs)}"),
+        ProgressBar(f"train {name}", epochs, "epoch", shown=not has_team()) as bar,
+    ):
+        if isinstance(model, TabularNetwork):
+            model.progress = bar.epoch
         model.fit(log.requests(data.part() == "train"))
     model.save(out)
     found: dict[str, float] = {}

@@ -1,6 +1,7 @@
 """Every name can be trained by the pipeline's step and is served without the packages that trained it."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -84,6 +85,15 @@ def test_it_is_trained_exported_and_served_as_it_predicts(folder: Path, data: Tr
         np.testing.assert_allclose(served, expected[side].response, atol=1e-6)
         assert np.isfinite(head.response(head.default_embedding[None])).all()
     assert not list(tmp_path.rglob("*.pkl")), "no pickle"
+
+
+def test_training_of_separate_models_shows_its_epochs_and_the_time_left(folder, monkeypatch, capfd, tmp_path) -> None:
+    monkeypatch.setattr("shadowprice.progress.EVERY", 0.01)
+    fit_bundle(folder, tmp_path, Training("dipn"), TrainingConfig(epochs=10), workers=0)
+    lines = capfd.readouterr().err.splitlines()
+    assert any(
+        re.match(r"train dipn.*: \d+ of 10 epochs, .* so far, about .* left \(validation 0\.", each) for each in lines
+    )
 
 
 def test_what_trees_learned_is_served_without_trees_or_torch(folder: Path, data: TrainingSet, tmp_path) -> None:

@@ -50,7 +50,7 @@ class ModuleModel(ResponseModel, Generic[Net]):
     def sent(self) -> Self:
         """Return a copy for the losses of other processes: it reports no progress."""
         own = copy(self)
-        own.progress = None
+        own.progress, own.options = None, {}
         return own
 
     @abstractmethod
