@@ -10,7 +10,7 @@ from shadowprice.campaign import Side
 from shadowprice.decision import fit_budget
 from shadowprice.errors import Conflict
 from shadowprice.limits import Bound
-from shadowprice.limits.usage import Left
+from shadowprice.limits.usage import Left, Usage
 from shadowprice.pacing.decision_log.records import CorrectionKind, Decision
 
 Cause = Literal["expired", "returned"]
@@ -173,6 +173,19 @@ class Dates:
 
     recorded: int | None
     server: int | None
+
+
+class Owners(NamedTuple):
+    """Some sums of one limit in one period and campaign.
+
+    usage  sum of each account or partner, by its name; of a budget that of ``""``. It may be told twice, the newer last
+    next   where the next ones are; empty where there are no more
+    first  date of the campaign's first decision, microseconds since 1970; None where nothing was decided
+    """
+
+    usage: dict[str, Usage]
+    next: str
+    first: int | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
-from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Outcome, Row, Storage
+from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Outcome, Owners, Row, Storage
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
 from shadowprice.limits.usage import Usage
@@ -106,6 +106,22 @@ class Store(Protocol):
 
     def usage(self, sums: Sequence[str]) -> dict[str, Usage]:
         """Sums of further limits, by name, of one moment; absent ones are zero."""
+
+    def owners(self, campaign: str, begin: str, after: str, limit: int) -> Owners:
+        """Return about ``limit`` of the sums of a campaign whose names begin with ``begin``, by the rest of the name.
+
+        Args:
+            campaign: this one, or one that shares a limit with it.
+            begin: name of the limit and its period, ``name|period|``.
+            after: :attr:`Owners.next` of the call before; empty at first.
+            limit: 1 or more.
+
+        Sums of nothing are left out.
+
+        Raises:
+            InvalidRequest: ``after`` is of another store.
+            Unavailable: the sums cannot be read, or this process does not keep the campaign's file.
+        """
 
     def dates(self) -> Dates:
         """Dates that a wall clock can be compared with."""

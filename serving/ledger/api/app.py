@@ -83,6 +83,10 @@ class Ledgers:
         """GET /v1/traffic."""
         return json_response(await self._named(request).traffic(request))
 
+    async def usage(self, request: Request) -> Response:
+        """GET /v1/usage."""
+        return json_response(await self._named(request).usage(request))
+
     async def metrics(self, request: Request) -> Response:
         """GET /metrics."""
         encoder, content_type = exposition.choose_encoder(request.headers.get("accept", ""))
@@ -181,6 +185,7 @@ def serve(
         ("/v1/releases", kept.release, "POST"),
         ("/v1/totals", kept.totals, "GET"),
         ("/v1/traffic", kept.traffic, "GET"),
+        ("/v1/usage", kept.usage, "GET"),
         ("/metrics", kept.metrics, "GET"),
         ("/healthz", kept.health, "GET"),
         ("/readyz", kept.readiness, "GET"),

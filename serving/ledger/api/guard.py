@@ -14,6 +14,7 @@ ROUTES: dict[str, Role] = {
     "/v1/releases": "release",
     "/v1/totals": "read",
     "/v1/traffic": "read",
+    "/v1/usage": "read",
 }
 
 

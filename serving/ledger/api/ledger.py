@@ -22,10 +22,10 @@ from serving.ledger.api.events import Event
 from serving.ledger.api.headroom import HeadroomCollector
 from serving.ledger.api.messages import Authorizations, Releases
 from serving.ledger.api.metrics import LedgerCollector
-from serving.ledger.api.queries import limit_of, since_of
+from serving.ledger.api.queries import limit_of, since_of, wanted_of
 from serving.ledger.api.settle import outcomes
 from serving.ledger.api.skew import ClockSkew
-from serving.ledger.api.usage import limits_now
+from serving.ledger.api.usage import limits_now, owners_now
 from serving.ledger.api.watch import WatchCollector
 from serving.ledger.clock import microseconds
 from serving.ledger.records import Counted
@@ -133,6 +133,12 @@ class Ledger:
         async with self._traffic_turn:
             traffic = await run_in_threadpool(self.store.traffic, since, limit)
         return {"campaign": self.campaign.name, **asdict(traffic)}
+
+    async def usage(self, request: Request) -> dict[str, Any]:
+        """Return the use of a limit by its owners."""
+        wanted, now = wanted_of(request), datetime.now(UTC)
+        async with self._traffic_turn:
+            return asdict(await run_in_threadpool(owners_now, self.campaign, self.store.owners, wanted, now))
 
     async def check_ready(self) -> dict[str, Any]:
         """Return name and levels if it can read, its newest write succeeded, and its store has all that was recorded.

@@ -14,6 +14,7 @@ from serving.ledger.api.corrections import CorrectionEnvelope
 from serving.ledger.api.described import Alive, Authorized, Ready, TotalsNow, TrafficNow
 from serving.ledger.api.events import Envelope
 from serving.ledger.api.messages import Authorizations, Releases
+from serving.ledger.api.usage import OwnersNow
 from serving.ledger.records import Counted
 from serving.ledger.traffic import MAX_SAMPLE
 
@@ -39,6 +40,18 @@ _SINCE = {
 }
 _LIMIT = {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": MAX_SAMPLE}}
 
+_OWNERS = [
+    {"name": "name", "in": "query", "required": True, "description": "limit", "schema": {"type": "string"}},
+    {
+        "name": "of",
+        "in": "query",
+        "description": "campaign whose use it is, where several share the limit; without it, the one that is asked",
+        "schema": {"type": "string"},
+    },
+    {"name": "after", "in": "query", "description": "``next`` of the call before", "schema": {"type": "string"}},
+    _LIMIT | {"schema": {"type": "integer", "minimum": 1, "maximum": MAX_SAMPLE}},
+]
+
 
 def describe(route: str, campaigns: list[str]) -> dict[str, Any]:
     """Additions to the description of an endpoint."""
@@ -52,7 +65,8 @@ def describe(route: str, campaigns: list[str]) -> dict[str, Any]:
         "schema": {"type": "string", "enum": campaigns},
     }
     events = {"/v1/outcomes": [named], "/v1/corrections": [named]} if len(campaigns) > 1 else {}
-    parameters = {"/v1/totals": [named], "/v1/traffic": [named, _SINCE, _LIMIT], **events}.get(route, [])
+    reads = {"/v1/totals": [named], "/v1/traffic": [named, _SINCE, _LIMIT], "/v1/usage": [named, *_OWNERS]}
+    parameters = (reads | events).get(route, [])
     if parameters:
         added["parameters"] = parameters
     return added
@@ -71,6 +85,7 @@ ANSWERS: dict[str, tuple[Any, dict[int, str]]] = {
     "/v1/releases": (Counted, _RECORDED),
     "/v1/totals": (TotalsNow, _UNKNOWN),
     "/v1/traffic": (TrafficNow, _UNKNOWN | {400: "A parameter is wrong"}),
+    "/v1/usage": (OwnersNow, _UNKNOWN | {400: "A parameter is wrong"}),
     "/healthz": (Alive, {}),
     "/readyz": (Ready, {503: "Not ready, with the reason"}),
 }

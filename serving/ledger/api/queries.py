@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pydantic import AwareDatetime, TypeAdapter
 from starlette.requests import Request
 
@@ -29,6 +31,30 @@ def since_of(request: Request) -> int:
             field="since",
         )
     return since
+
+
+class Wanted(NamedTuple):
+    """Part of the use of a limit that is asked for.
+
+    name   of the limit
+    of     campaign whose use it is; empty: the one that is asked
+    after  where the call before ended; empty: the begin
+    limit  most owners
+    """
+
+    name: str
+    of: str
+    after: str
+    limit: int
+
+
+def wanted_of(request: Request) -> Wanted:
+    """Return the part of the use of a limit that a request asks for."""
+    given = request.query_params
+    limit = limit_of(request)
+    if limit < 1:
+        raise InvalidRequest(f"must be a whole number from 1 to {MAX_SAMPLE}", field="limit")
+    return Wanted(given.get("name", ""), given.get("of", ""), given.get("after", ""), limit)
 
 
 def limit_of(request: Request) -> int:

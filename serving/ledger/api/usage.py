@@ -6,10 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from serving.ledger.api.queries import Wanted
+from serving.ledger.clock import time_of
+from serving.ledger.records import Owners
 from shadowprice.campaign import Campaign
-from shadowprice.limits import Period
+from shadowprice.errors import InvalidRequest
+from shadowprice.limits import Period, period_of
 from shadowprice.limits.usage import Usage
 
+ReadOwners = Callable[[str, str, str, int], Owners]
 ReadUsage = Callable[[Sequence[str]], Mapping[str, Usage]]
 
 
@@ -25,6 +30,58 @@ class LimitUse:
     period: Period
     limit: int
     used: int
+
+
+@dataclass(frozen=True)
+class OwnersNow:
+    """Use of one limit by its accounts or partners in the current period, as columns; those without use left out.
+
+    of       campaign whose use it is
+    first    when it first decided; null before
+    owners   names; that of a budget is empty
+    amounts  minor units of open authorizations and net spend
+    uses     incentives that are open or captured
+    next     parameter ``after`` of the next call; empty where there are no more
+    """
+
+    campaign: str
+    name: str
+    of: str
+    period: str
+    first: datetime | None
+    owners: Sequence[str]
+    amounts: Sequence[int]
+    uses: Sequence[int]
+    next: str
+
+
+def owners_now(campaign: Campaign, read: ReadOwners, wanted: Wanted, now: datetime) -> OwnersNow:
+    """Return the use of a limit in the period that contains ``now``.
+
+    Raises:
+        InvalidRequest: there is no such limit, or the campaign ``of`` does not share it.
+    """
+    limit = next((each for each in campaign.limits.every if each.name == wanted.name), None)
+    if limit is None:
+        raise InvalidRequest(f"must be one of {campaign.limits.names}, got {wanted.name!r}", field="name")
+    of = wanted.of or campaign.name
+    campaigns = limit.campaigns or (campaign.name,)
+    if of not in campaigns:
+        raise InvalidRequest(f"must be one of {list(campaigns)}, got {of!r}", field="of")
+    period = period_of(limit.period, now)
+    found = read(of, f"{limit.name}|{period}|", wanted.after, wanted.limit)
+    rows = found.usage.values()
+    return OwnersNow(
+        campaign=campaign.name,
+        name=limit.name,
+        of=of,
+        period=period,
+        first=None if found.first is None else time_of(found.first),
+        owners=list(found.usage),
+        amounts=[each.amount for each in rows],
+        uses=[each.uses for each in rows],
+        next=found.next,
+    )
 
 
 def limits_now(campaign: Campaign, usage: ReadUsage, now: datetime) -> list[LimitUse]:

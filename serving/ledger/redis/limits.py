@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import redis
 
-from serving.ledger.records import Ceiling
+from serving.ledger.records import Ceiling, Owners
 from serving.ledger.redis.layout import keys
+from serving.ledger.redis.rows import find
+from shadowprice.errors import InvalidRequest
 from shadowprice.limits.usage import Left, Usage, reason_of
+
+MOST_DIGITS = 20
+"""Digits of a place in a hash of Redis, a number of 64 bits, at most."""
 
 
 def bounds(ceiling: Ceiling | None) -> str:
@@ -48,6 +53,31 @@ def left_of(ceiling: Ceiling | None, answer: Any) -> Left | None:
         return Left(amount, ceiling.name)
     bound = ceiling.bounds[place]
     return Left(amount, bound.name, reason_of(bound))
+
+
+def read_owners(client: redis.Redis, campaign: str, begin: str, after: str, limit: int) -> Owners:
+    """Return sums by the names of their owners, in no order; a sum that changes meanwhile may come twice.
+
+    O(limit) a call, and O(sums of the campaign, of all limits and periods) for all calls together.
+
+    Raises:
+        InvalidRequest: ``after`` is not a place in a hash.
+    """
+    if after and not (after.isascii() and after.isdigit() and len(after) <= MOST_DIGITS):
+        raise InvalidRequest("must be what the call before gave as next", field="after")
+    counts, amounts, decided, decision = keys(campaign, names=("limit_count", "limit_amount", "decided", "decision"))
+    place, rows = cast("tuple[int, dict[bytes, bytes]]", client.hscan(counts, int(after or 0), f"{begin}*", limit))
+    names = list(rows)
+    held: Any = client.hmget(amounts, [name.decode() for name in names]) if names else []
+    found = {
+        name.decode()[len(begin) :]: Usage(int(amount or 0), int(rows[name]))
+        for name, amount in zip(names, held, strict=True)
+    }
+    first: Any = client.lrange(decided, 0, 0)
+    dates = [each.decided_at for each in find(client, decision, first) if each is not None]
+    return Owners(
+        {owner: usage for owner, usage in found.items() if any(usage)}, str(place or ""), dates[0] if dates else None
+    )
 
 
 def read_usage(client: redis.Redis, key: Mapping[str, str], sums: Sequence[str]) -> dict[str, Usage]:

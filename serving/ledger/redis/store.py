@@ -15,14 +15,26 @@ from redis.exceptions import ResponseError
 from serving.ledger.clock import Clock, monotonic
 from serving.ledger.durability import Durability
 from serving.ledger.groups import Groups
-from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Known, Outcome, Row, Storage, asked
+from serving.ledger.records import (
+    Answer,
+    Ceiling,
+    Correction,
+    Counted,
+    Dates,
+    Known,
+    Outcome,
+    Owners,
+    Row,
+    Storage,
+    asked,
+)
 from serving.ledger.redis import rows, sums
 from serving.ledger.redis.condition import Condition
 from serving.ledger.redis.connection import DurabilityCheck, NotDurable, check_durable, connect
 from serving.ledger.redis.corrections import correct, correction
 from serving.ledger.redis.layout import check_layout, keys
 from serving.ledger.redis.lease import Lease
-from serving.ledger.redis.limits import bounds, left_of, read_usage, shared_keys
+from serving.ledger.redis.limits import bounds, left_of, read_owners, read_usage, shared_keys
 from serving.ledger.redis.scripts import KEYS, Call, Runner, unavailable
 from serving.ledger.redis.seen import EPOCH, read_seen, went_back
 from serving.ledger.redis.witness import Witness
@@ -172,6 +184,10 @@ class RedisStore:
     def usage(self, sums: Sequence[str]) -> dict[str, Usage]:
         """Sums of further limits."""
         return self._read(lambda client: read_usage(client, self._key, sums)) if sums else {}
+
+    def owners(self, campaign: str, begin: str, after: str, limit: int) -> Owners:
+        """Sums of one limit by owner, of any campaign in this Redis."""
+        return self._read(lambda client: read_owners(client, campaign, begin, after, limit))
 
     def dates(self) -> Dates:
         """The last decision that was recorded, and the time of Redis."""

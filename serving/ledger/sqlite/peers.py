@@ -8,8 +8,8 @@ files, and a crash between two commits leaves no sum wrong.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -74,6 +74,21 @@ class Peers:
             for each, usage in read.items():
                 found[each] = found.get(each, Usage()).plus(*usage)
         return found
+
+    @contextmanager
+    def reading(self, campaign: str) -> Iterator[sqlite3.Connection]:
+        """Open the file of a campaign that shares a limit, to read for one caller.
+
+        Raises:
+            Unavailable: this process does not keep it, or it cannot be read.
+        """
+        if campaign not in self.files:
+            raise Unavailable(f"the ledger of {campaign!r}, which shares a limit, is not kept by this process")
+        try:
+            with closing(open_for_reading(self.files[campaign])) as database:
+                yield database
+        except sqlite3.Error as error:
+            raise Unavailable(f"the ledger of {campaign!r}, which shares a limit, cannot be read: {error}") from error
 
     def close(self, campaign: str) -> None:
         """Let go of a file."""

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from serving.ledger.clock import Clock, monotonic
-from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Outcome, Row, Storage
+from serving.ledger.records import Answer, Ceiling, Correction, Counted, Dates, Outcome, Owners, Row, Storage
 from serving.ledger.sqlite import rows
 from serving.ledger.sqlite.authorizations import Authorise, Expire, Release, Settle
 from serving.ledger.sqlite.corrections import Correct, corrections_after
@@ -18,7 +18,7 @@ from serving.ledger.sqlite.health import Health
 from serving.ledger.sqlite.peers import Peers
 from serving.ledger.sqlite.reader import Reader
 from serving.ledger.sqlite.sums import read_totals, read_traffic
-from serving.ledger.sqlite.usage import read_usage
+from serving.ledger.sqlite.usage import read_owners, read_usage
 from serving.ledger.sqlite.writer import Writer
 from serving.ledger.totals import Totals
 from serving.ledger.traffic import Traffic
@@ -98,6 +98,13 @@ class SqliteStore:
     def usage(self, sums: Sequence[str]) -> dict[str, Usage]:
         """Sums of further limits."""
         return self._reader.read(lambda database: read_usage(database, sums))
+
+    def owners(self, campaign: str, begin: str, after: str, limit: int) -> Owners:
+        """Sums of one limit by owner, of this file or of a peer's."""
+        if campaign == self._campaign.name:
+            return self._reader.read(lambda database: read_owners(database, begin, after, limit))
+        with self._peers.reading(campaign) as database:
+            return read_owners(database, begin, after, limit)
 
     def dates(self) -> Dates:
         """The last decision that was recorded; the file has no clock."""

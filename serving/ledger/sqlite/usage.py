@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import orjson
 
+from serving.ledger.records import Owners
 from shadowprice.limits.usage import Usage
 
 
@@ -20,6 +21,18 @@ def read_usage(database: sqlite3.Connection, sums: Iterable[str]) -> dict[str, U
         (orjson.dumps(wanted).decode(),),
     )
     return {name: Usage(amount, count) for name, amount, count in rows}
+
+
+def read_owners(database: sqlite3.Connection, begin: str, after: str, limit: int) -> Owners:
+    """Return sums by the names of their owners, in order. O(limit + log sums)."""
+    rows = database.execute(
+        "SELECT name, amount, count FROM limit_usage WHERE name >= ?1 AND name < ?2 AND name > ?3"
+        " AND (amount <> 0 OR count <> 0) ORDER BY name LIMIT ?4",
+        (begin, begin[:-1] + chr(ord(begin[-1]) + 1), after, limit),
+    ).fetchall()
+    first = database.execute("SELECT decided_at FROM decision ORDER BY sequence LIMIT 1").fetchone()
+    usage = {name[len(begin) :]: Usage(amount, count) for name, amount, count in rows}
+    return Owners(usage, rows[-1][0] if len(rows) == limit else "", first[0] if first else None)
 
 
 def add_usage(database: sqlite3.Connection, changes: Iterable[tuple[str, int, int]]) -> None:

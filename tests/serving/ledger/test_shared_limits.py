@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 
+from serving.ledger.clock import microseconds
 from serving.ledger.sqlite.peers import Peers
 from shadowprice.errors import Conflict, InvalidInput, Unavailable
 from shadowprice.limits import Cap, GroupBudget, Limits, check_alike
@@ -211,6 +212,48 @@ def test_a_late_capture_needs_room_in_the_shared_limit(open_together, kit):
     second.authorise(kit.item("r1"))
     with pytest.raises(Conflict, match=r"limit 'once' has no room"):
         first.settle(kit.event("r1", 50))
+
+
+def read_all(ledger, campaign, begin, limit):
+    found, after, calls, first = {}, "", 0, None
+    while calls == 0 or after:
+        page = ledger.store.owners(campaign, begin, after, limit)
+        found, after, first, calls = found | page.usage, page.next, page.first, calls + 1
+    return found, first, calls
+
+
+def test_the_use_of_a_limit_is_read_by_owner_for_every_campaign_that_shares_it(open_together, kit):
+    first, second = open_together(
+        *names_of(kit, 2),
+        limits=lambda names: Limits(
+            budgets=(GroupBudget(name="all", limit=90_000, campaigns=names),),
+            caps=(
+                Cap(name="wallet", per="account", amount=500, campaigns=names),
+                # Its names begin alike.
+                Cap(name="wallet-2", per="account", count=9, period="day", campaigns=names),
+            ),
+        ),
+        limit=100_000,
+    )
+    here, there = first.campaign.name, second.campaign.name
+    owners = [f"a|{number} é%" for number in range(700)]
+    assert read_all(first, there, "wallet||", 100) == ({}, None, 1)
+    for start in range(0, len(owners), 100):
+        first.authorise(
+            *(kit.item(f"r{start + place}", account_id=each) for place, each in enumerate(owners[start : start + 100]))
+        )
+    second.authorise(kit.item("s1", account_id=owners[3]), kit.item("s2", account_id="z"))
+    second.settle(kit.event("s1", 0))
+    first.release("r5")
+    for ledger in (first, second):
+        use, since, calls = read_all(ledger, here, "wallet||", 100)
+        assert use == {each: (50, 1) for each in owners if each != owners[5]}
+        assert since == microseconds(kit.now)
+        assert calls >= 7
+        assert read_all(ledger, there, "wallet||", 100)[0] == {owners[3]: (0, 1), "z": (50, 1)}
+        assert read_all(ledger, there, "wallet-2|2024-05-01|", 100)[0] == {owners[3]: (0, 1), "z": (50, 1)}
+        assert read_all(ledger, there, "wallet-2|2024-05-02|", 100)[0] == {}
+        assert read_all(ledger, here, "all||", 100)[0] == {"": (699 * 50, 699)}
 
 
 def test_a_sqlite_ledger_without_those_of_the_others_is_refused(tmp_path, kit):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from unittest.mock import ANY
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
@@ -42,6 +43,26 @@ def test_each_campaign_is_asked_by_its_name(kit, tmp_path):
             assert (await client.get("/readyz?campaign=winter")).json()["campaign"] == "winter"
             ready = (await client.get("/readyz")).json()
             assert [each["campaign"] for each in ready["campaigns"]] == list(names)
+            use = "/v1/usage?campaign=winter&name=wallet&limit=1"
+            assert (await client.get(use)).json()["owners"] == []
+            assert (await client.get(f"{use}&of=autumn")).json() == {
+                "campaign": "winter",
+                "name": "wallet",
+                "of": "autumn",
+                "period": "",
+                "first": ANY,
+                "owners": ["a"],
+                "amounts": [50],
+                "uses": [1],
+                "next": ANY,
+            }
+            for wrong, field in (
+                ("name=purse", "name"),
+                ("name=wallet&of=spring", "of"),
+                ("name=wallet&limit=0", "limit"),
+            ):
+                refused = await client.get(f"/v1/usage?campaign=winter&{wrong}")
+                assert (refused.status_code, refused.json()["field"]) == (400, field)
             families = list(text_string_to_metric_families((await client.get("/metrics")).text))
             assert len({family.name for family in families}) == len(families)
             spent = next(each for each in families if each.name == "shadowprice_spend_minor_units")
