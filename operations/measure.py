@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlencode
 
 import numpy as np
 from numpy.typing import NDArray
 
 from operations.common.job import Job, option, required, writes
-from operations.common.ledger_tokens import TOKEN_VARIABLE
+from operations.common.ledger_reads import read_cap_use, read_traffic
 from operations.common.workspace import read_campaign
 from shadowprice.campaign import Campaign, Side
-from shadowprice.errors import InvalidInput, NotCertified, Unavailable
+from shadowprice.errors import NotCertified
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.prometheus import PrometheusSpend
-from shadowprice.pacing.spend import MetricsSpend, SpendReport, SpendSource, fetch
+from shadowprice.pacing.spend import CapUse, MetricsSpend, SpendReport, SpendSource
 from shadowprice.pacing.state import PricingState
 
-SAMPLE_ROWS = 4000
-"""Newest requests that a state names, at most; those of the past are known to the solve."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 QUARTER = timedelta(minutes=15)
-TIMEOUT_SECONDS = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,34 +66,8 @@ def run(job: MeasureJob) -> None:
         if slots:
             observed[hour["side"]][min(place, slots - 1)] += hour["requests"]
     recent = recent_requests(campaign, seen["sample"])
-    state_of(campaign, traffic, at, observed, source.read(campaign.name), *recent).save(job.state)
-
-
-def read_traffic(ledger_url: str, campaign: str, since: datetime) -> dict[str, Any]:
-    """Requests by hour and side from ``since`` on, and the newest of them, as the ledger's ``/v1/traffic`` tells."""
-    query = urlencode({"campaign": campaign, "limit": SAMPLE_ROWS, "since": since.isoformat()})
-    url = f"{ledger_url.rstrip('/')}/v1/traffic"
-    body = fetch(f"{url}?{query}", TIMEOUT_SECONDS, token=_token(os.environ.get(TOKEN_VARIABLE, "")))
-    try:
-        found: dict[str, Any] = json.loads(body)
-    except ValueError as error:
-        raise Unavailable(f"{url} answered with what is not JSON") from error
-    return found
-
-
-def _token(file: str) -> str:
-    """First secret of the role ``read`` in a file of tokens, or its only secret; empty where no file is named."""
-    if not file:
-        return ""
-    try:
-        text = Path(file).read_text().strip()
-        held = json.loads(text).get("read") if text.startswith("{") else text
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"cannot be read: {type(error).__name__}", field=file) from None
-    secrets = held if isinstance(held, list) else [held]
-    if not secrets or not secrets[0]:
-        raise Unavailable(f"{file} has no token of the role 'read'; add one")
-    return str(secrets[0])
+    spend = replace(source.read(campaign.name), caps=read_cap_use(job.ledger_url, campaign, now))
+    state_of(campaign, traffic, at, observed, spend, *recent).save(job.state)
 
 
 def state_of(
@@ -124,6 +91,7 @@ def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:
         requests=dict.fromkeys(campaign.sides, 0),
         spent_of=dict.fromkeys(campaign.sides, 0),
         used_of=dict.fromkeys((each.name for each in campaign.limits.budgets), 0),
+        caps={each.name: CapUse.of({}, {}) for each in campaign.limits.caps},
         observed_at=datetime.now(UTC),
     )
     remaining = traffic.forecast(campaign).remaining(0, {side: [] for side in traffic.profiles})

@@ -29,13 +29,14 @@ from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
 from shadowprice.limits.attributes import read_attributes
 from shadowprice.limits.conditions import Condition, Reading, columns_of
-from shadowprice.pacing.caps import granted_by_caps
+from shadowprice.pacing.caps import CapsAhead, counting_prices
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.periods import parts_of
 from shadowprice.pacing.population import Population, read_population
 from shadowprice.pacing.resolve import expected_cost_of_holds, in_hand_of_budgets, remaining_budget
 from shadowprice.pacing.state import PricingState
 from shadowprice.pacing.what_if import SAMPLE_ROWS, SHARES, Answer, Change, GroupLimit, WhatIf
+from shadowprice.pacing.window import solve_window
 from shadowprice.responses.layers.heads import load_heads
 
 
@@ -209,10 +210,14 @@ def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_
         slot,
         in_hand_of_budgets(campaign, now.spend, held),
     )
-    curves = {
-        side: granted_by_caps(campaign, side, each.curves, now.spend, now.remaining[side], slot)
+    expected = {side: ahead[side] for side in asked}
+    left = remaining_budget(campaign, now.spend) - sum(held.values()) - campaign.set_aside(now.spend.late)
+    caps = {
+        side: CapsAhead(campaign, side, each.curves, now.spend, now.remaining[side], slot, now.at)
         for side, each in asked.items()
     }
+    counted = counting_prices(caps, {}, lambda few: solve_window(campaign, few, expected, left, parts, budgets).prices)
+    curves = {side: each.curves(counted) for side, each in caps.items()}
     names = {side: each.account_id.combine_chunks() for side, each in asked.items() if coverage.reads_partner(side)}
     limit = campaign.budget.limit if campaign.budget.form == "total" else 0.0
     # Late redemptions are paid out of the reserve, which the question sets aside as a whole.
@@ -221,7 +226,7 @@ def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_
     solver = WhatIf(
         campaign,
         curves,
-        {side: ahead[side] for side in asked},
+        expected,
         parts,
         budgets,
         account_of={side: each.dictionary_encode().indices.to_numpy() for side, each in names.items()},

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from operations.common.ledger_reads import SAMPLE_ROWS
 from operations.common.workspace import CAMPAIGN, read_columns, read_groups
-from operations.measure import SAMPLE_ROWS
 from operations.solve import Solver
 from operations.whatif import open_what_if
 from serving.local.launch import Deployment, launch

@@ -16,12 +16,13 @@ from typing import Any
 from shadowprice.campaign import MODEL_VERSION, NAME
 from shadowprice.errors import PriceRejected
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 ADDED = {
     2: ("window", "step", "at", "requests", "expected", "plan", "pacing_error", "seconds"),
     3: ("spend_ratio",),
     4: ("plans", "pacing_errors"),
     5: ("by",),
+    6: ("arrivals",),
 }
 """Schema version → fields that records of earlier ones do not have."""
 TIMES = ("solved_at", "expires_at", "window")
@@ -53,6 +54,7 @@ class PriceRecord:
     spend_ratio   minor units paid per minor unit that the model's curves expect, as learned in the window so far
     plans         further total budget → the same as ``plan``, to the end of its present period
     pacing_errors further budget → the same as ``pacing_error``
+    arrivals      requests decided: when it was solved, and as expected at the end of its slot and of each later one
     by            user, machine and release that published it; empty of a record that was not published by a job
     """
 
@@ -83,6 +85,7 @@ class PriceRecord:
     spend_ratio: float = 1.0
     plans: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     pacing_errors: Mapping[str, float] = field(default_factory=dict)
+    arrivals: tuple[float, ...] = ()
     by: str = ""
     schema_version: int = SCHEMA_VERSION
     sha256: str = field(default="")
@@ -107,10 +110,13 @@ class PriceRecord:
         if not 0 <= self.tie_share <= 1:
             raise PriceRejected("price record: tie_share must lie in [0, 1]")
         object.__setattr__(self, "plan", tuple(float(amount) for amount in self.plan))
+        object.__setattr__(self, "arrivals", tuple(map(float, self.arrivals)))
         object.__setattr__(self, "plans", {name: tuple(map(float, plan)) for name, plan in self.plans.items()})
-        numbers = [self.at, self.expected, self.pacing_error, self.seconds, *self.plan, *self.pacing_errors.values()]
-        if not all(map(math.isfinite, chain(numbers, *self.plans.values()))):
-            raise PriceRejected("price record: at, expected, plans, pacing errors and seconds must be finite")
+        numbers = [self.at, self.expected, self.pacing_error, self.seconds, *self.pacing_errors.values()]
+        if not all(map(math.isfinite, chain(numbers, self.plan, self.arrivals, *self.plans.values()))):
+            raise PriceRejected("price record: at, expected, plans, arrivals, pacing errors and seconds must be finite")
+        if self.arrivals and len(self.arrivals) != len(self.plan):
+            raise PriceRejected("price record: arrivals must have as many entries as the plan, or none")
         if not 0 < self.spend_ratio < math.inf:
             raise PriceRejected("price record: spend_ratio must be positive and finite")
 
@@ -189,6 +195,7 @@ class PriceRecord:
         data = asdict(self)
         data["prices"] = dict(self.prices)
         data["plan"] = list(self.plan)
+        data["arrivals"] = list(self.arrivals)
         data["plans"] = {name: list(plan) for name, plan in self.plans.items()}
         data["pacing_errors"] = dict(self.pacing_errors)
         for name in _later_than(self.schema_version):

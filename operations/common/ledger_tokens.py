@@ -1,3 +1,33 @@
-"""Environment variable of the ledger and of all its callers: the file with the tokens."""
+"""Tokens that callers of the ledger show, from the file that an environment variable names."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from shadowprice.errors import InvalidInput, Unavailable
 
 TOKEN_VARIABLE = "SHADOWPRICE_LEDGER_TOKEN_FILE"
+"""Environment variable of the ledger and of all its callers: the file with the tokens."""
+
+
+def reading_token() -> str:
+    """Return the first secret of the role ``read`` in the file, or its only secret; empty where no file is named.
+
+    Raises:
+        InvalidInput: the file cannot be read.
+        Unavailable: it has no token of the role.
+    """
+    file = os.environ.get(TOKEN_VARIABLE, "")
+    if not file:
+        return ""
+    try:
+        text = Path(file).read_text().strip()
+        held = json.loads(text).get("read") if text.startswith("{") else text
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"cannot be read: {type(error).__name__}", field=file) from None
+    secrets = held if isinstance(held, list) else [held]
+    if not secrets or not secrets[0]:
+        raise Unavailable(f"{file} has no token of the role 'read'; add one")
+    return str(secrets[0])

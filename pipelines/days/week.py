@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from operations.common.ledger_reads import SAMPLE_ROWS
 from operations.common.workspace import CAMPAIGN, MODEL, SERVED, VERSIONS, read_campaign
-from operations.measure import SAMPLE_ROWS
 from operations.solve import Solver
 from pipelines.local import PipelineFailed, run
 from shadowprice.campaign import Side

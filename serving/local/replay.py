@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
-from operations.measure import SAMPLE_ROWS, recent_requests, state_of
+from operations.common.ledger_reads import SAMPLE_ROWS, read_cap_use
+from operations.measure import recent_requests, state_of
 from operations.publish import publish
 from operations.solve import Solver
 from serving.client.client import DecisionClient, Decisions, LedgerClient, Outcome
@@ -118,7 +119,9 @@ class ServiceDay:
         """Price the rest of the day from what the services report, publish, and wait until it is active."""
         campaign = self.solver.campaign
         recent = recent_requests(campaign, self._ledger.traffic(limit=SAMPLE_ROWS)["sample"])
-        state = state_of(campaign, self.traffic, at, observed, self.spend.read(campaign.name), *recent)
+        caps = read_cap_use(self.services.ledger_url, campaign, datetime.now(UTC))
+        spend = replace(self.spend.read(campaign.name), caps=caps)
+        state = state_of(campaign, self.traffic, at, observed, spend, *recent)
         found = self.solver.solve(state)
         publish(found.record, self.workspace)
         wait_for_price(self.services, found.record.version)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import numpy as np
@@ -11,81 +13,344 @@ from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
+from shadowprice.decision import decide
+from shadowprice.errors import NotCertified
 from shadowprice.limits import Cap, period_of
-from shadowprice.pacing.spend import SpendReport
+from shadowprice.pacing.spend import CapUse, SpendReport
 
 Real = NDArray[np.float64]
 
+COLUMNS = 2048
+"""Columns of a side on which a few figures are computed, at most."""
+ROUNDS = 3
+"""Solves of a sample that amounts of caps take."""
+OWNERS = 4096
+"""Accounts or partners on which the rate of other campaigns is fitted, at most."""
 LARGE = 50.0
 """Mean from which a Poisson number is taken to be normal."""
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
-def granted_by_caps(
-    campaign: Campaign, side: Side, curves: Curves, spend: SpendReport, ahead: Real, slot: int
-) -> Curves:
-    """Return the curves of N accounts with ``granted`` (J, N), by the caps of a campaign.
+class CapsAhead:
+    """Effect of a campaign's caps on the requests of one side to come.
 
     Args:
-        campaign: its caps; without caps the curves are returned as they are.
+        campaign: its caps.
         side: of the curves.
-        curves: of all accounts that ask, with their owners (:meth:`Coverage.mark`).
-        spend: requests so far.
+        curves: (J, N), of all accounts that ask, with their owners (:meth:`Coverage.mark`).
+        spend: requests so far, and the use of each cap by its owners.
         ahead: (slots,), requests expected in the rest of this slot and in each later one.
         slot: of the first entry.
+        at: hours since the window opened; the start of the slot when None.
 
-    An account (or partner) that makes the share s of the requests makes a Poisson number of them in a period, with the
-    mean s·n. Each is given one level until the cap is reached, and then the level without incentive. With a count c,
-    E[min(K, c)] requests are given it. With an amount A, ⌊A/r⌋ payments of r fit, and the number of payments is
-    Poisson with the mean s·n·f, where f is the chance that a grant is paid. Of requests so far the same is assumed.
-    The use of each account is not read: the totals of the services do not have it.
+    An owner is an account, or a partner. One that makes the share s of the requests makes a Poisson number of them in
+    a period, with the mean a = s·n. Other campaigns that share the cap use it at a rate of their own, with the mean b
+    (:func:`others_rate`). Both have what the cap leaves the owner now, and the whole cap in later periods:
 
-    A level that counts for the share g of the requests is one column of the linear programme with the limit
-    Σ x_paid ≤ g of each account, so the solve stays exact. O(caps · J · N).
+    - A count that leaves r grants a/(a + b) · E[min(K, r)] requests, K Poisson with the mean a + b.
+    - An amount that leaves A grants ⌊A/c⌋ payments of c. The number of own payments has the mean a·f, where f is the
+      chance that a grant is paid. Both are those of the level that the prices choose (:func:`counting_prices`).
+    - An owner of an ``exclusive`` cap that another campaign holds is granted nothing, one that this campaign holds
+      everything. One that is free belongs to the campaign that is first (:func:`exclusive_share`).
+
+    Each level that costs something counts for the same share g of the requests, so it is chosen at the same prices as
+    by the decision rule, which knows no caps. One column is the linear programme with the limit Σ x_paid ≤ g of its
+    account, so the solve stays exact.
+
+    Raises:
+        NotCertified: the spend does not tell the use of a cap.
     """
-    caps = [each for each in campaign.limits.caps if each.side in (None, side)]
-    if not caps or curves.owners is None or not curves.accounts:
-        return curves
-    terms = campaign.terms(side)
-    most = np.array(terms.reserved, dtype=np.float64)[:, None]
-    paid = np.minimum(curves.response, terms.most_units) / terms.most_units
-    chance = np.ones_like(paid) if terms.cost_basis == "on_grant" else np.maximum(paid, 1e-9)
-    granted = np.ones(curves.response.shape)
-    for cap in caps:
-        owner = curves.owners[int(cap.per == "partner")]
-        _, place = np.unique(owner, return_inverse=True)
-        share = np.where(owner == 0, 0.0, np.bincount(place, curves.shares())[place])
-        given, asked = np.zeros(granted.shape), 0.0
-        for before, later in _periods(campaign, cap, spend.requests.get(side, 0), ahead, slot):
-            asked += later
-            fits = np.full(granted.shape, later) * share
-            if cap.count is not None:
-                own = poisson_capped_mean(share * (before + later), cap.count) - poisson_capped_mean(
-                    share * before, cap.count
-                )
-                fits = np.minimum(fits, own)
-            if cap.amount is not None:
-                payments = np.floor(cap.amount / np.maximum(most, 1.0))
-                own = poisson_capped_mean(share * (before + later) * chance, payments) - poisson_capped_mean(
-                    share * before * chance, payments
-                )
-                fits = np.minimum(fits, own / chance)
-            given += fits
-        of_cap = np.divide(given, share * asked, out=np.ones(granted.shape), where=share * asked > 0)
-        granted = np.minimum(granted, np.where(most > 0, of_cap, 1.0))
-    return replace(curves, granted=granted.astype(np.float32), owners=None)
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        side: Side,
+        curves: Curves,
+        spend: SpendReport,
+        ahead: Real,
+        slot: int,
+        at: float | None = None,
+    ) -> None:
+        self._campaign, self._side, self._curves, self._ahead = campaign, side, curves, ahead
+        self._caps: list[_Cap] = []
+        if curves.owners is None or not curves.accounts:
+            return
+        for cap in campaign.limits.caps:
+            if cap.side not in (None, side):
+                continue
+            use = spend.caps.get(cap.name)
+            if use is None:
+                raise NotCertified(f"the spend does not tell the use of cap {cap.name!r}; upgrade the ledger")
+            labels = _labels(campaign, cap, slot, ahead.size)
+            before = _before(spend.requests.get(side, 0), ahead, slot, at, labels, use.hours)
+            names, place = np.unique(curves.owners[int(cap.per == "partner")], return_inverse=True)
+            share = np.where(names == 0, 0.0, np.bincount(place, curves.shares()))
+            self._caps.append(_Cap.of(cap, use, names, share, before, labels[max(slot, 0) :], place))
+
+    @property
+    def reads_prices(self) -> bool:
+        """Return whether the grants depend on the levels that are chosen."""
+        return any(each.cap.amount is not None for each in self._caps)
+
+    def sample(self, rows: int) -> CapsAhead:
+        """Return at most ``rows`` of the columns, evenly spaced, of owners with the requests of all columns."""
+        some = np.arange(self._curves.accounts)[:: max(-(-self._curves.accounts // rows), 1)]
+        found = copy(self)
+        found._curves = self._curves.take(some)
+        found._caps = [each.take(some) for each in self._caps]
+        return found
+
+    def curves(self, prices: Mapping[str, float]) -> Curves:
+        """Return the curves with ``granted`` (J, N), as they are without caps. O(caps · J · N)."""
+        if not self._caps:
+            return self._curves
+        free = np.array(self._campaign.terms(self._side).reserved)[:, None] == 0
+        granted = np.where(free, 1.0, self._granted(self._ahead, self._chosen(prices)))
+        return replace(self._curves, granted=granted.astype(np.float32), owners=None)
+
+    def profile(self, prices: Mapping[str, float]) -> Real:
+        """(slots,): share of the money to come that is spent in each slot, which sums to 1.
+
+        Requests that come early find more of their caps unused, so they cost more. O(caps · N · slots).
+        """
+        total = float(self._ahead.sum())
+        even = self._ahead / total if total > 0 else self._ahead
+        if not self._caps:
+            return even
+        chosen = self._chosen(prices)
+        cost = self._campaign.terms(self._side).cost(self._curves.response)[chosen, np.arange(chosen.size)]
+        money = cost * self._curves.shares()
+        until = [
+            float(money @ self._granted(self._ahead[:slots], chosen)) * float(self._ahead[:slots].sum())
+            for slots in range(1, self._ahead.size + 1)
+        ]
+        return np.maximum(np.diff(until, prepend=0.0), 0.0) / until[-1] if until[-1] > 0 else even
+
+    def _chosen(self, prices: Mapping[str, float]) -> NDArray[np.intp]:
+        """(N,): the level that the decision rule chooses; where it is free, the lowest that costs something."""
+        campaign, curves = self._campaign, self._curves
+        allowed = None if curves.allowed is None else curves.allowed | ~curves.allowed.any(axis=0)
+        level = decide(
+            campaign.terms(self._side).value(curves.response),
+            campaign.charges(self._side, curves.response, curves.bits),
+            [prices.get(name, 0.0) for name in campaign.priced],
+            0.0,
+            range(curves.accounts),
+            allowed,
+        ).level.astype(np.intp)
+        paid = np.flatnonzero(campaign.terms(self._side).reserved)
+        return np.maximum(level, paid[0]) if paid.size else level
+
+    def _granted(self, ahead: Real, chosen: NDArray[np.intp]) -> Real:
+        """(N,): the share g of the requests in the first slots, at the chosen levels."""
+        terms, response = self._campaign.terms(self._side), self._curves.response
+        own = response[chosen, np.arange(chosen.size)].astype(np.float64)
+        chance = np.maximum(terms.paid_units(own) / terms.most_units, 1e-9)
+        cost = np.maximum(np.array(terms.reserved, dtype=np.float64)[chosen], 1.0)
+        granted = np.ones(chosen.size)
+        for cap in self._caps:
+            asked = cap.share[cap.place] * float(ahead.sum())
+            of_cap = np.divide(cap.granted(ahead, chance, cost), asked, out=np.ones(asked.size), where=asked > 0)
+            granted = np.minimum(granted, of_cap)
+        return granted
 
 
-def _periods(campaign: Campaign, cap: Cap, requests: float, ahead: Real, slot: int) -> list[tuple[float, float]]:
-    """Requests before now and later of each period of the cap to come; of a day so far by its share of the hours."""
-    first = max(slot, 0)
-    hours = [period_of(cap.period, campaign.starts_at + timedelta(hours=hour)) for hour in range(first + ahead.size)]
-    labels = np.array(hours)
-    found = []
-    for label in dict.fromkeys(hours[first:]):
-        before = requests * float((labels[:first] == label).sum()) / max(first, 1)
-        found.append((before, float(ahead[labels[first:] == label].sum())))
+def counting_prices(
+    caps: Mapping[Side, CapsAhead],
+    prices: Mapping[str, float],
+    solve: Callable[[Mapping[Side, Curves]], Mapping[str, float]],
+) -> dict[str, float]:
+    """Return prices at which amounts are counted: those that a solve with the levels they choose finds again.
+
+    Args:
+        caps: side → its caps.
+        prices: to begin with, such as those of the newest record; empty: 0.
+        solve: gives the prices of curves that are marked with what caps grant.
+
+    Caps without an amount need no prices. Otherwise a sample of :data:`COLUMNS` columns of each side is solved
+    :data:`ROUNDS` times.
+    """
+    found = dict(prices)
+    if any(each.reads_prices for each in caps.values()):
+        small = {side: each.sample(COLUMNS) for side, each in caps.items()}
+        for _ in range(ROUNDS):
+            next_prices = dict(solve({side: each.curves(found) for side, each in small.items()}))
+            if not all(map(math.isfinite, next_prices.values())):
+                # Infeasible, as the solve of all columns will tell.
+                break
+            found = next_prices
     return found
+
+
+@dataclass(frozen=True)
+class _Cap:
+    """A cap and its owners.
+
+    share        (M,), of the requests, of each owner
+    amount, uses (M,), of it in the present period by all campaigns together
+    held         (M,), of an exclusive cap: positive where this campaign holds the owner, negative where another does
+    rate         of other campaigns, in uses, or of an exclusive cap in owners
+    amount_rate  the same in minor units
+    labels       period of each slot to come
+    place        (n,), owner of each column
+    """
+
+    cap: Cap
+    share: Real
+    amount: NDArray[np.int64]
+    uses: NDArray[np.int64]
+    held: NDArray[np.int64]
+    rate: float
+    amount_rate: float
+    labels: Sequence[str]
+    place: NDArray[np.intp]
+
+    @classmethod
+    def of(
+        cls,
+        cap: Cap,
+        use: CapUse,
+        names: NDArray[np.uint64],
+        share: Real,
+        before: float,
+        labels: Sequence[str],
+        place: NDArray[np.intp],
+    ) -> _Cap:
+        """Join the use by owners with their requests, ``before`` of which came while the use came about."""
+        amount, uses, amount_elsewhere, uses_elsewhere = use.at(names)
+        mine, theirs, most = uses, uses_elsewhere, cap.count
+        if cap.exclusive:
+            mine, theirs, most = np.sign(uses), np.sign(uses_elsewhere), 1
+        return cls(
+            cap,
+            share,
+            amount + amount_elsewhere,
+            uses + uses_elsewhere,
+            np.sign(uses) - 2 * np.sign(uses_elsewhere),
+            others_rate(share, mine, theirs, most, before),
+            others_rate(share, amount, amount_elsewhere, cap.amount, before),
+            labels,
+            place,
+        )
+
+    def take(self, columns: NDArray[np.intp]) -> _Cap:
+        """Return the cap of some columns."""
+        owners, place = np.unique(self.place[columns], return_inverse=True)
+        kept = {name: getattr(self, name)[owners] for name in ("share", "amount", "uses", "held")}
+        return replace(self, place=place, **kept)
+
+    def granted(self, ahead: Real, chance: Real, cost: Real) -> Real:
+        """(n,): requests of each column's owner that an incentive can be given to, of those in the first slots.
+
+        Args:
+            ahead: requests expected in each of these slots.
+            chance: (n,), that a grant is paid.
+            cost: (n,), minor units that it then costs.
+        """
+        labels = np.array(self.labels[: ahead.size])
+        found = np.zeros(chance.size)
+        for number, label in enumerate(dict.fromkeys(labels.tolist())):
+            found += self._in_period(float(ahead[labels == label].sum()), chance, cost, fresh=number > 0)
+        return found
+
+    def _in_period(self, later: float, chance: Real, cost: Real, *, fresh: bool) -> Real:
+        """(n,): the same of ``later`` requests in one period; ``fresh`` ones are not used yet."""
+        cap, own, place = self.cap, self.share * later, self.place
+        held = np.zeros_like(self.held) if fresh else self.held
+        # While this campaign holds an owner of an exclusive cap, no other uses the cap.
+        shared = np.where(held > 0, 0.0, 1.0) if cap.exclusive else np.ones(own.size)
+        others = self.rate * own * shared
+        fits = own
+        if cap.exclusive:
+            fits = np.where(held < 0, 0.0, own * exclusive_share(own, others))
+        if cap.count is not None:
+            left = np.maximum(cap.count - (0 if fresh else self.uses), 0.0)
+            fits = np.minimum(fits, _part(own, others) * poisson_capped_mean(own + others, left))
+        found: Real = fits[place]
+        if cap.amount is not None:
+            rest = np.maximum(cap.amount - (np.zeros(own.size) if fresh else self.amount), 0.0)
+            payments = own[place] * chance
+            beside = (self.amount_rate * own * shared)[place] / cost
+            fit = _part(payments, beside) * poisson_capped_mean(payments + beside, np.floor(rest[place] / cost))
+            found = np.minimum(found, fit / chance)
+        return found
+
+
+def others_rate(
+    share: Real, own: NDArray[np.int64], elsewhere: NDArray[np.int64], limit: int | None, before: float
+) -> float:
+    """Return the use of a cap by other campaigns, per request of this one: that of an owner is rate · s · requests.
+
+    Args:
+        share: (M,), share s of the requests of each owner.
+        own, elsewhere: (M,), use of each owner so far by this campaign, and by the others.
+        limit: the most that one owner can use; None without.
+        before: requests of this campaign in the time in which this use came about.
+
+    The use of all campaigns together is taken to be Poisson with the mean γ·s of each owner, cut at the limit; γ is
+    fitted to the sum, so that owners that have reached the limit do not make it smaller. The others have their share
+    of it. O(OWNERS).
+    """
+    total, foreign = float(own.sum() + elsewhere.sum()), float(elsewhere.sum())
+    if foreign <= 0 or before <= 0:
+        return 0.0
+    ordered = np.sort(share)[:: -(-share.size // OWNERS)]
+    times = share.size / ordered.size
+
+    def used(mean: float) -> float:
+        means = mean * ordered
+        return times * float(np.sum(means if limit is None else _cut(means, limit)))
+
+    low, high = total, 2.0 * total
+    while used(high) < total and high < 1e6 * total:
+        low, high = high, 2.0 * high
+    for _ in range(40):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if used(middle) < total else (low, middle)
+    return foreign / total * high / before
+
+
+def exclusive_share(own: Real, others: Real) -> Real:
+    """Share of its own requests that a campaign answers of owners that belong to the first campaign that answers them.
+
+    With Poisson streams of the means a and b, and c = a + b: 1 − b/c · (1 − (1 − exp(−c))/c).
+
+    Example:
+        >>> exclusive_share(np.array([1.0, 50.0]), np.array([0.0, 50.0])).round(3)
+        array([1.   , 0.505])
+    """
+    both = np.maximum(own + others, 1e-9)
+    return np.asarray(1.0 - others / both * (1.0 + np.expm1(-both) / both))
+
+
+def _cut(mean: Real, limit: int) -> Real:
+    # The number of minor units is no Poisson number; above LARGE its spread is small beside the mean.
+    return poisson_capped_mean(mean, limit) if limit <= LARGE else np.minimum(mean, float(limit))
+
+
+def _part(own: Real, others: Real) -> Real:
+    """Share of ``own`` in the sum of both; 1 where both are 0."""
+    both = own + others
+    return np.divide(own, both, out=np.ones(both.shape), where=both > 0)
+
+
+def _labels(campaign: Campaign, cap: Cap, slot: int, slots: int) -> list[str]:
+    """Period of a cap in each slot of the window until the last of ``slots`` slots to come."""
+    hours = range(max(slot, 0) + slots)
+    return [period_of(cap.period, campaign.starts_at + timedelta(hours=hour)) for hour in hours]
+
+
+def _before(requests: float, ahead: Real, slot: int, at: float | None, labels: Sequence[str], hours: float) -> float:
+    """Requests of this campaign in the part of the cap's present period in which others decided, ``hours`` at least.
+
+    A time before the window has as many requests as the window has on average.
+    """
+    first = max(slot, 0)
+    now = max(at if at is not None else float(first), 0.0)
+    mine = sum(min(max(now - hour, 0.0), 1.0) for hour in range(first + 1) if labels[hour] == labels[first])
+    of_window = requests * mine / now if now > 0 else 0.0
+    average = (requests + float(ahead.sum())) / max(first + ahead.size, 1)
+    return of_window + average * max(hours - mine, 0.0)
 
 
 def poisson_capped_mean(mean: Real, most: Real | float) -> Real:

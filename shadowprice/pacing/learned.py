@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from shadowprice.campaign import Campaign
 from shadowprice.pacing.spend import SpendReport
 from shadowprice.price import PriceRecord
@@ -37,7 +39,7 @@ def spend_ratio(
         model_version: that of the curves; another model starts at 1.
 
     The ratio is a local level: a random walk with the step :data:`HOURLY_DRIFT`·√hours, seen through the mean of n
-    requests with the deviation :data:`REQUEST_VARIATION`/√n; the requests of a plan are held to cost alike. With q
+    requests with the deviation :data:`REQUEST_VARIATION`/√n; requests cost what the plan has for as many. With q
     the ratio of the two variances, the steady-state Kalman gain is (√(q² + 4q) − q)/2 (Harvey, Forecasting,
     Structural Time Series Models and the Kalman Filter, 1989, section 4.1.2). A price that a step has bounded or a
     controller has moved is not the one its plan was made with, and teaches nothing. O(1).
@@ -48,7 +50,10 @@ def spend_ratio(
     hours = 0.0 if at is None else at - newest.at
     if newest.status != "optimal" or len(newest.plan) < 2 or newest.expected <= 0 or asked <= 0 or hours <= 0:
         return newest.spend_ratio
-    planned = (newest.plan[-1] - newest.plan[0]) * asked / newest.expected
+    if newest.arrivals:
+        planned = float(np.interp(newest.requests + asked, newest.arrivals, newest.plan)) - newest.plan[0]
+    else:
+        planned = (newest.plan[-1] - newest.plan[0]) * asked / newest.expected
     if planned <= 0:
         return newest.spend_ratio
     q = hours * HOURLY_DRIFT**2 * asked / REQUEST_VARIATION**2

@@ -16,7 +16,7 @@ from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidInput, NotCertified
-from shadowprice.pacing.caps import granted_by_caps
+from shadowprice.pacing.caps import COLUMNS, CapsAhead, counting_prices
 from shadowprice.pacing.learned import spend_ratio
 from shadowprice.pacing.periods import MOST_COLUMNS, parts_of, plans_of
 from shadowprice.pacing.spend import SpendReport
@@ -98,13 +98,13 @@ def resolve(
     price: the ledger enforces it.
 
     Caps of accounts and partners are in the curves: each level counts for the share of the requests that it can be
-    given to (:mod:`shadowprice.pacing.caps`).
+    given to (:class:`~shadowprice.pacing.caps.CapsAhead`).
 
     The rest of the campaign's ``late_reserve`` is set aside, and so is the cost of its exploration
     (:mod:`shadowprice.pacing.window`). Where the day has shown that a minor unit expected by the curves is really
     ``spend_ratio`` minor units (:mod:`shadowprice.pacing.learned`), the money in hand is divided by it: the price is
     then that at which the budget really binds. The plan is the expected spend of the chosen levels, times that ratio,
-    over the forecast arrivals, hour by hour.
+    over the forecast arrivals, hour by hour; with caps, early requests cost more (:meth:`CapsAhead.profile`).
 
     Raises:
         NotCertified: the price may not be published and the last one stays: the spend is stale or
@@ -121,7 +121,7 @@ def resolve(
     if campaign.budget.form == "total" and left < 0:
         raise NotCertified(f"the budget is overspent by {-left:.0f} minor units: only the hard stop can answer now")
     curves = _sampled(samples, ahead, slot)
-    curves = {side: granted_by_caps(campaign, side, each, spend, ahead[side], slot) for side, each in curves.items()}
+    caps = {side: CapsAhead(campaign, side, each, spend, ahead[side], slot, at) for side, each in curves.items()}
     expected = {side: float(ahead[side].sum()) for side in curves}
     in_hand = left - sum(held.values()) - campaign.set_aside(spend.late)
     committed = spend.spent + sum(held.values())
@@ -129,13 +129,22 @@ def resolve(
     in_hand_of = in_hand_of_budgets(campaign, spend, held)
     of_rows = {name: amount / ratio for name, amount in in_hand_of.items()}
     parts, rows = parts_of(campaign, {side: ahead[side] for side in curves}, slot, of_rows)
+    money = in_hand / ratio
+    counted = counting_prices(
+        caps,
+        newest.prices if newest else {},
+        lambda few: solve_window(campaign, few, expected, money, parts, rows).prices,
+    )
+    curves = {side: each.curves(counted) for side, each in caps.items()}
     if len(parts) > 1:
         curves = {side: mine.sample(MOST_COLUMNS // len(parts)) for side, mine in curves.items()}
-    found = solve_window(campaign, curves, expected, in_hand / ratio, parts, rows, solver=solver, executor=executor)
+    found = solve_window(campaign, curves, expected, money, parts, rows, solver=solver, executor=executor)
     _certify(campaign, found.allocation, in_hand)
     solved = {name: found.prices.get(name, 0.0) for name in campaign.priced}
     bounded = {name: within_a_step(price, newest, name) for name, price in solved.items()}
-    by_slot = sum(ratio * found.spend[side] * ahead[side] for side in curves)
+    profile = {side: each.sample(COLUMNS).profile(solved) for side, each in caps.items()}
+    by_slot = sum(ratio * found.spend[side] * expected[side] * profile[side] for side in curves)
+    arrivals = sum(spend.requests.values()) + np.cumsum(sum(ahead[side] for side in curves))
     used_of = {each.name: each.limit - in_hand_of[each.name] for each in campaign.group_budgets if each.form == "total"}
     to_come = {row: {side: ratio * cost for side, cost in own.items()} for row, own in found.spend_of.items()}
     record = PriceRecord(
@@ -161,6 +170,7 @@ def resolve(
         requests=sum(spend.requests.values()),
         expected=sum(expected.values()),
         plan=(committed, *(committed + np.cumsum(by_slot)).tolist()),
+        arrivals=(float(sum(spend.requests.values())), *arrivals.tolist()),
         pacing_error=pacing_error(newest, committed, at),
         seconds=time.perf_counter() - started,
         spend_ratio=ratio,

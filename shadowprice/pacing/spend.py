@@ -6,13 +6,18 @@ import math
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from prometheus_client.parser import text_string_to_metric_families
 
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import Unavailable
+from shadowprice.groups import hashes
+from shadowprice.limits import Cap
+from shadowprice.limits.usage import Usage
 
 SPEND = "shadowprice_spend_minor_units_total"
 RESPONSES = "shadowprice_redemptions_total"
@@ -34,6 +39,57 @@ REPEAT = "repeat"
 
 
 @dataclass(frozen=True, kw_only=True)
+class CapUse:
+    """Use of one cap by each account or partner, in the cap's present period; those without any are left out.
+
+    owner              uint64 (n,), ascending hashes of accounts or partners (:func:`shadowprice.groups.hashes`)
+    amount             int64 (n,), minor units of open authorizations and net spend in this campaign
+    uses               int64 (n,), incentives that are open or captured in this campaign
+    amount_elsewhere   int64 (n,), ``amount`` of the other campaigns that share the cap, together
+    uses_elsewhere     int64 (n,), ``uses`` of the other campaigns
+    hours              hours of the period in which the other campaigns have decided so far; 0 where there is none
+    """
+
+    owner: NDArray[np.uint64]
+    amount: NDArray[np.int64]
+    uses: NDArray[np.int64]
+    amount_elsewhere: NDArray[np.int64]
+    uses_elsewhere: NDArray[np.int64]
+    hours: float = 0.0
+
+    @classmethod
+    def of(cls, own: Mapping[str, Usage], elsewhere: Mapping[str, Usage], hours: float = 0.0) -> CapUse:
+        """Build it from the sums of owners, by name.
+
+        Example:
+            >>> CapUse.of({"ada": Usage(50, 1)}, {}).uses
+            array([1])
+        """
+        names = list(own.keys() | elsewhere.keys())
+        owner = hashes(names)
+        order = np.argsort(owner, kind="stable")
+        rows = [(*own.get(each, Usage()), *elsewhere.get(each, Usage())) for each in names]
+        columns = np.array(rows, dtype=np.int64).reshape(len(names), 4)[order].T
+        amount, uses, amount_elsewhere, uses_elsewhere = columns
+        return cls(
+            owner=owner[order],
+            amount=amount,
+            uses=uses,
+            amount_elsewhere=amount_elsewhere,
+            uses_elsewhere=uses_elsewhere,
+            hours=hours,
+        )
+
+    def at(self, owner: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """int64 (4, n): amount, uses, amount elsewhere and uses elsewhere of some owners; 0 where none are known."""
+        columns = np.stack([self.amount, self.uses, self.amount_elsewhere, self.uses_elsewhere])
+        if not self.owner.size:
+            return np.zeros((4, owner.size), dtype=np.int64)
+        place = np.minimum(np.searchsorted(self.owner, owner), self.owner.size - 1)
+        return np.asarray(np.where(self.owner[place] == owner, columns[:, place], 0))
+
+
+@dataclass(frozen=True, kw_only=True)
 class SpendReport:
     """Totals of a campaign since its window opened.
 
@@ -45,6 +101,7 @@ class SpendReport:
     late         minor units captured after their authorization was closed
     spent_of     side → its part of ``spent``; empty where the source does not tell the sides apart
     used_of      name → minor units held and spent of each further budget in its present period
+    caps         name → use of each cap; what a price needs where the campaign has caps
     observed_at  UTC; the totals are at least as new as this
     """
 
@@ -57,7 +114,21 @@ class SpendReport:
     late: int = 0
     spent_of: Mapping[Side, int] = field(default_factory=dict)
     used_of: Mapping[str, int] = field(default_factory=dict)
+    caps: Mapping[str, CapUse] = field(default_factory=dict)
     observed_at: datetime
+
+
+def hours_counted(cap: Cap, first: Sequence[datetime | None], now: datetime) -> float:
+    """Return the hours of a cap's present period since the first decision of other campaigns.
+
+    Example:
+        >>> now = datetime(2026, 3, 2, 5, tzinfo=UTC)
+        >>> hours_counted(Cap(name="daily", per="account", count=1, period="day"), [now - timedelta(days=3), None], now)
+        5.0
+    """
+    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    since = [max(each, midnight) if cap.period == "day" else each for each in first if each is not None]
+    return max((now - min(since)) / timedelta(hours=1), 0.0) if since else 0.0
 
 
 class SpendSource(Protocol):

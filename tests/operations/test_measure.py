@@ -9,12 +9,15 @@ import httpx
 import numpy as np
 import pytest
 
+from operations.common.ledger_reads import read_traffic
 from operations.common.ledger_tokens import TOKEN_VARIABLE
 from operations.common.workspace import CAMPAIGN
-from operations.measure import MeasureJob, read_traffic, run
-from serving.local.launch import Deployment, free_port, start_ledger
+from operations.measure import MeasureJob, run
+from serving.local.launch import Deployment, Service, free_port, start_ledger
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import InvalidInput, NotCertified, Unavailable
+from shadowprice.groups import hashes
+from shadowprice.limits import Cap, Limits
 from shadowprice.pacing.forecast import Profile
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.replay.day import Accounts
@@ -22,6 +25,16 @@ from shadowprice.pacing.state import PricingState
 
 HOUR = timedelta(hours=1)
 SECRET = "s" * 20
+ITEM = {
+    "side": "customer",
+    "level": 1,
+    "incentive": 20,
+    "response": 0.5,
+    "expected_cost": 10.0,
+    "propensity": 1.0,
+    "propensities": [0.0, 1.0],
+    "reason": "optimal",
+}
 
 
 def measure(workspace: Path, out: Path, ledger_url: str, metrics_urls: list[str], prometheus_url: str) -> None:
@@ -59,18 +72,9 @@ def test_spend_and_traffic_of_the_running_ledger_are_what_the_solve_sees(workspa
     ledger = start_ledger(places, free_port())
     try:
         ledger.wait_ready(60)
-        item = {
-            "account_id": "new",
-            "side": "customer",
-            "level": 1,
-            "incentive": 20,
-            "response": 0.5,
-            "expected_cost": 10.0,
-            "propensity": 1.0,
-            "propensities": [0.0, 1.0],
-            "reason": "optimal",
+        items = {name: [value] * 30 for name, value in {"account_id": "new", **ITEM}.items()} | {
+            "request_id": [f"r{k}" for k in range(30)]
         }
-        items = {name: [value] * 30 for name, value in item.items()} | {"request_id": [f"r{k}" for k in range(30)]}
         body = {"campaign": "live", "model_version": "m", "price_version": 1, "items": items}
         answered = httpx.post(f"{ledger.url}/v1/authorizations", json=body)
         assert answered.status_code == 200, answered.text
@@ -105,6 +109,45 @@ def test_spend_and_traffic_of_the_running_ledger_are_what_the_solve_sees(workspa
     ahead = state.remaining["customer"]
     assert ahead.size == 24 - int(state.at)
     assert 0 < ahead.sum() < 3 * 10 * ahead.size
+
+
+def test_the_use_of_caps_is_measured_with_that_of_the_campaigns_that_share_them(workspace: Path) -> None:
+    folder, names = workspace / "campaigns", ("live", "other")
+    caps = (
+        Cap(name="either", per="account", exclusive=True, campaigns=names),
+        Cap(name="shop", per="partner", count=5),
+    )
+    for name in names:
+        own = Campaign.from_dict(json.loads((workspace / CAMPAIGN).read_text()))
+        (folder / name).mkdir(parents=True)
+        campaign = replace(own, name=name, limits=Limits(caps=caps))
+        (folder / name / CAMPAIGN).write_text(json.dumps(campaign.to_dict()))
+    Traffic.load(workspace).save(folder / "live")
+    port = free_port()
+    command = ["serving.ledger", "--campaigns", str(folder), "--db", str(workspace / "db"), "--port", str(port)]
+    ledger = Service("ledger", command, port, "/readyz", workspace / "ledger.log")
+    try:
+        ledger.wait_ready(60)
+        for campaign, asked in (("live", "ab"), ("other", "bcc"), ("live", "d")):
+            columns = {
+                "request_id": [f"{campaign}-{account}-{place}" for place, account in enumerate(asked)],
+                "account_id": list(asked),
+                "partner_id": ["p"] * len(asked),
+                **{name: [value] * len(asked) for name, value in ITEM.items()},
+            }
+            body = {"campaign": campaign, "model_version": "m", "price_version": 1, "items": columns}
+            answered = httpx.post(f"{ledger.url}/v1/authorizations", json=body)
+            assert answered.status_code == 200, answered.text
+        measure(folder / "live", workspace / "state.json", ledger.url, [], "")
+    finally:
+        ledger.stop()
+    use = PricingState.load(workspace / "state.json").spend.caps
+    # Account b was of the first campaign when the second asked for it.
+    expected = {"a": (20, 1, 0, 0), "b": (20, 1, 0, 0), "c": (0, 0, 40, 2), "d": (20, 1, 0, 0), "z": (0, 0, 0, 0)}
+    np.testing.assert_array_equal(use["either"].at(hashes(list(expected))).T, list(expected.values()))
+    np.testing.assert_array_equal(use["shop"].at(hashes(["p"]))[:, 0], (60, 3, 0, 0))
+    assert 0 < use["either"].hours < 0.1
+    assert use["shop"].hours == 0
 
 
 @pytest.mark.parametrize("content", [SECRET, json.dumps({"read": ["r" * 20, SECRET], "report": SECRET})])

@@ -260,7 +260,7 @@ def test_published_files_are_plain_json(store: PriceStore) -> None:
     store.publish(record(1))
     body = json.loads((store.root / "spring" / "0000000001.json").read_text())
     assert body["prices"] == {"budget": 0.001}
-    assert body["schema_version"] == 5
+    assert body["schema_version"] == 6
 
 
 RACERS = SOLVER.replace("slot=version", "slot=slot").replace(

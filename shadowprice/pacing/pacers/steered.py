@@ -48,6 +48,9 @@ def steered(state: CampaignState, newest: PriceRecord, log_change: float) -> Res
         if len(each) > since
     }
     plan = (paid, *newest.plan[since:])
+    requests = sum(state.spend.requests.values())
+    # A record of before schema 6 has no arrivals.
+    arrivals = (float(requests), *newest.arrivals[since:]) if newest.arrivals else ()
     record = replace(
         newest,
         version=state.version,
@@ -59,7 +62,8 @@ def steered(state: CampaignState, newest: PriceRecord, log_change: float) -> Res
         status="steered",
         spent=state.spend.spent,
         remaining=round(remaining_budget(state.campaign, state.spend)),
-        requests=sum(state.spend.requests.values()),
+        requests=requests,
+        arrivals=arrivals,
         expected=sum(float(ahead.sum()) for ahead in state.remaining.values()),
         plan=plan,
         pacing_error=pacing_error(newest, paid, state.at),

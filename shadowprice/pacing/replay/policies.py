@@ -16,7 +16,7 @@ from shadowprice.curves import Curves
 from shadowprice.decision import NOTHING, Decision, decide, fit_budget
 from shadowprice.errors import NotFound, Unavailable
 from shadowprice.groups import Groups
-from shadowprice.limits import MOST_AMOUNT, Asked
+from shadowprice.limits import MOST_AMOUNT, Asked, Cap, name_of, period_of
 from shadowprice.limits.coverage import Coverage
 from shadowprice.limits.usage import Left, Usage, tightest
 from shadowprice.pacing.forecast import Forecast
@@ -25,7 +25,7 @@ from shadowprice.pacing.replay.day import Accounts, Day
 from shadowprice.pacing.replay.outcomes import Outcomes, Population
 from shadowprice.pacing.replay.run import Answers
 from shadowprice.pacing.resolve import Resolution
-from shadowprice.pacing.spend import SpendReport
+from shadowprice.pacing.spend import CapUse, SpendReport, hours_counted
 from shadowprice.price import PriceRecord
 
 
@@ -38,6 +38,8 @@ class SimulatedLedger:
         coverage: which budgets count a request, and what rules allow; by default without columns of accounts.
         sample_rows: newest requests of a side that are remembered; at least those of the history.
         partners: side → partners of the requests before the window, in the order of ``history``; by default none.
+
+    :attr:`beside` are the ledgers of the campaigns that share limits with this one.
     """
 
     def __init__(
@@ -54,6 +56,8 @@ class SimulatedLedger:
         self.usage: dict[str, Usage] = {}
         self._noted: dict[str, tuple[Sequence[str], int]] = {}
         self._now = campaign.starts_at
+        self.first: datetime | None = None
+        self.beside: list[SimulatedLedger] = []
         self.spent_of: dict[Side, int] = dict.fromkeys(history, 0)
         self.responses: dict[Side, float] = dict.fromkeys(history, 0.0)
         self.requests: dict[Side, int] = dict.fromkeys(history, 0)
@@ -68,6 +72,17 @@ class SimulatedLedger:
     def spent(self) -> int:
         """Minor units paid on all sides."""
         return sum(self.spent_of.values())
+
+    def elsewhere(self, sums: Sequence[str]) -> dict[str, Usage]:
+        """Return the sums of the other campaigns that share their limits, added up, by name; absent ones are zero."""
+        found: dict[str, Usage] = {}
+        for each in sums if self.beside else ():
+            for other in self._sharing(self.bounds[name_of(each)].campaigns):
+                found[each] = found.get(each, Usage()).plus(*other.usage.get(each, Usage()))
+        return found
+
+    def _sharing(self, campaigns: Sequence[str]) -> list[SimulatedLedger]:
+        return [each for each in self.beside if each.campaign.name in campaigns]
 
     def hold(self, request_id: str, sums: Sequence[str], amount: int) -> None:
         """Hold the amount of one request in the sums of its further limits, before :meth:`authorise`."""
@@ -88,6 +103,7 @@ class SimulatedLedger:
             self.outstanding[side] += int(amounts[given[given != NOTHING]].sum())
             self.requests[side] += int(np.count_nonzero(mine))
             recent.extend(zip(batch.account_id[mine].tolist(), batch.partners[mine].tolist(), strict=True))
+        self.first = self.first or self.campaign.starts_at + timedelta(hours=float(batch.at.min(initial=0.0)))
         self._now = max(self._now, self.campaign.starts_at + timedelta(hours=float(batch.at.max(initial=0.0))))
 
     def settle(self, outcomes: Outcomes) -> None:
@@ -119,8 +135,22 @@ class SimulatedLedger:
             outstanding=dict(self.outstanding),
             spent_of=dict(self.spent_of),
             used_of={name: self.usage.get(each, Usage()).amount for name, each in sums.items()},
+            caps={each.name: self._use(each, now) for each in self.campaign.limits.caps},
             observed_at=datetime.now(UTC),
         )
+
+    def _use(self, cap: Cap, now: datetime) -> CapUse:
+        """Use of a cap in its period that contains ``now``."""
+        begin = f"{cap.name}|{period_of(cap.period, now)}|"
+        elsewhere: dict[str, Usage] = {}
+        others = self._sharing(cap.campaigns)
+        for other in others:
+            for name, usage in other.usage.items():
+                if name.startswith(begin):
+                    owner = name.removeprefix(begin)
+                    elsewhere[owner] = elsewhere.get(owner, Usage()).plus(*usage)
+        own = {name.removeprefix(begin): usage for name, usage in self.usage.items() if name.startswith(begin)}
+        return CapUse.of(own, elsewhere, hours_counted(cap, [each.first for each in others], now))
 
     def sample(self, model: Mapping[Side, Population]) -> dict[Side, Curves]:
         """Curves of the most recent requests of each side, with their budgets and rules."""
@@ -230,7 +260,8 @@ class PricedPolicy:
         for row, share in sorted(shares.items()):
             most, sums = reserved[asks[row].side], campaign.limits.sums(asks[row], at[row])  # type: ignore[index]
             if stop:
-                room = tightest(Left(left, campaign.budget.name), ledger.bounds, sums, ledger.usage)
+                others = ledger.elsewhere(sums)
+                room = tightest(Left(left, campaign.budget.name), ledger.bounds, sums, ledger.usage, others)
                 found = fit_budget(int(level[row]), share, most, room.amount)
                 if most[level[row]] > max(room.amount, 0):
                     reason[row] = room.reason
