@@ -14,9 +14,9 @@ CHART = Path(__file__).resolve().parent / "shadowprice"
 HEAD = """\
 # shadowprice
 
-One release is one campaign: its decision predictor (a KServe InferenceService in `Standard` mode), its ledger, the
-hourly re-solve of the price, and its monitoring. KServe, KubeRay, Kubeflow Pipelines, Feast's Redis and the
-Prometheus operator are prerequisites and not part of the chart:
+One release is one campaign, or several of them (`campaigns`): a decision predictor (a KServe InferenceService in
+`Standard` mode), a ledger, the hourly re-solve of each price, and their monitoring. KServe, KubeRay, Kubeflow
+Pipelines, Feast's Redis and the Prometheus operator are prerequisites and not part of the chart:
 see [install on a cluster](../../docs/how-to/install-on-a-cluster.md).
 
     helm install spring helm/shadowprice --namespace growth --values docs/examples/install/values.yaml

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from shadowprice.limits.attributes import Attributes
 from shadowprice.watch.verdict import FILE as WATCH
 from shadowprice.watch.verdict import Verdict
 
+logger = logging.getLogger(__name__)
 FEATURES = "features"
 MODEL = "model"
 """Link to the newest model."""
@@ -60,10 +62,11 @@ def read_campaign(path: Path) -> Campaign:
         raise InvalidInput(f"is not a campaign: {error}", field=str(file)) from error
 
 
-def campaign_files(file: Path, folder: Path | None) -> list[Path]:
-    """Return the campaign file of a service, or those of all workspaces of ``folder``, by the names of theirs.
+def campaign_files(file: Path, folder: Path | None, names: str = "") -> list[Path]:
+    """Return the campaign file of a service, or those of the workspaces of ``folder``, by the names of theirs.
 
-    An empty path stands for no file.
+    An empty path stands for no file. ``names``, separated by commas, are the campaigns to serve; empty: all. One whose
+    workspace is not there yet is left out, so that it does not keep the others from being served.
 
     Raises:
         InvalidInput: neither or both are given, the folder has no workspace, or a workspace's name is not that of its
@@ -73,9 +76,15 @@ def campaign_files(file: Path, folder: Path | None) -> list[Path]:
         raise InvalidInput("give one campaign file, or one folder of workspaces", field="campaign_file, campaigns")
     if folder is None:
         return [file]
-    found = sorted(folder.glob(f"*/{CAMPAIGN}"))
+    wanted = [name for name in names.split(",") if name]
+    found = sorted(each for each in folder.glob(f"*/{CAMPAIGN}") if not wanted or each.parent.name in wanted)
     if not found:
-        raise InvalidInput(f"has no workspace with a {CAMPAIGN}", field=f"campaigns: {folder}")
+        of = f" of {', '.join(wanted)}" if wanted else ""
+        raise InvalidInput(f"has no workspace{of} with a {CAMPAIGN}", field=f"campaigns: {folder}")
+    absent = sorted(set(wanted) - {each.parent.name for each in found})
+    if absent:
+        where = f"{folder} has no {CAMPAIGN} of {', '.join(absent)}"
+        logger.warning("%s: not served; train the campaign, then restart the service", where)
     for each in found:
         name = read_campaign(each).name
         if name != each.parent.name:

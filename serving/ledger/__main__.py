@@ -42,6 +42,7 @@ class LedgerSettings(StoreSettings, program="serving.ledger"):
     campaigns: Path | None = setting(
         "folder of workspaces, each with a campaign.json: the ledgers of all of them", None
     )
+    campaign_names: str = setting("campaigns of that folder to keep, separated by commas; empty: all", "")
     redis_replicas: int = setting(
         "replicas of Redis that must have each record before it is answered", 0, variable="LEDGER_REDIS_REPLICAS"
     )
@@ -80,9 +81,8 @@ def main() -> int:
     ledgers: list[Ledger] = []
     with ExitStack() as opened:
         try:
-            campaigns = {
-                file: read_campaign(file) for file in campaign_files(settings.campaign_file, settings.campaigns)
-            }
+            files = campaign_files(settings.campaign_file, settings.campaigns, settings.campaign_names)
+            campaigns = {file: read_campaign(file) for file in files}
             check_alike({each.name: each.limits for each in campaigns.values()})
             tokens = Tokens.of(settings.token_file)
             check_exposed(settings.host, tokens)

@@ -29,11 +29,12 @@ class Workspace(NamedTuple):
 class Config(Settings, program="serving.predictor"):
     """The decision service of one or several campaigns.
 
-    ``campaigns`` is given, or the four settings after it. ``model_dir`` is a bundle or a link to the newest; earlier
-    ones are found in models/<version> beside it.
+    ``campaigns`` is given, or the four settings of the files of one. ``model_dir`` is a bundle or a link to the
+    newest; earlier ones are found in models/<version> beside it.
     """
 
-    campaigns: Path | None = setting("folder of workspaces, each of them served; in place of the next four", None)
+    campaigns: Path | None = setting("folder of workspaces, each of them served", None)
+    campaign_names: str = setting("campaigns of that folder to serve, separated by commas; empty: all", "")
     campaign_file: Path = setting("campaign as JSON", Path())
     model_dir: Path = setting("folder with model.json and heads.safetensors", Path())
     features_dir: Path = setting("Feast repository with the online store's configuration", Path())
@@ -83,5 +84,5 @@ class Config(Settings, program="serving.predictor"):
         """
         if self.campaigns is None:
             return [Workspace(self.campaign_file, self.model_dir, self.features_dir, self.prices_dir)]
-        folders = [file.parent for file in campaign_files(Path(), self.campaigns)]
+        folders = [file.parent for file in campaign_files(Path(), self.campaigns, self.campaign_names)]
         return [Workspace(each / CAMPAIGN, each / "model", each / "features", each / "prices") for each in folders]

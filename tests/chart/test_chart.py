@@ -152,7 +152,7 @@ def test_selectors_ports_accounts_and_claims_meet(case: Path) -> None:
 def test_secrets_are_named_and_never_written(case: Path) -> None:
     objects = render(values_of(case))
     own = [entry["metadata"]["name"] for entry in objects if entry["kind"] == "Secret"]
-    assert own == ([] if "auth" in values_of(case) else ["spring-tokens"])
+    assert own == ([] if "auth" in values_of(case) else [f"{values_of(case).get('nameOverride', 'spring')}-tokens"])
     for pod in (pod for entry in objects for pod in pods(entry)):
         secrets = {volume["name"]: volume["secret"] for volume in pod["spec"]["volumes"] if "secret" in volume}
         # The pod's group reads them, nobody else, and nobody writes.

@@ -76,7 +76,7 @@ def test_one_sentence_names_every_prerequisite_that_is_missing(run: Run, server:
     assert server.taken == set()
     [sentence] = [line for line in done.stderr.splitlines() if "set campaign" in line]
     for part in (
-        "set campaign (its name, as in campaign.json)",
+        "set campaign (its name, as in campaign.json; several in campaigns)",
         "the API server has no serving.kserve.io/v1beta1 InferenceService (install KServe",
         "and no monitoring.coreos.com/v1 PodMonitor (install",
         "and no monitoring.coreos.com/v1 PrometheusRule (install",

@@ -21,6 +21,7 @@ RULES = list(cases())
 FREE = {
     "global",
     "campaignFields.experiment",
+    "campaigns.*.fields.experiment",
     *(
         f"{role}.affinity.{kind}"
         for role in ("predictor", "ledger")

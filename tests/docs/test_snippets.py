@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from jsonschema import validate
 from served_log import CAMPAIGN, write_log
 from snippets import ROOT, blocks, pages
 
@@ -175,6 +176,10 @@ def read(data: Any, folder: Path) -> str:
         (folder / "tokens").write_text(text)
         assert Tokens(folder / "tokens").secret("read")
         return "tokens"
+    if "campaigns" in data:
+        schema = json.loads((ROOT / "helm/shadowprice/values.schema.json").read_text())
+        validate(data, schema | {"required": []})
+        return "campaigns"
     if "exposure" in data:
         example = yaml.safe_load((ROOT / "docs/examples/mapping/mapping.yaml").read_text())
         example["sources"]["trials"] = example["sources"]["coupons"]
@@ -191,4 +196,14 @@ def test_the_data_of_the_pages_are_what_the_project_reads(tmp_path: Path) -> Non
     for block in DATA:
         text = block.text if block.language == "yaml" or block.text.startswith("{") else f"{{{block.text}}}"
         found.append(read((yaml.safe_load if block.language == "yaml" else json.loads)(text), tmp_path))
-    assert sorted(found) == ["answer", "correction", "experiment", "limits", "limits", "mapping", "rules", "tokens"]
+    assert sorted(found) == [
+        "answer",
+        "campaigns",
+        "correction",
+        "experiment",
+        "limits",
+        "limits",
+        "mapping",
+        "rules",
+        "tokens",
+    ]

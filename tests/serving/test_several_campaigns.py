@@ -9,15 +9,18 @@ from shadowprice.limits import Cap, Limits
 from shadowprice.pacing.price_store import PriceStore
 
 NAMES = ("autumn", "spring", "winter")
+OTHER = "summer"
+"""Workspace in the same folder that the services are not told of."""
 
 
 def test_campaigns_of_one_folder_have_models_prices_and_metrics_of_their_own(kit, tmp_path, samples, eventually):
     folder = tmp_path / "campaigns"
     limits = Limits(caps=(Cap(name="wallet", per="account", count=1, campaigns=NAMES),))
-    for name in NAMES:
+    for name in (*NAMES, OTHER):
         own = folder / name
         own.mkdir(parents=True)
-        kit.write_campaign(kit.campaign(name=name, limits=limits), own / "campaign.json")
+        shared = {} if name == OTHER else {"limits": limits}
+        kit.write_campaign(kit.campaign(name=name, **shared), own / "campaign.json")
         kit.write_model(kit.heads(), own / "model")
         if name == NAMES[0]:
             kit.write_features(kit.embeddings(), own / "features")
@@ -25,15 +28,17 @@ def test_campaigns_of_one_folder_have_models_prices_and_metrics_of_their_own(kit
             (own / "features").symlink_to(folder / NAMES[0] / "features")
     for name, price in zip(NAMES[:2], (1e-9, 2e-9), strict=True):
         PriceStore(folder / name / "prices").publish(kit.price(campaign=name, price=price))
+    # A campaign that is named before its folder is there does not keep the others from being served.
+    told = ["--campaigns", str(folder), "--campaign-names", ",".join((*NAMES, "untrained"))]
     ports = free_port(), free_port()
     ledger = Service(
         "ledger",
-        ["serving.ledger", "--campaigns", str(folder), "--db", str(tmp_path / "db"), "--port", str(ports[0])],
+        ["serving.ledger", *told, "--db", str(tmp_path / "db"), "--port", str(ports[0])],
         ports[0],
         "/readyz",
         tmp_path / "ledger.log",
     )
-    command = ["serving.predictor", "--campaigns", str(folder), "--ledger-url", ledger.url, "--window", "off"]
+    command = ["serving.predictor", *told, "--ledger-url", ledger.url, "--window", "off"]
     predictor = Service(
         "predictor", [*command, "--http-port", str(ports[1])], ports[1], "/v2/health/ready", tmp_path / "predictor.log"
     )
@@ -60,6 +65,8 @@ def test_campaigns_of_one_folder_have_models_prices_and_metrics_of_their_own(kit
         assert (answer["incentive"], answer["reason"]) == (0, "capped")
         assert answer["limited_by"] == "wallet"
         assert ask("winter", "r1")[0] == 503
+        assert ask(OTHER, "r1")[0] == ask("untrained", "r1")[0] == 404
+        assert httpx.get(f"{ledger.url}/v1/totals?campaign={OTHER}").status_code == 404
         found = samples(predictor.url)
         prices = {
             dict(labels)["campaign"]: value for (name, labels), value in found.items() if name == "shadowprice_price"

@@ -6,14 +6,64 @@
 {{- .Values.campaign -}}
 {{- end }}
 
+{{/*
+The served campaigns as JSON, by their names: each with the end of its objects' names, its folders of the workspace and of
+the decision log, its schedules and its fields. The only campaign of `campaign` has the whole workspace and log.
+*/}}
+{{- define "shadowprice.served" -}}
+{{- $_ := include "shadowprice.campaign" . -}}
+{{- $r := .Values.resolve -}}
+{{- $retrain := .Values.watch.retrain.schedule -}}
+{{- $found := list -}}
+{{- range $name, $given := .Values.campaigns -}}
+{{- $own := default dict $given -}}
+{{- $found = append $found (dict
+  "name" $name
+  "end" (printf "-%s" (include "shadowprice.slug" $name))
+  "folder" (printf "/workspace/%s" $name)
+  "subPath" (clean (printf "%s/%s" $.Values.workspace.subPath $name) | trimPrefix "/")
+  "log" (printf "/ledger/served/%s" $name)
+  "schedule" (default $r.schedule $own.schedule)
+  "closingSchedule" (hasKey $own "closingSchedule" | ternary $own.closingSchedule $r.closingSchedule)
+  "retrain" (default "" $own.retrainSchedule)
+  "fields" (mergeOverwrite (deepCopy $.Values.campaignFields) (default dict $own.fields))) -}}
+{{- else -}}
+{{- $found = append $found (dict
+  "name" .Values.campaign
+  "end" ""
+  "folder" "/workspace"
+  "subPath" .Values.workspace.subPath
+  "log" "/ledger/served"
+  "schedule" $r.schedule
+  "closingSchedule" $r.closingSchedule
+  "retrain" $retrain
+  "fields" .Values.campaignFields) -}}
+{{- end -}}
+{{- toJson $found -}}
+{{- end }}
+
+{{/* A campaign's name as a part of objects' names. */}}
+{{- define "shadowprice.slug" -}}
+{{- lower . | replace "_" "-" | trimSuffix "-" -}}
+{{- end }}
+
+{{/* Name of an object of one campaign, at most 52 characters as a CronJob's; call with (dict "root" $ "role" "resolve" "end" "-spring"). */}}
+{{- define "shadowprice.objectOf" -}}
+{{- $whole := printf "%s-%s%s" (include "shadowprice.name" .root) .role .end -}}
+{{- if and .end (gt (len $whole) 52) -}}
+{{- $whole = printf "%s-%s" ($whole | trunc 43 | trimSuffix "-") (sha256sum $whole | trunc 8) -}}
+{{- end -}}
+{{- $whole -}}
+{{- end }}
+
 {{/* Refuse an installation in one sentence that names all that is missing: values, kinds of the API server, secrets and claims. */}}
 {{- define "shadowprice.complete" -}}
 {{- $redis := eq .Values.features.online.store "redis" -}}
 {{- $shared := eq .Values.ledger.store "redis" -}}
 {{- $faults := list -}}
 {{- $missing := list -}}
-{{- if not .Values.campaign -}}
-{{- $missing = append $missing "campaign (its name, as in campaign.json)" -}}
+{{- if not (or .Values.campaign .Values.campaigns) -}}
+{{- $missing = append $missing "campaign (its name, as in campaign.json; several in campaigns)" -}}
 {{- end -}}
 {{- if and $redis (not .Values.features.online.redis.existingSecret) -}}
 {{- $missing = append $missing "features.online.redis.existingSecret (the secret with the connection string of the online store)" -}}
@@ -23,8 +73,31 @@
 {{- end -}}
 {{- if $missing -}}
 {{- $faults = append $faults (printf "set %s in a values file or with --set" (join ", " $missing)) -}}
-{{- else if not (regexMatch "^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$" .Values.campaign) -}}
-{{- fail (printf "campaign: %q cannot name a campaign; use letters, digits, '-' and '_', at most 63 of them, a letter or digit first" .Values.campaign) -}}
+{{- end -}}
+{{- $names := .Values.campaigns | keys | sortAlpha -}}
+{{- $wrong := list -}}
+{{- range default (compact (list .Values.campaign)) $names -}}
+{{- if not (regexMatch "^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$" .) -}}{{- $wrong = append $wrong (quote .) -}}{{- end -}}
+{{- end -}}
+{{- if $wrong -}}
+{{- fail (printf "%s: %s cannot name a campaign; use letters, digits, '-' and '_', at most 63 of them, a letter or digit first" (empty $names | ternary "campaign" "campaigns") (join ", " $wrong)) -}}
+{{- end -}}
+{{- if and .Values.campaign $names -}}
+{{- $faults = append $faults "set campaign (one) or campaigns (several), not both" -}}
+{{- end -}}
+{{- $slugs := dict -}}
+{{- range $names -}}
+{{- $slug := include "shadowprice.slug" . -}}
+{{- if hasKey $slugs $slug -}}
+{{- $faults = append $faults (printf "rename campaign %s or %s, because objects of both would be called %s" (get $slugs $slug) . $slug) -}}
+{{- end -}}
+{{- $_ := set $slugs $slug . -}}
+{{- end -}}
+{{- if and $names .Values.watch.retrain.schedule -}}
+{{- $faults = append $faults "set campaigns.<name>.retrainSchedule in place of watch.retrain.schedule, because each campaign has a schedule of its own" -}}
+{{- end -}}
+{{- if and $names .Values.training.rayJob.enabled (not (has .Values.training.rayJob.campaign $names)) -}}
+{{- $faults = append $faults (printf "set training.rayJob.campaign (the one of %s to train)" (join ", " $names)) -}}
 {{- end -}}
 {{- if .Values.checks.crds -}}
 {{- $absent := list -}}
@@ -107,7 +180,7 @@ yes
 
 {{/* Start of every object's name, unchecked. */}}
 {{- define "shadowprice.prefix" -}}
-{{- default .Values.campaign .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- coalesce .Values.nameOverride .Values.campaign .Release.Name | trunc 40 | trimSuffix "-" -}}
 {{- end }}
 
 {{/* What Services and InferenceServices may be called: a letter first, then lower-case letters, digits and "-". */}}
@@ -204,10 +277,24 @@ subPath: {{ . | quote }}
 {{- end }}
 {{- end }}
 
-{{/* Fields of the campaign that the values set, for every process that reads campaign.json. */}}
+{{/* Where a service finds its campaigns: files of the only one, or the folder of several and their names. */}}
+{{- define "shadowprice.campaignsEnv" -}}
+{{- if .Values.campaigns -}}
+- {name: SHADOWPRICE_CAMPAIGNS, value: /workspace}
+- {name: SHADOWPRICE_CAMPAIGN_NAMES, value: {{ .Values.campaigns | keys | sortAlpha | join "," | quote }}}
+{{- else -}}
+- {name: SHADOWPRICE_CAMPAIGN_FILE, value: /workspace/campaign.json}
+{{- end }}
+{{- end }}
+
+{{/* Fields of the campaigns that the values set, for every process that reads campaign.json. */}}
 {{- define "shadowprice.fieldsEnv" -}}
-{{- with .Values.campaignFields -}}
-- {name: SHADOWPRICE_CAMPAIGN_FIELDS, value: {{ dict $.Values.campaign . | toJson | quote }}}
+{{- $fields := dict -}}
+{{- range include "shadowprice.served" . | fromJsonArray -}}
+{{- if .fields -}}{{- $_ := set $fields .name .fields -}}{{- end -}}
+{{- end -}}
+{{- with $fields -}}
+- {name: SHADOWPRICE_CAMPAIGN_FIELDS, value: {{ toJson . | quote }}}
 {{- end }}
 {{- end }}
 
