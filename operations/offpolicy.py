@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,15 +112,15 @@ def run(job: OffpolicyJob) -> PolicyEstimate:
 
 
 def at_prices(
-    folder: Path, campaign: Campaign, workspace: Path, prices: Sequence[float], hours: float
+    folder: Path, campaign: Campaign, workspace: Path, prices: Sequence[Mapping[str, float]], hours: float
 ) -> list[PolicyEstimate | str]:
-    """Estimate from a log what the model of a workspace brings at each price; the reason where the log cannot tell.
+    """Estimate from a log what the model of a workspace brings at some prices; the reason where the log cannot tell.
 
     Args:
         folder: of the decision log.
-        campaign: with one budget.
+        campaign: with its rules and further budgets; what caps and hard stops would refuse is not taken off.
         workspace: whose model's curves say who gets what.
-        prices: of money.
+        prices: name of each budget → its price, of each policy; 0 of a further budget that is missing.
         hours: age at which a decision without an outcome counts as no response.
     """
     log = read_log(folder)
@@ -132,9 +132,11 @@ def at_prices(
     priced = _Priced.of(known, log, campaign, workspace)
     rows = logged_rows(priced.requests, log.decisions)
     found: list[PolicyEstimate | str] = []
-    for price in prices:
+    main, *further = campaign.priced
+    for each in prices:
+        policy = replace(priced, further=[each.get(name, 0.0) for name in further])
         try:
-            found.append(rows.estimate(priced.at(price), "dr"))
+            found.append(rows.estimate(policy.at(each[main]), "dr"))
         except InvalidInput as error:
             found.append(str(error))
     return found

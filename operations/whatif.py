@@ -101,17 +101,13 @@ def _logged(job: WhatifJob, campaign: Campaign, found: Mapping[str, Any]) -> dic
     """Estimate from the log, per request, what each answer's policy brings; ``refused`` says why there is none."""
     answers = [found["current"], found["asked"], *found["curve"]]
     assert job.log is not None
-    if campaign.limits.budgets or campaign.rules:
-        refused = "the campaign has further budgets or rules, and the log is asked at the price of one budget"
-        told: list[dict[str, Any]] = [{"refused": refused}] * len(answers)
-    else:
-        prices = [each["prices"].get(campaign.budget.name) for each in answers]
-        known = [price for price in prices if price is not None]
-        hours = hours_of(job.mature_hours, campaign)
-        estimates = iter(at_prices(job.log, campaign, job.workspace, known, hours))
-        told = [{"refused": "there is no price"} if price is None else _told(next(estimates)) for price in prices]
-        if job.levels or job.limits or job.caps:
-            told[1] = {"refused": "the log is asked at a price alone: leave levels, limits and caps out"}
+    prices = [each["prices"] if each["prices"].get(campaign.budget.name) is not None else None for each in answers]
+    known = [each for each in prices if each is not None]
+    hours = hours_of(job.mature_hours, campaign)
+    estimates = iter(at_prices(job.log, campaign, job.workspace, known, hours))
+    told = [{"refused": "there is no price"} if each is None else _told(next(estimates)) for each in prices]
+    if job.levels or job.caps or set(job.limits) - set(campaign.priced):
+        told[1] = {"refused": "the log is asked at prices of the campaign's budgets: leave levels, caps and groups out"}
     return {"current": told[0], "asked": told[1], "curve": told[2:]}
 
 

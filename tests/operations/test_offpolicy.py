@@ -199,6 +199,27 @@ def test_a_price_decides_under_the_rules_and_at_the_prices_of_further_budgets(tm
     assert found.requests == old.sum() < len(old)
     for each, truth in zip((found.value, found.cost), expected, strict=True):
         assert abs(each.value - truth[old].mean()) <= each.high - each.low
+    # What-if asks the log at the prices of all budgets of each answer.
+    served.traffic.save(tmp_path)
+    answer = whatif(
+        WhatifJob(
+            workspace=tmp_path,
+            answer=tmp_path / "a.json",
+            log=tmp_path / "log",
+            mature_hours=0,
+            rows=0,
+            limits={"north": 300},
+            budget=11_000,
+        )
+    )
+    for asked in ("current", "asked"):
+        prices, told = answer[asked]["prices"], answer["logged"][asked]
+        assert prices["north"] > 0
+        taken = prices["north"] * paid * served.response * inside
+        expected = served.brings(prices["budget"], taken, old & (inside | (paid <= 100)))
+        for each, truth in zip((told["value"], told["cost"]), expected, strict=True):
+            assert abs(each["value"] - truth[old].mean()) <= each["high"] - each["low"]
+    assert answer["asked"]["prices"]["north"] < answer["current"]["prices"]["north"]
     without = served.brings(0.001)[1][old].mean()
     assert found.cost.high < 0.8 * without
     assert f"{(~old).sum():,} requests that the rules allow no level" in (tmp_path / "found.md").read_text()
