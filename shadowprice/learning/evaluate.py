@@ -33,6 +33,7 @@ from shadowprice.learning.prediction_comparison import compare_prediction
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.learning.value_comparison import Looks, check_looks, compare_value, compare_value_at_every_look
 from shadowprice.limits.coverage import Coverage
+from shadowprice.pacing.history import Traffic
 from shadowprice.responses.base import at_level, labels
 from shadowprice.responses.sided import SidedModel
 from shadowprice.responses.weights import given_weights
@@ -102,6 +103,7 @@ def evaluate(
     value_required: bool = True,
     looks: Looks = "once",
     coverage: Coverage | None = None,
+    traffic: Traffic | None = None,
 ) -> Evaluation:
     """Evaluate on the test split.
 
@@ -126,6 +128,7 @@ def evaluate(
             however often they are compared while the test split grows in order of time.
         coverage: of the campaign's rules and further budgets, which ``once`` compares under; None: the main budget
             alone.
+        traffic: how often accounts and partners ask, for the caps of the campaign beside the coverage; None: no caps.
 
     Raises:
         InvalidInput: a side has no test row, or an incumbent comes without a campaign.
@@ -165,7 +168,7 @@ def evaluate(
         return Evaluation(sides, gate(found, limits=limits, extra=checks, rows=rows))
     asked = requests or {side: float(len(frame)) for side, frame in test.items()}
     if incumbent is None:
-        shown = compare_value(data, curves, None, campaign, asked, replications, coverage)
+        shown = compare_value(data, curves, None, campaign, asked, replications, coverage, traffic)
         wanted = value_required and identified
         return Evaluation(sides, gate(found, None, limits, shown, "uniform dosing", wanted, checks, rows), shown)
     theirs = _incumbents(incumbent, data, test, curves)
@@ -175,7 +178,7 @@ def evaluate(
     if looks == "every":
         shown = compare_value_at_every_look(model, data, curves, theirs, campaign, asked)
     else:
-        shown = compare_value(data, curves, theirs, campaign, asked, replications, coverage)
+        shown = compare_value(data, curves, theirs, campaign, asked, replications, coverage, traffic)
     baseline: dict[str, dict[str, float]] = {side: {"mse": _mse(frame, theirs[side])} for side, frame in test.items()}
     predicted = compare_prediction(data, curves, theirs, replications) if allowed.value_margin > 0 else None
     verdict = gate(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -19,11 +19,15 @@ from shadowprice.evaluation.policy.gate import Compared
 from shadowprice.evaluation.policy.interim import at_equal_price
 from shadowprice.evaluation.policy.joint import FlatLimit, at_budget
 from shadowprice.evaluation.statistics.intervals import Interval
+from shadowprice.groups import hashes
 from shadowprice.learning.partners import row_partners
 from shadowprice.learning.propensity import judged_propensity
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.limits.coverage import Coverage
+from shadowprice.pacing.caps import CapsAhead, counting_prices
+from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.periods import whole_limit
+from shadowprice.pacing.spend import CapUse, SpendReport
 from shadowprice.pacing.window import solve_window
 from shadowprice.responses.base import labels
 from shadowprice.responses.sided import SidedModel
@@ -39,12 +43,16 @@ def compare_value(
     requests: Mapping[Side, float],
     replications: int,
     coverage: Coverage | None = None,
+    traffic: Traffic | None = None,
 ) -> Compared | str:
     """Compare the candidate with the incumbent, or with uniform dosing, on the test split.
 
     With a coverage either model decides as the service does: by the levels that rules allow the request, and by the
     prices of its further budgets beside that of the main one. The prices are those of the window on the model's own
     curves of the test rows. Uniform dosing keeps the rules and all these budgets.
+
+    With traffic every policy also keeps the caps: what it would give a row is given to the share of such requests that
+    the caps of its account and partner grant in the window, and the others get the level without incentive.
 
     Args:
         data: the training set.
@@ -53,6 +61,7 @@ def compare_value(
         requests: side → requests expected in the campaign's window.
         replications: of the bootstrap.
         coverage: tells which budgets count a row, and what rules allow; None: the main budget alone.
+        traffic: tells how often accounts and partners ask; None: caps are left out.
 
     Returns:
         The comparison, or why there is none.
@@ -73,8 +82,11 @@ def compare_value(
     trials = _trials(data, campaign, both[0], able)
     if isinstance(trials, str):
         return trials
+    caps: list[dict[Side, CapsAhead]] = [{}, {}]
+    if coverage is not None and traffic is not None and campaign.limits.caps:
+        caps = [_caps(campaign, each, requests, traffic) for each in both]
     try:
-        policies = [_policies(campaign, each, asked, coverage) for each in both]
+        policies = [_policies(campaign, *each, asked, coverage) for each in zip(both, caps, strict=False)]
     except NotCertified as error:
         return f"the campaign has no price: {error}"
     return at_budget(
@@ -83,6 +95,8 @@ def compare_value(
         policies[1] if incumbent is not None else None,
         requests=asked,
         allowed=allowed,
+        # Grants depend on the levels that are chosen, not on the curves that choose them.
+        granted={side: each.share for side, each in caps[0].items()},
         further=_flat_limits(campaign, data, trials, both[0], able) if coverage is not None else (),
         budget=_limit(campaign, requests),
         exploration=campaign.exploration,
@@ -156,12 +170,56 @@ def marked(coverage: Coverage, data: TrainingSet, curves: Mapping[Side, Curves])
         partner = frame["partner_id"].fillna("").astype(str).tolist() if "partner_id" in frame else None
         context = {name: frame[name].tolist() for name in data.context.get(side, ())}
         asked = (side, frame["account_id"].astype(str).tolist(), partner, context)
-        found[side] = replace(each, bits=coverage.bits(*asked), allowed=coverage.allowed(*asked))
+        found[side] = replace(
+            each,
+            bits=coverage.bits(*asked),
+            allowed=coverage.allowed(*asked),
+            owners=coverage.owners(*asked[1:3]),
+        )
     return found
 
 
+def _caps(
+    campaign: Campaign, curves: Mapping[Side, Curves], requests: Mapping[Side, float], traffic: Traffic
+) -> dict[Side, CapsAhead]:
+    """Caps over the whole window, of which nothing is used, on the owners of test rows that :func:`marked` returned."""
+    spend = SpendReport(
+        spent=0,
+        responses={},
+        requests={},
+        caps={each.name: CapUse.of({}, {}) for each in campaign.limits.caps},
+        observed_at=campaign.starts_at,
+    )
+    found = {}
+    for side, each in curves.items():
+        assert each.owners is not None
+        who, pairs = traffic.accounts[side], traffic.pairs.get(side)
+        shares = [_owner_shares(each.owners[0], who.account_id.tolist(), who.activity)]
+        if pairs is not None:
+            shares.append(_owner_shares(each.owners[1], pairs["partner_id"].tolist(), pairs["activity"].to_numpy()))
+        else:
+            shares.append(np.zeros(each.accounts))
+        ahead = np.full(campaign.hours, float(requests.get(side, 0.0)) / campaign.hours)
+        found[side] = CapsAhead(campaign, side, each, spend, ahead, 0, shares=np.stack(shares))
+    return found
+
+
+def _owner_shares(
+    owner: NDArray[np.uint64], names: Sequence[str], requests: NDArray[np.number[Any]]
+) -> NDArray[np.float64]:
+    """Share of all requests of each owner (n,); one that did not ask lately has the share of one request."""
+    known, place = np.unique(hashes(names), return_inverse=True)
+    asked, total = np.bincount(place, requests.astype(np.float64)), float(requests.sum())
+    at = np.minimum(np.searchsorted(known, owner), known.size - 1)
+    return np.where(known[at] == owner, asked[at], 1.0) / total
+
+
 def _policies(
-    campaign: Campaign, curves: Mapping[Side, Curves], requests: Mapping[Side, float], coverage: Coverage | None
+    campaign: Campaign,
+    curves: Mapping[Side, Curves],
+    caps: Mapping[Side, CapsAhead],
+    requests: Mapping[Side, float],
+    coverage: Coverage | None,
 ) -> dict[Side, tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Value and net cost (J, N) of each side that the main price decides by.
 
@@ -171,7 +229,9 @@ def _policies(
     if coverage is None or not campaign.group_budgets:
         return {side: _policy(campaign, side, each) for side, each in curves.items()}
     limit = campaign.budget.limit if campaign.budget.form == "total" else 0.0
-    prices = solve_window(campaign, curves, requests, limit).prices
+    counted = counting_prices(caps, {}, lambda few: solve_window(campaign, few, requests, limit).prices)
+    marked_by_caps = {side: caps[side].curves(counted) if side in caps else each for side, each in curves.items()}
+    prices = solve_window(campaign, marked_by_caps, requests, limit).prices
     further = np.array([prices[name] for name in campaign.priced[1:]])
     return {side: under_budgets(campaign, side, each, further) for side, each in curves.items()}
 

@@ -116,12 +116,16 @@ class Coverage:
             if each.condition is not None and columns_of([each.condition], "context"):
                 unknown |= 1 << place
         bits = self.bits(side, account_id, partner_id) & ~np.uint32(unknown) if self.budgets else None
-        owners = None
-        if self.caps:
-            partners = list(partner_id or [""] * len(account_id))
-            bare = np.array([not each for each in partners])
-            owners = np.stack([hashes(account_id), np.where(bare, np.uint64(0), hashes(partners))])
-        return replace(curves, bits=bits, allowed=blind.allowed(side, account_id, partner_id), owners=owners)
+        allowed, owners = blind.allowed(side, account_id, partner_id), self.owners(account_id, partner_id)
+        return replace(curves, bits=bits, allowed=allowed, owners=owners)
+
+    def owners(self, account_id: Sequence[str], partner_id: Sequence[str] | None) -> NDArray[np.uint64] | None:
+        """uint64 (2, n): hashes of account and partner of each request, 0 without a partner; None without caps."""
+        if not self.caps:
+            return None
+        partners = list(partner_id or [""] * len(account_id))
+        bare = np.array([not each for each in partners], dtype=np.bool_)
+        return np.stack([hashes(account_id), np.where(bare, np.uint64(0), hashes(partners))])
 
     def named(self, bits: NDArray[np.uint32]) -> list[str]:
         """Names of the budgets with a condition that count each request, joined by commas: what the ledger is told."""

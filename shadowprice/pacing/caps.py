@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,14 +43,17 @@ class CapsAhead:
         ahead: (slots,), requests expected in the rest of this slot and in each later one.
         slot: of the first entry.
         at: hours since the window opened; the start of the slot when None.
+        shares: float64 (2, N), share of the side's requests that account and partner of each column make; by default
+            their share of the columns' weight.
 
-    An owner is an account, or a partner. One that makes the share s of the requests makes a Poisson number of them in
-    a period, with the mean a = s·n. Other campaigns that share the cap use it at a rate of their own, with the mean b
-    (:func:`others_rate`). Both have what the cap leaves the owner now, and the whole cap in later periods:
+    An owner is an account, or a partner. One that makes the share s of the requests, of which the part p is chosen to
+    be paid, uses a cap a Poisson number of times in a period, with the mean a = s·p·n. Other campaigns that share the
+    cap use it at a rate of their own, with the mean b (:func:`others_rate`). Both have what the cap leaves the owner
+    now, and the whole cap in later periods:
 
     - A count that leaves r grants a/(a + b) · E[min(K, r)] requests, K Poisson with the mean a + b.
     - An amount that leaves A grants ⌊A/c⌋ payments of c. The number of own payments has the mean a·f, where f is the
-      chance that a grant is paid. Both are those of the level that the prices choose (:func:`counting_prices`).
+      chance that a grant is paid. What is chosen is that at the prices (:func:`counting_prices`).
     - An owner of an ``exclusive`` cap that another campaign holds is granted nothing, one that this campaign holds
       everything. One that is free belongs to the campaign that is first (:func:`exclusive_share`).
 
@@ -70,6 +74,7 @@ class CapsAhead:
         ahead: Real,
         slot: int,
         at: float | None = None,
+        shares: Real | None = None,
     ) -> None:
         self._campaign, self._side, self._curves, self._ahead = campaign, side, curves, ahead
         self._caps: list[_Cap] = []
@@ -83,14 +88,17 @@ class CapsAhead:
                 raise NotCertified(f"the spend does not tell the use of cap {cap.name!r}; upgrade the ledger")
             labels = _labels(campaign, cap, slot, ahead.size)
             before = _before(spend.requests.get(side, 0), ahead, slot, at, labels, use.hours)
-            names, place = np.unique(curves.owners[int(cap.per == "partner")], return_inverse=True)
-            share = np.where(names == 0, 0.0, np.bincount(place, curves.shares()))
+            of = int(cap.per == "partner")
+            names, first, place = np.unique(curves.owners[of], return_index=True, return_inverse=True)
+            weight = curves.shares()
+            asks = np.bincount(place, weight).astype(np.float64) if shares is None else shares[of][first]
+            share = np.where(names == 0, 0.0, asks)
             self._caps.append(_Cap.of(cap, use, names, share, before, labels[max(slot, 0) :], place))
 
     @property
     def reads_prices(self) -> bool:
-        """Return whether the grants depend on the levels that are chosen."""
-        return any(each.cap.amount is not None for each in self._caps)
+        """Return whether the grants depend on the levels that are chosen, of this account or of a partner's others."""
+        return any(each.cap.amount is not None or each.cap.per == "partner" for each in self._caps)
 
     def sample(self, rows: int) -> CapsAhead:
         """Return at most ``rows`` of the columns, evenly spaced, of owners with the requests of all columns."""
@@ -107,6 +115,14 @@ class CapsAhead:
         free = np.array(self._campaign.terms(self._side).reserved)[:, None] == 0
         granted = np.where(free, 1.0, self._granted(self._ahead, self._chosen(prices)))
         return replace(self._curves, granted=granted.astype(np.float32), owners=None)
+
+    def share(self, chosen: NDArray[np.integer[Any]]) -> Real:
+        """(N,): the share g of the requests that caps grant where a policy gives each column a level; 1 of a free one.
+
+        O(caps · N).
+        """
+        free = np.array(self._campaign.terms(self._side).reserved)[chosen] == 0
+        return np.where(free, 1.0, self._granted(self._ahead, chosen.astype(np.intp)))
 
     def profile(self, prices: Mapping[str, float]) -> Real:
         """(slots,): share of the money to come that is spent in each slot, which sums to 1.
@@ -127,10 +143,10 @@ class CapsAhead:
         return np.maximum(np.diff(until, prepend=0.0), 0.0) / until[-1] if until[-1] > 0 else even
 
     def _chosen(self, prices: Mapping[str, float]) -> NDArray[np.intp]:
-        """(N,): the level that the decision rule chooses; where it is free, the lowest that costs something."""
+        """(N,): the level that the decision rule chooses."""
         campaign, curves = self._campaign, self._curves
         allowed = None if curves.allowed is None else curves.allowed | ~curves.allowed.any(axis=0)
-        level = decide(
+        return decide(
             campaign.terms(self._side).value(curves.response),
             campaign.charges(self._side, curves.response, curves.bits),
             [prices.get(name, 0.0) for name in campaign.priced],
@@ -138,20 +154,27 @@ class CapsAhead:
             range(curves.accounts),
             allowed,
         ).level.astype(np.intp)
-        paid = np.flatnonzero(campaign.terms(self._side).reserved)
-        return np.maximum(level, paid[0]) if paid.size else level
 
     def _granted(self, ahead: Real, chosen: NDArray[np.intp]) -> Real:
-        """(N,): the share g of the requests in the first slots, at the chosen levels."""
+        """(N,): the share g of the requests in the first slots; of a column with a free level that of the lowest paid.
+
+        A request is granted by the caps of its account and by those of its partner, which it uses only then.
+        """
         terms, response = self._campaign.terms(self._side), self._curves.response
-        own = response[chosen, np.arange(chosen.size)].astype(np.float64)
+        reserved, weight = np.array(terms.reserved, dtype=np.float64), self._curves.shares()
+        is_paid = reserved[chosen] > 0
+        level = np.maximum(chosen, int(np.argmax(reserved > 0)))
+        cost = np.maximum(reserved[level], 1.0)
+        own = response[level, np.arange(level.size)].astype(np.float64)
         chance = np.maximum(terms.paid_units(own) / terms.most_units, 1e-9)
-        cost = np.maximum(np.array(terms.reserved, dtype=np.float64)[chosen], 1.0)
-        granted = np.ones(chosen.size)
-        for cap in self._caps:
-            asked = cap.share[cap.place] * float(ahead.sum())
-            of_cap = np.divide(cap.granted(ahead, chance, cost), asked, out=np.ones(asked.size), where=asked > 0)
-            granted = np.minimum(granted, of_cap)
+        granted = np.ones(level.size)
+        for per in ("account", "partner"):
+            uses = weight * granted
+            tightest = np.ones(level.size)
+            for cap in self._caps:
+                if cap.cap.per == per:
+                    tightest = np.minimum(tightest, cap.granted(ahead, weight, uses, is_paid, chance, cost))
+            granted = granted * tightest
         return granted
 
 
@@ -239,41 +262,52 @@ class _Cap:
         kept = {name: getattr(self, name)[owners] for name in ("share", "amount", "uses", "held")}
         return replace(self, place=place, **kept)
 
-    def granted(self, ahead: Real, chance: Real, cost: Real) -> Real:
-        """(n,): requests of each column's owner that an incentive can be given to, of those in the first slots.
+    def granted(
+        self, ahead: Real, weight: Real, uses: Real, is_paid: NDArray[np.bool_], chance: Real, cost: Real
+    ) -> Real:
+        """(n,): the share of each column's paid requests that the cap grants, in the first slots.
 
         Args:
             ahead: requests expected in each of these slots.
+            weight: (n,), of the requests, of each column.
+            uses: (n,), the part of it that would use the cap.
+            is_paid: (n,), whether the column is chosen to be paid; it counts itself in any case.
             chance: (n,), that a grant is paid.
             cost: (n,), minor units that it then costs.
         """
+        place, whole = self.place, np.bincount(self.place, weight)
+        scale = np.divide(self.share, whole, out=np.zeros(whole.size), where=whole > 0)[place]
+
+        def of_owner(each: Real) -> Real:
+            return scale * (np.bincount(place, np.where(is_paid, each, 0.0))[place] + np.where(is_paid, 0.0, each))
+
+        own, money = of_owner(uses), of_owner(uses * chance * cost)
         labels = np.array(self.labels[: ahead.size])
         found = np.zeros(chance.size)
         for number, label in enumerate(dict.fromkeys(labels.tolist())):
-            found += self._in_period(float(ahead[labels == label].sum()), chance, cost, fresh=number > 0)
-        return found
+            later = float(ahead[labels == label].sum())
+            found += later * self._in_period(later, own, money / cost, cost, fresh=number > 0)
+        total = float(ahead.sum())
+        return found / total if total > 0 else np.ones(chance.size)
 
-    def _in_period(self, later: float, chance: Real, cost: Real, *, fresh: bool) -> Real:
+    def _in_period(self, later: float, asks: Real, pays: Real, cost: Real, *, fresh: bool) -> Real:
         """(n,): the same of ``later`` requests in one period; ``fresh`` ones are not used yet."""
-        cap, own, place = self.cap, self.share * later, self.place
-        held = np.zeros_like(self.held) if fresh else self.held
+        cap, place, own = self.cap, self.place, asks * later
+        held = np.zeros(place.size) if fresh else self.held[place]
         # While this campaign holds an owner of an exclusive cap, no other uses the cap.
-        shared = np.where(held > 0, 0.0, 1.0) if cap.exclusive else np.ones(own.size)
-        others = self.rate * own * shared
-        fits = own
+        beside = self.share[place] * later * (np.where(held > 0, 0.0, 1.0) if cap.exclusive else 1.0)
+        others = self.rate * beside
+        found = np.ones(own.size)
         if cap.exclusive:
-            fits = np.where(held < 0, 0.0, own * exclusive_share(own, others))
+            found = np.where(held < 0, 0.0, exclusive_share(own, others))
         if cap.count is not None:
-            left = np.maximum(cap.count - (0 if fresh else self.uses), 0.0)
-            fits = np.minimum(fits, _part(own, others) * poisson_capped_mean(own + others, left))
-        found: Real = fits[place]
+            left = np.maximum(cap.count - (np.zeros(own.size) if fresh else self.uses[place]), 0.0)
+            found = np.minimum(found, _share_of_first(own + others, left))
         if cap.amount is not None:
-            rest = np.maximum(cap.amount - (np.zeros(own.size) if fresh else self.amount), 0.0)
-            payments = own[place] * chance
-            beside = (self.amount_rate * own * shared)[place] / cost
-            fit = _part(payments, beside) * poisson_capped_mean(payments + beside, np.floor(rest[place] / cost))
-            found = np.minimum(found, fit / chance)
-        return found
+            rest = np.maximum(cap.amount - (np.zeros(own.size) if fresh else self.amount[place]), 0.0)
+            payments = pays * later + self.amount_rate * beside / cost
+            found = np.minimum(found, _share_of_first(payments, np.floor(rest / cost)))
+        return np.where(self.share[place] > 0, found, 1.0)
 
 
 def others_rate(
@@ -328,10 +362,10 @@ def _cut(mean: Real, limit: int) -> Real:
     return poisson_capped_mean(mean, limit) if limit <= LARGE else np.minimum(mean, float(limit))
 
 
-def _part(own: Real, others: Real) -> Real:
-    """Share of ``own`` in the sum of both; 1 where both are 0."""
-    both = own + others
-    return np.divide(own, both, out=np.ones(both.shape), where=both > 0)
+def _share_of_first(mean: Real, most: Real) -> Real:
+    """E[min(K, most)]/E[K] of a Poisson number K: the share of all uses that are among the first ``most``."""
+    some = np.maximum(mean, 1e-9)
+    return np.asarray(np.minimum(poisson_capped_mean(some, most) / some, 1.0))
 
 
 def _labels(campaign: Campaign, cap: Cap, slot: int, slots: int) -> list[str]:

@@ -71,7 +71,8 @@ def evaluate_bundle(
             if (judged := len(rows.rows[side])) < every:
                 notes.append(f"{side}: judged on {judged:,} of {every:,} rows, whole accounts drawn by name")
         served = {side: frame["account_id"] for side, frame in rows.serving.items()}
-        expected = fit_traffic(campaign, dataset.tables, served).forecast(campaign).expected
+        traffic = fit_traffic(campaign, dataset.tables, served)
+        expected = traffic.forecast(campaign).expected
         stage("compute metrics and compare")
         found = evaluate(
             load_sided(model),
@@ -85,6 +86,7 @@ def evaluate_bundle(
             requests={side: float(each.sum()) for side, each in expected.items()},
             limits=limits,
             coverage=None if columns is None else campaign.coverage().reading(columns),
+            traffic=traffic,
         )
         verdict = found.gate.overridden(override)
         stage("write the report")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -12,12 +12,16 @@ from scipy.optimize import linprog
 
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
+from shadowprice.decision import decide, fit_budget
 from shadowprice.evaluation.policy.joint import AtBudget
 from shadowprice.learning.training_set import TrainingSet
 from shadowprice.learning.value_comparison import compare_value, marked
-from shadowprice.limits import GroupBudget, Limits, Rule
+from shadowprice.limits import Asked, Cap, GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import Coverage
+from shadowprice.limits.usage import Left, Usage, tightest
+from shadowprice.pacing.history import Traffic
+from shadowprice.pacing.replay.day import Accounts
 from shadowprice.pacing.window import solve_window
 
 LEVELS = np.array([0, 20, 50, 100])
@@ -122,3 +126,113 @@ def test_rules_that_forbid_everything_are_told(trial) -> None:
     none = replace(coverage, rules=(Rule(name="nobody", expression="true"),))
     told = compare_value(data, curves, None, CAMPAIGN, {"customer": 1.0}, 10, none)
     assert "allow no test row" in told
+
+
+@dataclass
+class Capped:
+    """A uniform trial of 3,000 accounts that ask at rates of their own, a partner each, and its noiseless rows."""
+
+    data: TrainingSet
+    curves: dict[str, Curves]
+    truth: np.ndarray
+    requests: np.ndarray
+    traffic: Traffic
+
+
+@pytest.fixture(scope="module")
+def capped() -> Capped:
+    rng = np.random.default_rng(7)
+    accounts = 3000
+    reach = np.exp(1.2 * rng.normal(size=accounts))
+    truth = 0.1 + 0.6 * (1 - np.exp(-reach * LEVELS[:, None] / 60))
+    names, partner = np.array([f"a{row}" for row in range(accounts)]), rng.choice(["p1", "p2", "p3", "p4"], accounts)
+    activity = np.exp(rng.normal(size=accounts))
+    who = rng.choice(accounts, size=ROWS, p=activity / activity.sum())
+    level = rng.integers(0, 4, ROWS)
+    rows = pd.DataFrame(
+        {
+            "account_id": names[who],
+            "partner_id": partner[who],
+            "level": level,
+            "response": truth[level, who],
+            "propensity": 0.25,
+            "weight": 1.0,
+            "split": "test",
+        }
+    )
+    data = TrainingSet({"customer": rows}, {}, [], {"customer": (0, 20, 50, 100)}, {})
+    pairs = pd.DataFrame({"account_id": names, "partner_id": partner, "activity": activity})
+    traffic = Traffic({}, {"customer": Accounts(names, activity)}, {"customer": pairs})
+    curves = {"customer": Curves(LEVELS, truth[:, who].astype(np.float32))}
+    return Capped(data, curves, truth, activity / activity.sum() * 9_000, traffic)
+
+
+def brute_force(capped: Capped, campaign: Campaign, price: float, windows: int = 30) -> tuple[float, float]:
+    """Mean value and cost of windows of Poisson requests, decided by the one rule and cut as the ledger cuts them."""
+    rng, total = np.random.default_rng(11), np.zeros(2)
+    accounts = capped.truth.shape[1]
+    partner = capped.traffic.pairs["customer"]["partner_id"].tolist()
+    level = decide(capped.truth, np.tile(LEVELS[:, None], accounts).astype(float), [price], 0.5, range(accounts)).level
+    bounds = {each.name: each.bound for each in campaign.limits.caps}
+    for _ in range(windows):
+        asks = rng.permutation(np.repeat(np.arange(accounts), rng.poisson(capped.requests)))
+        usage: dict[str, Usage] = {}
+        for who in asks.tolist():
+            sums = campaign.limits.sums(Asked(f"a{who}", "customer", partner[who], ""), campaign.starts_at)
+            paid = int(LEVELS[level[who]])
+            room = tightest(Left(10**9, "budget"), bounds, sums, usage)
+            given = fit_budget(int(level[who]), [0.25] * 4, LEVELS.tolist(), room.amount).level
+            if given and paid:
+                for each in sums:
+                    usage[each] = usage.get(each, Usage()).plus(paid, 1)
+            total += capped.truth[given, who], LEVELS[given]
+    return total[0] / windows, total[1] / windows
+
+
+@pytest.mark.parametrize(
+    "caps",
+    [
+        (Cap(name="few", per="account", count=3),),
+        (Cap(name="much", per="account", amount=150),),
+        (Cap(name="shop", per="partner", count=700), Cap(name="few", per="account", count=4)),
+    ],
+    ids=["count", "amount", "partner"],
+)
+def test_caps_cut_the_values_as_the_ledger_cuts_the_decisions(capped: Capped, caps: tuple[Cap, ...]) -> None:
+    campaign = replace(CAMPAIGN, budget=Budget(limit=80_000), limits=Limits(caps=caps), rules=())
+    asked = {"customer": 9_000.0}
+    found = compare_value(capped.data, capped.curves, None, campaign, asked, 40, campaign.coverage(), capped.traffic)
+    assert isinstance(found, AtBudget)
+    value, cost = brute_force(capped, campaign, found.price)
+    # The path of prices is read between two prices of its grid.
+    assert found.candidate.value == pytest.approx(value, rel=0.02)
+    assert cost == pytest.approx(80_000, rel=0.05)
+    assert found.rival.value < found.candidate.value
+    free = compare_value(capped.data, capped.curves, None, campaign, asked, 40, campaign.coverage())
+    assert isinstance(free, AtBudget)
+    assert free.price > 1.05 * found.price
+    assert free.candidate.value > 1.01 * found.candidate.value
+
+
+def test_a_cap_of_nothing_makes_all_policies_alike_and_a_wide_one_changes_nothing(capped: Capped) -> None:
+    def compare_under(*caps: Cap) -> AtBudget:
+        campaign = replace(CAMPAIGN, budget=Budget(limit=80_000), limits=Limits(caps=caps), rules=())
+        found = compare_value(
+            capped.data,
+            capped.curves,
+            None,
+            campaign,
+            {"customer": 9_000.0},
+            20,
+            campaign.coverage(),
+            capped.traffic,
+        )
+        assert isinstance(found, AtBudget)
+        return found
+
+    none = compare_under(Cap(name="none", per="account", count=0))
+    lowest = 9_000 * float(capped.curves["customer"].response[0].mean())
+    assert none.candidate.value == pytest.approx(lowest, rel=1e-6)
+    assert none.difference.value == pytest.approx(0.0, abs=1e-6)
+    wide, free = compare_under(Cap(name="wide", per="account", count=10_000)), compare_under()
+    assert wide.candidate.value == pytest.approx(free.candidate.value, rel=1e-4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -18,6 +18,8 @@ from shadowprice.evaluation.statistics.intervals import Estimate, Interval, band
 from shadowprice.evaluation.statistics.metric import Array, as_rows, ratio
 
 Estimator = Literal["hajek", "dr", "switch", "shrunk"]
+Granted = Callable[[NDArray[np.integer]], Array]
+"""Gives the share (N,) of requests that caps grant, by the level (N,) that a policy chooses for each row."""
 
 SWITCH_AT = 20.0
 """Weight above which the switch estimator trusts its model; ten levels drawn evenly have weights of 10."""
@@ -185,17 +187,25 @@ class LoggedPolicies:
         levels: J.
         estimator: see :mod:`~shadowprice.evaluation.policy.off_policy`.
         cells: of rows that always have one weight.
+        granted: gives the share (N,) of the requests like each row that caps let a policy's levels (N,) be given to.
+            The others get the lowest level where that is always granted, and nothing otherwise. None: no caps.
 
     ``effective_rows`` (L,) is what the weights of each policy are worth. Memory O(L · cells + N).
     """
 
     def __init__(
-        self, trial: Trial, chosen: Iterable[NDArray[np.integer]], levels: int, estimator: Estimator, cells: Clusters
+        self,
+        trial: Trial,
+        chosen: Iterable[NDArray[np.integer]],
+        levels: int,
+        estimator: Estimator,
+        cells: Clusters,
+        granted: Granted | None = None,
     ) -> None:
         if estimator not in get_args(Estimator):
             raise InvalidInput(f"must be one of {get_args(Estimator)}, got {estimator!r}", field="estimator")
         rows = _Rows.of(trial, levels, estimator)
-        summed = [[cells.sums(each) for each in rows.sums(level)] for level in chosen]
+        summed = [[cells.sums(each) for each in rows.capped(level, granted)] for level in chosen]
         self._value, self._cost, self._share, weight, square = (
             np.stack([each[part] for each in summed], axis=1) for part in range(5)
         )
@@ -230,6 +240,23 @@ class _Rows:
         inverse = importance(np.ones(found["value"].size), found["propensity"])
         return cls(check_index(trial.level, levels), inverse, (found["value"], found["cost"]), model, estimator)
 
+    def capped(self, chosen: NDArray[np.integer], granted: Granted | None) -> tuple[Array, Array, Array, Array, Array]:
+        """Terms of a policy as :meth:`sums` of which caps grant a share; the rest gets the lowest level, or nothing."""
+        own = self.sums(chosen)
+        if granted is None:
+            return own
+        share, lowest = granted(chosen), np.zeros_like(chosen)
+        if np.all(granted(lowest) == 1.0):
+            value, cost, divisor, weight, _ = self.sums(lowest)
+        else:
+            value = cost = weight = np.zeros(chosen.size)
+            divisor = np.ones(chosen.size)
+        mixed = [
+            share * mine + (1.0 - share) * other
+            for mine, other in zip(own, (value, cost, divisor, weight), strict=False)
+        ]
+        return mixed[0], mixed[1], mixed[2], mixed[3], mixed[3] ** 2
+
     def sums(self, chosen: NDArray[np.integer]) -> tuple[Array, Array, Array, Array, Array]:
         """Terms (N,) of one policy: of the value, of the cost, of what both are divided by; the weight, its square."""
         w = np.where(chosen == self.level, self.inverse, 0.0)
@@ -257,17 +284,19 @@ def decided(
     estimator: Estimator,
     cells: Clusters,
     allowed: NDArray[np.bool_] | None = None,
+    granted: Granted | None = None,
 ) -> tuple[LoggedPolicies, Array]:
     """Policies that decide by the curves (J, N) at each price, and the prices (L,), descending.
 
-    Without ``prices`` 40 are chosen by :func:`price_grid`. ``allowed`` (J, N) are the levels that rules allow.
+    Without ``prices`` 40 are chosen by :func:`price_grid`. ``allowed`` (J, N) are the levels that rules allow, and
+    ``granted`` tells the shares that caps grant (:class:`LoggedPolicies`).
     """
     rows = np.size(np.asarray(trial.value))
     worth, paid = check_curves(value, cost, rows)
     asked = price_grid(worth, paid) if prices is None else np.sort(np.asarray(prices, dtype=np.float64))[::-1]
     ids = np.arange(rows)
     chosen = (decide(worth, paid, [price], 0.5, ids, allowed).level for price in asked)
-    return LoggedPolicies(trial, chosen, len(worth), estimator, cells), asked
+    return LoggedPolicies(trial, chosen, len(worth), estimator, cells, granted), asked
 
 
 def check_curves(value: ArrayLike, cost: ArrayLike, rows: int) -> tuple[Array, Array]:

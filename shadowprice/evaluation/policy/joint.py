@@ -12,6 +12,7 @@ from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput
 from shadowprice.evaluation.policy.frontier import (
     Estimator,
+    Granted,
     LoggedPolicies,
     Trial,
     decided,
@@ -72,6 +73,7 @@ def at_budget(
     budget: float,
     exploration: float = 0.0,
     allowed: Mapping[Side, NDArray[np.bool_]] | None = None,
+    granted: Mapping[Side, Granted] | None = None,
     further: Sequence[FlatLimit] = (),
     estimator: Estimator = "dr",
     interval: Interval | None = None,
@@ -88,6 +90,8 @@ def at_budget(
         exploration: share of requests whose level is drawn uniformly, under either policy.
         allowed: side → bool (J, N), levels that rules allow, at least one of each row; a side that is missing has no
             rule. A flat mixture gives the next lower level that is allowed.
+        granted: side → shares of the requests that caps grant a policy
+            (:class:`~shadowprice.evaluation.policy.frontier.LoggedPolicies`); a side that is missing has no caps.
         further: budgets beside ``budget`` that the flat mixture keeps; curves have the prices of theirs in the value.
         estimator: as for :func:`~shadowprice.evaluation.policy.frontier.frontier`.
         interval: of the bootstrap; its cluster and partner are the trials' unless it has a cluster.
@@ -106,15 +110,18 @@ def at_budget(
         if given is not None and set(given) != set(sides):
             raise InvalidInput(f"needs the sides of the trials, {sorted(sides)}, got {sorted(given)}", field=name)
     cells, drawn = _gathered(trials, _interval(trials, interval))
-    may = allowed or {}
+    may, caps = allowed or {}, granted or {}
 
     def flats_of(rows: Mapping[Side, Trial]) -> dict[Side, LoggedPolicies]:
         count = {side: np.asarray(candidate[side][0]).shape[0] for side in sides}
-        return {side: _flats(rows[side], count[side], estimator, cells[side], may.get(side)) for side in sides}
+        return {
+            side: _flats(rows[side], count[side], estimator, cells[side], may.get(side), caps.get(side))
+            for side in sides
+        }
 
     flats, more = flats_of(trials), [flats_of(each.trials) for each in further if incumbent is None]
     deciding = [each for each in (candidate, incumbent) if each is not None]
-    paths = [_Joint(trials, each, requests, estimator, cells, may) for each in deciding]
+    paths = [_Joint(trials, each, requests, estimator, cells, may, caps) for each in deciding]
     sizes = [cells[side].size for side in sides]
 
     def values(weight: Array) -> Array:
@@ -166,11 +173,14 @@ class _Joint:
         estimator: Estimator,
         cells: Mapping[Side, Clusters],
         allowed: Mapping[Side, NDArray[np.bool_]],
+        granted: Mapping[Side, Granted],
     ) -> None:
         pairs = {side: (np.asarray(v, dtype=float), np.asarray(c, dtype=float)) for side, (v, c) in curves.items()}
         self.prices = spread(np.concatenate([step_worth(*pair) for pair in pairs.values()]))
         self.of = {
-            side: decided(trials[side], v, c, self.prices, estimator, cells[side], allowed.get(side))[0]
+            side: decided(
+                trials[side], v, c, self.prices, estimator, cells[side], allowed.get(side), granted.get(side)
+            )[0]
             for side, (v, c) in pairs.items()
         }
         self._requests = requests
@@ -200,12 +210,17 @@ class _Joint:
 
 
 def _flats(
-    trial: Trial, levels: int, estimator: Estimator, cells: Clusters, allowed: NDArray[np.bool_] | None
+    trial: Trial,
+    levels: int,
+    estimator: Estimator,
+    cells: Clusters,
+    allowed: NDArray[np.bool_] | None,
+    granted: Granted | None,
 ) -> LoggedPolicies:
     """The policies that give every account one level, or what is nearest below it of those that are allowed."""
     rows = np.size(np.asarray(trial.level))
     places = flat_levels(np.ones((levels, rows), dtype=bool) if allowed is None else allowed)
-    return LoggedPolicies(trial, iter(places), levels, estimator, cells)
+    return LoggedPolicies(trial, iter(places), levels, estimator, cells, granted)
 
 
 def _best_flat(levels: Mapping[Side, tuple[Array, Array]], requests: Mapping[Side, float], budget: Array) -> Array:
