@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from serving.local.launch import Deployment, Service, free_port, start_ledger, start_predictor
 from shadowprice.campaign import SIDES, Budget, Campaign, Terms
 from shadowprice.graphs.scaling import Scaling
-from shadowprice.limits import GroupBudget, Limits, Rule
+from shadowprice.limits import Cap, GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import columns_file
 from shadowprice.pacing.price_store import PriceStore
 from shadowprice.price import PriceRecord
@@ -171,12 +171,13 @@ def write_features(frame: pd.DataFrame, folder: Path) -> Path:
 class World:
     """One campaign with its stores and both services; the ledger may be restarted."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, apps: int = 100_000_000, caps: tuple[Cap, ...] = ()) -> None:
         limits = Limits(
             budgets=(
                 GroupBudget(name="customers", limit=100_000_000, side="customer", period="day"),
-                GroupBudget(name="apps", limit=100_000_000, where=APPS),
-            )
+                GroupBudget(name="apps", limit=apps, where=APPS),
+            ),
+            caps=caps,
         )
         self.campaign = make_campaign(limits=limits, rules=(Rule(name="kiosks", expression=KIOSKS, side="customer"),))
         kinds = pd.DataFrame({"account_id": ["m1", "m2"], "c_kind": ["kiosk", "bar"]})
@@ -264,7 +265,27 @@ def world(tmp_path_factory, unready_answers) -> Iterator[World]:
         yield world
     finally:
         world.stop()
-        del os.environ["SHADOWPRICE_POLL_SECONDS"]
+        os.environ.pop("SHADOWPRICE_POLL_SECONDS", None)
+
+
+@pytest.fixture(scope="session")
+def limited_world(tmp_path_factory) -> Iterator[World]:
+    """The same with caps of accounts and partners, and a budget of a group that is soon spent."""
+    os.environ["SHADOWPRICE_POLL_SECONDS"] = "0.02"
+    caps = (
+        Cap(name="often", per="account", count=3, period="day"),
+        Cap(name="much", per="account", amount=230),
+        Cap(name="shop", per="partner", amount=450, side="customer"),
+    )
+    world = World(tmp_path_factory.mktemp("limited"), apps=1_200, caps=caps)
+    try:
+        world.ledger.wait_ready(120.0)
+        world.prices.publish(make_price())
+        world.predictor.wait_ready(240.0)
+        yield world
+    finally:
+        world.stop()
+        os.environ.pop("SHADOWPRICE_POLL_SECONDS", None)
 
 
 def wait_until_waiting_for_a_price(predictor: Service) -> None:

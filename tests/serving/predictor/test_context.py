@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
+from collections import Counter
 from contextlib import closing
 from types import SimpleNamespace
 
@@ -33,12 +35,6 @@ COUNT = itertools.count()
 CHANNELS = {"app": 1, "web": 2}
 
 
-@pytest.fixture(scope="module")
-def stored(world):
-    frame = world.embeddings.set_index(["side", "account_id"])
-    return lambda side, name, column: frame.loc[(side, name), column]
-
-
 @pytest.fixture
 def client(world):
     world.publish(prices={"budget": 0.004, "customers": 0.001, "apps": 0.006})
@@ -57,16 +53,35 @@ def by_evaluator(world, accounts, partners, basket, channel, response, names):
     return decide(value, cost, [main], 0.4, names, curves.allowed).level
 
 
-def by_replay(world, accounts, partners, basket, channel, response, names):
-    """Levels of a simulated day."""
+def by_replay(world, accounts, partners, basket, channel, response, names, ledger=None):
+    """Levels of a simulated day; with a ledger, under the hard stop of what it holds."""
+    return answers_of_replay(world, accounts, partners, basket, channel, response, names, ledger).level
+
+
+def answers_of_replay(world, accounts, partners, basket, channel, response, names, ledger):
     context = {name: np.array(values, dtype=object) for name, values in (("x_basket", basket), ("c_channel", channel))}
     at = np.linspace(0, 0.5, len(names))
     day = Day(np.array(names), np.array(accounts), np.full(len(names), "customer"), at, 24, np.array(partners), context)
     # A replay has the curves of accounts; here each request has its own.
     model = {"customer": SimpleNamespace(of=lambda _: Curves(LEVELS, response))}
-    return PricedPolicy(world.campaign, model, SimulatedLedger(world.campaign, {}, world.coverage), price=world.price)(
-        day
-    ).level
+    kept = ledger or SimulatedLedger(world.campaign, {}, world.coverage)
+    return PricedPolicy(world.campaign, model, kept, hard_stop=ledger is not None, price=world.price)(day)
+
+
+def curves_by_hand(world, requests):
+    """Response (J, n) of requests, from the stored vectors."""
+    frame = world.embeddings.set_index(["side", "account_id"])
+    head, tower = world.heads["customer"], world.towers["customer"]
+    vectors = []
+    for account, partner, x, c in requests:
+        known = account != "nobody"
+        if not partner and x is None and c is None:
+            vectors.append(frame.loc[("customer", account), "embedding"] if known else head.default_embedding)
+            continue
+        own = frame.loc[("customer", account), "own"] if known else tower.default_own
+        theirs = frame.loc[("merchant", partner), "embedding"] if partner.startswith("m") else np.zeros(own.size)
+        vectors.append(by_hand(tower, own, x, c, theirs).astype(np.float32))
+    return head.response(np.stack(vectors)).astype(float)
 
 
 def ids(count):
@@ -127,21 +142,11 @@ REQUEST = st.tuples(
 )
 @given(st.lists(REQUEST, min_size=1, max_size=12), st.sampled_from([over_v1, over_v2, over_grpc]))
 @example([("c0", "m1", None, None)], over_v1)
-def test_service_replay_and_evaluator_decide_by_context_budgets_and_rules(world, client, stored, requests, ask):
+def test_service_replay_and_evaluator_decide_by_context_budgets_and_rules(world, client, requests, ask):
     accounts, partners, basket, channel = (list(column) for column in zip(*requests, strict=True))
     names = ids(len(requests))
     levels, responses = ask(world, names, accounts, partners, basket, channel)
-    head, tower = world.heads["customer"], world.towers["customer"]
-    vectors = []
-    for account, partner, x, c in requests:
-        known = account != "nobody"
-        if not partner and x is None and c is None:
-            vectors.append(stored("customer", account, "embedding") if known else head.default_embedding)
-            continue
-        own = stored("customer", account, "own") if known else tower.default_own
-        theirs = stored("merchant", partner, "embedding") if partner.startswith("m") else np.zeros(own.size)
-        vectors.append(by_hand(tower, own, x, c, theirs).astype(np.float32))
-    response = head.response(np.stack(vectors)).astype(float)
+    response = curves_by_hand(world, requests)
     charge = LEVELS[:, None] * response * np.where(np.array(channel) == "app", 0.011, 0.005)
     allowed = (LEVELS[:, None] <= 80) | (np.array(partners) != "m1")
     expected = decide(response, charge, [1.0], 0.4, names, allowed)
@@ -150,6 +155,38 @@ def test_service_replay_and_evaluator_decide_by_context_budgets_and_rules(world,
         np.testing.assert_array_equal(found, expected.level)
     np.testing.assert_allclose(responses, response[expected.level, np.arange(len(names))], rtol=1e-5)
     assert levels == expected.level.tolist()
+
+
+def test_service_and_replay_cut_decisions_alike_by_caps_and_budgets_and_the_evaluator_decides_the_rest(limited_world):
+    world, dice = limited_world, random.Random(5)
+    world.publish(prices={"budget": 0.002, "customers": 0.0005, "apps": 0.001})
+    ledger, reasons = SimulatedLedger(world.campaign, {"customer": np.zeros(0, str)}, world.coverage), Counter()
+    for number in range(45):
+        requests = [
+            (
+                dice.choice([*(f"c{place}" for place in range(40)), "nobody"]),
+                dice.choice(["m1", "m2", *(f"p{place}" for place in range(20))]),
+                dice.choice([None, dice.uniform(-3, 3)]),
+                dice.choice([None, "app", "web"]),
+            )
+            for _ in range(dice.randint(1, 12))
+        ]
+        accounts, partners, basket, channel = (list(column) for column in zip(*requests, strict=True))
+        names = ids(len(requests))
+        levels, _ = (over_v1, over_v2, over_grpc)[number % 3](world, names, accounts, partners, basket, channel)
+        response = curves_by_hand(world, requests)
+        replayed = answers_of_replay(world, accounts, partners, basket, channel, response, names, ledger)
+        assert levels == replayed.level.tolist()
+        reasons.update(replayed.reason.tolist())
+        free = ~np.isin(replayed.reason, ["capped", "budget_exhausted"])
+        judged = by_evaluator(world, accounts, partners, basket, channel, response, names)
+        assert judged[free].tolist() == replayed.level[free].tolist()
+        assert np.all(replayed.level[~free] == 0)
+        assert np.all(judged[~free] > 0)
+    with closing(open_for_reading(world.deployment.ledger_db)) as rows:
+        limited = Counter(dict(rows.execute("SELECT limited_by, COUNT(*) FROM decision GROUP BY 1")))
+    assert set(limited) == {"", "often", "much", "shop", "apps"}, limited
+    assert reasons["capped"] + reasons["budget_exhausted"] == limited.total() - limited[""]
 
 
 def test_a_replay_against_the_services_names_the_partners_of_its_day(world, client):
