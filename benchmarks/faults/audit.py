@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.faults.load import Witness
+from serving.ledger.clock import time_of
 from serving.ledger.log import LogWriter
 from serving.ledger.store import Store
 from shadowprice.campaign import Campaign
+from shadowprice.limits import Asked, Bound, name_of
+from shadowprice.limits.usage import Usage
+from shadowprice.pacing.decision_log.records import Decision
 from shadowprice.pacing.decision_log.served import read_log
 
 PAGE = 10_000
@@ -25,7 +29,9 @@ class Audit:
     decisions: int
     captures: int
     spent: int
+    limited: int
     overspent: int
+    limits_exceeded: int
     decisions_lost: int
     answers_contradicted: int
     captures_lost: int
@@ -37,7 +43,7 @@ class Audit:
     @property
     def clean(self) -> bool:
         """Return whether nothing was lost, doubled or contradicted."""
-        names = ("decisions", "captures", "spent")
+        names = ("decisions", "captures", "spent", "limited")
         return not any(value for name, value in vars(self).items() if name not in names)
 
 
@@ -61,7 +67,9 @@ def audit(store: Store, campaign: Campaign, witness: Witness, highest: int, log_
         decisions=len(decisions),
         captures=len(outcomes),
         spent=spent,
+        limited=sum(row.limited_by not in ("", campaign.budget.name) for row in decisions),
         overspent=max(0, max(highest, spent + outstanding) - int(campaign.budget.limit)),
+        limits_exceeded=_exceeded(store, campaign, decisions, booked),
         decisions_lost=sum(kept.get(name) != told for name, told in witness.answers.items()),
         answers_contradicted=len(witness.contradicted),
         captures_lost=sum(booked.get(name) != cost for name, cost in witness.captured.items()),
@@ -76,6 +84,29 @@ def audit(store: Store, campaign: Campaign, witness: Witness, highest: int, log_
         + abs(len(paid) - len(booked)),
         refusals=sum(witness.refused.values()),
     )
+
+
+def _exceeded(store: Store, campaign: Campaign, decisions: Sequence[Decision], booked: Mapping[str, int]) -> int:
+    """Number of sums of budgets and caps that are above their limit, or below what was captured."""
+    captured: Counter[str] = Counter()
+    uses: Counter[str] = Counter()
+    sums: set[str] = set()
+    for row in decisions:
+        asked = Asked(row.account_id, row.side, row.partner_id, row.arm, frozenset(row.groups.split(",")))
+        for each in campaign.limits.sums(asked, time_of(row.decided_at)) if row.reserved else ():
+            sums.add(each)
+            captured[each] += booked.get(row.request_id, 0)
+            uses[each] += row.request_id in booked
+    bounds = {each.name: each for each in campaign.limits.bounds}
+    kept = store.usage(sorted(sums))
+    return sum(_is_wrong(bounds[name_of(each)], kept.get(each, Usage()), captured[each], uses[each]) for each in sums)
+
+
+def _is_wrong(bound: Bound, kept: Usage, captured: int, uses: int) -> bool:
+    above = (bound.most_amount is not None and kept.amount > bound.most_amount) or (
+        bound.most_count is not None and kept.uses > bound.most_count
+    )
+    return above or kept.amount < captured or kept.uses < uses
 
 
 def _all(after: Callable[[int, int], list[Row]]) -> list[Row]:

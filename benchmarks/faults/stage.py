@@ -22,6 +22,7 @@ from serving.ledger.opening import open_store
 from serving.ledger.store import Store
 from serving.local.launch import HOST, Service, free_port
 from shadowprice.campaign import Budget, Campaign, Terms
+from shadowprice.limits import Cap, GroupBudget, Limits
 
 LEVELS = (0, 50, 130)
 MOST_UNITS = 3
@@ -30,6 +31,24 @@ READY_SECONDS = 180.0
 LAG_SECONDS = 0.5
 AHEAD_SECONDS = 4 * 86_400
 """Jump of a clock in seconds, longer than the lifetime of an authorization."""
+
+
+def limits_of(limit: int) -> Limits:
+    """Six budgets and three caps that overlap; some are used up before the main budget of ``limit`` is."""
+    budgets = (
+        GroupBudget(name="customers", limit=limit // 4, side="customer"),
+        GroupBudget(name="merchants", limit=limit // 2, side="merchant"),
+        GroupBudget(name="day", limit=limit, period="day"),
+        GroupBudget(name="hour", limit=limit, period="hour"),
+        GroupBudget(name="day-of-customers", limit=limit // 2, period="day", side="customer"),
+        GroupBudget(name="arm", limit=limit, arm="unassigned"),
+    )
+    caps = (
+        Cap(name="account", per="account", amount=limit // 3),
+        Cap(name="often", per="account", count=60, period="day"),
+        Cap(name="merchant", per="account", amount=limit // 20, side="merchant"),
+    )
+    return Limits(budgets=budgets, caps=caps)
 
 
 class Stage:
@@ -46,6 +65,7 @@ class Stage:
             sides={"customer": Terms(levels=LEVELS), "merchant": Terms(levels=LEVELS, most_units=MOST_UNITS)},
             budget=Budget(limit=limit),
             starts_at=datetime(2024, 5, 1, tzinfo=UTC),
+            limits=limits_of(limit),
         )
         self._folder = folder
         self._campaign_file = folder / "campaign.json"

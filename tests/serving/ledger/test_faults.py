@@ -19,11 +19,14 @@ def check(result, kinds):
     assert result.audit.decisions > 50
     assert result.audit.captures > 10
     assert result.audit.spent > 0
+    # Caps and further budgets were reached meanwhile.
+    assert result.audit.limited > 0
     assert max(max(waits) for waits in result.recovery_seconds.values()) <= 5.0
 
 
 COUNTS = (
     "overspent",
+    "limits_exceeded",
     "decisions_lost",
     "answers_contradicted",
     "captures_lost",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import signal
 import time
 from collections import Counter
@@ -16,7 +17,7 @@ from serving.ledger.redis.witness import Witness
 from serving.local.launch import Service, free_port
 from serving.predictor.ledger_client import Authoriser, Proposals
 from shadowprice.errors import Unavailable
-from shadowprice.limits import Cap, Limits
+from shadowprice.limits import Cap, GroupBudget, Limits
 from shadowprice.pacing.decision_log.served import read_log
 
 CALLERS = 6
@@ -139,3 +140,101 @@ def test_replicas_of_a_ledger_give_one_answer_and_exceed_nothing_while_they_come
     log = read_log(tmp_path / "log")
     assert log.decisions["request_id"].tolist() == [each.request_id for each in decisions]
     assert Witness(tmp_path / "witness.json", campaign.name)._read().decisions == len(decisions)
+
+
+SHARED = 300 * COST
+"""Of a budget that two campaigns have together."""
+
+
+def write_campaigns(kit, folder):
+    """Two campaigns that share a cap and a budget, and exclude each other's merchants."""
+    names = kit.campaign().name, kit.campaign().name
+    limits = Limits(
+        budgets=(
+            GroupBudget(name="both", limit=SHARED, campaigns=names),
+            GroupBudget(name="hour", limit=10**6, period="hour", side="merchant"),
+        ),
+        caps=(
+            Cap(name="often", per="account", count=CAP, side="customer", campaigns=names),
+            Cap(name="either", per="account", exclusive=True, side="merchant", campaigns=names),
+        ),
+    )
+    for name in names:
+        (folder / name).mkdir(parents=True)
+        campaign = kit.campaign(name=name, limit=10**7, limits=limits)
+        (folder / name / "campaign.json").write_text(json.dumps(campaign.to_dict()))
+        yield campaign
+
+
+def test_replicas_hold_shared_caps_and_exclusion_of_two_campaigns_while_they_come_and_go(kit, durable_redis, tmp_path):
+    campaigns = list(write_campaigns(kit, tmp_path / "campaigns"))
+    running = []
+
+    def starting():
+        port = free_port()
+        command = [
+            "serving.ledger", "--campaigns", str(tmp_path / "campaigns"), "--redis", durable_redis.url,
+            "--port", str(port), "--sweep-seconds", "0.3", "--drain-seconds", "1",
+        ]  # fmt: skip
+        running.append(Service("ledger", command, port, "/readyz", tmp_path / f"{len(running)}.log"))
+        return running[-1]
+
+    refused = []
+
+    async def call(number, urls, phase):
+        dice = random.Random(100 * phase + number)
+        campaign = campaigns[number % 2]
+        authoriser = Authoriser(",".join(urls if number % 4 < 2 else urls[::-1]), campaign.name)
+        for serial in range(REQUESTS):
+            side = dice.choice(["customer", "customer", "merchant"])
+            item = vars(kit.item(f"{phase}-{number}-{serial}", side, 1, f"{side}-{dice.randrange(12)}"))
+            proposals = Proposals(**{name: [value] for name, value in item.items()})
+            # A caller that was cut off asks again, at either replica.
+            for _ in range(2):
+                try:
+                    await authoriser.authorise(proposals, model_version="m", price_version=1)
+                except Unavailable as error:
+                    refused.append(str(error))
+        authoriser.close()
+
+    async def phases():
+        async def soon(done):
+            await asyncio.sleep(0.3)
+            done()
+
+        first, second = starting(), starting()
+        for each in (first, second):
+            await asyncio.to_thread(each.wait_ready, 120.0)
+        callers = range(2 * CALLERS)
+        await asyncio.gather(
+            *(call(number, [first.url, second.url], 0) for number in callers), soon(second.process.kill)
+        )
+        third = starting()
+        await asyncio.to_thread(third.wait_ready, 120.0)
+        await asyncio.gather(
+            *(call(number, [first.url, third.url], 1) for number in callers),
+            soon(lambda: first.process.send_signal(signal.SIGTERM)),
+        )
+
+    try:
+        asyncio.run(phases())
+    finally:
+        for each in running:
+            each.stop()
+    assert refused == []
+    granted, money = [], 0
+    for campaign in campaigns:
+        store = RedisStore(durable_redis.url, None, campaign)
+        try:
+            decisions = store.decisions_after(0, 10_000)
+            money += sum(store.totals().outstanding.values())
+        finally:
+            store.close()
+        assert len(decisions) == 2 * CALLERS * REQUESTS
+        assert {each.limited_by for each in decisions} >= {"", "often", "either"}
+        granted.append(Counter((each.side, each.account_id) for each in decisions if each.incentive))
+    both = granted[0] + granted[1]
+    assert max(count for (side, _), count in both.items() if side == "customer") == CAP
+    assert not {key for key in granted[0].keys() & granted[1].keys() if key[0] == "merchant"}
+    assert all({side for side, _ in each} == {"customer", "merchant"} for each in granted)
+    assert money <= SHARED
