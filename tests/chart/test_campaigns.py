@@ -93,6 +93,8 @@ def test_a_long_name_is_cut_to_what_a_cron_job_may_have_and_stays_its_own() -> N
     long = {"a" * 60: {}, "a" * 59 + "b": {}}
     jobs = named(SEVERAL | {"campaigns": long}, "CronJob")
     assert len(jobs) == 2 * 4
+    jobs |= named(SINGLE | {"campaign": "c" * 60}, "CronJob")
+    assert len(jobs) == 2 * 4 + 2
     assert {len(name) for name in jobs} <= set(range(53))
 
 

@@ -50,7 +50,7 @@ the decision log, its schedules and its fields. The only campaign of `campaign` 
 {{/* Name of an object of one campaign, at most 52 characters as a CronJob's; call with (dict "root" $ "role" "resolve" "end" "-spring"). */}}
 {{- define "shadowprice.objectOf" -}}
 {{- $whole := printf "%s-%s%s" (include "shadowprice.name" .root) .role .end -}}
-{{- if and .end (gt (len $whole) 52) -}}
+{{- if gt (len $whole) 52 -}}
 {{- $whole = printf "%s-%s" ($whole | trunc 43 | trimSuffix "-") (sha256sum $whole | trunc 8) -}}
 {{- end -}}
 {{- $whole -}}
