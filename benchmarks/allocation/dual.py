@@ -53,8 +53,11 @@ def dual(accounts: int) -> dict[str, Any]:
             file[:, start : start + SHARD] = value
         file.flush()
 
+        # A third of the accounts has not asked.
+        asked = np.random.default_rng(accounts).poisson(1.0, accounts)
+
         def problem() -> CampaignProblem:
-            requests = np.ones(accounts)
+            requests = asked.astype(np.float64)
             curves = Curves(LEVELS, np.load(path, mmap_mode="r"), requests, path)
             return CampaignProblem(offered, {"customer": curves}, {"customer": requests})
 

@@ -24,6 +24,8 @@ STEP = 1 << 14
 """Accounts computed at a time: their intermediate results should stay in the cache."""
 
 
+NOTHING = 1e-200
+"""Value that is lost beside a request's, and still tells two levels apart."""
 MEMBERS = "members of "
 """Begin of the name of the vector that tells which requests a row counts."""
 
@@ -222,6 +224,9 @@ class SideSource:
                 made[name] = self._members(self.rows[name.removeprefix(MEMBERS)], times.size, own, which)
                 continue
             matrix = times * self._per_request(name, response, own, which)
+            if name == "value":
+                # Else every level of an account without requests were tied at every price, and no pass would settle it.
+                matrix[1:, times == 0.0] = -NOTHING
             made[name] = np.pad(matrix, ((0, missing), (0, 0))) if missing else matrix
         return made
 

@@ -149,3 +149,33 @@ def test_curves_of_other_levels_and_empty_batches_are_refused() -> None:
         campaign_problem(campaign("on_grant"), {})
     with pytest.raises(InvalidProblem, match="curves"):
         campaign_problem(campaign("on_grant"), {"customer": curves["customer"].take(np.zeros(0, dtype=int))})
+
+
+def test_accounts_without_requests_are_settled_by_the_first_pass_and_change_nothing() -> None:
+    random = np.random.default_rng(3)
+    levels, accounts = (0, 20, 40, 60), 60_000
+    response = np.sort(random.random((len(levels), accounts), dtype=np.float32), axis=0)
+    requests = random.poisson(0.4, accounts).astype(float)
+    offered = Campaign(
+        name="some",
+        sides={"customer": Terms(levels=levels)},
+        budget=Budget(limit=8 * accounts),
+        starts_at=datetime(2026, 3, 1, tzinfo=UTC),
+    )
+
+    def problem(which: np.ndarray) -> CampaignProblem:
+        own = np.ascontiguousarray(response[:, which])
+        return CampaignProblem(offered, {"customer": Curves(np.array(levels), own)}, {"customer": requests[which]})
+
+    every, asking = problem(np.ones(accounts, dtype=bool)), problem(requests > 0)
+    found, wanted = solve(every), solve(asking)
+    assert found.prices == pytest.approx(wanted.prices, rel=1e-12)
+    for name in ("primal", "dual", "gap", "violation"):
+        assert getattr(found, name) == pytest.approx(getattr(wanted, name), rel=1e-12, abs=1e-12)
+    assert (found.level[requests == 0] == 0).all()
+    # Between two prices around the optimum few accounts change their level, and those without requests do not.
+    arrays = every.sources[0].arrays(np.s_[:accounts], {"value", "cost"})
+    near = [(arrays["value"] - price * arrays["cost"]).argmax(axis=0) for price in found.prices * [[0.99], [1.01]]]
+    best = np.sort(arrays["value"] - found.prices * arrays["cost"], axis=0)
+    assert (best[-1] > best[-2])[requests == 0].all()
+    assert (near[0] == near[1])[requests == 0].all()
