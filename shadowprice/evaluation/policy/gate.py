@@ -35,8 +35,8 @@ class Limits:
     ece_share     most that the calibration error may be, as a share of the mean response: the response multiplies
                   money, so expected costs are wrong by that share
     value_margin  share of the rival's value at the budget that the candidate's lower bound may fall short by: 0
-                  promotes only what is shown to be better. With a margin a candidate that is not shown to bring more
-                  than the incumbent must predict better than it, and must not be shown to bring less
+                  promotes only what is shown to be better. With a margin a candidate must not be shown to bring less
+                  than the incumbent, nor to predict worse
     effective_rows  rows of each side that the weights of a policy must be worth, or values are not compared
     newest_days   days before the newest row whose test rows are judged, where a population drifts; 0: all
     """
@@ -166,8 +166,8 @@ def gate(
     Rules, per side: every metric is a finite number; AUC above the floor by its lower bound (by its value when it has
     no interval); calibration error, by its lower bound, at most a share of the mean response; no reversed pair in any
     curve; squared error not worse than the baseline's. Of the campaign: the lower bound of the difference in value
-    above zero, less the margin, from enough effective rows; within the margin better predictions, and no loss that
-    the interval shows.
+    above zero, less the margin, from enough effective rows; within the margin neither a loss nor worse predictions that
+    an interval shows.
 
     Raises:
         InvalidInput: a side is missing, unknown, or lacks a required metric.
@@ -247,16 +247,16 @@ def _beats(found: Compared | str, rival: Rival, limits: Limits) -> Check:
 
 
 def _within_margin(found: Compared, prediction: Estimate | None) -> list[Check]:
-    """Rules of a candidate whose value lies within the margin: it may bring less, so there must be another reason."""
+    """Rules of a candidate whose value lies within the margin: nothing may show that it is worse."""
     if found.difference.low > 0:
         return []
     rule = "value not below that of the incumbent by its upper bound"
     checks = [_check("loss", CAMPAIGN, rule, _show(found.difference), found.difference.high >= 0)]
-    rule = "squared error of the responses to all levels below the incumbent's by its upper bound"
+    rule = "squared error of the responses to all levels not above the incumbent's by its lower bound"
     if prediction is None:
         return [*checks, _check("prediction", CAMPAIGN, rule, "not compared", False)]
     text = f"changed by {prediction.value:+.2%} [{prediction.low:+.2%}, {prediction.high:+.2%}]"
-    return [*checks, _check("prediction", CAMPAIGN, rule, text, prediction.high < 0)]
+    return [*checks, _check("prediction", CAMPAIGN, rule, text, prediction.low <= 0)]
 
 
 def _required(side: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ MEANINGS: Mapping[str, str] = {
     "mse": "The model in use predicts these responses better.",
     "value": "The model must bring more for the campaign's budget than what it replaces, beyond chance.",
     "loss": "The margin of value is for models that may be as good as what they replace.",
-    "prediction": "A model that is not shown to bring more must at least predict the newest responses better.",
+    "prediction": "A model that is not shown to bring more must not predict the newest responses worse.",
     "effect": "The curves claim another effect of the incentive than the log shows where its reasons are held fixed.",
 }
 """Rule → why it is asked."""
@@ -30,7 +30,7 @@ MENDS: Mapping[str, str] = {
     "mse": "Train on the newest rows too (pipeline retrain), or with the recipe of the model in use.",
     "value": "More rows alone do not mend it: add features, name another recipe, or log more exploration.",
     "loss": "Keep the model in use, and log more exploration for the next one.",
-    "prediction": "Keep the model in use until there are more rows; log more exploration.",
+    "prediction": "Train on more days (recent_days), weigh rows by known propensities, or log more exploration.",
     "effect": "Repair the curves of the effect (curve_repair effect), name missing confounders, or run a trial.",
 }
 """Rule → change that mends it, where no number of rows does."""

@@ -25,8 +25,8 @@ from serving.local.replay import ServiceDay
 from shadowprice.curves import Curves
 from shadowprice.decision import decide
 from shadowprice.errors import InvalidRequest
+from shadowprice.learning.comparison.value import marked, under_budgets
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.learning.value_comparison import marked, under_budgets
 from shadowprice.pacing.replay.day import Day
 from shadowprice.pacing.replay.policies import PricedPolicy, SimulatedLedger
 

@@ -14,8 +14,8 @@ from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.curves import Curves
 from shadowprice.decision import decide, fit_budget
 from shadowprice.evaluation.policy.joint import AtBudget
+from shadowprice.learning.comparison.value import compare_value, marked
 from shadowprice.learning.training_set import TrainingSet
-from shadowprice.learning.value_comparison import compare_value, marked
 from shadowprice.limits import Asked, Cap, GroupBudget, Limits, Rule
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import Coverage

@@ -9,7 +9,7 @@ import pytest
 
 from shadowprice.curves import Curves
 from shadowprice.graphs.build import build_snapshot
-from shadowprice.learning.prediction_comparison import compare_prediction
+from shadowprice.learning.comparison.prediction import compare_prediction
 from shadowprice.learning.training_set import TrainingSet
 
 LEVELS = np.array([10, 50, 100])
