@@ -24,6 +24,7 @@ def retrain_pipeline(
     device: str = "cpu",
     mature_hours: int = -1,
     recent_days: int = 0,
+    weighting: str = "none",
     ray_job: str = "",
     limits: dict = {},  # noqa: B006
     override: dict = {},  # noqa: B006
@@ -46,6 +47,8 @@ def retrain_pipeline(
         device: of the gradient steps: cpu, or cuda for a GPU.
         mature_hours: age at which a decision without an outcome counts as no response; -1: when its money is released.
         recent_days: days before the newest served decision whose rows are trained on; 0: all rows.
+        weighting: known weighs each row by the inverse of its logged propensity, so that levels that the served policy
+            seldom chose are learnt as well; none, or fitted.
         ray_job: ConfigMap with the RayJob that the training runs in; empty trains in the step's own container.
         limits: of the gate that are not the usual ones, such as {"ece_share": 0.3}.
         override: {"reason": "…", "by": "…"} registers a model that the gate refuses, and is recorded in it.
@@ -64,7 +67,8 @@ def retrain_pipeline(
     )
     placed(served.set_caching_options(False), cpu="1", memory="8Gi", minutes=60)
     tables = served.outputs["harvested"]
-    featurized = featurize(tables=tables, workspace=workspace, keep_campaign=True).set_caching_options(False)
+    featurized = featurize(tables=tables, workspace=workspace, weighting=weighting, keep_campaign=True)
+    featurized.set_caching_options(False)
     placed(featurized, cpu="1", memory="16Gi", minutes=120, online_store=True)
     learn(
         featurized.outputs["training"],

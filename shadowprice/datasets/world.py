@@ -57,7 +57,7 @@ HOURLY_SHAPE = np.array([5, 3, 2, 2, 2, 3, 6, 10, 14, 17, 20, 24, 26, 24, 21, 20
 TRIAL_START = datetime(2026, 3, 2, tzinfo=UTC)
 TRIAL_DAYS = 2
 
-MOVE, FADE = 10.0, 0.03
+MOVE, FADE = 5.0, 0.03
 """Cents by which the change points rise in a day of drift, and the share of the hazard that is lost in it."""
 
 SPILL = 0.1
