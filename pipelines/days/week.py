@@ -38,7 +38,7 @@ WEEK = "week"
 EVERY, RECENT = 2, 2
 """Days between two retrains, and days of served rows that each trains on."""
 LIMITS = {"value_margin": 0.2}
-"""Of the gate: the rows of two days rule out a loss of a fifth, and show better predictions, not a gain of 1 %."""
+"""Limits of the gate: the rows of two days can rule out a loss of a fifth, and cannot show a gain of 1 %."""
 REFUSED = "gate-refused"
 """Step in which a retrain ends whose model the gate refuses."""
 EXPLORATION = 0.3

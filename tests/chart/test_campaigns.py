@@ -60,7 +60,7 @@ def test_predictor_and_ledger_serve_the_named_campaigns_of_the_workspace(tmp_pat
     assert ledger.campaign_file == Path()
     own = ledger.of("autumn")
     assert (own.db, own.log_dir) == (Path("/ledger/db/autumn.db"), Path("/ledger/served/autumn"))
-    shared = merged(SEVERAL, "ledger", {"store": "redis", "redis": {"existingSecret": "books"}})
+    shared = merged(SEVERAL, "ledger", {"store": "redis", "redis": {"existingSecret": "ledger-redis"}})
     witness = LedgerSettings.parse([], environment(named(shared, "Deployment")["seasons-ledger"])).of("autumn").witness
     assert witness == Path("/ledger/witness/autumn.json")
 

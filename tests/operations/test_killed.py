@@ -149,7 +149,7 @@ def copy(folder: Path, to: Path) -> None:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """What a step's reader finds in a folder, by name: files, and the vectors and prices of the online store."""
+    """Return what a step's reader finds in a folder, by name: files, and the vectors and prices of the online store."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))

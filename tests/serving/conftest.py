@@ -270,7 +270,7 @@ def world(tmp_path_factory, unready_answers) -> Iterator[World]:
 
 @pytest.fixture(scope="session")
 def limited_world(tmp_path_factory) -> Iterator[World]:
-    """The same with caps of accounts and partners, and a budget of a group that is soon spent."""
+    """Serve a campaign with caps of accounts and partners, and a budget of a group that is soon spent."""
     os.environ["SHADOWPRICE_POLL_SECONDS"] = "0.02"
     caps = (
         Cap(name="often", per="account", count=3, period="day"),

@@ -24,7 +24,7 @@ from shadowprice.errors import InvalidInput, MissingExtra, ShadowpriceError, Una
 from shadowprice.local_ray import start_ray
 
 NAMESPACE = "shadowprice"
-"""Of the actors with a name, in Ray."""
+"""Namespace of Ray in which the actors have their names."""
 
 
 class RayExecutor:

@@ -39,13 +39,13 @@ def logged(rows: int, chance: np.ndarray, seed: int = 0) -> TrainingSet:
 
 
 def curves(data: TrainingSet, rate) -> dict:
-    """The same curve for every test row."""
+    """Give every test row one curve."""
     rows = len(data.part("test")["customer"])
     return {"customer": Curves(LEVELS, np.repeat(np.float32(rate)[:, None], rows, axis=1))}
 
 
 def test_every_level_counts_alike_however_often_the_policy_chose_it() -> None:
-    """Of a model that knows the rates, E(y − p)² is r(1 − r); a wrong level adds its squared bias, a third of it."""
+    """Check a closed form: E(y − p)² is r(1 − r) where p = r, and a wrong level adds a third of its squared bias."""
     wrong = np.array([0.1, 0.3, 0.3])
     noise, bias = np.mean(RATE * (1 - RATE)), np.mean((RATE - wrong) ** 2)
     expected = noise / (noise + bias) - 1

@@ -33,7 +33,7 @@ LEVELS = (10, 20, 40)
 
 @dataclass
 class Run:
-    """What one process did: sizes of the task and of the rows it was sent, gradients of the last step, result."""
+    """Report of one process: sizes of the task and of the rows it was sent, gradients of the last step, result."""
 
     task_bytes: int
     rows: list[int]

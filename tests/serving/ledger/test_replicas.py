@@ -143,7 +143,7 @@ def test_replicas_of_a_ledger_give_one_answer_and_exceed_nothing_while_they_come
 
 
 SHARED = 300 * COST
-"""Of a budget that two campaigns have together."""
+"""Limit of a budget that two campaigns have together."""
 
 
 def write_campaigns(kit, folder):
