@@ -35,6 +35,7 @@ ELSEWHERE = {
     "docs/how-to/restore.md": "tests/feature_repo/test_register.py runs it on a lost store",
 }
 CLUSTER = 'address="auto"'
+"""Marks a block that tests/allocation/executors/test_ray.py runs on a cluster."""
 NAMED = re.compile(r"`((?:shadowprice|serving|feature_repo|operations|pipelines)(?:\.\w+)+)")
 Names = dict[str, Any]
 

@@ -29,6 +29,7 @@ from shadowprice.curves import Curves
 from shadowprice.errors import InvalidInput, InvalidProblem, MissingExtra, Unavailable
 from shadowprice.local_ray import start_ray
 
+ROOT = Path(__file__).resolve().parents[3]
 LEVELS = np.arange(1, 11) * 20
 ACCOUNTS = 60_013
 
@@ -334,3 +335,32 @@ def test_a_solve_whose_actors_another_one_took_sends_its_shards_again(cluster, v
         assert first.revived == second.revived == 0
         for actor in first.actors:
             ray.kill(actor)
+
+
+def test_the_page_on_large_problems_runs_on_a_cluster_that_is_there(cluster, tmp_path) -> None:
+    """All code of the page, in a process of its own that joins the cluster by its address."""
+    program = """
+import sys
+from pathlib import Path
+from snippets import blocks
+names = {"__name__": "__main__"}
+for block in blocks():
+    if block.page == "docs/how-to/solve-large-problems.md" and block.language == "python":
+        exec(compile(block.text, str(block), "exec"), names)
+import numpy as np
+for name in ("found", "again"):
+    np.testing.assert_allclose(names[name].prices, names["stored"].prices, rtol=1e-12)
+print("on actors:", names["executor"].rounds > 0)
+"""
+    address = cluster.get_runtime_context().gcs_address
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "docs")])
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "RAY_ADDRESS": address, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "on actors: True" in done.stdout
