@@ -20,6 +20,7 @@ from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.prometheus import PrometheusSpend
 from shadowprice.pacing.spend import CapUse, MetricsSpend, SpendReport, SpendSource
 from shadowprice.pacing.state import PricingState
+from shadowprice.progress import Stages
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 QUARTER = timedelta(minutes=15)
@@ -46,10 +47,16 @@ def run(job: MeasureJob) -> None:
         NotCertified: the campaign's window is over.
         Unavailable: a source does not answer; the last price stays.
     """
-    campaign, traffic = read_campaign(job.workspace), Traffic.load(job.workspace)
-    if not job.ledger_url:
-        before_start(campaign, traffic).save(job.state)
-        return
+    with Stages("measure", 4) as stage:
+        stage("read the traffic of the past")
+        campaign, traffic = read_campaign(job.workspace), Traffic.load(job.workspace)
+        state = _measured(job, campaign, traffic, stage) if job.ledger_url else before_start(campaign, traffic)
+        stage("write the state")
+        state.save(job.state)
+
+
+def _measured(job: MeasureJob, campaign: Campaign, traffic: Traffic, stage: Stages) -> PricingState:
+    """Read the state of a campaign from the ledger and from the metrics."""
     pages = job.metrics_urls or (f"{job.ledger_url.rstrip('/')}/metrics",)
     source: SpendSource = PrometheusSpend(job.prometheus_url) if job.prometheus_url else MetricsSpend(pages)
     now = datetime.now(UTC)
@@ -59,6 +66,7 @@ def run(job: MeasureJob) -> None:
         raise NotCertified(f"the window of campaign {campaign.name!r} ended at {campaign.ends_at.isoformat()}")
     # The ledger counts by quarters of an hour: hours are counted from that in which the campaign starts.
     since = campaign.starts_at - (campaign.starts_at - EPOCH) % QUARTER
+    stage("read the requests of the window")
     seen = read_traffic(job.ledger_url, campaign.name, since)
     observed: dict[Side, NDArray[np.int64]] = {side: np.zeros(slots, dtype=np.int64) for side in campaign.sides}
     for hour in seen["hours"]:
@@ -66,8 +74,9 @@ def run(job: MeasureJob) -> None:
         if slots:
             observed[hour["side"]][min(place, slots - 1)] += hour["requests"]
     recent = recent_requests(campaign, seen["sample"])
+    stage("read the spend and the use of caps")
     spend = replace(source.read(campaign.name), caps=read_cap_use(job.ledger_url, campaign, now))
-    state_of(campaign, traffic, at, observed, spend, *recent).save(job.state)
+    return state_of(campaign, traffic, at, observed, spend, *recent)
 
 
 def state_of(

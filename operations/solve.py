@@ -44,6 +44,7 @@ from shadowprice.pacing.price_store import PriceStore
 from shadowprice.pacing.resolve import Resolution
 from shadowprice.pacing.state import PricingState
 from shadowprice.price import PriceRecord
+from shadowprice.progress import Stages
 from shadowprice.responses.layers.heads import Head, load_heads
 from shadowprice.responses.layers.tower import load_towers, stored_defaults
 
@@ -102,9 +103,13 @@ def run(job: SolveJob) -> PriceRecord:
     """
     trial: PriceRecord | None = None
     if job.state is not None:
-        with executor_of(job.workers, read_campaign(job.workspace).name) as executor:
+        campaign = read_campaign(job.workspace).name
+        with Stages("solve", 4) as stage, executor_of(job.workers, campaign) as executor:
+            stage("read the state")
             state = PricingState.load(job.state)
-            found = Solved(record := _solve_state(job, state, executor), text=_page(job, record))
+            record = _solve_state(job, state, executor, stage)
+            stage("write the price")
+            found = Solved(record, text=_page(job, record))
             trial = _solve_canary(job, state, executor)
     else:
         assert job.model is not None
@@ -151,11 +156,14 @@ def executor_of(workers: int, campaign: str) -> Iterator[Executor | None]:
         yield executor
 
 
-def _solve_state(job: SolveJob, state: PricingState, executor: Executor | None) -> PriceRecord:
+def _solve_state(job: SolveJob, state: PricingState, executor: Executor | None, stage: Stages) -> PriceRecord:
     """The next price of a workspace, or the newest where the moment has its price already."""
     workspace = job.workspace
+    stage("read the model and its accounts")
+    solver = Solver(workspace, job.on_alarm)
+    stage("solve the price")
     try:
-        return Solver(workspace, job.on_alarm).solve(state, solver=job.solver, executor=executor).record
+        return solver.solve(state, solver=job.solver, executor=executor).record
     except Conflict as settled:
         newest = PriceStore(workspace / PRICES).latest(read_campaign(workspace).name, verified_only=True)
         if newest is None:

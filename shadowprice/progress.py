@@ -57,7 +57,8 @@ class ProgressBar:
         self.advance(done - self.done, note)
 
     def epoch(self, row: Mapping[str, float]) -> None:
-        """Count an epoch of training, given its number and its validation loss."""
+        """Count an epoch of training, given its number, its validation loss and, where known, the most epochs."""
+        self.total = int(row.get("epochs", self.total))
         self.reach(int(row["epoch"]) + 1, f"validation {row['validation_loss']:.4f}")
 
     def text(self) -> str:

@@ -40,6 +40,13 @@ def test_what_an_earlier_run_did_does_not_count_as_quick_work(clock) -> None:
     assert bar.text() == "train: 81 of 100 epochs, 4 s so far, about 38 s left"
 
 
+def test_an_epoch_says_how_many_there_are_at_most(clock) -> None:
+    bar = ProgressBar("train", 400, "epoch")
+    clock[0] += 2
+    bar.epoch({"epoch": 1.0, "epochs": 100.0, "validation_loss": 0.7})
+    assert bar.text() == "train: 2 of 100 epochs, 2 s so far (validation 0.7000)"
+
+
 def test_the_estimate_counts_down_while_a_unit_takes_long(clock) -> None:
     bar = ProgressBar("train", 4, "epoch")
     clock[0] += 10

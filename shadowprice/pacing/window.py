@@ -87,12 +87,13 @@ def solve_window(
     """
     shares = campaign.answer_shares
     able = {side: able_accounts(mine) for side, mine in curves.items() if mine.accounts}
-    requests = {side: ahead[side] * curves[side].shares()[mine] for side, mine in able.items()}
+    requests = {side: ahead[side] * curves[side].shares() for side in able}
     if rows is None:
         parts, rows = undivided(campaign, requests)
-    served = {
-        side: mine if able[side].all() else mine.take(able[side]) for side, mine in curves.items() if side in able
-    }
+    served = {side: curves[side] for side in able}
+    for side, mine in able.items():
+        if not mine.all():
+            served[side], requests[side] = served[side].take(mine), requests[side][mine]
     window = CampaignProblem(campaign, served, requests, parts)
     other = _Sums()
     if shares.chosen < 1:
@@ -153,8 +154,9 @@ class _Sums:
 
 def able_accounts(curves: Curves) -> NDArray[np.bool_]:
     """Return bool (N,): the accounts that rules allow some level."""
-    able = np.ones(curves.accounts) if curves.allowed is None else curves.allowed.any(axis=0)
-    return np.asarray(able, dtype=np.bool_)
+    if curves.allowed is None:
+        return np.ones(curves.accounts, dtype=np.bool_)
+    return np.asarray(curves.allowed.any(axis=0), dtype=np.bool_)
 
 
 def undivided(campaign: Campaign, sides: Iterable[Side]) -> tuple[list[Part], list[Row]]:

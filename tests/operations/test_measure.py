@@ -14,6 +14,7 @@ from operations.common.ledger_tokens import TOKEN_VARIABLE
 from operations.common.workspace import CAMPAIGN
 from operations.measure import MeasureJob, run
 from serving.local.launch import Deployment, Service, free_port, start_ledger
+from shadowprice import progress
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import InvalidInput, NotCertified, Unavailable
 from shadowprice.groups import hashes
@@ -65,6 +66,14 @@ def test_before_the_first_request_nothing_is_spent_and_nobody_asked(workspace: P
     assert (state.at, state.spend.spent) == (-1, 0)
     assert state.remaining["customer"].sum() == pytest.approx(240)
     assert state.accounts == {}
+
+
+def test_a_long_measure_shows_its_progress(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "EVERY", 0.001)
+    measure(workspace, workspace / "state.json", "", [], "")
+    assert "measure: " in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_spend_and_traffic_of_the_running_ledger_are_what_the_solve_sees(workspace: Path) -> None:

@@ -137,9 +137,10 @@ def locate(
     else:
         size = sample_size(n)
         width = block_width(size, population.grain)
-        tile = population.sample(strata(n, size, width=width), min(width, n))
+        tile, known = population.survey(strata(n, size, width=width), min(width, n))
         confidence = CONFIDENCE_INSIDE if inside else CONFIDENCE
-        left, right, _ = interval(tile, goal, goal.capacity / n, low, high, confidence, width)
+        others = n - (known.accounts if known else 0)
+        left, right, _ = interval(tile, goal, goal.capacity / others, low, high, confidence, width, known, others)
     passes = 0
     while True:
         scored = population.settle((goal.cost,), goal.prices(left)[None], goal.prices(right)[None])
@@ -155,7 +156,8 @@ def locate(
         outside = inner.price is None and (right < high if inner.above else left > low)
         if not outside:
             break
-        if inner.above and not np.isfinite(high):
+        # An interval that misses twice may have no price above it: another read tells whether the limit can be met.
+        if inner.above and not np.isfinite(high) and passes > 1:
             cheapest = population.cheapest(goal.cost, goal.member)
             if cheapest.spend > goal.capacity + rest.slack:
                 return Located(None, True, scored.sums, inner.last, inner.account, scored.level, passes + 1)
@@ -171,33 +173,51 @@ def sample_size(accounts: int) -> int:
 
 
 def interval(
-    tile: Tile, goal: Goal, mean: float, low: float, high: float, confidence: float, width: int = WIDTH
+    tile: Tile,
+    goal: Goal,
+    mean: float,
+    low: float,
+    high: float,
+    confidence: float,
+    width: int = WIDTH,
+    known: Tile | None = None,
+    others: int = 1,
 ) -> tuple[float, float, float]:
     """An interval within [low, high] that very likely holds the price at which the mean spend is ``mean``.
 
-    The accounts are blocks of ``width`` neighbours.
+    Args:
+        tile: a sample of blocks of ``width`` neighbours.
+        goal: the limit.
+        mean: what is spent, of which the known accounts take a part, over the number of the other accounts.
+        low, high: bounds of the search.
+        confidence: standard errors between the sample's price and the ends.
+        width: of the blocks.
+        known: accounts beside the sample, all that there are of their kind.
+        others: number of accounts that the tile is a sample of; read with ``known``.
 
     Returns its ends and the standard error of the sample's mean spend.
     """
     n = tile.accounts
     if n <= 2 * EXACT:
-        curve = _around(tile, goal, mean, low, high, width)
+        own = _around(tile, goal, mean, low, high, width) if known is None else _all(tile, goal, low, high)
+        curve = _beside(own, goal, known, n / others)
         centre = min(curve.price(mean * n), curve.steepest)
-        spread = error_of_mean(curve.each(centre), width)
+        spread = error_of_mean(own.each(centre), width)
     else:
         # A part of every block where blocks are wide, and some of the blocks where they are not.
         wide = width > WIDTH
         narrow = max(WIDTH, width // THINNING)
         kept = np.arange(0, n // width, 1 if wide else THINNING, dtype=np.int64) * width
         part = InMemory(tile).sample(kept, narrow)
-        left, right, thin = interval(part, goal, mean, low, high, confidence, narrow)
+        left, right, thin = interval(part, goal, mean, low, high, confidence, narrow, known, others)
         for _ in range(WIDENINGS):
             scored = kernel.score(tile, goal.cost, goal.prices(left), goal.prices(right), levels=wide)
             # Of the unsettled a part is enough: what it leaves out is a small share of the sample's own error.
             every = max(1, scored.open.accounts // (2 * EXACT))
             few = scored.open.copied(np.arange(0, scored.open.accounts, every)) if every > 1 else scored.open
             settled = float(goal.member @ scored.sums[:, 1])
-            curve = SpendCurve.of(few, goal.cost, goal.member, left, right, settled, float(every))
+            own = SpendCurve.of(few, goal.cost, goal.member, left, right, settled, float(every))
+            curve = _beside(own, goal, known, n / others)
             # Larger blocks add less information than more blocks; the difference must be measured.
             spread = error_of_mean(_spends(tile, goal, scored), width) if wide else thin / THINNING**0.5
             reach = confidence * spread * n
@@ -215,6 +235,15 @@ def interval(
     return max(left * (1 - 1e-6), low), min(max(right * (1 + 1e-6), np.finfo(float).tiny), high), spread
 
 
+def _all(tile: Tile, goal: Goal, low: float, high: float) -> SpendCurve:
+    return SpendCurve.of(tile, goal.cost, goal.member, low, high)
+
+
+def _beside(curve: SpendCurve, goal: Goal, known: Tile | None, share: float) -> SpendCurve:
+    """The curve of a sample with a share of what the known accounts spend."""
+    return curve if known is None else curve.beside(_all(known, goal, curve.low, curve.high), share)
+
+
 def _around(tile: Tile, goal: Goal, mean: float, low: float, high: float, width: int) -> SpendCurve:
     """The curve of a small sample for prices that a part of its blocks makes likely, or for all."""
     n = tile.accounts
@@ -229,7 +258,7 @@ def _around(tile: Tile, goal: Goal, mean: float, low: float, high: float, width:
             inside = reach / THINNING**0.5 * (n / few)
             if curve.start < mean * n - inside and (left == low or mean * n + inside < curve.end):
                 return curve
-    return SpendCurve.of(tile, goal.cost, goal.member, low, high)
+    return _all(tile, goal, low, high)
 
 
 def _spends(tile: Tile, goal: Goal, scored: Scored) -> NDArray[np.float64]:

@@ -54,6 +54,13 @@ class Population(Protocol):
     def sample(self, starts: NDArray[np.int64], width: int) -> Tile:
         """The blocks of ``width`` neighbouring accounts that begin at ``starts`` (ascending), side by side."""
 
+    def survey(self, starts: NDArray[np.int64], width: int) -> tuple[Tile, Tile | None]:
+        """A sample, and all accounts of the shards that are too small to be sampled; None where there are none.
+
+        A block may weigh as much as a whole small shard, such as that of the few merchants of many customers, and a
+        sample of all accounts hardly sees it. The first tile is a sample of the other accounts.
+        """
+
     def settle(self, costs: tuple[NetCost, ...], low: Matrix, high: Matrix, *, levels: bool = True) -> Scored:
         """One pass over all accounts with a bracket of M price intervals (M, patterns); see :func:`kernel.settle`."""
 
@@ -88,6 +95,10 @@ class InMemory:
         if self.refuse is not None and not _usable(tile.value, tile.planes):
             self.refuse()
         return tile
+
+    def survey(self, starts: NDArray[np.int64], width: int) -> tuple[Tile, Tile | None]:
+        """A sample: there are no shards."""
+        return self.sample(starts, width), None
 
     def settle(self, costs: tuple[NetCost, ...], low: Matrix, high: Matrix, *, levels: bool = True) -> Scored:
         """One read of the matrices; the compiled pass takes one cost."""

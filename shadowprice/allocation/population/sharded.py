@@ -53,6 +53,9 @@ class Team(Protocol):
         """Answers in the order of the requests, which name each shard at most once. One round."""
 
 
+SMALL = 1024
+"""Accounts of shards that are surveyed whole, at most, together, where others have more."""
+
 Buffer = Callable[[int], NDArray[np.int32]]
 """Function that returns the buffer for the levels of that many accounts."""
 
@@ -88,12 +91,23 @@ class ShardedPopulation:
 
     def sample(self, starts: NDArray[np.int64], width: int) -> Tile:
         """One round; a block may lie across shards."""
-        requests = []
-        for shard, (begin, end) in enumerate(pairwise(self._ends)):
-            pieces = cut(starts, width, begin, end)
-            if pieces:
-                requests.append(Request(shard, "pieces", (pieces,)))
-        return join(self._ask(requests))
+        return join(self._ask(self._blocks(starts, width)))
+
+    def survey(self, starts: NDArray[np.int64], width: int) -> tuple[Tile, Tile | None]:
+        """One round."""
+        small = {shard: size for shard, size in enumerate(self._team.sizes) if size <= SMALL}
+        requests = [each for each in self._blocks(starts, width) if each.shard not in small]
+        if not small or not requests or sum(small.values()) > SMALL:
+            return self.sample(starts, width), None
+        sampled = len(requests)
+        everyone = np.zeros(1, dtype=np.int64)
+        requests += [Request(shard, "pieces", ([(everyone, size)],)) for shard, size in small.items()]
+        tiles = self._ask(requests)
+        return join(tiles[:sampled]), join(tiles[sampled:])
+
+    def _blocks(self, starts: NDArray[np.int64], width: int) -> list[Request]:
+        parts = enumerate(cut(starts, width, begin, end) for begin, end in pairwise(self._ends))
+        return [Request(shard, "pieces", (pieces,)) for shard, pieces in parts if pieces]
 
     def settle(self, costs: tuple[NetCost, ...], low: Matrix, high: Matrix, *, levels: bool = True) -> Scored:
         """One round, one read of every shard."""

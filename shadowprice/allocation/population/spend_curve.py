@@ -85,6 +85,20 @@ class SpendCurve:
         climbed = np.bincount(self.edges.account[bought], weights=self.edges.step[bought], minlength=base.size)
         return np.asarray(base + climbed, dtype=np.float64)
 
+    def beside(self, other: SpendCurve, share: float) -> SpendCurve:
+        """Return the spend of these accounts and ``share`` times that of others, for prices in the same interval."""
+        mine, theirs = self.edges, other.edges
+        times = share * other.times / self.times
+        edges = Edges(
+            np.concatenate([mine.first, theirs.first]),
+            np.concatenate([mine.base, times * theirs.base]),
+            np.concatenate([mine.slope, theirs.slope]),
+            np.concatenate([mine.step, times * theirs.step]),
+            np.concatenate([mine.account, mine.base.size + theirs.account]),
+        )
+        start, end = self.start + share * other.start, self.end + share * other.end
+        return SpendCurve(self.low, self.high, start, end, self.terms + share * other.terms, self.times, edges)
+
     def price(self, budget: float) -> float:
         """Highest price in [low, high] below which the budget would be exceeded; ``low`` where it never is."""
         if budget < self.start:

@@ -59,4 +59,4 @@ class FitResult:
 
 
 Progress = Callable[[dict[str, float]], None]
-"""Function called after every epoch with epoch, train_loss and validation_loss."""
+"""Function called after every epoch with epoch, epochs (at most), train_loss and validation_loss."""

@@ -75,7 +75,7 @@ def train_epochs(
             run.best, run.best_epoch, run.best_state = held_out, epoch, deepcopy(module.state_dict())
         for tell in (progress, here.report):
             if tell is not None:
-                tell(run.history[-1])
+                tell({**run.history[-1], "epochs": float(config.epochs)})
         if checkpoint is not None and time.monotonic() - saved >= config.save_seconds:
             checkpoint.save(run, changed)
             saved = time.monotonic()

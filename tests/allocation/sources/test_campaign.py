@@ -179,3 +179,25 @@ def test_accounts_without_requests_are_settled_by_the_first_pass_and_change_noth
     best = np.sort(arrays["value"] - found.prices * arrays["cost"], axis=0)
     assert (best[-1] > best[-2])[requests == 0].all()
     assert (near[0] == near[1])[requests == 0].all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_few_accounts_of_one_side_with_much_of_the_money_do_not_cost_a_second_pass(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    few, many = 80, 300_000
+    money = np.array(LEVELS)[:, None] / 100
+    curves: dict[Side, Curves] = {
+        "customer": Curves(np.array(LEVELS), 1 - np.exp(-random.gamma(2.0, 0.15, many) * money)),
+        "merchant": Curves(np.array(LEVELS), random.gamma(2.0, 0.1, few) + random.gamma(2.0, 0.08, few) * money),
+    }
+    requests: dict[Side, np.ndarray] = {
+        "customer": random.poisson(1.0, many) * 1.0,
+        "merchant": np.full(few, many / few),
+    }
+    described = CampaignProblem(campaign("on_grant"), curves, requests)
+    found = solve(described)
+    wanted = solve(described.whole(), solver="breakpoints")
+    assert found.passes == 1
+    assert found.prices == pytest.approx(wanted.prices, rel=1e-12)
+    assert found.primal == pytest.approx(wanted.primal, rel=1e-11)
+    assert 0 <= found.gap < 1e-9
