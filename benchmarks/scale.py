@@ -1,7 +1,7 @@
 """The whole loop at several sizes, step by step: seconds, peak memory, bytes written, growth.
 
 Every step is the job that the pipeline runs, in a process of its own. With ``--keep`` an interrupted run goes on at the
-step that it was in. Tables and plot show what has been measured so far.
+step that it was in, and one that failed at the step that failed. Tables and plot show what has been measured so far.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,11 @@ def run(cells: Cells, *, quick: bool) -> dict[str, Any]:
     for accounts in sizes:
         folder = cells.path.parent / f"scale-{accounts}"
         for name, fields in steps(accounts, folder).items():
-            step = cells.of(f"{name} {accounts}", partial(measure, name, fields, folder))
+            step = cells.of(f"{name} {accounts}", partial(measure, name, fields, folder), again=itemgetter("failed"))
             print(f"{accounts:,} {name}: {step}", flush=True)
             if step["failed"]:
-                break
+                # What the steps before have written stays, and with --keep the run goes on here.
+                return {}
         shutil.rmtree(folder, ignore_errors=True)
     return {}
 
