@@ -26,7 +26,7 @@ class Cells:
             self._found = json.loads(path.read_text())["cells"]
         self._wanted: dict[str, Any] = {}
 
-    def of(self, name: str, measure: Callable[[], Any], again: Callable[[Any], bool] = lambda found: False) -> Any:
+    def of(self, name: str, measure: Callable[[], Any], again: Callable[[Any], bool] = lambda _: False) -> Any:
         """The measurement of that name; made and written now where it is not there, or is to be made ``again``."""
         if name not in self._found or again(self._found[name]["found"]):
             started = time.perf_counter()

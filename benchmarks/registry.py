@@ -14,6 +14,7 @@ BENCHMARKS: dict[str, str] = {
     "serving": "benchmarks.service.predictor",
     "latency": "benchmarks.service.latency",
     "capacity": "benchmarks.service.capacity",
+    "batches": "benchmarks.batches",
     "vouchers": "benchmarks.vouchers",
     "pacing": "benchmarks.pacing.days",
     "delivery": "benchmarks.pacing.delivery",
@@ -25,5 +26,5 @@ BENCHMARKS: dict[str, str] = {
 }
 """Name → module with a ``run``."""
 
-ON_REQUEST = frozenset({"check", "scale", "serving_abuse", "ledger_replicas", "latency"})
+ON_REQUEST = frozenset({"batches", "check", "scale", "serving_abuse", "ledger_replicas", "latency"})
 """Benchmarks that run only when they are named."""

@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 AccountIds = Sequence[str] | NDArray[Any] | pd.Series
 """Texts; numbers are read as they print."""
 
+PART = 1 << 20
+"""Accounts that are found at a time."""
+
 
 class AccountIndex:
     """A hash table of N distinct accounts: building it is O(N), finding n accounts O(n), whatever their order."""
@@ -23,6 +26,10 @@ class AccountIndex:
         return len(self._table)
 
     def find(self, account_id: AccountIds) -> NDArray[np.int64]:
-        """Position (n,) of each account, −1 where it is not in the list."""
-        wanted = pd.Index(np.asarray(account_id, dtype=object), dtype=object).astype(str)
-        return np.asarray(self._table.get_indexer(wanted), dtype=np.int64)
+        """Position (n,) of each account, −1 where it is not in the list; a part of them is text objects at a time."""
+        found = np.empty(len(account_id), dtype=np.int64)
+        for start in range(0, found.size, PART):
+            part = np.asarray(account_id[start : start + PART], dtype=object)
+            wanted = pd.Index(part, dtype=object).astype(str)
+            found[start : start + PART] = self._table.get_indexer(wanted)
+        return found

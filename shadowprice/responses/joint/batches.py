@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
@@ -143,17 +143,31 @@ class Neighbourhoods:
     """Steps on the sampled two-hop neighbourhood of some accounts, with all rows of these (S0: k-hop subgraphs).
 
     A neighbourhood costs much more than the rows that read it: an account's rows share one.
+
+    Args:
+        data: the graph, and the rows of this process.
+        accounts: of a step.
+        seed: of what is drawn.
+        held_out: accounts that are measured after an epoch, at most.
+        device: of the steps.
+        fanouts: edges kept into an account at each hop.
     """
 
     count = EPOCH_STEPS
 
     def __init__(
-        self, data: TrainingData, accounts: int, seed: int, held_out: int = HELD_OUT_ACCOUNTS, device: str = "cpu"
+        self,
+        data: TrainingData,
+        accounts: int,
+        seed: int,
+        held_out: int = HELD_OUT_ACCOUNTS,
+        device: str = "cpu",
+        fanouts: Sequence[int] = FANOUTS,
     ) -> None:
-        self._device = device
+        self._device, self._fanouts = device, fanouts
         self._graph, self._train, self._validation = data.graph, data.train, data.validation
         self._accounts, self._held_out, self._seed = accounts, held_out, seed
-        self._sampler = NeighbourSampler(data.graph.adjacency)
+        self.sampler = NeighbourSampler(data.graph.adjacency)
         self._by_account = {side: _ByAccount.of(rows) for side, rows in data.train.items()}
 
     def steps(self, epoch: int) -> Iterator[Step]:
@@ -189,7 +203,7 @@ class Neighbourhoods:
     def _around(self, rows: Mapping[Side, Rows], random: np.random.Generator) -> Step:
         asked = np.concatenate([np.concatenate([part.node, part.partner]) for part in rows.values()])
         seeds = np.unique(asked[asked >= 0])
-        seen = self._sampler.sample(seeds, FANOUTS, random)
+        seen = self.sampler.sample(seeds, self._fanouts, random)
 
         def local(nodes: NDArray[np.int64]) -> torch.Tensor:
             return torch.from_numpy(np.where(nodes >= 0, np.searchsorted(seeds, nodes), -1))

@@ -180,12 +180,11 @@ def _which(frame: pd.DataFrame, snapshots: Sequence[GraphSnapshot]) -> NDArray[n
 
 
 def _locate(account_id: pd.Series, which: NDArray[np.int64], snapshots: Sequence[GraphSnapshot]) -> NDArray[np.int64]:
-    ids = account_id.to_numpy(dtype=object)
-    node = np.full(ids.size, -1, dtype=np.int64)
+    node = np.full(len(account_id), -1, dtype=np.int64)
     offset = 0
     for number, snapshot in enumerate(snapshots):
         rows = which == number
-        found = snapshot.find(ids[rows])
+        found = snapshot.find(account_id[rows])
         node[rows] = np.where(found >= 0, found + offset, -1)
         offset += snapshot.nodes
     return node

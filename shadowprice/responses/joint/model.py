@@ -20,7 +20,7 @@ from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.base import labels
 from shadowprice.responses.joint.batches import TrainingData
 from shadowprice.responses.joint.fit import fit_rows
-from shadowprice.responses.joint.graph import ModelGraph
+from shadowprice.responses.joint.graph import ModelGraph, NodeEmbeddings
 from shadowprice.responses.joint.inputs import InputScaling, fit_inputs, request_rows, request_values
 from shadowprice.responses.joint.network import ResponseNetwork, RowTensors
 from shadowprice.responses.layers.base import ResponseLayer, make_layer
@@ -63,6 +63,7 @@ class JointModel(SidedModel):
     def __init__(self, spec: JointSpec, scaling: InputScaling, seed: int = 0) -> None:
         self.spec = spec
         self.scaling = scaling
+        self._nodes = NodeEmbeddings()
         torch.manual_seed(seed)
         encoder = make_encoder(
             spec.encoder,
@@ -143,7 +144,7 @@ class JointModel(SidedModel):
     ) -> dict[Side, Embedded]:
         """Embeddings of the requests, joined by the towers that are served, and those of their accounts."""
         self.network.eval()
-        nodes = ModelGraph(snapshots, self.scaling).embed(self.network.encoder)
+        nodes = self._nodes.of(snapshots, self.scaling, self.network.encoder)
         found: dict[Side, Embedded] = {}
         for side, frame in frames.items():
             rows = request_rows(frame, snapshots, self.scaling, side)
@@ -162,7 +163,7 @@ class JointModel(SidedModel):
     ) -> dict[Side, tuple[torch.Tensor, RowTensors]]:
         """Embeddings of the requests of each side, and their rows."""
         self.network.eval()
-        nodes = ModelGraph(snapshots, self.scaling).embed(self.network.encoder)
+        nodes = self._nodes.of(snapshots, self.scaling, self.network.encoder)
         rows = {side: request_rows(each, snapshots, self.scaling, side).tensors() for side, each in frames.items()}
         return {side: (self.network.requests(side, nodes, each), each) for side, each in rows.items()}
 

@@ -80,12 +80,9 @@ def test_a_step_on_neighbourhoods_has_all_rows_of_its_accounts(prepared: Prepare
     assert 30 <= drawn <= 32
 
 
-def test_embeddings_in_a_neighbourhood_are_those_of_the_whole_graph(
-    prepared: Prepared, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_embeddings_in_a_neighbourhood_are_those_of_the_whole_graph(prepared: Prepared) -> None:
     model, data = prepared
-    monkeypatch.setattr(batches, "FANOUTS", (1000, 1000))
-    everything = Neighbourhoods(data, 10_000, seed=0)
+    everything = Neighbourhoods(data, 10_000, seed=0, fanouts=(1000, 1000))
     graph, rows = everything.held_out
     with torch.no_grad():
         found = float(model.network(graph, rows))

@@ -1,3 +1,4 @@
+from copy import deepcopy
 from dataclasses import replace
 from datetime import timedelta
 
@@ -10,7 +11,7 @@ from shadowprice.encoders.registry import ENCODERS, make_encoder
 from shadowprice.graphs.sampler import NeighbourSampler
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.joint import graph as graphs
-from shadowprice.responses.joint.graph import ModelGraph
+from shadowprice.responses.joint.graph import ModelGraph, NodeEmbeddings
 from shadowprice.responses.joint.inputs import InputScaling, fit_inputs
 
 
@@ -69,3 +70,26 @@ def test_embeddings_by_hop_over_blocks_are_those_of_the_whole_graph(
     monkeypatch.setattr(graphs, "WHOLE_GRAPH_NODES", 0)
     monkeypatch.setattr(graphs, "BLOCK_NODES", 57)
     torch.testing.assert_close(graph.embed(encoder), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_embeddings_are_computed_anew_where_weights_or_snapshots_change(
+    snapshots: list[GraphSnapshot], scaling: InputScaling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = {side: fitted.width for side, fitted in scaling.node.items()}
+    encoder = make_encoder("sgc2", inputs=inputs, edge_inputs=scaling.edge.width).eval()
+    calls, embed = [], ModelGraph.embed
+    monkeypatch.setattr(ModelGraph, "embed", lambda graph, given: calls.append(0) or embed(graph, given))
+    kept = NodeEmbeddings()
+    copied = deepcopy(kept)
+    first = kept.of(snapshots, scaling, encoder)
+    assert torch.equal(first, ModelGraph(snapshots, scaling).embed(encoder))
+    calls.clear()
+    assert kept.of(list(snapshots), scaling, encoder) is copied.of(snapshots, scaling, encoder) is first
+    assert not calls
+    assert kept.of(snapshots[:1], scaling, encoder).shape[0] == snapshots[0].nodes
+    with torch.no_grad():
+        next(encoder.parameters()).add_(0.1)
+    changed = kept.of(snapshots, scaling, encoder)
+    assert len(calls) == 2
+    assert torch.equal(changed, embed(ModelGraph(snapshots, scaling), encoder))
+    assert not torch.equal(changed, first)
