@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-SHARDED = frozenset({"solve"})
-"""Steps that several processes share today; of the others the simulation says what sharing them would bring."""
+SHARDED = {"solve": "yes", "train": "its gradient steps"}
+"""Step → what several processes share today; of the others the simulation says what sharing them would bring."""
 SHARD_ACCOUNTS = 1_000_000
 SPREAD = 0.2
 """Standard deviation of the logarithm of a shard's time: assumed."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import scale
+from benchmarks import batches, scale
 from benchmarks.markdown import Results, markdown
 from benchmarks.pacing import sample
 from benchmarks.service import capacity_tables, tables
@@ -298,6 +298,7 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "stored": ("executors", stored),
     "actors": ("executors", actors),
     "dual": ("dual", dual),
+    "batches": ("batches", batches.table),
     "vouchers": ("vouchers", vouchers),
     "sample": ("sample", sample.table),
     "scale": ("scale", scale.table),

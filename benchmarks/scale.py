@@ -148,7 +148,7 @@ def ahead(results: Results) -> str:
     for name in both[-1] if len(both) == 2 else ():
         cost = Cost.through({accounts: steps[name]["processor"] for accounts, steps in found.items() if name in steps})
         hours = [shared_seconds(cost, accounts, workers) / 3600 for accounts, workers in product(AHEAD, WORKERS)]
-        lines.append([name, "yes" if name in SHARDED else "no", *[f"{each:.2g}" for each in hours]])
+        lines.append([name, SHARDED.get(name, "no"), *[f"{each:.2g}" for each in hours]])
     heads = [
         f"{accounts:.0e} accounts, {workers:,} cores".replace("e+0", "e")
         for accounts, workers in product(AHEAD, WORKERS)

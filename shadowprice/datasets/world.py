@@ -122,24 +122,27 @@ def load(_data: str | None = None, *, seed: int = 0, **options: object) -> Datas
     customers, merchants = graph.customers, graph.merchants
 
     strength = graph.influence(chosen.rho)
-    truth_customer = true_response(chosen, graph)
+    truth_customer = true_response(chosen, graph, strength)
     truth_merchant = merchant_response(strength[merchants])
     profile = HOURLY_SHAPE / HOURLY_SHAPE.sum()
 
     trial_c = _assign(customers, CUSTOMER_LEVELS, chosen.trials, profile, random)
     trial_m = _assign(merchants, MERCHANT_LEVELS, chosen.trials, profile, random)
     context: RequestContext | None = None
-    mean_c, mean_m = truth_customer[trial_c.level, trial_c.row], truth_merchant[trial_m.level, trial_m.row]
+    mean = _expected(truth_customer, trial_c)
     if chosen.context:
         context = draw_context(graph, trial_c.node.astype(np.intp), context_generator(seed))
-        mean_c = chosen.respond(context.moves(graph, strength[trial_c.node], chosen.context))[
+        mean = chosen.respond(context.moves(graph, strength[trial_c.node], chosen.context))[
             trial_c.level, np.arange(trial_c.row.size)
         ]
     if chosen.spillover:
-        mean_c = _spill(mean_c, trial_c, trial_m, graph)
-    redeemed = random.random(mean_c.size) < mean_c
-    before = random.poisson(6.0 * np.exp(0.3 * random.normal(size=mean_m.size)))
-    shares = random.poisson(mean_m * np.maximum(before, 1))
+        mean = _spill(mean, trial_c, trial_m, graph)
+    redeemed = random.random(mean.size) < mean
+    mean = _expected(truth_merchant, trial_m)
+    before = random.poisson(6.0 * np.exp(0.3 * random.normal(size=mean.size)))
+    shares = random.poisson(mean * np.maximum(before, 1))
+    # What a large world does not need any more is let go before its tables are checked.
+    del mean, strength
     trial = _Rows(graph.ids, trial_c, trial_m, redeemed, shares, before, context)
     offer = pd.DataFrame(
         {
@@ -187,9 +190,14 @@ def context_generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence([seed, 0xC047]))
 
 
-def true_response(options: WorldOptions, graph: WorldGraph) -> NDArray[np.float64]:
-    """(J, N): true response of the customers; with context, the mean over their requests."""
-    strength = graph.influence(options.rho)
+def true_response(
+    options: WorldOptions, graph: WorldGraph, strength: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """(J, N): true response of the customers; with context, the mean over their requests.
+
+    ``strength`` (N, 2) is the influence in the graph, where it is known already.
+    """
+    strength = graph.influence(options.rho) if strength is None else strength
     if options.context:
         return mean_response(graph, strength, options.context, options.respond)
     return options.respond(strength[graph.customers])
@@ -252,7 +260,7 @@ def merchant_response(strength: NDArray[np.float64]) -> NDArray[np.float64]:
 class _Trial:
     """Requests of one side: which account of the side, its node, the level it was offered, and when."""
 
-    row: NDArray[np.intp]
+    row: NDArray[np.int32]
     node: NDArray[np.int32]
     level: NDArray[np.int8]
     seconds: NDArray[np.int32]
@@ -266,7 +274,7 @@ def _assign(
     profile: NDArray[np.float64],
     random: np.random.Generator,
 ) -> _Trial:
-    row = np.repeat(np.arange(nodes.size), trials)
+    row = np.repeat(np.arange(nodes.size, dtype=np.int32), trials)
     # Dear arms are drawn less often, as a platform that pays for its trial would have it.
     arm = np.linspace(1.3, 0.7, len(levels))
     arm /= arm.sum()
@@ -275,6 +283,14 @@ def _assign(
     seconds += random.choice(24, size=row.size, p=profile).astype(np.int32) * 3600
     seconds += random.integers(0, 3600, size=row.size).astype(np.int32)
     return _Trial(row, nodes[row].astype(np.int32), level, seconds, arm)
+
+
+def _expected(truth: NDArray[np.float64], trial: _Trial) -> NDArray[np.float64]:
+    """(n,): true response of each request, from that of the accounts of its side (J, N)."""
+    found = np.empty(trial.row.size)
+    for part in slices(trial.row.size, PART):
+        found[part] = truth[trial.level[part], trial.row[part]]
+    return found
 
 
 @dataclass(frozen=True)

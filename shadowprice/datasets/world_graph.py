@@ -142,14 +142,24 @@ class WorldGraph:
             yield pd.concat(frames, ignore_index=True)
 
     def edge_parts(self, at: datetime, rows: int, random: np.random.Generator) -> Iterator[pd.DataFrame]:
-        """The edge table in parts: one row per payment before an instant; the payments are drawn at once."""
-        index = np.repeat(np.arange(self.payments.size, dtype=np.int32), self.payments)
-        ago = random.random(index.size) * HISTORY_DAYS * 86_400 + 3600
-        amount = self.log_amount[index] + 0.2 * random.normal(size=index.size)
+        """The edge table in parts: one row per payment before an instant.
 
-        def frame(part: slice) -> pd.DataFrame:
+        All payments are drawn when the first part is asked for, and let go of after the last.
+        """
+        index = np.repeat(np.arange(self.payments.size, dtype=np.int32), self.payments)
+        # In place: a copy of so many numbers is a good part of the memory of a large world.
+        ago = random.random(index.size)
+        ago *= HISTORY_DAYS
+        ago *= 86_400
+        ago += 3600
+        amount = random.normal(size=index.size)
+        amount *= 0.2
+        for part in slices(index.size, rows):
+            amount[part] += self.log_amount[index[part]]
+
+        for part in slices(index.size, rows):
             customer, merchant = self.tie[:, index[part]]
-            return pd.DataFrame(
+            yield pd.DataFrame(
                 {
                     "src": self.ids[customer],
                     "dst": self.ids[merchant],
@@ -159,8 +169,6 @@ class WorldGraph:
                     "x_log_amount": amount[part],
                 }
             )
-
-        return map(frame, slices(index.size, rows))
 
 
 def slices(size: int, rows: int) -> Iterator[slice]:
