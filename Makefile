@@ -94,7 +94,7 @@ reproduce: install ## The papers' tables, ours beside theirs, to docs/results [Q
 .PHONY: screenshots
 screenshots: install ## Pictures of report and console for the docs, from services that run; needs chromium [RUN=folder of a finished quickstart]
 	SHADOWPRICE_SCREENSHOTS=$(CURDIR)/docs/images SHADOWPRICE_RUN='$(realpath $(RUN))' OMP_NUM_THREADS=1 \
-		$(BIN)/python -m pytest -q tests/pipelines/test_quickstart.py -k well_made
+		$(BIN)/python -m pytest -q tests/runs/test_quickstart.py -k well_made
 
 .PHONY: docs
 docs: install ## The site of the documentation in build/site; a warning is an error

@@ -45,6 +45,7 @@ SERVICES = {
     "learning",
     "operations",
     "pipelines",
+    "runs",
     "serving",
 }
 """Folders whose tests start services, Ray or programs of the system, run whole tables, or import all packages."""
@@ -54,7 +55,7 @@ STARTERS = {"http", "HTTPServer", "ray", "start_http_server", "subprocess", "Thr
 """Names that a module imports whose tests start a program or listen."""
 SLOW = {
     *("test_compaction.py", "test_compare.py", "test_conformance.py", "test_every_look.py", "test_replay.py"),
-    *("test_models.py", "test_notebooks.py", "test_two_outcome.py", "test_vouchers.py"),
+    *("test_models.py", "test_two_outcome.py", "test_vouchers.py"),
     "test_the_proximal_step_leaves_weights_that_change_at_the_planted_points_and_nowhere_else",
     "test_without_features_its_maximum_likelihood_is_pooled_adjacent_violators",
 }
@@ -78,11 +79,11 @@ def is_fast(item: pytest.Item) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the fast tests, and let whole runs come first: all else fits beside them on another worker."""
+    """Mark the fast tests, and let the longest file come first: all else fits beside it on another worker."""
     for item in items:
         if is_fast(item):
             item.add_marker("fast")
-    items.sort(key=lambda item: item.path.parent.name != "pipelines")
+    items.sort(key=lambda item: item.path.name != "test_quickstart.py")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -107,7 +108,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.fixture(scope="module", autouse=True)
 def leaks_show_where_they_arise() -> Iterator[None]:
-    """Collect garbage after each file, so that an open file or socket fails the tests that left it."""
+    """Collect garbage after each file, so that an open file or socket fails the tests that left it.
+
+    What is there before the first file, nearly a million objects of imported libraries, and what a file leaves alive is
+    not looked at again: that would take half a second a file.
+    """
+    gc.freeze()
     yield
     gc.collect()
 

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from statsmodels.stats.power import TTestPower
-
 from shadowprice.errors import InvalidInput
 
 LEAST_SEEDS = 10
@@ -55,5 +53,8 @@ class Primary:
         """Seeds that a two-sided paired t-test needs for this power, and ten at least."""
         # Beyond this ratio ten seeds are far too many, and the noncentral distribution is no longer computed.
         ratio = min(self.effect / self.spread, 3.0)
+        # Each seed of a table is a process of its own, which would load statsmodels for a second.
+        from statsmodels.stats.power import TTestPower
+
         needed = float(TTestPower().solve_power(ratio, alpha=LEVEL, power=self.power))
         return max(LEAST_SEEDS, math.ceil(needed))

@@ -188,7 +188,7 @@ def read(data: Any, folder: Path) -> str:
         (folder / "mapping.yaml").write_text(yaml.safe_dump(example))
         assert read_mapping(folder / "mapping.yaml")
         return "mapping"
-    # tests/cli/test_tutorial.py compares the answer of the tutorial with the service's.
+    # tests/runs/test_tutorial.py compares the answer of the tutorial with the service's.
     return "answer" if "predictions" in data else "?"
 
 

@@ -12,7 +12,7 @@ from shadowprice.experiments import assign
 from shadowprice.experiments.analysis import analyse
 from shadowprice.experiments.lifts import Columns
 
-RUNS, EFFECT = 200, 0.06
+RUNS, EFFECT = 150, 0.06
 
 
 def experiment(salt: str) -> Experiment:
@@ -51,7 +51,7 @@ def test_the_lift_of_seven_day_runs_covers_the_truth_at_the_stated_rate() -> Non
         covered.append(lift.value.low <= EFFECT <= lift.value.high)
         ever_missed.append(not daily.value.low[-1] <= EFFECT <= daily.value.high[-1])
         assert not found.mismatch
-    # 200 runs at 95 %: a binomial share outside of this has a probability below 0.2 %.
+    # 150 runs at 95 %: a binomial share outside of this has a probability below 0.2 %.
     assert 0.90 <= np.mean(covered) <= 0.99
     assert np.mean(ever_missed) <= 0.05
 

@@ -55,7 +55,9 @@ def test_the_hazard_report_finds_both_change_points(found) -> None:
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("options", [{"rho": 0.0}, {"shuffle": True}], ids=["rho 0", "shuffled edges"])
 def test_without_influence_along_the_edges_the_advantage_is_gone(make_set, found, options) -> None:
-    graph, plain = (judge(make_set, recipe, 0, **options) for recipe in ("joint_gnn", "joint_dnn"))
+    graph = judge(make_set, "joint_gnn", 0, **options)
+    # A network without edges learns the same from shuffled ones.
+    plain = found["joint_dnn"][0] if options.get("shuffle") else judge(make_set, "joint_dnn", 0, **options)
     [left] = np.subtract(over_seeds([graph], "customer_auc"), over_seeds([plain], "customer_auc"))
     full = np.mean(np.subtract(*(over_seeds(found[recipe], "customer_auc") for recipe in ("joint_gnn", "joint_dnn"))))
     assert left < 0.25 * full, (left, full)

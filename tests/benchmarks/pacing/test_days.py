@@ -36,13 +36,13 @@ def test_the_primary_comparison_stands_alone_and_the_others_are_adjusted() -> No
 
 
 def test_a_goal_that_only_an_unadjusted_test_meets_is_missed() -> None:
-    # Of 40 drawn days of equal pacers one in twenty or so would be called better without an adjustment.
+    # Of 20 drawn days of equal pacers one in twenty or so would be called better without an adjustment.
     missed = [
         goals(
             {"stationary": days(seed, 0.0), "noon_shock": days(seed + 99, 0.0)},
             significance({"stationary": days(seed, 0.0), "noon_shock": days(seed + 99, 0.0)}),
         )
-        for seed in range(20)
+        for seed in range(10)
     ]
     better = [line for page in missed for line in page.splitlines() if "better than static" in line]
-    assert sum("| met" in line for line in better) <= 2
+    assert sum("| met" in line for line in better) <= 1

@@ -61,12 +61,13 @@ def test_the_interval_covers_the_change_as_often_as_it_says() -> None:
     wrong = np.array([0.1, 0.35, 0.5])
     expected = np.mean(RATE * (1 - RATE)) / np.mean(RATE * (1 - RATE) + (RATE - wrong) ** 2) - 1
     covered = 0
-    for seed in range(200):
+    for seed in range(100):
         data = logged(1_200, np.array([0.6, 0.2, 0.2]), seed)
         found = compare_prediction(data, curves(data, RATE), curves(data, wrong), 200)
         assert found is not None
         covered += found.low < expected < found.high
-    assert 0.90 <= covered / 200 <= 0.99
+    # Of 100 at 95 %: a share outside has a probability below 1 %.
+    assert 0.89 <= covered / 100 <= 0.99
 
 
 def test_rows_without_propensities_are_not_compared() -> None:

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-NOTEBOOKS = Path(__file__).resolve().parents[1] / "docs" / "tutorials" / "notebooks"
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "notebooks"
 
 
 @pytest.mark.parametrize("name", ["scientist", "budget-owner", "platform-engineer"])
