@@ -24,7 +24,7 @@ def shares(nuisance: float, seeds: int, rows: int) -> dict[str, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def misspecified() -> dict[str, np.ndarray]:
-    return shares(20.0, seeds=5, rows=3000)
+    return shares(20.0, seeds=8, rows=3000)
 
 
 def test_end_to_end_beats_two_stages_where_the_network_spends_itself_on_a_nuisance(misspecified) -> None:
