@@ -18,7 +18,7 @@ WEIGHTING ?= none
 DAYS ?= 1
 PORT ?= 8080
 RUN ?= runs/latest
-TESTS ?= tests
+TESTS ?=
 WORKERS ?= 3
 TABLES ?=
 QUICK ?=
@@ -59,13 +59,18 @@ serve: install ## The services of the last run (predictor on PORT=8080, ledger a
 	$(BIN)/python -W ignore -m shadowprice serve $(RUN) --port $(PORT)
 
 .PHONY: test
-test: install ## Every test [TESTS=path] [WORKERS=3]
+test: install ## The tests of every room but the whole runs [TESTS=path WORKERS=3]
 	# Small matrices gain nothing from a second thread and lose much where cores are shared.
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 20 $(TESTS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 20 \
+		$(or $(TESTS),tests --ignore=tests/runs --ignore=tests/images --ignore=tests/cluster)
 
 .PHONY: test-fast
 test-fast: install ## Short tests that start no service and no other program [TESTS=path] [WORKERS=3]
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m fast -n $(WORKERS) --dist loadfile $(TESTS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m fast -n $(WORKERS) --dist loadfile $(or $(TESTS),tests)
+
+.PHONY: test-runs
+test-runs: install ## Whole runs: pipelines, quickstarts, training on Ray, killed steps, tutorials [WORKERS=3]
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 20 tests/runs
 
 .PHONY: lint
 lint: install ## Formatting, types, imports
