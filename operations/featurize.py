@@ -217,7 +217,12 @@ def _snapshot(store: Any, tables: Tables, ties: TieSums, until: datetime | None)
 
     A tie to an account that has no profile yet is left out: there is nothing to read at its end.
     """
-    at, parts = ties.at, []
+    return build_snapshot(_nodes(store, tables, ties.at, until), ties, ties.at)
+
+
+def _nodes(store: Any, tables: Tables, at: datetime, until: datetime | None) -> pd.DataFrame:
+    """Accounts of a snapshot with their features."""
+    parts = []
     for side in SIDES:
         accounts = members(tables, side, at, until)
         for start in range(0, accounts.size, BATCH):
@@ -225,7 +230,7 @@ def _snapshot(store: Any, tables: Tables, ties: TieSums, until: datetime | None)
             features = training_frame(store, moment, side).drop(columns="snapshot_at")
             numbers = dict.fromkeys((name for name in features.columns if not name.startswith("c_")), np.float32)
             parts.append(pd.concat([moment[["account_id"]].assign(side=side), features.astype(numbers)], axis=1))
-    return build_snapshot(pd.concat(parts, ignore_index=True), ties, at)
+    return pd.concat(parts, ignore_index=True)
 
 
 def _weigh(folder: Path, side: Side, levels: int, how: Weighting, snapshots: Sequence[GraphSnapshot]) -> dict[str, str]:

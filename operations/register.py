@@ -12,8 +12,12 @@ import shutil
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from feature_repo.columns import FeatureColumns, read_columns
 from feature_repo.names import project_of
@@ -112,8 +116,14 @@ def _write_columns(workspace: Path, population: Path, traffic: Traffic) -> None:
     for side, asking in traffic.accounts.items():
         file = workspace / columns_file(side)
         if file.exists():
-            columns = pd.read_parquet(file).set_index("account_id").reindex(asking.account_id)
-            described = describe_columns(columns, asking.activity)
+            names = pq.read_table(file, columns=["account_id"])["account_id"]
+            place = pc.index_in(pa.array(asking.account_id.tolist(), pa.string()), value_set=names)
+            described: dict[str, Any] = {}
+            for name in pq.read_schema(file).names:
+                if name != "account_id":
+                    # One column at a time: all of them together are as large as the table.
+                    column = pq.read_table(file, columns=[name])[name].take(place).to_pandas()
+                    described |= describe_columns(pd.DataFrame({name: column}), asking.activity)
             found[side] = {"accounts": len(asking.account_id), "columns": described}
     write_whole(population / COLUMNS, json.dumps(found))
 

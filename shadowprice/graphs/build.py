@@ -57,6 +57,9 @@ def build_snapshot(nodes: pd.DataFrame, edges: pd.DataFrame | Tables | TieSums, 
         matrix = np.full((account_id.size, table.shape[1]), np.nan, dtype=np.float32)
         matrix[place] = table.to_numpy(dtype=np.float32)
         features[side] = matrix
+        del ours, place, own, table, matrix
+    # The caller may have let go of them: the ties of a large graph take as much memory.
+    del nodes, node
     if isinstance(edges, TieSums):
         pairs = pairs_of(edges, account_id, is_side)
     elif isinstance(edges, Tables):

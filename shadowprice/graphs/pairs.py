@@ -81,20 +81,20 @@ def pairs_of(sums: TieSums, account_id: NDArray[np.str_], is_side: NDArray[np.bo
             JOIN node AS t ON t.account_id = e.dst AND t.merchant
             ORDER BY 1, 2""").to_arrow_reader(BATCH)
         parts = [_pairs(batch, at) for batch in found]
-    ends = [ends for ends, _ in parts] or [np.zeros((2, 0), dtype=np.int64)]
+    ends = [ends for ends, _ in parts] or [np.zeros((2, 0), dtype=np.int32)]
     features = [values for _, values in parts] or [np.zeros((0, len(names) + 3), dtype=np.float32)]
     return Pairs(
-        ends=np.concatenate(ends, axis=1),
+        ends=np.concatenate(ends, axis=1, dtype=np.int64),
         names=("log_count", "log_weight", *names, "log_days_ago"),
         features=np.concatenate(features),
     )
 
 
-def _pairs(batch: pa.RecordBatch, at: datetime) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def _pairs(batch: pa.RecordBatch, at: datetime) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     source, target, count, weight, last, *means = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
     days = np.log1p((pd.Timestamp(at).value // 1000 - last) / MICROSECONDS_PER_DAY)
     features = [np.log1p(count), np.log1p(weight), *means, days]
-    return np.stack([source, target]).astype(np.int64), np.stack(features, axis=1).astype(np.float32)
+    return np.stack([source, target]).astype(np.int32), np.stack(features, axis=1).astype(np.float32)
 
 
 def _refuse_strangers(tables: Tables, account_id: NDArray[np.str_], at: datetime) -> None:

@@ -23,8 +23,8 @@ from shadowprice.graphs.snapshot import GraphSnapshot
 
 FILE = "training_set.json"
 SPLITS = ("train", "validation", "test")
-LEARNT_ACCOUNTS = 2_000_000
-"""Accounts of each side that a model learns from, at most: about as many as the steps of a training can visit."""
+LEARNT_ACCOUNTS = 1_000_000
+"""Accounts of each side that a model learns from, at most: a training visits each a few times in all its steps."""
 BATCH = 1 << 18
 """Rows read at a time where not all are kept."""
 TEXT = pd.StringDtype("pyarrow", na_value=np.nan)

@@ -50,11 +50,22 @@ class Profile:
 
         One request is added to every hour, so that no hour is held to be impossible.
         """
+        hours = np.asarray(at, dtype="datetime64[h]").astype(np.int64)
+        return cls.of_counts(hours, np.ones(hours.size, dtype=np.int64), days)
+
+    @classmethod
+    def of_counts(cls, hours: NDArray[np.int64], count: NDArray[np.int64], days: float) -> Profile:
+        """The profile of :meth:`fit` from the number of requests in each hour.
+
+        Args:
+            hours: int (n,), hours since 1970, UTC.
+            count: int (n,), requests in each.
+            days: length of the history.
+        """
         if not days > 0:
             raise InvalidInput("must be positive", field="days")
-        hours = np.asarray(at, dtype="datetime64[h]").astype(np.int64) % 24
-        shares = np.bincount(hours, minlength=24).astype(np.float64)
-        return cls(shares + 1.0, hours.size / days)
+        shares = np.bincount(hours % 24, count, minlength=24).astype(np.float64)
+        return cls(shares + 1.0, int(count.sum()) / days)
 
     def expected(self, campaign: Campaign) -> NDArray[np.float64]:
         """(hours,): expected requests in each slot of the window; one that begins within an hour has parts of two."""

@@ -116,7 +116,9 @@ def fit_traffic(campaign: Campaign, tables: Tables, served: Mapping[Side, ArrayL
             db.execute(f"""
                 CREATE VIEW recent AS SELECT * FROM own
                 WHERE decided_at > (SELECT max(decided_at) FROM own) - INTERVAL {TRAFFIC_DAYS} DAY""")
-            at = db.sql("SELECT decided_at FROM recent ORDER BY row").to_arrow_table()["decided_at"].to_numpy()
+            hourly = db.sql("""
+                SELECT epoch_us(decided_at) // 3600000000 AS hour, count(*) AS requests FROM recent
+                GROUP BY hour ORDER BY hour""").fetchnumpy()
             # Accounts that ask as often stand in the order in which they first asked.
             activity = db.sql("""
                 SELECT account_id, count(*) AS activity FROM recent
@@ -125,15 +127,15 @@ def fit_traffic(campaign: Campaign, tables: Tables, served: Mapping[Side, ArrayL
                 pairs[side] = db.sql("""
                     SELECT account_id, coalesce(partner_id, '') AS partner_id, count(*) AS activity
                     FROM recent GROUP BY ALL ORDER BY ALL""").df()
-        if not at.size:
+        hours, count = (np.asarray(hourly[name], dtype=np.int64) for name in ("hour", "requests"))
+        if not hours.size:
             continue
-        hours = at.astype("datetime64[h]").astype(np.int64)
         # A day without a request has no information on the level, inside or outside the data.
         days = float(np.unique(hours // 24).size)
         if np.unique(hours % 24).size == 1:
-            profiles[side] = Profile(np.ones(24), at.size / days)
+            profiles[side] = Profile(np.ones(24), int(count.sum()) / days)
         else:
-            profiles[side] = Profile.fit(at, days)
+            profiles[side] = Profile.of_counts(hours, count, days)
         accounts[side] = Accounts(
             activity["account_id"].to_numpy().astype(str), activity["activity"].to_numpy().astype(np.float64)
         )
