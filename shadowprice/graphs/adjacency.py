@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+SHORT = 1 << 31
+"""Numbers below take four bytes."""
+
 
 @dataclass(frozen=True, eq=False)
 class Adjacency:
@@ -39,12 +42,14 @@ class Adjacency:
         from scipy.sparse import coo_matrix
 
         # A column an edge: scipy would add up edges between the same two nodes.
-        found = coo_matrix((source, (target, np.arange(source.size))), shape=(nodes, source.size)).tocsr()
+        number = np.arange(source.size, dtype=np.int32 if source.size < SHORT else np.int64)
+        found = coo_matrix((source, (target, number)), shape=(nodes, source.size)).tocsr()
         return cls(found.indptr.astype(np.int64), found.data, found.indices)
 
     @classmethod
     def both_ways(cls, ends: NDArray[np.integer], nodes: int) -> Adjacency:
         """Ties ``ends`` (2, E), each leading both ways under one number. O(E)."""
+        ends = ends.astype(np.int32 if nodes < SHORT else np.int64)
         found = cls.of(np.concatenate([ends[0], ends[1]]), np.concatenate([ends[1], ends[0]]), nodes)
         return cls(found.start, found.source, (found.edge % max(ends.shape[1], 1)).astype(np.int32))
 
