@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar
@@ -117,6 +117,36 @@ class GraphEncoder(nn.Module, ABC):
     def readout(self, hidden: Sequence[Tensor]) -> Tensor:
         """Embeddings (n, WIDTH) of n nodes from their start and their hops."""
 
+    @abstractmethod
+    def alone(self, side: Side) -> Dense:
+        """Dense layers, ReLU between them, that give the embedding of a node of one side without ties in eval mode."""
+
+
+Dense = list[tuple[Tensor, Tensor]]
+"""Weights (O, I) and biases (O,) of layers in their order."""
+
+
+def without_ties(nodes: int, edge_inputs: int) -> GraphTensors:
+    """Return a graph of nodes without ties and features, such as a node that is alone."""
+    return GraphTensors.whole(
+        {}, torch.ones(len(SIDES), nodes), torch.zeros(2, 0, dtype=torch.int64), torch.zeros(0, edge_inputs)
+    )
+
+
+def layer_of(layer: nn.Module) -> tuple[Tensor, Tensor]:
+    """Return the weights and biases of a linear layer."""
+    weight, bias = layer.weight, layer.bias
+    assert isinstance(weight, Tensor)
+    assert isinstance(bias, Tensor)
+    return weight.detach(), bias.detach()
+
+
+@torch.no_grad()
+def affine(function: Callable[[Tensor], Tensor], width: int) -> tuple[Tensor, Tensor]:
+    """Return the weights (O, width) and biases (O,) of a function of rows (n, width) that is affine."""
+    bias = function(torch.zeros(width, width))
+    return (function(torch.eye(width)) - bias).T.contiguous(), bias[0].clone()
+
 
 class SideProjection(nn.Module):
     """Type-specific input layers: features of each side → hidden, two dense layers (S0: 256, 128, ReLU).
@@ -151,6 +181,10 @@ class SideProjection(nn.Module):
                 continue
             side_by_side(partial(self._add, hidden, graph.features[side], side), torch.split(rows, MOST_NODES))
         return hidden.div_(graph.is_side.sum(dim=0).clamp(min=1.0)[:, None])
+
+    def alone(self, side: Side) -> Dense:
+        """The two layers of a side; a ReLU follows the second."""
+        return [layer_of(self.layers[side][place]) for place in (0, 3)]
 
     def _add(self, hidden: Tensor, features: Tensor, side: Side, rows: Tensor) -> None:
         """Add the projections of some rows of ``features`` to those of ``hidden``."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor, nn
 
 from shadowprice.campaign import Side
-from shadowprice.encoders.base import WIDTH, GraphEncoder, GraphTensors, SideProjection
+from shadowprice.encoders.base import WIDTH, Dense, GraphEncoder, GraphTensors, SideProjection, layer_of
 
 
 class NoGraphEncoder(GraphEncoder):
@@ -28,3 +28,7 @@ class NoGraphEncoder(GraphEncoder):
         """Embeddings (N, WIDTH)."""
         embedding: Tensor = self.out(hidden[0])
         return embedding
+
+    def alone(self, side: Side) -> Dense:
+        """The layers themselves."""
+        return [*self.project.alone(side), layer_of(self.out)]

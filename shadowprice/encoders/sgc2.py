@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from shadowprice.campaign import SIDES, Side
-from shadowprice.encoders.base import WIDTH, EdgeGate, GraphEncoder, GraphTensors
+from shadowprice.encoders.base import WIDTH, Dense, EdgeGate, GraphEncoder, GraphTensors, affine, layer_of
 from shadowprice.encoders.flow import Flow
 
 HIDDEN, HOP_WIDTH = 64, 16
@@ -71,3 +71,13 @@ class Sgc2Encoder(GraphEncoder):
             values = features if features.shape[1] else features.new_ones(rows.numel(), 1)
             own = own.index_add(0, rows, self.project[side](values).to(own.dtype))
         return own / graph.is_side.sum(dim=0).clamp(min=1.0)[:, None]
+
+    def alone(self, side: Side) -> Dense:
+        """The first layer, and the second with the reading of what it gives: nothing arrives at a later hop."""
+
+        def read(hidden: Tensor) -> Tensor:
+            own = last(hidden)
+            return self.readout([own, *[torch.zeros_like(own)] * self.hops])
+
+        first, last = self.project[side][0], self.project[side][3]
+        return [layer_of(first), affine(read, HIDDEN)]

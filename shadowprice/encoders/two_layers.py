@@ -14,7 +14,16 @@ from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, GraphConv, SAGEConv
 
 from shadowprice.campaign import Side
-from shadowprice.encoders.base import WIDTH, EdgeGate, GraphEncoder, GraphTensors, SideProjection
+from shadowprice.encoders.base import (
+    WIDTH,
+    Dense,
+    EdgeGate,
+    GraphEncoder,
+    GraphTensors,
+    SideProjection,
+    affine,
+    without_ties,
+)
 
 HEADS = 4
 
@@ -36,6 +45,7 @@ class TwoLayerEncoder(GraphEncoder):
         self, inputs: Mapping[Side, int], edge_inputs: int = 0, dropout: float = 0.0, **layer_options: Any
     ) -> None:
         super().__init__()
+        self.edge_inputs = edge_inputs
         self.project = SideProjection(inputs, dropout=dropout)
         if self.gated:
             self.gate = EdgeGate(edge_inputs)
@@ -57,14 +67,28 @@ class TwoLayerEncoder(GraphEncoder):
 
     def hop(self, number: int, hidden: Tensor, /, *edges: Any) -> Tensor:
         """(N, WIDTH): one convolution."""
+        found = self._convolve(number, hidden, *edges)
+        return torch.relu(found) if number == 0 else found
+
+    def _convolve(self, number: int, hidden: Tensor, *edges: Any) -> Tensor:
         layer, own = ((self.near, self.near_self), (self.far, self.far_self))[number]
         found: Tensor = layer(hidden, *edges)
-        found = found if own is None else found + own(hidden)
-        return torch.relu(found) if number == 0 else found
+        return found if own is None else found + own(hidden)
 
     def readout(self, hidden: Sequence[Tensor]) -> Tensor:
         """Embeddings (N, WIDTH): the last hop."""
         return hidden[-1]
+
+    def alone(self, side: Side) -> Dense:
+        """The layers of the projection, and the two convolutions: without ties each is affine in the node itself."""
+        layers = self.project.alone(side)
+        for number, width in enumerate((self.project.width, WIDTH)):
+            edges = self.edges(without_ties(width, self.edge_inputs))
+            layers.append(affine(partial(self._convolve_on, number, edges), width))
+        return layers
+
+    def _convolve_on(self, number: int, edges: tuple[Any, ...], hidden: Tensor) -> Tensor:
+        return self._convolve(number, hidden, *edges)
 
 
 class Gcn2Encoder(TwoLayerEncoder):

@@ -22,6 +22,7 @@ from shadowprice.learning.training_set import TrainingSet
 from shadowprice.responses.integrity import file_digests
 from shadowprice.responses.layers.heads import FILE as HEADS_FILE
 from shadowprice.responses.layers.heads import Head, save_heads
+from shadowprice.responses.layers.own import ServedEncoder, save_encoders
 from shadowprice.responses.layers.tower import FILE as TOWERS_FILE
 from shadowprice.responses.layers.tower import ServedTower, save_towers
 from shadowprice.responses.sided import SidedModel
@@ -64,6 +65,7 @@ def write_bundle(
     network.safetensors, or a folder per side   the whole model, to embed accounts again later
     heads.safetensors, model.json               the response heads, for a server without torch
     towers.safetensors                          what reads a request's context and partner, where the model does
+    encoders.safetensors                        what reads the features of an account without an embedding, where it can
     embeddings.parquet                          account_id, side, computed_at, embedding of every account served,
                                                 and with towers ``own``, that of the account alone
 
@@ -81,7 +83,15 @@ def write_bundle(
         for side, each in embedded.items()
     }
     describe = dict(model.describe()) | ({} if label_rates is None else {"labels": dict(label_rates)})
-    return write_served(served, folder, recipe=recipe, describe=describe, corrections=corrections, metrics=metrics)
+    return write_served(
+        served,
+        folder,
+        recipe=recipe,
+        describe=describe,
+        corrections=corrections,
+        metrics=metrics,
+        encoders=model.encoders(),
+    )
 
 
 def write_served(
@@ -92,6 +102,7 @@ def write_served(
     describe: Mapping[str, Any],
     corrections: Mapping[Side, float],
     metrics: Mapping[str, Any],
+    encoders: Mapping[Side, ServedEncoder] | None = None,
 ) -> str:
     """Write what is served of a model, everything of :func:`write_bundle` but the model itself.
 
@@ -102,6 +113,7 @@ def write_served(
     save_heads({side: each.head for side, each in served.items()}, folder)
     towers = {side: each.tower for side, each in served.items() if each.tower is not None}
     save_towers(towers, folder)
+    save_encoders(encoders or {}, folder)
     digest = hashlib.sha256((folder / HEADS_FILE).read_bytes())
     if towers:
         digest.update((folder / TOWERS_FILE).read_bytes())

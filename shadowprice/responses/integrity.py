@@ -10,12 +10,13 @@ from typing import Any
 from shadowprice.checks import require
 from shadowprice.errors import NotFound
 from shadowprice.responses.layers.heads import FILE
+from shadowprice.responses.layers.own import FILE as ENCODERS
 from shadowprice.responses.layers.tower import FILE as TOWERS
 
 
 def file_digests(folder: Path) -> dict[str, str]:
     """File name → SHA-256 of the files that decide: what ``model.json`` keeps under ``files``."""
-    present = [name for name in (FILE, TOWERS) if name == FILE or (folder / name).exists()]
+    present = [name for name in (FILE, TOWERS, ENCODERS) if name == FILE or (folder / name).exists()]
     return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in present}
 
 

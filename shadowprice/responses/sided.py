@@ -17,6 +17,7 @@ from shadowprice.campaign import Side
 from shadowprice.curves import Curves
 from shadowprice.graphs.snapshot import GraphSnapshot
 from shadowprice.responses.layers.heads import Head
+from shadowprice.responses.layers.own import ServedEncoder
 from shadowprice.responses.layers.tower import ServedTower
 
 NETWORK, SEPARATE, REPAIRED = "network.safetensors", "separate.json", "repair.json"
@@ -73,6 +74,10 @@ class SidedModel(ABC):
     @abstractmethod
     def heads(self, embeddings: Mapping[Side, NDArray[np.float32]]) -> dict[Side, Head]:
         """The response heads for a server without torch; unknown accounts get the mean embedding."""
+
+    def encoders(self) -> dict[Side, ServedEncoder]:
+        """Encoders of accounts that are in no graph, for a server without torch; none where a model has none."""
+        return {}
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:

@@ -270,3 +270,21 @@ def test_without_a_graph_edges_do_not_matter() -> None:
 def test_an_unknown_encoder_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(NotFound, match="gcn2"):
         make_encoder("gat9")
+
+
+@every
+@pytest.mark.parametrize("side", ["customer", "merchant"])
+def test_layers_of_a_node_alone_give_the_embedding_of_a_node_without_ties(name, side):
+    made, place = encoder(name), ("customer", "merchant").index(side)
+    values = torch.randn(6, FEATURES, generator=torch.Generator().manual_seed(3))
+    is_side = torch.zeros(2, 6)
+    is_side[place] = 1
+    features = {each: values if each == side else torch.zeros(6, FEATURES) for each in ("customer", "merchant")}
+    ties, edge_features = torch.zeros(2, 0, dtype=torch.int64), torch.zeros(0, EDGE_FEATURES)
+    with torch.no_grad():
+        expected = made(GraphTensors.whole(features, is_side, ties, edge_features))
+        found = values
+        for number, (weight, bias) in enumerate(made.alone(side)):
+            found = (found if number == 0 else found.relu()) @ weight.T + bias
+    assert found.shape == (6, WIDTH)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)

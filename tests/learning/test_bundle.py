@@ -10,13 +10,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from shadowprice.campaign import Side
+from shadowprice.errors import InvalidInput
 from shadowprice.learning.bundle import EMBEDDINGS, ROWS, Served, write_served
 from shadowprice.learning.fit import fit_bundle
 from shadowprice.learning.recipes import Training
 from shadowprice.responses.joint.model import JointModel
 from shadowprice.responses.layers.heads import FILE, HazardHead, load_heads
+from shadowprice.responses.layers.own import FILE as ENCODERS
+from shadowprice.responses.layers.own import load_encoders, save_encoders
 from shadowprice.responses.layers.tower import context_values, load_towers
 from shadowprice.responses.training import TrainingConfig
 
@@ -83,3 +87,40 @@ def test_a_model_that_reads_requests_is_served_with_its_towers_and_the_accounts_
     np.testing.assert_array_equal(heads["customer"].response(live), curves)
     network = model._embedded(data.snapshots, {"customer": rows})["customer"][0].detach().numpy()
     np.testing.assert_allclose(live, network, atol=1e-4)
+
+
+def test_an_account_without_ties_has_the_embedding_of_the_graph_encoder(make_set, tmp_path):
+    _, data = make_set("world", 0, context=1.0, customers=300, merchants=80, both=0)
+    data.save(tmp_path / "data")
+    fit_bundle(tmp_path / "data", tmp_path, Training("joint_gnn"), TrainingConfig(epochs=3), workers=0)
+    model, (snapshot,) = JointModel.load(tmp_path), data.snapshots
+    encoders, towers = load_encoders(tmp_path), load_towers(tmp_path)
+    assert set(encoders) == {"customer", "merchant"}
+    bare = replace(snapshot, edge_index=snapshot.edge_index[:, :0], edge_features=snapshot.edge_features[:0])
+    for side, encoder in encoders.items():
+        names = np.array([name for name in snapshot.names[side] if not name.startswith("h_")])
+        has = snapshot.is_side[("customer", "merchant").index(side)]
+        place = [snapshot.names[side].index(name) for name in names]
+        values = dict(zip(names, snapshot.features[side][has][:, place].T, strict=True))
+        raw = {
+            name: values[name]
+            if name in values
+            else [
+                next((each.split("=", 1)[1] for each in names if each.startswith(f"{name}=") and values[each][row]), None)
+                for row in range(has.sum())
+            ]
+            for name in encoder.reads
+        }
+        asked = pd.DataFrame({"account_id": snapshot.account_id[has]})
+        expected = model.embed_parts([bare], {side: asked})[side]
+        np.testing.assert_allclose(
+            encoder.stored(towers.get(side), raw, len(asked)),
+            expected.request if expected.own is None else np.concatenate([expected.request, expected.own], axis=1),
+            rtol=1e-4,
+            atol=2e-5,
+        )
+    save_encoders({}, tmp_path)
+    assert load_encoders(tmp_path) == {}
+    (tmp_path / ENCODERS).write_bytes(b"other")
+    with pytest.raises(InvalidInput, match="encoders"):
+        load_encoders(tmp_path)

@@ -25,6 +25,7 @@ from shadowprice.responses.joint.inputs import InputScaling, fit_inputs, request
 from shadowprice.responses.joint.network import ResponseNetwork, RowTensors
 from shadowprice.responses.layers.base import ResponseLayer, make_layer
 from shadowprice.responses.layers.heads import Head
+from shadowprice.responses.layers.own import ServedEncoder
 from shadowprice.responses.sided import NETWORK, SEPARATE, Embedded, SidedModel
 from shadowprice.responses.state import State, load_state, save_state
 from shadowprice.responses.training.config import FitResult, Progress, TrainingConfig
@@ -173,6 +174,17 @@ class JointModel(SidedModel):
             side: self.network.layer(side).to_head(embedding.mean(axis=0).astype(np.float32))
             for side, embedding in embeddings.items()
         }
+
+    def encoders(self) -> dict[Side, ServedEncoder]:
+        """The graph encoder as it reads an account without ties, of each side that has features."""
+        self.network.eval()
+        found: dict[Side, ServedEncoder] = {}
+        for side, scaling in self.scaling.node.items():
+            if side in self.spec.layers and scaling.width:
+                layers = [(weight.numpy(), bias.numpy()) for weight, bias in self.network.encoder.alone(side)]
+                weights, biases = zip(*layers, strict=True)
+                found[side] = ServedEncoder(features=scaling, weights=weights, biases=biases)
+        return found
 
     def correct(self, side: Side, correction: float) -> None:
         """Apply a correction that :meth:`calibrate` returned; its negative takes it off again."""

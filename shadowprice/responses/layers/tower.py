@@ -115,8 +115,8 @@ class ServedTower:
             found[part] = add_request(
                 own[part].astype(np.float64),
                 np.concatenate(read, axis=1),
-                lambda inputs: _dense(inputs, self.hidden_weight, self.hidden_bias),
-                lambda hidden: _dense(hidden, self.out_weight, self.out_bias),
+                lambda inputs: dense(inputs, self.hidden_weight, self.hidden_bias),
+                lambda hidden: dense(hidden, self.out_weight, self.out_bias),
             )
         return found
 
@@ -171,7 +171,7 @@ def stored_defaults(heads: Mapping[Side, Head], towers: Mapping[Side, ServedTowe
     }
 
 
-def _dense(inputs: NDArray[Any], weight: NDArray[np.float32], bias: NDArray[np.float32]) -> NDArray[np.float64]:
-    """(n, O): inputs @ weightᵀ + bias, summed in an order that does not depend on n."""
+def dense(inputs: NDArray[Any], weight: NDArray[np.float32], bias: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return (n, O), inputs @ weightᵀ + bias in float64, summed in an order that does not depend on n."""
     product = np.einsum("ni,oi->no", inputs.astype(np.float64), weight.astype(np.float64), optimize=False)
     return np.asarray(product + bias.astype(np.float64))

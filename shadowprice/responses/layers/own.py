@@ -1,0 +1,106 @@
+"""Encoder of an account's own features, for an account that is in no graph yet.
+
+A graph encoder of a node without ties is a chain of dense layers. Does not load torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shadowprice.campaign import Side
+from shadowprice.errors import InvalidInput
+from shadowprice.graphs.scaling import Scaling
+from shadowprice.responses.arrays import relu
+from shadowprice.responses.layers.tower import ServedTower, column_of, context_values, dense
+from shadowprice.responses.state import State, load_state, save_state
+
+FILE = "encoders.safetensors"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ServedEncoder:
+    """Dense layers with ReLU between them, with their fitted weights, for a server without torch.
+
+    It computes in float64 and rounds only the result, so that an account gives the same embedding alone or in a batch.
+
+    features  standardisation of the account's features
+    weights   (O, I) of each layer
+    biases    (O,) of each layer
+    """
+
+    features: Scaling
+    weights: tuple[NDArray[np.float32], ...]
+    biases: tuple[NDArray[np.float32], ...]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns of an account that are read: x_… and h_… are numbers, c_… are texts."""
+        return tuple(dict.fromkeys(map(column_of, self.features.names)))
+
+    def embed(self, columns: Mapping[str, Any], rows: int) -> NDArray[np.float32]:
+        """Embeddings (n, D) of n accounts; a row depends on no other. O(n · weights).
+
+        Args:
+            columns: column → n values, None or NaN where unknown; a column that is missing is unknown.
+            rows: n.
+        """
+        hidden: NDArray[Any] = self.features.apply(context_values(columns, rows, self.features.names))
+        for place, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            hidden = dense(hidden if place == 0 else np.asarray(relu(hidden)), weight, bias)
+        return hidden.astype(np.float32)
+
+    def stored(self, tower: ServedTower | None, columns: Mapping[str, Any], rows: int) -> NDArray[np.float32]:
+        """Return the vectors (n, D or 2D) that would be stored of n accounts.
+
+        That is the embedding, or with a tower that of a request without context and partner and the account's own.
+        """
+        own = self.embed(columns, rows)
+        if tower is None:
+            return own
+        request = tower.embed(own, context_values({}, rows, tower.context.names), np.zeros_like(own))
+        return np.concatenate([request, own], axis=1)
+
+
+def save_encoders(encoders: Mapping[Side, ServedEncoder], folder: Path) -> None:
+    """Write the encoders to ``encoders.safetensors`` in ``folder``; the file goes where there are none."""
+    if not encoders:
+        (folder / FILE).unlink(missing_ok=True)
+        return
+    arrays = {
+        f"{side}.{kind}.{place}": value
+        for side, encoder in encoders.items()
+        for kind, layers in (("weight", encoder.weights), ("bias", encoder.biases))
+        for place, value in enumerate(layers)
+    }
+    meta = {
+        str(side): {"features": each.features.to_dict(), "layers": len(each.weights)} for side, each in encoders.items()
+    }
+    save_state(State(arrays, meta), folder / FILE)
+
+
+def load_encoders(folder: Path) -> dict[Side, ServedEncoder]:
+    """Read what :func:`save_encoders` wrote; empty where there is no such file.
+
+    Raises:
+        InvalidInput: it is not a file of encoders.
+    """
+    if not (folder / FILE).exists():
+        return {}
+    state = load_state(folder / FILE, kind="encoders")
+    try:
+        return {
+            side: ServedEncoder(  # type: ignore[misc]
+                features=Scaling.from_dict(meta["features"]),
+                weights=tuple(state.arrays[f"{side}.weight.{place}"] for place in range(meta["layers"])),
+                biases=tuple(state.arrays[f"{side}.bias.{place}"] for place in range(meta["layers"])),
+            )
+            for side, meta in state.meta.items()
+        }
+    except Exception as error:
+        raise InvalidInput(f"not a file of encoders: {error}", field=str(folder / FILE)) from error
