@@ -7,10 +7,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from feature_repo.names import interactions_view, profile_view
 from shadowprice.campaign import MODEL_VERSION, SIDES, Side
 from shadowprice.errors import InvalidInput, Unavailable
 
@@ -95,6 +98,17 @@ class FeatureColumns:
             raise InvalidInput(f"not a description of features: {error}", field=FEATURES_FILE) from error
 
 
+class Profiles(NamedTuple):
+    """Newest features of n accounts in the online store.
+
+    columns      column → n values; None where the store has none
+    snapshot_at  float64 (n,), unix seconds of each profile; NaN where the store has no profile
+    """
+
+    columns: dict[str, list[Any]]
+    snapshot_at: NDArray[np.float64]
+
+
 Frames = pd.DataFrame | Iterable[pd.DataFrame]
 """A table, or its parts in order."""
 
@@ -144,6 +158,13 @@ def feast_name(side: Side, column: str) -> str:
     """
     name = f"{side}_{column}"
     return f"{name}_" if re.search(r"_y_*$", name) else name
+
+
+def online_features(columns: FeatureColumns, side: Side, names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Return view and feature of each of the ``names`` that the store has of a side."""
+    views = {profile_view(side): columns.profile[side], interactions_view(side): columns.interactions.get(side, ())}
+    held = {name: (view, feast_name(side, name)) for view, own in views.items() for name in own}
+    return {name: held[name] for name in names if name in held}
 
 
 def _columns_by_side(frames: Frames, prefixes: tuple[str, ...]) -> dict[Side, tuple[str, ...]]:

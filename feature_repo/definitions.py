@@ -2,8 +2,8 @@
 
 | view | entity | features | read by |
 |---|---|---|---|
-| <side>_profile | customer, merchant | x_*, c_* of the account, snapshot_at | training |
-| <side>_interactions | customer, merchant | h_* aggregates of past events | training |
+| <side>_profile | customer, merchant | x_*, c_* of the account, snapshot_at | training, serving |
+| <side>_interactions | customer, merchant | h_* aggregates of past events | training, serving |
 | <side>_embedding | customer, merchant | vector, when and by which model it was computed | serving |
 | campaign_price | campaign | the price record | serving |
 
@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from feature_repo.columns import FeatureColumns, feast_name, read_columns
-from feature_repo.names import computed_field, embedding_view, entity_key, model_field, vector_field
+from feature_repo.names import (
+    computed_field,
+    embedding_view,
+    entity_key,
+    interactions_view,
+    model_field,
+    profile_view,
+    snapshot_field,
+    vector_field,
+)
 from feature_repo.sdk import Array, FileSource, Float32, Float64, Int64, String, feast
 from shadowprice.campaign import SIDES, Side
 
@@ -36,11 +45,6 @@ PRICE_FIELDS: dict[str, Any] = {
     "price_expires_at": String,
     "price_sha256": String,
 }
-
-
-def snapshot_field(side: Side) -> str:
-    """Feature that says when a profile was taken, int64 unix seconds."""
-    return f"{side}_snapshot_at"
 
 
 def training_service(side: Side) -> str:
@@ -79,23 +83,21 @@ def build(columns: FeatureColumns, folder: Path) -> list[Any]:
         entity = entities[side]
         historical = [
             _view(
-                f"{side}_profile",
+                profile_view(side),
                 entity,
                 {**_fields(side, columns.profile[side]), snapshot_field(side): Int64},
                 folder,
                 f"Features of a {side} as known at the snapshot.",
-                online=False,
             )
         ]
         if columns.interactions.get(side):
             historical.append(
                 _view(
-                    f"{side}_interactions",
+                    interactions_view(side),
                     entity,
                     _fields(side, columns.interactions[side]),
                     folder,
                     f"Aggregates of the events of a {side} until the snapshot.",
-                    online=False,
                 )
             )
         embedding = _view(
@@ -104,7 +106,6 @@ def build(columns: FeatureColumns, folder: Path) -> list[Any]:
             {vector_field(side): Array(Float32), computed_field(side): Float64, model_field(side): String},
             folder,
             f"What the encoder of a model makes of a {side} and its neighbourhood.",
-            online=True,
             tags={"width": str(columns.embedding_width), "model_version": columns.newest_model},
         )
         views += [*historical, embedding]
@@ -122,7 +123,6 @@ def build(columns: FeatureColumns, folder: Path) -> list[Any]:
             PRICE_FIELDS,
             folder,
             "The newest price record of a campaign; the immutable price store holds them all.",
-            online=True,
         )
     )
     return [*entities.values(), *views, *services]
@@ -143,8 +143,6 @@ def _view(
     fields: dict[str, Any],
     folder: Path,
     description: str,
-    *,
-    online: bool,
     tags: dict[str, str] | None = None,
 ) -> Any:
     return feast.FeatureView(
@@ -156,7 +154,7 @@ def _view(
         ],
         source=FileSource(name=f"{name}_file", path=str(source_file(folder, name)), timestamp_field=EVENT_TIME),
         ttl=None,
-        online=online,
+        online=True,
         description=description,
         tags=tags or {},
     )

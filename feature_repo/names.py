@@ -19,6 +19,21 @@ def entity_key(subject: str) -> str:
     return f"{subject}_id"
 
 
+def profile_view(side: Side) -> str:
+    """The view that holds profiles of a side."""
+    return f"{side}_profile"
+
+
+def interactions_view(side: Side) -> str:
+    """The view that holds aggregates of past events of a side."""
+    return f"{side}_interactions"
+
+
+def snapshot_field(side: Side) -> str:
+    """Feature that says when a profile was taken, int64 unix seconds."""
+    return f"{side}_snapshot_at"
+
+
 def embedding_view(side: Side) -> str:
     """The view that holds embeddings of a side."""
     return f"{side}_embedding"

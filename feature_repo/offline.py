@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from feature_repo.columns import FeatureColumns, Frames, feast_name, parts_of
-from feature_repo.definitions import EVENT_TIME, snapshot_field, source_file, training_service
-from feature_repo.names import entity_key
+from feature_repo.definitions import EVENT_TIME, source_file, training_service
+from feature_repo.names import entity_key, snapshot_field
 from feature_repo.store import store_columns
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, Unavailable

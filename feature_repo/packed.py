@@ -1,4 +1,4 @@
-"""Embeddings straight from Redis, in the layout that Feast's own client writes, without Feast.
+"""Embeddings and features straight from Redis, in the layout that Feast's own client writes, without Feast.
 
 Feast's SDK turns every value into a protobuf message and back, 0.15 ms an entity of one processor, and takes seconds to
 import. What it stores is simple, and has to stay so for as long as its data must be readable by its next version:
@@ -26,7 +26,7 @@ import redis.asyncio
 import yaml
 from numpy.typing import NDArray
 
-from feature_repo.columns import read_columns
+from feature_repo.columns import Profiles, online_features, read_columns
 from feature_repo.names import (
     CONFIG_FILE,
     REDIS_VARIABLE,
@@ -34,21 +34,25 @@ from feature_repo.names import (
     embedding_view,
     entity_key,
     model_field,
+    profile_view,
+    snapshot_field,
     vector_field,
 )
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, NotFound, Unavailable
 
 STRING = 2
-_TEXT, _DOUBLE, _FLOATS = b"\x12", b"\x29", b"\x82\x01"
-"""Tags of string_val (2, length-delimited), double_val (5, fixed 64) and float_list_val (16, length-delimited)."""
+_TEXT, _WHOLE, _DOUBLE, _FLOATS = b"\x12", b"\x20", b"\x29", b"\x82\x01"
+"""Tags of string_val (2, length-delimited), int64_val (4, varint), double_val (5, fixed 64) and float_list_val (16,
+length-delimited)."""
 _NOBODY = ""
 
 
 class PackedReader:
-    """Reads embeddings of one model from Redis; the same answers as :class:`feature_repo.online.OnlineReader`.
+    """Reads embeddings of one model and features from Redis; answers as :class:`feature_repo.online.OnlineReader` does.
 
-    :meth:`fetch` is for one event loop and keeps its connections, :meth:`embeddings` for any thread that may wait.
+    :meth:`fetch` and :meth:`fetch_profiles` are for one event loop and keep their connections, :meth:`embeddings` and
+    :meth:`profiles` for any thread that may wait.
 
     model_version  the model whose embeddings are read
     widths         side → length D of what is stored of an account
@@ -76,11 +80,12 @@ class PackedReader:
         project, self._options = _connection(folder)
         self._idle: list[Any] = []
         self._keys = {side: _key_parts(entity_key(side), project) for side in columns.sides}
+        self._columns = columns
         self._fields = {
-            side: b"".join(
-                _bulk(_hash(f"{embedding_view(side)}:{feature}"))
+            side: [
+                _field(embedding_view(side), feature)
                 for feature in (vector_field(side), computed_field(side), model_field(side))
-            )
+            ]
             for side in columns.sides
         }
         own = model_version.encode()
@@ -100,47 +105,76 @@ class PackedReader:
             InvalidInput: the store has no such side.
             Unavailable: Redis does not answer, or not in the layout this reader knows.
         """
-        commands = self._commands(side, account_ids)
-        kept = self._idle.pop() if self._idle else None
-        if kept is not None:
-            try:
-                return self._found(side, await self._ask(kept, commands))
-            except redis.ConnectionError:
-                pass  # Redis may have been restarted since the last call; reading twice does no harm
-            except redis.RedisError as error:
-                raise _unread(error) from error
-        try:
-            return self._found(side, await self._ask(self._new_connection(), commands))
-        except redis.RedisError as error:
-            raise _unread(error) from error
+        return self._found(side, await self._fetched(self._commands(side, account_ids, self._fields.get(side, []))))
 
     def embeddings(self, side: Side, account_ids: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
         """Run :meth:`fetch` over a connection of its own, for a thread without an event loop."""
-        commands = self._commands(side, account_ids)
-        connection: Any = redis.Redis(**self._options).connection_pool.make_connection()
-        try:
-            connection.send_packed_command([b"".join(commands)], check_health=False)
-            return self._found(side, [connection.read_response(disable_decoding=True) for _ in commands])
-        except redis.RedisError as error:
-            raise _unread(error) from error
-        finally:
-            connection.disconnect()
+        return self._found(side, self._read(self._commands(side, account_ids, self._fields.get(side, []))))
+
+    async def fetch_profiles(self, side: Side, account_ids: Sequence[str], names: Sequence[str]) -> Profiles:
+        """Newest features of accounts, as :meth:`feature_repo.online.OnlineReader.profiles` reads them; one round trip.
+
+        Raises:
+            InvalidInput: the store has no such side.
+            Unavailable: Redis does not answer, or not in the layout this reader knows.
+        """
+        known, fields = self._features(side, names)
+        return _profiles(names, known, await self._fetched(self._commands(side, account_ids, fields)))
+
+    def profiles(self, side: Side, account_ids: Sequence[str], names: Sequence[str]) -> Profiles:
+        """Run :meth:`fetch_profiles` over a connection of its own, for a thread without an event loop."""
+        known, fields = self._features(side, names)
+        return _profiles(names, known, self._read(self._commands(side, account_ids, fields)))
 
     async def close(self) -> None:
         """Close what is kept, on the event loop of :meth:`fetch`."""
         while self._idle:
             await self._idle.pop().disconnect()
 
-    def _commands(self, side: Side, account_ids: Sequence[str]) -> list[bytes]:
+    def _features(self, side: Side, names: Sequence[str]) -> tuple[list[str], list[bytes]]:
+        """The names that the store has, and the fields of their values behind that of the time of the profile."""
+        if side not in self._keys:
+            return [], []
+        known = online_features(self._columns, side, names)
+        return list(known), [
+            _field(profile_view(side), snapshot_field(side)),
+            *(_field(view, feature) for view, feature in known.values()),
+        ]
+
+    async def _fetched(self, commands: Sequence[bytes]) -> list[Any]:
+        kept = self._idle.pop() if self._idle else None
+        if kept is not None:
+            try:
+                return await self._ask(kept, commands)
+            except redis.ConnectionError:
+                pass  # Redis may have been restarted since the last call; reading twice does no harm
+            except redis.RedisError as error:
+                raise _unread(error) from error
+        try:
+            return await self._ask(self._new_connection(), commands)
+        except redis.RedisError as error:
+            raise _unread(error) from error
+
+    def _read(self, commands: Sequence[bytes]) -> list[Any]:
+        connection: Any = redis.Redis(**self._options).connection_pool.make_connection()
+        try:
+            connection.send_packed_command([b"".join(commands)], check_health=False)
+            return [connection.read_response(disable_decoding=True) for _ in commands]
+        except redis.RedisError as error:
+            raise _unread(error) from error
+        finally:
+            connection.disconnect()
+
+    def _commands(self, side: Side, account_ids: Sequence[str], fields: Sequence[bytes]) -> list[bytes]:
         if side not in self._keys:
             raise InvalidInput(f"the feature store has no accounts of side {side!r}", field="side")
         before, after = self._keys[side]
-        fields = self._fields[side]
+        count, packed = 2 + len(fields), b"".join(fields)
         commands = []
         for account_id in account_ids:
             name = account_id.encode()
             key = b"%b%b%b%b" % (before, struct.pack("<I", len(name)), name, after)
-            commands.append(b"*5\r\n$5\r\nHMGET\r\n$%d\r\n%b\r\n%b" % (len(key), key, fields))
+            commands.append(b"*%d\r\n$5\r\nHMGET\r\n$%d\r\n%b\r\n%b" % (count, len(key), key, packed))
         return commands
 
     def _found(self, side: Side, replies: Sequence[Any]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
@@ -258,6 +292,48 @@ def _vector_head(width: int) -> bytes:
 
 def _hash(field: str) -> bytes:
     return struct.pack("<I", mmh3.hash(field, signed=False))
+
+
+def _field(view: str, feature: str) -> bytes:
+    return _bulk(_hash(f"{view}:{feature}"))
+
+
+def _profiles(names: Sequence[str], known: Sequence[str], replies: Sequence[Sequence[Any]]) -> Profiles:
+    """Features from the replies: the time of each profile, then the values of the known names."""
+    values = list(zip(*([_value(each) for each in reply] for reply in replies), strict=True))
+    at, *columns = values or [()] * (1 + len(known))
+    found = dict(zip(known, map(list, columns), strict=True))
+    unknown: list[Any] = [None] * len(replies)
+    return Profiles(
+        {name: found.get(name, unknown) for name in names},
+        np.array([np.nan if each is None else each for each in at], dtype=np.float64),
+    )
+
+
+def _value(stored: bytes | None) -> Any:
+    """The text or number in a stored value; None where there is none."""
+    if not stored:
+        return None
+    tag, rest = stored[:1], stored[1:]
+    if tag == _DOUBLE and len(rest) == 8:
+        return struct.unpack("<d", rest)[0]
+    if tag in (_TEXT, _WHOLE):
+        number, length = _read_varint(rest)
+        if tag == _WHOLE and length == len(rest):
+            return number - (1 << 64) if number >> 63 else number
+        if tag == _TEXT and length + number == len(rest):
+            return rest[length:].decode()
+    raise Unavailable("Feast stores features in a layout this reader does not know; read them with the SDK")
+
+
+def _read_varint(given: bytes) -> tuple[int, int]:
+    """The number at the start, and how many bytes it takes."""
+    number = 0
+    for place, byte in enumerate(given):
+        number |= (byte & 127) << 7 * place
+        if byte < 128:
+            return number, place + 1
+    return number, len(given) + 1
 
 
 def _bulk(value: bytes) -> bytes:

@@ -151,8 +151,10 @@ def _in_place(folder: Path, config: str, columns: FeatureColumns) -> bool:
     if not files or not (folder / REGISTRY_FILE).is_file():
         return False
     # The registry holds absolute paths: a folder that was moved has to be registered again.
-    source = open_store(folder).get_feature_view(PRICE_VIEW).batch_source
-    return bool(source.path == str(source_file(folder, PRICE_VIEW)))
+    store = open_store(folder)
+    moved = store.get_feature_view(PRICE_VIEW).batch_source.path != str(source_file(folder, PRICE_VIEW))
+    # Earlier releases registered profiles and interactions for training alone.
+    return not moved and all(view.online for view in store.list_feature_views())
 
 
 def _register(folder: Path, columns: FeatureColumns) -> None:

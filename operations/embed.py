@@ -13,6 +13,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from feature_repo.online import publish_embeddings
+from feature_repo.online.profiles import publish_profiles
 from feature_repo.store import open_store
 from operations.common.job import Job, reads, required, write_figures, writes
 from operations.common.workspace import FEATURES, MODEL
@@ -30,9 +31,10 @@ from shadowprice.tables.database import parquet_parts
 class EmbedJob(Job):
     """Compute and publish embeddings of accounts that the served model has none of; no weight is trained.
 
-    An account without an embedding is decided on the mean of all accounts (reason ``cold_start``). The encoder needs
-    only an account's features and ties, so a new account is embedded from newer tables. Accounts that the model was
-    published with keep their embeddings, on which its prices are solved.
+    An account without an embedding is decided on its own features where the feature store has them, else on the mean
+    of all accounts (reason ``cold_start``). The encoder needs only an account's features and ties, so a new account is
+    embedded from newer tables. Accounts that the model was published with keep their embeddings, on which its prices
+    are solved. The newest features of all accounts are published too.
     """
 
     training: Path = reads("folder of the training set of newer tables, as featurize writes it")
@@ -68,7 +70,9 @@ def run(job: EmbedJob) -> dict[Side, int]:
         if found:
             write_embeddings(found, Path(draft) / EMBEDDINGS, own=bool(towers))
             parts = chain(parts, parquet_parts(Path(draft) / EMBEDDINGS))
-        publish_embeddings(open_store(job.workspace / FEATURES), parts, version)
+        store = open_store(job.workspace / FEATURES)
+        publish_profiles(store)
+        publish_embeddings(store, parts, version)
     counts = {side: len(frame) for side, frame in new.items()}
     write_figures(job.figures, {f"new {side} accounts": count for side, count in counts.items()})
     return counts

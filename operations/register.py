@@ -21,7 +21,9 @@ import pyarrow.parquet as pq
 
 from feature_repo.columns import FeatureColumns, read_columns
 from feature_repo.names import project_of
+from feature_repo.offline import write_profiles
 from feature_repo.online import publish_embeddings
+from feature_repo.online.profiles import publish_profiles
 from feature_repo.store import configured_online, create
 from operations.common.job import Job, option, reads, required
 from operations.common.journal import note
@@ -52,7 +54,7 @@ from shadowprice.watch.feature_drift import describe_columns
 
 @dataclass(frozen=True, kw_only=True)
 class RegisterJob(Job):
-    """Publish the embeddings of a bundle, register its feature services, and make it the newest model.
+    """Publish the embeddings of a bundle and the newest features, and make the bundle the newest model.
 
     The bundle is copied to ``workspace``/models/<version>, whose content never changes, and the link
     ``workspace``/model is pointed to it last and at once: a server or solver that reads meanwhile finds
@@ -87,6 +89,8 @@ def run(job: RegisterJob) -> str:
     folder = workspace / FEATURES
     columns = read_columns(folder).with_model(version)
     store = create(folder, columns, configured_online(), project_of(read_campaign(workspace)))
+    # First the features: where the model that is served loses an embedding, it reads the account's own features.
+    publish_profiles(store)
     publish_embeddings(store, parquet_parts(model / EMBEDDINGS), version)
     if (workspace / TRAFFIC).exists():
         population = workspace / POPULATION / version
@@ -107,7 +111,9 @@ def _open(campaign: Path, workspace: Path) -> None:
     workspace.mkdir(parents=True, exist_ok=True)
     write_whole(workspace / CAMPAIGN, (campaign / CAMPAIGN).read_text())
     columns = FeatureColumns(profile={"customer": ("x_sessions",)})
-    create(workspace / FEATURES, columns, configured_online(), project_of(read_campaign(workspace)))
+    store = create(workspace / FEATURES, columns, configured_online(), project_of(read_campaign(workspace)))
+    nobody = pd.DataFrame({name: [] for name in ("account_id", "side", "x_sessions")})
+    write_profiles(store, nobody.assign(snapshot_ts=pd.to_datetime([], utc=True)))
 
 
 def _write_columns(workspace: Path, population: Path, traffic: Traffic) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +35,8 @@ from shadowprice.curves import Curves
 from shadowprice.errors import Conflict, InvalidInput, NotFound, ShadowpriceError
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
+from shadowprice.limits.attributes import Attributes
+from shadowprice.limits.coverage import Coverage
 from shadowprice.pacing.canary import PRICES as CANARY_PRICES
 from shadowprice.pacing.canary import Canary
 from shadowprice.pacing.pacers import BEFORE, CampaignState, make_pacer, scheduled_slot
@@ -46,6 +48,7 @@ from shadowprice.pacing.state import PricingState
 from shadowprice.price import PriceRecord
 from shadowprice.progress import Stages
 from shadowprice.responses.layers.heads import Head, load_heads
+from shadowprice.responses.layers.own import load_encoders
 from shadowprice.responses.layers.tower import load_towers, stored_defaults
 
 
@@ -207,7 +210,8 @@ class Solver:
         model = (workspace / VERSIONS / canary if canary else workspace / MODEL).resolve()
         self.model_version = str(read_meta(model)["model_version"])
         self.heads: Mapping[Side, Head] = load_heads(model)
-        stored = stored_defaults(self.heads, load_towers(model))
+        self._towers, self._encoders = load_towers(model), load_encoders(model)
+        stored = stored_defaults(self.heads, self._towers)
         self._widths = {side: each.size for side, each in stored.items()}
         self.prices = PriceStore(workspace / PRICES / CANARY_PRICES if canary else workspace / PRICES)
         self._features, self._workspace = workspace / FEATURES, workspace
@@ -229,7 +233,10 @@ class Solver:
         return OnlineReader(self._features, self.model_version, self._widths)
 
     def curves(self, side: Side, account_id: NDArray[np.str_]) -> Curves:
-        """Curves of accounts as the predictor sees them: those it does not know get the default embedding."""
+        """Curves of accounts as the predictor sees them.
+
+        Those without an embedding are encoded from their own features, or get the default embedding without any.
+        """
         names, place = np.unique(account_id, return_inverse=True)
         embedding, _ = self._reader.embeddings(side, names.tolist())
         known = np.asarray(np.isfinite(embedding).all(axis=1))[:, None]
@@ -237,6 +244,12 @@ class Solver:
         # Of a side with a request tower the account's own embedding is stored behind that of its last request.
         embedding = embedding[:, : head.default_embedding.size]
         complete = np.where(known, embedding, head.default_embedding).astype(np.float32)
+        if side in self._encoders and not known.all():
+            cold, encoder = np.flatnonzero(~known[:, 0]), self._encoders[side]
+            profiles = self._reader.profiles(side, names[cold].tolist(), encoder.reads)
+            vectors = encoder.stored(self._towers.get(side), profiles.columns, cold.size)
+            has = np.isfinite(profiles.snapshot_at)
+            complete[cold[has]] = vectors[has, : head.default_embedding.size]
         return Curves(head.levels, head.response(complete)).take(place)
 
     def solve(self, state: PricingState, *, solver: str = "auto", executor: Executor | None = None) -> Resolution:
@@ -274,13 +287,25 @@ class Solver:
             raise Conflict(f"pacer {self.campaign.pacer!r} keeps version {newest.version if newest else 0}")
         return found
 
+    def _complete(self, state: PricingState) -> Coverage:
+        """The coverage with the columns of accounts that came after the file of columns was written."""
+        absent: dict[Side, dict[str, None]] = {}
+        for side, names in state.accounts.items():
+            for of, lacking, _ in self._coverage.lacking(side, names.tolist(), state.partners.get(side)):
+                absent.setdefault(of, {}).update(dict.fromkeys(lacking))
+        newer = {}
+        for of, found in absent.items():
+            read = self._reader.profiles(of, list(found), list(self._coverage.attributes[of].columns))
+            newer[of] = Attributes.of(list(found), read.columns)
+        return replace(self._coverage, newer=newer) if newer else self._coverage
+
     def requests(self, state: PricingState) -> dict[Side, Curves]:
         """Curves of all accounts, weighted by their requests in the past and in the window so far.
 
         Accounts that the model did not serve get the curve that the predictor gives them.
         """
         asked = requests_to_come(
-            self.campaign, self._workspace, self._coverage, self._population, state, unknown=self.curves
+            self.campaign, self._workspace, self._complete(state), self._population, state, unknown=self.curves
         )
         if not asked and not self._population:
             missing = f"{POPULATION}/{self.model_version} holds no account to solve for; register the model again"

@@ -74,7 +74,7 @@ def publish_embeddings(
                     part = rows.to_pandas()
                     due = part[_is_due(store, side, part, version)]
                     if len(due):
-                        _write(store, embedding_view(side), due)
+                        write_rows(store, embedding_view(side), due)
                     written += len(due)
                     shown.advance(len(part))
     return written
@@ -127,7 +127,7 @@ def publish_price(store: Any, record: PriceRecord) -> None:
     earlier = [table[table["price_sha256"] != record.sha256] for table in _history(path)]
     history = pd.concat([*earlier, row], ignore_index=True).astype({EVENT_TIME: "datetime64[us, UTC]"})
     replace_parquet(path, pa.Table.from_pandas(history, preserve_index=False))
-    _write(store, PRICE_VIEW, row)
+    write_rows(store, PRICE_VIEW, row)
 
 
 def _write_source(store: Any, frames: Frames, columns: FeatureColumns, version: str) -> dict[Side, int]:
@@ -238,7 +238,8 @@ def _is_due(store: Any, side: Side, rows: pd.DataFrame, version: str) -> NDArray
     return due
 
 
-def _write(store: Any, view: str, rows: pd.DataFrame) -> None:
+def write_rows(store: Any, view: str, rows: pd.DataFrame) -> None:
+    """Write rows of a view to the online store, or raise :class:`Unavailable`."""
     try:
         store.write_to_online_store(view, rows)
     except STORE_FAILURES as error:

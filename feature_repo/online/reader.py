@@ -1,4 +1,4 @@
-"""Reading embeddings and prices while decisions wait."""
+"""Reading embeddings, features and prices while decisions wait."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from feature_repo.columns import Profiles, online_features
 from feature_repo.definitions import PRICE_RECORD, PRICE_VIEW, decision_service
-from feature_repo.names import computed_field, entity_key, model_field, vector_field
-from feature_repo.online.lookup import BATCH, STORE_FAILURES, look_up, numbers, require_file, texts
+from feature_repo.names import computed_field, entity_key, model_field, profile_view, snapshot_field, vector_field
+from feature_repo.online.lookup import BATCH, STORE_FAILURES, look_up, numbers, require_file, texts, whole_numbers
 from feature_repo.store import open_store, store_columns
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, NotFound, Unavailable
@@ -53,7 +54,7 @@ class OnlineReader:
         """
         self._store = open_store(path)
         require_file(self._store)
-        columns = store_columns(self._store)
+        columns = self._columns = store_columns(self._store)
         self.model_version = model_version or columns.newest_model
         if self.model_version not in columns.model_versions:
             raise NotFound(
@@ -109,6 +110,33 @@ class OnlineReader:
             computed_at[part] = np.where(known, numbers(values[computed_field(side)]), np.nan)
         return matrix, computed_at
 
+    def profiles(self, side: Side, account_ids: Sequence[str], names: Sequence[str]) -> Profiles:
+        """Newest features of accounts, in their order; identifiers may repeat.
+
+        Args:
+            side: of the accounts.
+            account_ids: n identifiers.
+            names: columns to read, x_…, c_… and h_…; one that the store does not have is unknown.
+
+        Raises:
+            InvalidInput: the store has no such side.
+            Unavailable: the store cannot be read.
+        """
+        if side not in self._services:
+            raise InvalidInput(f"the feature store has no accounts of side {side!r}", field="side")
+        known = online_features(self._columns, side, names)
+        features = {name: feature for name, (_, feature) in known.items()}
+        references = [f"{profile_view(side)}:{snapshot_field(side)}", *(":".join(each) for each in known.values())]
+        found = Profiles({name: [] for name in names}, np.full(len(account_ids), np.nan))
+        for start in range(0, len(account_ids), BATCH):
+            part = slice(start, start + BATCH)
+            with self._lock:
+                values = look_up(self._store, references, entity_key(side), account_ids[part])
+            found.snapshot_at[part] = whole_numbers(values[snapshot_field(side)])
+            for name, column in found.columns.items():
+                column += _plain(name, values[features[name]]) if name in features else [None] * len(account_ids[part])
+        return found
+
     def price(self, campaign: str) -> dict[str, Any] | None:
         """The newest published price record of a campaign, in JSON types, or None.
 
@@ -126,3 +154,10 @@ class OnlineReader:
         PriceRecord.from_json(text)
         record: dict[str, Any] = json.loads(text)
         return record
+
+
+def _plain(name: str, values: Sequence[Any]) -> list[Any]:
+    """Values of a column: texts of c_…, else numbers; None where one is empty."""
+    if name.startswith("c_"):
+        return list(texts(values))
+    return [value.double_val if value.HasField("double_val") else None for value in values]

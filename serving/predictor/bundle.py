@@ -6,15 +6,18 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from serving.predictor.features import ColdStart
 from shadowprice.campaign import MODEL_VERSION, Campaign, Side
 from shadowprice.errors import InvalidInput, NotFound
 from shadowprice.responses.integrity import check_files
 from shadowprice.responses.layers.heads import Head, load_heads
+from shadowprice.responses.layers.own import ServedEncoder, load_encoders
 from shadowprice.responses.layers.tower import ServedTower, load_towers
 
 VERSIONS = "models"
@@ -23,11 +26,20 @@ VERSIONS = "models"
 
 @dataclass(frozen=True)
 class Bundle:
-    """Response heads and request towers by side, and the version they were trained as."""
+    """Response heads, request towers and encoders of own features by side, and the version they were trained as."""
 
     heads: Mapping[Side, Head]
     model_version: str
     towers: Mapping[Side, ServedTower] = field(default_factory=dict)
+    encoders: Mapping[Side, ServedEncoder] = field(default_factory=dict)
+
+    @property
+    def cold_starts(self) -> dict[Side, ColdStart]:
+        """Side → how an account without an embedding is encoded."""
+        return {
+            side: ColdStart(encoder.reads, partial(encoder.stored, self.towers.get(side)))
+            for side, encoder in self.encoders.items()
+        }
 
 
 def read_version(folder: Path) -> str:
@@ -67,7 +79,7 @@ def load_bundle(folder: Path, campaign: Campaign) -> Bundle:
     check_files(folder, files)
     heads = load_heads(folder)
     check_heads(campaign, heads)
-    return Bundle(heads, version, load_towers(folder))
+    return Bundle(heads, version, load_towers(folder), load_encoders(folder))
 
 
 def _read_meta(folder: Path) -> tuple[str, Any]:

@@ -97,7 +97,7 @@ async def read_requests(model: ServedModel, side: Side, requests: Requests, rows
         found, theirs = await asyncio.gather(
             model.features.fetch(side, names), model.features.fetch(_other(side), partners)
         )
-        partner[named] = np.where(theirs.known[:, None], theirs.matrix[:, -tower.width :], np.float32(0.0))
+        partner[named] = np.where(theirs.informed[:, None], theirs.matrix[:, -tower.width :], np.float32(0.0))
         failed = theirs.failed
     else:
         found = await model.features.fetch(side, names)

@@ -19,7 +19,7 @@ WORDS: Mapping[Reason, str] = {
     "optimal": "the level with the largest value less price times cost",
     "tie": "two levels are worth the same at this price; the request id decides between them",
     "explored": "drawn uniformly from the allowed levels, whatever they are worth",
-    "cold_start": "the account has no embedding; the mean of all accounts stands for it",
+    "cold_start": "the account has no embedding; its own features stand for it, or the mean of all accounts",
     "stale_price": "the price is older than the campaign allows; it still decides",
     "holdout": "the arm of the account gets the lowest level",
     "ineligible": "a rule allows no level for the account",

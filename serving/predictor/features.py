@@ -1,4 +1,4 @@
-"""Embeddings of accounts from the online store, with the fallback for those it does not know."""
+"""Embeddings and features of accounts from the online store, with the fallback for accounts without an embedding."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from feature_repo.columns import Profiles
 from feature_repo.names import CONFIG_FILE
 from serving.predictor.recent import Recent
 from shadowprice.campaign import Side
@@ -37,6 +38,9 @@ class EmbeddingReader(Protocol):
     def embeddings(self, side: Side, account_ids: Sequence[str]) -> Read:
         """Embeddings of the accounts in the store, in their order."""
 
+    def profiles(self, side: Side, account_ids: Sequence[str], names: Sequence[str]) -> Profiles:
+        """Newest values of columns of the accounts in the store, in their order."""
+
 
 @runtime_checkable
 class LoopReader(EmbeddingReader, Protocol):
@@ -45,14 +49,30 @@ class LoopReader(EmbeddingReader, Protocol):
     async def fetch(self, side: Side, account_ids: Sequence[str]) -> Read:
         """Asynchronous ``embeddings``."""
 
+    async def fetch_profiles(self, side: Side, account_ids: Sequence[str], names: Sequence[str]) -> Profiles:
+        """Asynchronous ``profiles``."""
+
+
+class ColdStart(NamedTuple):
+    """Encoding of accounts without an embedding from their own features.
+
+    reads   columns that the encoder reads
+    encode  from column → n values, and n, the vectors float32 (n, D) that stand for the accounts
+    """
+
+    reads: tuple[str, ...]
+    encode: Callable[[Mapping[str, Sequence[Any]], int], NDArray[np.float32]]
+
 
 @dataclass(frozen=True)
 class Embeddings:
     """Embeddings of n accounts, complete.
 
-    matrix       float32 (n, D); the population's mean where the account is unknown
-    known        bool (n,)
-    computed_at  float64 (n,), unix seconds; NaN where unknown
+    matrix       float32 (n, D); of an account that the store has no embedding of, the encoding of its own features, or
+                 the population's mean where the store has none either
+    known        bool (n,), whether the store has an embedding
+    computed_at  float64 (n,), unix seconds when the embedding was computed, or the profile taken that was encoded; NaN
+                 where neither is known
     failed       whether the store did not answer, so that accounts not remembered count as unknown
     """
 
@@ -60,6 +80,11 @@ class Embeddings:
     known: NDArray[np.bool_]
     computed_at: NDArray[np.float64]
     failed: bool
+
+    @property
+    def informed(self) -> NDArray[np.bool_]:
+        """bool (n,), whether the vector is the account's own and not the mean."""
+        return np.isfinite(self.computed_at)
 
     def take(self, index: NDArray[np.intp]) -> Embeddings:
         """Embeddings of the accounts at ``index``."""
@@ -87,46 +112,76 @@ class _Asked:
 class Features:
     """Reads embeddings and never fails: what cannot be read is replaced by the default.
 
+    An account without an embedding costs a second read, that of its features, where the model can encode them.
+
     default          side → float32 (D,), the embedding of an account nothing is known of
+    cold_starts      side → how an account without an embedding is encoded; a side that is missing has the default
     cache_seconds    how long an embedding that was read is used without asking the store; 0: not at all
-    max_age_seconds  an embedding computed longer ago counts as unknown, remembered or not. Feast does not
-                     apply a time to live to online reads.
+    max_age_seconds  an embedding computed, or a profile taken longer ago counts as unknown, remembered or not. Feast
+                     does not apply a time to live to online reads.
     """
 
     def __init__(
         self,
         reader: EmbeddingReader,
         default: Mapping[Side, NDArray[np.float32]],
+        cold_starts: Mapping[Side, ColdStart] = MappingProxyType({}),
         *,
         cache_seconds: float = 0.0,
         max_age_seconds: float = math.inf,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._reader = reader
-        self._wait = reader.fetch if isinstance(reader, LoopReader) else partial(_on_a_thread, reader)
+        self._loop_reader = reader if isinstance(reader, LoopReader) else _OnThreads(reader)
         self._default = default
+        self._cold_starts = cold_starts
         self._max_age = max_age_seconds
         self._clock = clock
         self._recent: Recent[Known] | None = Recent(cache_seconds, REMEMBERED) if cache_seconds > 0 else None
         self._complained = -np.inf
 
     async def fetch(self, side: Side, account_ids: Sequence[str]) -> Embeddings:
-        """Run :meth:`read` on an event loop, for :data:`STORE_SECONDS` at most."""
+        """Run :meth:`read` on an event loop, for :data:`STORE_SECONDS` at most of each read."""
         asked = self._asked(side, account_ids)
-        if not asked.missing:
-            return self._complete(asked, None)
-        try:
-            async with asyncio.timeout(STORE_SECONDS):
-                read = await self._wait(side, asked.missing)
-            found = self._checked(side, read, len(asked.missing))
-        except Exception:  # as in _from_store
-            found = self._nothing(side, len(asked.missing))
-        return self._complete(asked, found)
+        found = None
+        if asked.missing:
+            try:
+                async with asyncio.timeout(STORE_SECONDS):
+                    read = await self._loop_reader.fetch(side, asked.missing)
+                found = self._checked(side, read, len(asked.missing))
+            except Exception:  # as in _from_store
+                found = self._nothing(side, len(asked.missing))
+        kept = self._kept(asked, found)
+        cold = self._cold(asked, kept)
+        if not cold:
+            return self._complete(asked, kept, None)
+        profiles = await self.profiles(side, cold, self._reads(side))
+        return self._complete(asked, replace(kept, failed=profiles is None), profiles)
 
     def read(self, side: Side, account_ids: Sequence[str]) -> Embeddings:
         """Embeddings of ``account_ids``, which may repeat; each account is read once. Waits for the store."""
         asked = self._asked(side, account_ids)
-        return self._complete(asked, self._from_store(side, asked.missing) if asked.missing else None)
+        kept = self._kept(asked, self._from_store(side, asked.missing) if asked.missing else None)
+        cold = self._cold(asked, kept)
+        if not cold:
+            return self._complete(asked, kept, None)
+        try:
+            return self._complete(asked, kept, self._reader.profiles(side, cold, self._reads(side)))
+        except Exception:  # as in _from_store
+            self._complain()
+            return self._complete(asked, replace(kept, failed=True), None)
+
+    async def profiles(self, side: Side, account_ids: Sequence[str], names: Sequence[str]) -> Profiles | None:
+        """Newest values of columns of accounts, in their order; None where the store does not answer."""
+        try:
+            async with asyncio.timeout(STORE_SECONDS):
+                return await self._loop_reader.fetch_profiles(side, account_ids, names)
+        except Exception:  # as in _from_store
+            self._complain()
+            return None
+
+    def _reads(self, side: Side) -> tuple[str, ...]:
+        return self._cold_starts[side].reads
 
     def _asked(self, side: Side, account_ids: Sequence[str]) -> _Asked:
         now = self._clock()
@@ -135,8 +190,8 @@ class Features:
         missing = [name for name, value in zip(names, kept, strict=True) if value is None]
         return _Asked(side, account_ids, names, kept, missing, now)
 
-    def _complete(self, asked: _Asked, found: _Found | None) -> Embeddings:
-        """Embeddings kept and found, one for each account, with the default for unknown accounts."""
+    def _kept(self, asked: _Asked, found: _Found | None) -> Embeddings:
+        """Embeddings remembered and found, one for each account; any numbers where one is not known."""
         side, names, failed = asked.side, asked.names, False
         if found is not None and len(asked.missing) == len(names):
             matrix, computed_at, failed = found
@@ -153,15 +208,37 @@ class Features:
             for name, vector, at in zip(asked.missing, *found[:2], strict=True):
                 if at == at:  # known
                     self._recent.put((side, name), (vector.copy(), float(at)), asked.now)
-        known: NDArray[np.bool_] = np.isfinite(matrix).all(axis=1) & (asked.now - computed_at <= self._max_age)
+        return Embeddings(
+            matrix, self._young(asked, computed_at) & np.isfinite(matrix).all(axis=1), computed_at, failed
+        )
+
+    def _young(self, asked: _Asked, at: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """bool (n,): times that are known and not too long ago."""
+        return np.asarray(asked.now - at <= self._max_age)
+
+    def _cold(self, asked: _Asked, kept: Embeddings) -> list[str]:
+        """Accounts whose own features are to be read."""
+        if kept.failed or asked.side not in self._cold_starts or kept.known.all():
+            return []
+        return [asked.names[row] for row in np.flatnonzero(~kept.known)]
+
+    def _complete(self, asked: _Asked, kept: Embeddings, profiles: Profiles | None) -> Embeddings:
+        """Embeddings of all requests, with the encoding of the profiles, and the default for unknown accounts."""
+        side, names = asked.side, asked.names
+        matrix, known, computed_at = kept.matrix, kept.known, kept.computed_at
         if not known.all():
             matrix = np.where(known[:, None], matrix, self._default[side]).astype(np.float32, copy=False)
             computed_at = np.where(known, computed_at, np.nan)
+            if profiles is not None:
+                cold = self._cold_starts[side].encode(profiles.columns, len(profiles.snapshot_at))
+                has = self._young(asked, profiles.snapshot_at) & np.isfinite(cold).all(axis=1)
+                rows = np.flatnonzero(~known)[has]
+                matrix[rows], computed_at[rows] = cold[has], profiles.snapshot_at[has]
         if len(names) < len(asked.account_ids):
             place = {name: row for row, name in enumerate(names)}
             at_row = [place[name] for name in asked.account_ids]
             matrix, known, computed_at = matrix[at_row], known[at_row], computed_at[at_row]
-        return Embeddings(matrix, known, computed_at, failed)
+        return Embeddings(matrix, known, computed_at, kept.failed)
 
     def _from_store(self, side: Side, names: list[str]) -> _Found:
         try:
@@ -188,8 +265,19 @@ class Features:
             logger.exception("the feature store does not answer; deciding with the default embedding")
 
 
-async def _on_a_thread(reader: EmbeddingReader, side: Side, account_ids: Sequence[str]) -> Read:
-    return await asyncio.get_running_loop().run_in_executor(None, reader.embeddings, side, account_ids)
+class _OnThreads:
+    """A reader that waits, for an event loop."""
+
+    def __init__(self, reader: EmbeddingReader) -> None:
+        self._reader = reader
+
+    async def fetch(self, side: Side, account_ids: Sequence[str]) -> Read:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, self._reader.embeddings, side, account_ids)
+
+    async def fetch_profiles(self, side: Side, account_ids: Sequence[str], names: Sequence[str]) -> Profiles:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, self._reader.profiles, side, account_ids, names)
 
 
 def open_reader(

@@ -257,7 +257,7 @@ class Predictor:
         terms = self.campaign.terms(side)
         wanted = await want(self.campaign, self.coverage, active, side, rows, requests, treated, self.metrics.stage)
         read, rows, decision, response = wanted.read, wanted.rows, wanted.decision, wanted.response
-        self.metrics.features_used(side, int((~read.known).sum()), _oldest(read.computed_at, now))
+        self.metrics.features_used(side, int((~read.known).sum()), _oldest(read.computed_at[read.known], now))
         level, columns = decision.level, np.arange(len(rows))
         unpaid = response[0] if terms.incentives[0] == 0 else np.zeros(len(rows), dtype=np.float32)
         times = wanted.embeddings.computed_at.tolist()

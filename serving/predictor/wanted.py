@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from serving.predictor.active import Active
 from serving.predictor.context import read_requests
-from serving.predictor.features import Embeddings
+from serving.predictor.features import Embeddings, Features
 from serving.protocol import Requests
 from shadowprice.arms import Treatment
 from shadowprice.campaign import Campaign, Side
 from shadowprice.decision import Decision, decide
+from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.coverage import Context, Coverage
 from shadowprice.responses.layers.heads import allowed_by
 
@@ -73,10 +75,12 @@ async def want(
         stage: timer.
     """
     model, price, chosen = active.model, active.price, list(rows)
-    with stage("features"):
-        read = embeddings = await read_requests(model, side, requests, chosen)
-    allowed = allowed_by(model.heads[side], embeddings.matrix)
     asked = _asked(side, requests, chosen)
+    with stage("features"):
+        read, coverage = await asyncio.gather(
+            read_requests(model, side, requests, chosen), _complete(coverage, model.features, asked)
+        )
+    embeddings, allowed = read, allowed_by(model.heads[side], read.matrix)
     by_rules = coverage.allowed(*asked)
     if by_rules is not None:
         allowed = by_rules if allowed is None else allowed & by_rules
@@ -103,6 +107,22 @@ async def want(
         )
     groups = [""] * len(chosen) if bits is None else coverage.named(bits)
     return Wanted(chosen, read, embeddings, mine, response, value, charges, possible, decision, groups)
+
+
+async def _complete(
+    coverage: Coverage, features: Features, asked: tuple[Side, list[str], list[str], Context]
+) -> Coverage:
+    """Return the coverage with the columns of accounts and partners that came after the predictor started."""
+    wanted = coverage.lacking(*asked[:3])
+    if not wanted:
+        return coverage
+    found = await asyncio.gather(*(features.profiles(*each) for each in wanted))
+    newer = {
+        of: Attributes.of(names, profiles.columns)
+        for (of, names, _), profiles in zip(wanted, found, strict=True)
+        if profiles is not None
+    }
+    return replace(coverage, newer=newer)
 
 
 def _asked(side: Side, requests: Requests, rows: Sequence[int]) -> tuple[Side, list[str], list[str], Context]:

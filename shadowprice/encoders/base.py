@@ -133,12 +133,14 @@ def without_ties(nodes: int, edge_inputs: int) -> GraphTensors:
     )
 
 
-def layer_of(layer: nn.Module) -> tuple[Tensor, Tensor]:
+def layers_of(module: nn.Module) -> Dense:
+    """Return the weights and biases of the linear layers in a module, in their order."""
+    return [layer_of(each) for each in module.modules() if isinstance(each, nn.Linear)]
+
+
+def layer_of(layer: nn.Linear) -> tuple[Tensor, Tensor]:
     """Return the weights and biases of a linear layer."""
-    weight, bias = layer.weight, layer.bias
-    assert isinstance(weight, Tensor)
-    assert isinstance(bias, Tensor)
-    return weight.detach(), bias.detach()
+    return layer.weight.detach(), layer.bias.detach()
 
 
 @torch.no_grad()
@@ -184,7 +186,7 @@ class SideProjection(nn.Module):
 
     def alone(self, side: Side) -> Dense:
         """The two layers of a side; a ReLU follows the second."""
-        return [layer_of(self.layers[side][place]) for place in (0, 3)]
+        return layers_of(self.layers[side])
 
     def _add(self, hidden: Tensor, features: Tensor, side: Side, rows: Tensor) -> None:
         """Add the projections of some rows of ``features`` to those of ``hidden``."""

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from shadowprice.campaign import SIDES, Side
-from shadowprice.encoders.base import WIDTH, Dense, EdgeGate, GraphEncoder, GraphTensors, affine, layer_of
+from shadowprice.encoders.base import WIDTH, Dense, EdgeGate, GraphEncoder, GraphTensors, affine, layers_of
 from shadowprice.encoders.flow import Flow
 
 HIDDEN, HOP_WIDTH = 64, 16
@@ -75,9 +75,10 @@ class Sgc2Encoder(GraphEncoder):
     def alone(self, side: Side) -> Dense:
         """The first layer, and the second with the reading of what it gives: nothing arrives at a later hop."""
 
+        first, (weight, bias) = layers_of(self.project[side])
+
         def read(hidden: Tensor) -> Tensor:
-            own = last(hidden)
+            own = hidden @ weight.T + bias
             return self.readout([own, *[torch.zeros_like(own)] * self.hops])
 
-        first, last = self.project[side][0], self.project[side][3]
-        return [layer_of(first), affine(read, HIDDEN)]
+        return [first, affine(read, HIDDEN)]

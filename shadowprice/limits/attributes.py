@@ -49,6 +49,18 @@ class Attributes:
                 kept[name] = np.array([np.nan if value is None else value for value in values], dtype=np.float64)[order]
         return cls(names[order], kept, texts)
 
+    def lacking(self, account_id: Sequence[str]) -> list[str]:
+        """Return those of n accounts that are not in the table, each once. O(n log N).
+
+        >>> Attributes.of(["a"], {}).lacking(["b", "a", "b"])
+        ['b']
+        """
+        names = list(dict.fromkeys(account_id))
+        wanted = hashes(names)
+        place = np.searchsorted(self.names, wanted)
+        there = [at < self.names.size and self.names[at] == own for at, own in zip(place, wanted, strict=True)]
+        return [name for name, known in zip(names, there, strict=True) if not known]
+
     def read(self, name: str, account_id: Sequence[str]) -> list[Any]:
         """Values of a column for n accounts; None where one is not known. O(n log N)."""
         if not self.names.size:

@@ -40,6 +40,7 @@ class Coverage:
     offers      side → offers by level
     attributes  side → columns of its accounts; a side that is missing knows none
     caps        of accounts and partners
+    newer       side → columns of accounts that ``attributes`` lack
     """
 
     budgets: Sequence[GroupBudget]
@@ -47,6 +48,7 @@ class Coverage:
     offers: Mapping[Any, Sequence[Offer]]
     attributes: Mapping[Any, Attributes] = field(default_factory=dict)
     caps: Sequence[Cap] = ()
+    newer: Mapping[Any, Attributes] = field(default_factory=dict)
 
     def columns(self) -> dict[Any, list[str]]:
         """Side → columns of its accounts that the conditions read, whether as account or as partner."""
@@ -67,6 +69,14 @@ class Coverage:
         """
         wanted = {side: names for side, names in self.columns().items() if names}
         return replace(self, attributes={side: read_attributes(folder, side, names) for side, names in wanted.items()})
+
+    def lacking(
+        self, side: Any, account_id: Iterable[str], partner_id: Iterable[str] | None
+    ) -> list[tuple[Any, list[str], list[str]]]:
+        """Return side, identifiers and columns of the accounts and partners of requests that ``attributes`` lack."""
+        asked = {side: list(account_id), other_side(side): [name for name in partner_id or () if name]}
+        absent = ((of, table.lacking(asked[of]), list(table.columns)) for of, table in self.attributes.items())
+        return [each for each in absent if each[1]]
 
     def reads_partner(self, side: str) -> bool:
         """Return whether budgets, rules or caps tell requests of a side apart by their partner."""
@@ -175,6 +185,10 @@ class Coverage:
                     found[noun, name] = [None] * n
                 else:
                     found[noun, name] = table.read(name, names)
+                    if of in self.newer:
+                        later = self.newer[of].read(name, names)
+                        given = zip(found[noun, name], later, strict=True)
+                        found[noun, name] = [other if own is None else own for own, other in given]
         for name in columns_of(conditions, "context"):
             found["context", name] = list(known((context or {}).get(name, [None] * n)))
         return found

@@ -20,8 +20,11 @@ import pytest
 
 from feature_repo.columns import FeatureColumns
 from feature_repo.names import REDIS_VARIABLE, embedding_view, entity_key, model_field, vector_field
+from feature_repo.offline import write_profiles
 from feature_repo.online import OnlineReader, publish_embeddings, publish_price
+from feature_repo.online.profiles import publish_profiles
 from feature_repo.store import create
+from shadowprice.campaign import SIDES
 from shadowprice.errors import Conflict, InvalidInput, NotFound, PriceRejected, Unavailable
 from shadowprice.price import PriceRecord
 
@@ -322,19 +325,26 @@ def test_a_price_that_was_tampered_with_is_rejected(columns: FeatureColumns, tmp
 
 
 def test_feast_can_fill_a_lost_online_store_from_the_offline_files(
-    columns: FeatureColumns, embeddings: pd.DataFrame, tmp_path: Path
+    columns: FeatureColumns, account: pd.DataFrame, embeddings: pd.DataFrame, tmp_path: Path
 ) -> None:
     store = create(tmp_path, columns)
+    write_profiles(store, account)
+    publish_profiles(store, progress=False)
     publish_embeddings(store, embeddings[embeddings["side"] == "customer"], progress=False)
     publish_price(store, price())
+    before = OnlineReader(tmp_path).profiles("customer", ["a0", "a3"], ["x_spend", "c_city"])
     with sqlite3.connect(tmp_path / "online.db") as connection:
-        for view in ("customer_embedding", "merchant_embedding", "campaign_price"):
+        for view in (*(f"{side}_{kind}" for side in SIDES for kind in ("profile", "embedding")), "campaign_price"):
             connection.execute(f"DELETE FROM shadowprice_{view}")
     reader = OnlineReader(tmp_path)
     assert np.isnan(reader.embeddings("customer", ["a0"])[0]).all()
+    assert np.isnan(reader.profiles("customer", ["a0"], ["x_spend"]).snapshot_at).all()
     store.materialize(datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 12, 31, tzinfo=UTC))
     np.testing.assert_array_equal(reader.embeddings("customer", ["a0"])[0][0], embeddings["embedding"][0])
     assert (reader.price("spring") or {})["version"] == 1
+    after = reader.profiles("customer", ["a0", "a3"], ["x_spend", "c_city"])
+    assert after.columns == before.columns
+    np.testing.assert_array_equal(after.snapshot_at, before.snapshot_at)
 
 
 def test_a_missing_or_damaged_store_is_unavailable(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from feature_repo import store as store_module
 from feature_repo.columns import FeatureColumns, describe
+from feature_repo.definitions import build
 from feature_repo.names import REDIS_VARIABLE
 from feature_repo.offline import training_frame, write_profiles
 from feature_repo.store import configured_online, create, open_store, store_columns
@@ -25,10 +27,28 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 def test_creating_twice_changes_no_file(columns: FeatureColumns, tmp_path: Path) -> None:
     create(tmp_path, columns)
+    gc.collect()  # a store that is collected closes its file
     before = contents(tmp_path)
     assert set(before) >= {"feature_store.yaml", "feature_definitions.py", "features.json", "registry.db", "online.db"}
     create(tmp_path, columns)
+    gc.collect()
     assert contents(tmp_path) == before
+
+
+def test_a_store_of_a_release_that_served_no_profiles_is_brought_up_to_date(
+    columns: FeatureColumns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def earlier(columns: FeatureColumns, folder: Path) -> list[Any]:
+        objects = build(columns, folder)
+        for each in objects:
+            if getattr(each, "name", "").endswith("_profile"):
+                each.online = False
+        return objects
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "build", earlier)
+        assert not create(tmp_path, columns).get_feature_view("customer_profile").online
+    assert create(tmp_path, columns).get_feature_view("customer_profile").online
 
 
 def test_an_interrupted_creation_is_not_opened_and_is_finished_by_the_next(

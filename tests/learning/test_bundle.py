@@ -106,7 +106,9 @@ def test_an_account_without_ties_has_the_embedding_of_the_graph_encoder(make_set
             name: values[name]
             if name in values
             else [
-                next((each.split("=", 1)[1] for each in names if each.startswith(f"{name}=") and values[each][row]), None)
+                next(
+                    (each.split("=", 1)[1] for each in names if each.startswith(f"{name}=") and values[each][row]), None
+                )
                 for row in range(has.sum())
             ]
             for name in encoder.reads

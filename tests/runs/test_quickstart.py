@@ -18,6 +18,7 @@ import pytest
 from looking import LOOKS, browser, faults, show
 from PIL import Image
 
+from feature_repo.store import open_store
 from operations.common.workspace import CAMPAIGN, LIFT, read_campaign
 from operations.lift import LiftJob
 from operations.lift import run as run_lift
@@ -177,11 +178,17 @@ def test_the_page_of_a_solve_is_an_output_of_its_step(world) -> None:
 
 @pytest.fixture(scope="module")
 def requests(world) -> Day:
-    """Accounts of both sides, some of them unknown."""
+    """Accounts of both sides, some of them without an embedding, half of which have a profile in the feature store."""
     folder, _ = world
     known = pd.read_parquet(folder / "model" / EMBEDDINGS, columns=["account_id", "side"])
     some = known.sample(400, random_state=1)
     strangers = pd.DataFrame({"account_id": [f"stranger{k}" for k in range(40)], "side": ["customer", "merchant"] * 20})
+    store = open_store(folder / "features")
+    for side in SIDES:
+        profiles = pd.read_parquet(folder / "features" / f"{side}_profile.parquet").head(10)
+        # A platform that opens an account tells its profile with Feast alone.
+        names = strangers.loc[strangers["side"] == side, "account_id"].head(10).tolist()
+        store.write_to_online_store(f"{side}_profile", profiles.assign(**{f"{side}_id": names}))
     asked = pd.concat([some, strangers], ignore_index=True).sample(frac=1.0, random_state=2)
     names = np.array([f"same-{k:04d}" for k in range(len(asked))])
     at = np.linspace(0, 0.9, len(asked))
@@ -191,6 +198,11 @@ def requests(world) -> Day:
 def test_evaluator_simulator_and_service_decide_alike(world, requests: Day, tmp_path: Path) -> None:
     folder, _ = world
     solver = Solver(folder)
+    for side in SIDES:
+        new = np.array([f"stranger{k}" for k in range(40) if ("customer", "merchant")[k % 2] == side])
+        curves = solver.curves(side, new).response
+        assert len(np.unique(curves[:, :10], axis=1).T) == 10
+        assert len(np.unique(curves[:, 10:], axis=1).T) == 1
     campaign, price = solver.campaign, solver.prices.latest(solver.campaign.name)
     assert price is not None
     by_rule = np.zeros(len(requests), dtype=int)

@@ -6,8 +6,9 @@ import threading
 import numpy as np
 import pytest
 
+from feature_repo.columns import Profiles
 from serving.predictor import features as module
-from serving.predictor.features import Features, open_reader
+from serving.predictor.features import ColdStart, Features, open_reader
 from serving.predictor.recent import Recent
 from shadowprice.errors import NotFound, Unavailable
 
@@ -104,6 +105,12 @@ class OnLoop(Counted):
             await asyncio.sleep(60)
         return self.embeddings(side, account_ids)
 
+    async def fetch_profiles(self, side, account_ids, names):
+        raise NotImplementedError
+
+    def profiles(self, side, account_ids, names):
+        raise NotImplementedError
+
     hangs = False
 
 
@@ -150,3 +157,53 @@ def test_a_store_that_hangs_is_given_up(kind, hang, monkeypatch):
     given_up = asyncio.run(asyncio.wait_for(fetch(), 30))
     assert given_up.failed
     assert given_up.matrix.tolist() == [[-1, -2]]
+
+
+class Profiled(OnLoop):
+    """As the others; an account p<age> has a profile with that age, taken at its age, and no embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.reads, self.lost = [], False
+
+    def profiles(self, side, account_ids, names):
+        if self.lost:
+            raise OSError("no route to the store")
+        self.reads.append((side, list(account_ids), names))
+        ages = [float(name[1:]) if name[0] == "p" else None for name in account_ids]
+        return Profiles({"x_age": ages}, np.array([np.nan if age is None else age for age in ages]))
+
+    async def fetch_profiles(self, side, account_ids, names):
+        return self.profiles(side, account_ids, names)
+
+
+COLD = {
+    "customer": ColdStart(
+        ("x_age",),
+        lambda columns, n: np.array([[age or 0, 2 * (age or 0)] for age in columns["x_age"]], np.float32).reshape(n, 2),
+    )
+}
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_an_account_without_an_embedding_is_encoded_from_its_own_features_at_the_cost_of_a_second_read(wait):
+    reader = Profiled()
+    features = Features(reader, DEFAULT, COLD, max_age_seconds=50, clock=lambda: 100.0)
+
+    def ask(side, names):
+        return asyncio.run(features.fetch(side, names)) if wait else features.read(side, names)
+
+    read = ask("customer", ["p70", "99", "nobody", "49", "p70", "p40"])
+    np.testing.assert_array_equal(read.matrix, [[70, 140], [99, 99], [-1, -2], [-1, -2], [70, 140], [-1, -2]])
+    assert read.known.tolist() == [False, True, False, False, False, False]
+    assert read.informed.tolist() == [True, True, False, False, True, False]
+    np.testing.assert_array_equal(read.computed_at, [70, 99, np.nan, np.nan, 70, np.nan])
+    assert reader.reads == [("customer", ["p70", "nobody", "49", "p40"], ("x_age",))]
+    assert ask("customer", ["99", "98"]).known.all()
+    assert not ask("merchant", ["p70"]).informed.any()
+    assert len(reader.reads) == 1
+    reader.lost = True
+    lost = ask("customer", ["p70", "99"])
+    assert (lost.matrix.tolist(), lost.known.tolist(), lost.failed) == ([[-1, -2], [99, 99]], [False, True], True)
+    reader.down = True
+    assert ask("customer", ["p70"]).failed
