@@ -87,9 +87,10 @@ def state_of(
     spend: SpendReport,
     accounts: Mapping[Side, NDArray[np.str_]],
     partners: Mapping[Side, NDArray[np.str_]],
+    contexts: Mapping[Side, NDArray[np.str_]],
 ) -> PricingState:
     """The state of a running campaign."""
-    return PricingState(at, spend, traffic.forecast(campaign).remaining(at, observed), accounts, partners)
+    return PricingState(at, spend, traffic.forecast(campaign).remaining(at, observed), accounts, partners, contexts)
 
 
 def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:
@@ -109,8 +110,10 @@ def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:
 
 def recent_requests(
     campaign: Campaign, sample: Sequence[Mapping[str, str]]
-) -> tuple[dict[Side, NDArray[np.str_]], dict[Side, NDArray[np.str_]]]:
-    """side → accounts of the ledger's latest requests, and their partners."""
+) -> tuple[dict[Side, NDArray[np.str_]], dict[Side, NDArray[np.str_]], dict[Side, NDArray[np.str_]]]:
+    """side → accounts of the ledger's latest requests, their partners, and their contexts."""
+
+    told = any("context" in asked for asked in sample)  # a ledger of an earlier release does not tell it
 
     def column(name: str) -> dict[Side, NDArray[np.str_]]:
         return {
@@ -118,4 +121,4 @@ def recent_requests(
             for side in campaign.sides
         }
 
-    return column("account_id"), column("partner_id")
+    return column("account_id"), column("partner_id"), column("context") if told else {}

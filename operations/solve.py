@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ from shadowprice.errors import Conflict, InvalidInput, NotFound, ShadowpriceErro
 from shadowprice.files import write_whole
 from shadowprice.learning.bundle import read_meta
 from shadowprice.limits.attributes import Attributes
-from shadowprice.limits.coverage import Coverage
+from shadowprice.limits.coverage import Context, Coverage, other_side
 from shadowprice.pacing.canary import PRICES as CANARY_PRICES
 from shadowprice.pacing.canary import Canary
 from shadowprice.pacing.pacers import BEFORE, CampaignState, make_pacer, scheduled_slot
@@ -211,8 +212,8 @@ class Solver:
         self.model_version = str(read_meta(model)["model_version"])
         self.heads: Mapping[Side, Head] = load_heads(model)
         self._towers, self._encoders = load_towers(model), load_encoders(model)
-        stored = stored_defaults(self.heads, self._towers)
-        self._widths = {side: each.size for side, each in stored.items()}
+        self._defaults = stored_defaults(self.heads, self._towers)
+        self._widths = {side: each.size for side, each in self._defaults.items()}
         self.prices = PriceStore(workspace / PRICES / CANARY_PRICES if canary else workspace / PRICES)
         self._features, self._workspace = workspace / FEATURES, workspace
         self._coverage = self.campaign.coverage(read_columns(self.campaign, workspace))
@@ -232,25 +233,46 @@ class Solver:
     def _reader(self) -> OnlineReader:
         return OnlineReader(self._features, self.model_version, self._widths)
 
-    def curves(self, side: Side, account_id: NDArray[np.str_]) -> Curves:
-        """Curves of accounts as the predictor sees them.
+    def curves(
+        self,
+        side: Side,
+        account_id: NDArray[np.str_],
+        partner_id: NDArray[np.str_] | None = None,
+        context: Context | None = None,
+    ) -> Curves:
+        """Curves (J, n) of requests as the predictor computes them.
 
-        Those without an embedding are encoded from their own features, or get the default embedding without any.
+        Without partners and context, or for a model that reads none, they are those of the stored requests.
+        """
+        head, tower = self.heads[side], self._towers.get(side)
+        stored, _ = self._stored(side, account_id)
+        if tower is None:
+            return Curves(head.levels, head.response(stored))
+        partners = np.full(account_id.size, "") if partner_id is None else partner_id
+        named = np.asarray((partners != "") & tower.partner & (other_side(side) in self.heads))
+        beside = np.zeros((account_id.size, tower.width), dtype=np.float32)
+        if named.any():
+            theirs, informed = self._stored(cast(Side, other_side(side)), partners[named])
+            beside[named] = np.where(informed[:, None], theirs[:, -tower.width :], np.float32(0.0))
+        columns = {name: list(values) for name, values in (context or {}).items()}
+        return Curves(head.levels, head.response(tower.join(stored, columns, beside, named)))
+
+    def _stored(self, side: Side, account_id: NDArray[np.str_]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """What stands for accounts (n, D or 2D): what is stored, or encoded from their own features, or the default.
+
+        The second array tells which accounts have one of the first two.
         """
         names, place = np.unique(account_id, return_inverse=True)
-        embedding, _ = self._reader.embeddings(side, names.tolist())
-        known = np.asarray(np.isfinite(embedding).all(axis=1))[:, None]
-        head = self.heads[side]
-        # Of a side with a request tower the account's own embedding is stored behind that of its last request.
-        embedding = embedding[:, : head.default_embedding.size]
-        complete = np.where(known, embedding, head.default_embedding).astype(np.float32)
-        if side in self._encoders and not known.all():
-            cold, encoder = np.flatnonzero(~known[:, 0]), self._encoders[side]
+        found, _ = self._reader.embeddings(side, names.tolist())
+        informed = np.asarray(np.isfinite(found).all(axis=1))
+        found = np.where(informed[:, None], found, self._defaults[side]).astype(np.float32)
+        if side in self._encoders and not informed.all():
+            cold, encoder = np.flatnonzero(~informed), self._encoders[side]
             profiles = self._reader.profiles(side, names[cold].tolist(), encoder.reads)
-            vectors = encoder.stored(self._towers.get(side), profiles.columns, cold.size)
             has = np.isfinite(profiles.snapshot_at)
-            complete[cold[has]] = vectors[has, : head.default_embedding.size]
-        return Curves(head.levels, head.response(complete)).take(place)
+            found[cold[has]] = encoder.stored(self._towers.get(side), profiles.columns, cold.size)[has]
+            informed[cold] = has
+        return found[place], informed[place]
 
     def solve(self, state: PricingState, *, solver: str = "auto", executor: Executor | None = None) -> Resolution:
         """The next price by the campaign's pacer, from the state and the newest price published.

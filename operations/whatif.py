@@ -187,9 +187,10 @@ def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_
     if watch_alarms(workspace, campaign.name, version):
         campaign = campaign.in_doubt()
 
-    def unknown(side: Side, names: NDArray[np.str_]) -> Curves:
+    def unknown(side: Side, account_id: NDArray[np.str_], partner_id: object = None, context: object = None) -> Curves:
+        del partner_id, context
         default = heads[side].default_embedding[None]
-        return Curves(heads[side].levels, heads[side].response(default)).take(np.zeros(names.size))
+        return Curves(heads[side].levels, heads[side].response(default)).take(np.zeros(account_id.size))
 
     coverage = campaign.coverage(read_columns(campaign, workspace))
     asked = requests_to_come(campaign, workspace, coverage, population, now, unknown)
@@ -214,7 +215,11 @@ def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_
     }
     counted = counting_prices(caps, {}, lambda few: solve_window(campaign, few, expected, left, parts, budgets).prices)
     curves = {side: each.curves(counted) for side, each in caps.items()}
-    names = {side: each.account_id.combine_chunks() for side, each in asked.items() if coverage.reads_partner(side)}
+    names = {
+        side: each.account_id.combine_chunks()
+        for side, each in asked.items()
+        if coverage.reads_partner(side) or coverage.context_names(side)
+    }
     limit = campaign.budget.limit if campaign.budget.form == "total" else 0.0
     # Late redemptions are paid out of the reserve, which the question sets aside as a whole.
     late = campaign.late_reserve - campaign.set_aside(now.spend.late)

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.curves import Curves
-from shadowprice.limits.coverage import Coverage
-from shadowprice.pacing.history import read_pairs
+from shadowprice.limits.coverage import Context, Coverage
+from shadowprice.pacing.contexts import context_columns, drawn_contexts, joined_contexts
+from shadowprice.pacing.history import CONTEXTS, read_contexts, read_pairs
 from shadowprice.pacing.population import Population
 from shadowprice.pacing.state import PricingState
+
+
+class Unknown(Protocol):
+    """Gives the curves of requests whose accounts are not read from the model's population."""
+
+    def __call__(
+        self,
+        side: Side,
+        account_id: NDArray[np.str_],
+        partner_id: NDArray[np.str_] | None = None,
+        context: Context | None = None,
+    ) -> Curves:
+        """Curves (J, n) of n requests; a partner is empty where a request has none."""
 
 
 def requests_to_come(
@@ -25,43 +41,58 @@ def requests_to_come(
     coverage: Coverage,
     population: Mapping[Side, Population],
     state: PricingState,
-    unknown: Callable[[Side, NDArray[np.str_]], Curves],
+    unknown: Unknown,
 ) -> dict[Side, Population]:
     """Return side → all accounts, their curves weighted by their requests in the past and in the window so far.
 
     Args:
         campaign: whose requests are expected.
-        workspace: folder with the pairs of accounts and partners of the past.
+        workspace: folder with the pairs of accounts and partners, and the contexts, of the past.
         coverage: of the campaign, with the columns that its conditions read.
         population: side → accounts of the model; sides may be missing.
         state: the newest requests.
-        unknown: side and (n,) accounts that the model does not have → their curves.
+        unknown: gives the curves of the newest requests, or of those whose accounts the model does not have.
 
-    Where budgets, rules or caps read the partner, an account has a column for each partner.
+    Where budgets, rules or caps read the partner, an account has a column for each partner. Where they read the
+    context, each of the newest requests has a column with its own. The other columns have those of the newest requests
+    in turn: contexts are taken to be independent of accounts. Until the window has enough, the past has the others.
     """
     found: dict[Side, Population] = {}
     pairs = read_pairs(workspace) if any(map(coverage.reads_partner, campaign.sides)) else {}
+    past_contexts = read_contexts(workspace) if any(map(coverage.context_names, campaign.sides)) else {}
     for side in campaign.sides:
         recent = state.accounts.get(side, np.zeros(0, dtype=str))
         partners = state.partners.get(side, np.full(recent.size, ""))
         # The state names the newest requests of the window; each stands for some that it does not name.
         each = max(state.spend.requests.get(side, 0) / recent.size, 1.0) if recent.size else 0.0
         known = population.get(side)
-        by_partner = coverage.reads_partner(side)
+        by_partner, names = coverage.reads_partner(side), coverage.context_names(side)
+        live = context_columns(state.contexts[side].tolist()) if names and side in state.contexts else None
+        older = past_contexts.get(side, pd.DataFrame()).head(CONTEXTS - (0 if live is None else recent.size))
+        past = {str(name): older[name].tolist() for name in older}
+        pool = joined_contexts([*([] if live is None else [(live, recent.size)]), (past, len(older))], names)
         parts: list[Population] = []
         if by_partner and known is not None and side in pairs:
-            past = pairs[side]
-            place = pc.index_in(pa.array(past["account_id"]), value_set=known.account_id)
-            past = past[place.is_valid().to_numpy(zero_copy_only=False)]
+            before = pairs[side]
+            place = pc.index_in(pa.array(before["account_id"]), value_set=known.account_id)
+            before = before[place.is_valid().to_numpy(zero_copy_only=False)]
             curves = known.curves.take(place.drop_null().to_numpy())
-            curves = replace(curves, weight=past["activity"].to_numpy(dtype=np.float64))
-            parts.append(_marked(coverage, side, curves, past["account_id"].tolist(), past["partner_id"].tolist()))
+            curves = replace(curves, weight=before["activity"].to_numpy(dtype=np.float64))
+            asked, beside = before["account_id"].tolist(), before["partner_id"].tolist()
+            parts.append(_marked(coverage, side, curves, asked, beside, drawn_contexts(pool, len(asked))))
         elif not by_partner and known is not None:
-            curves, recent = known.count(recent, each)
-            parts.append(_marked(coverage, side, curves, known.account_id))
+            curves = known.curves
+            if live is None:
+                curves, recent = known.count(recent, each)
+            parts.append(
+                _marked(coverage, side, curves, known.account_id, context=drawn_contexts(pool, curves.accounts))
+            )
         if recent.size:
-            other = replace(unknown(side, recent), weight=np.full(recent.size, each))
-            parts.append(_marked(coverage, side, other, recent.tolist(), partners.tolist() if by_partner else None))
+            curves = unknown(side, recent, partners, live) if live is not None else unknown(side, recent)
+            other = replace(curves, weight=np.full(recent.size, each))
+            parts.append(
+                _marked(coverage, side, other, recent.tolist(), partners.tolist() if by_partner else None, live)
+            )
         if parts:
             curves = parts[0].curves if len(parts) == 1 else Curves.concatenate([part.curves for part in parts])
             found[side] = Population(pa.chunked_array([c for part in parts for c in part.account_id.chunks]), curves)
@@ -74,9 +105,10 @@ def _marked(
     curves: Curves,
     names: pa.ChunkedArray | Sequence[str],
     partners: Sequence[str] | None = None,
+    context: Context | None = None,
 ) -> Population:
     """Add the budgets that count the requests of each column, the levels that rules allow it, and its owners."""
     if coverage.rules or coverage.caps or any(each.condition for each in coverage.budgets) or partners:
         listed = names.to_pylist() if isinstance(names, pa.ChunkedArray) else names
-        curves = coverage.mark(side, curves, listed, partners)
+        curves = coverage.mark(side, curves, listed, partners, context)
     return Population(names if isinstance(names, pa.ChunkedArray) else pa.chunked_array([names], pa.string()), curves)

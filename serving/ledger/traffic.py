@@ -26,12 +26,13 @@ class Hour:
 
 @dataclass(frozen=True)
 class Asked:
-    """One request; ``partner_id`` is empty where it has none."""
+    """One request; ``partner_id`` is empty where it has none, and so is ``context``, a JSON object of its values."""
 
     request_id: str
     account_id: str
     side: str
     partner_id: str = ""
+    context: str = ""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from serving.predictor.features import Embeddings
 from serving.protocol import CONTEXT, Requests
 from shadowprice.campaign import SIDES, Campaign, Side
 from shadowprice.errors import InvalidContext
-from shadowprice.responses.layers.tower import ServedTower, context_values
+from shadowprice.responses.layers.tower import ServedTower
 
 
 def context_names(model: ServedModel) -> tuple[str, ...]:
@@ -88,37 +88,20 @@ async def read_requests(model: ServedModel, side: Side, requests: Requests, rows
     names, tower = [requests.account_id[row] for row in rows], model.towers.get(side)
     if tower is None:
         return await model.features.fetch(side, names)
-    live = _live(model, tower, side, requests, rows)
-    at = [rows[place] for place in live]
-    named = [place for place, row in enumerate(at) if _reads_partner(model, tower, side) and requests.partner_id[row]]
-    partner, failed = np.zeros((len(live), tower.width), dtype=np.float32), False
-    if named:
-        partners = [requests.partner_id[at[place]] for place in named]
+    partners = [requests.partner_id[row] if _reads_partner(model, tower, side) else "" for row in rows]
+    named = np.array([bool(name) for name in partners], dtype=np.bool_)
+    partner, failed = np.zeros((len(rows), tower.width), dtype=np.float32), False
+    if named.any():
         found, theirs = await asyncio.gather(
-            model.features.fetch(side, names), model.features.fetch(_other(side), partners)
+            model.features.fetch(side, names), model.features.fetch(_other(side), list(filter(None, partners)))
         )
         partner[named] = np.where(theirs.informed[:, None], theirs.matrix[:, -tower.width :], np.float32(0.0))
         failed = theirs.failed
     else:
         found = await model.features.fetch(side, names)
-    matrix = as_stored(model, side, found.matrix)
-    if live:
-        context = {name: [values[row] for row in at] for name, values in requests.context.items()}
-        values = context_values(context, len(live), tower.context.names)
-        matrix = matrix.copy()
-        matrix[live] = tower.embed(found.matrix[live, tower.width :], values, partner)
+    context = {name: [values[row] for row in rows] for name, values in requests.context.items()}
+    matrix = tower.join(found.matrix, context, partner, named)
     return replace(found, matrix=matrix, failed=found.failed or failed)
-
-
-def _live(model: ServedModel, tower: ServedTower, side: Side, requests: Requests, rows: Sequence[int]) -> list[int]:
-    """Places among ``rows`` of the requests that carry something the tower reads."""
-    columns = [values for name, values in requests.context.items() if name in tower.accepts]
-    partner = _reads_partner(model, tower, side)
-    return [
-        place
-        for place, row in enumerate(rows)
-        if (partner and requests.partner_id[row]) or any(values[row] is not None for values in columns)
-    ]
 
 
 def _reads_partner(model: ServedModel, tower: ServedTower, side: Side) -> bool:

@@ -78,6 +78,12 @@ class Coverage:
         absent = ((of, table.lacking(asked[of]), list(table.columns)) for of, table in self.attributes.items())
         return [each for each in absent if each[1]]
 
+    def context_names(self, side: str) -> list[str]:
+        """Return the names of the context values that budgets and rules read of requests of a side."""
+        conditions = [each.condition for each in self.budgets if each.side in (None, side) and each.condition]
+        conditions += [each.condition for each in self.rules if each.side in (None, side)]
+        return columns_of(conditions, "context")
+
     def reads_partner(self, side: str) -> bool:
         """Return whether budgets, rules or caps tell requests of a side apart by their partner."""
         if any(each.per == "partner" and each.side in (None, side) for each in self.caps):
@@ -113,13 +119,24 @@ class Coverage:
             found |= inside.astype(np.uint32) << np.uint32(place)
         return found
 
-    def mark(self, side: str, curves: Curves, account_id: Sequence[str], partner_id: Sequence[str] | None) -> Curves:
+    def mark(
+        self,
+        side: str,
+        curves: Curves,
+        account_id: Sequence[str],
+        partner_id: Sequence[str] | None,
+        context: Context | None = None,
+    ) -> Curves:
         """Return curves (J, n) of requests to come with their budgets, the levels that rules allow, and their owners.
 
-        Their context is not known: budgets and rules that read it are left out.
+        Where no context is given it is not known: budgets and rules that read it are left out.
         """
         if not (self.budgets or self.rules or self.caps):
             return curves
+        if context is not None:
+            asked = side, account_id, partner_id, context
+            bits = self.bits(*asked) if self.budgets else None
+            return replace(curves, bits=bits, allowed=self.allowed(*asked), owners=self.owners(account_id, partner_id))
         blind = replace(self, rules=[each for each in self.rules if not columns_of([each.condition], "context")])
         unknown = 0
         for place, each in enumerate(self.budgets):

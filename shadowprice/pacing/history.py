@@ -28,6 +28,9 @@ FILE = "traffic.json"
 TRAFFIC_DAYS = 31
 """Length of the past that traffic is fitted on: older requests have little information on today's traffic."""
 
+CONTEXTS = 4000
+"""Requests whose context is kept: those of a campaign's window take their place."""
+
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
@@ -36,11 +39,13 @@ class Traffic:
     profiles  side → its ordinary day
     accounts  side → the accounts that ask and how often each does
     pairs     side → account_id, partner_id, activity; of the sides whose budgets or rules read the partner
+    contexts  side → context values of the newest requests; of the sides whose budgets or rules read some
     """
 
     profiles: Mapping[Side, Profile]
     accounts: Mapping[Side, Accounts]
     pairs: Mapping[Side, pd.DataFrame] = field(default_factory=dict)
+    contexts: Mapping[Side, pd.DataFrame] = field(default_factory=dict)
 
     def forecast(self, campaign: Campaign) -> Forecast:
         """Expected requests by slot of the campaign's window."""
@@ -54,12 +59,14 @@ class Traffic:
             frame.to_parquet(folder / f"traffic-{side}.parquet", index=False)
         for side, pairs in self.pairs.items():
             pairs.to_parquet(folder / pairs_file(side), index=False)
+        for side, contexts in self.contexts.items():
+            contexts.to_parquet(folder / contexts_file(side), index=False)
         profiles = {side: {"shares": p.shares.tolist(), "level": p.level} for side, p in self.profiles.items()}
         write_whole(folder / FILE, json.dumps(profiles, indent=1))
 
     @classmethod
     def load(cls, folder: Path) -> Traffic:
-        """Read what :meth:`save` wrote but the pairs (:func:`read_pairs`), or :class:`NotFound`."""
+        """Read what :meth:`save` wrote but pairs and contexts (:func:`read_pairs`), or raise :class:`NotFound`."""
         path = folder / FILE
         if not path.exists():
             raise NotFound(f"no {FILE} in {folder}; run the featurize step first")
@@ -79,6 +86,17 @@ def read_pairs(folder: Path) -> dict[Side, pd.DataFrame]:
     """Read :attr:`Traffic.pairs` of a workspace; empty where nothing reads the partner."""
     files = {side: folder / pairs_file(side) for side in SIDES}
     return {side: pd.read_parquet(path) for side, path in files.items() if path.exists()}
+
+
+def read_contexts(folder: Path) -> dict[Side, pd.DataFrame]:
+    """Read :attr:`Traffic.contexts` of a workspace; empty where nothing reads the context."""
+    files = {side: folder / contexts_file(side) for side in SIDES}
+    return {side: pd.read_parquet(path) for side, path in files.items() if path.exists()}
+
+
+def contexts_file(side: Side) -> str:
+    """Name of the file with the context of the newest requests of a side."""
+    return f"traffic-{side}-contexts.parquet"
 
 
 def pairs_file(side: Side) -> str:
@@ -105,6 +123,8 @@ def fit_traffic(campaign: Campaign, tables: Tables, served: Mapping[Side, ArrayL
     profiles: dict[Side, Profile] = {}
     accounts: dict[Side, Accounts] = {}
     pairs: dict[Side, pd.DataFrame] = {}
+    contexts: dict[Side, pd.DataFrame] = {}
+    coverage = campaign.coverage()
     for side in campaign.sides:
         if side not in served:
             continue
@@ -123,10 +143,15 @@ def fit_traffic(campaign: Campaign, tables: Tables, served: Mapping[Side, ArrayL
             activity = db.sql("""
                 SELECT account_id, count(*) AS activity FROM recent
                 GROUP BY account_id ORDER BY activity DESC, min(row)""").to_arrow_table()
-            if campaign.coverage().reads_partner(side):
+            if coverage.reads_partner(side):
                 pairs[side] = db.sql("""
                     SELECT account_id, coalesce(partner_id, '') AS partner_id, count(*) AS activity
                     FROM recent GROUP BY ALL ORDER BY ALL""").df()
+            names = [name for name in coverage.context_names(side) if name in tables.columns("exposure")]
+            if names:
+                chosen = ", ".join(f'"{name}"' for name in names)
+                newest = db.sql(f"SELECT {chosen} FROM recent ORDER BY decided_at DESC, row LIMIT {CONTEXTS}")
+                contexts[side] = newest.df()
         hours, count = (np.asarray(hourly[name], dtype=np.int64) for name in ("hour", "requests"))
         if not hours.size:
             continue
@@ -143,4 +168,4 @@ def fit_traffic(campaign: Campaign, tables: Tables, served: Mapping[Side, ArrayL
         past = sum(float(profile.expected(campaign).sum()) for profile in profiles.values())
         growth = campaign.expected_requests / past
         profiles = {side: replace(profile, level=growth * profile.level) for side, profile in profiles.items()}
-    return Traffic(profiles, accounts, pairs)
+    return Traffic(profiles, accounts, pairs, contexts)

@@ -28,6 +28,7 @@ class PricingState:
     remaining  side → float64 (slots,), requests expected in the rest of this slot and each later one
     accounts   side → str (n,), accounts of the newest requests of the window, as often as each asked
     partners   side → str (n,), partner of each of these requests; empty where it has none
+    contexts   side → str (n,), context of each of these requests as a JSON object; empty where it has none
     """
 
     at: float
@@ -35,6 +36,7 @@ class PricingState:
     remaining: Mapping[Side, NDArray[np.float64]]
     accounts: Mapping[Side, NDArray[np.str_]]
     partners: Mapping[Side, NDArray[np.str_]] = field(default_factory=dict)
+    contexts: Mapping[Side, NDArray[np.str_]] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
         """Write as JSON, atomically; :meth:`load` is the inverse."""

@@ -84,7 +84,7 @@ def read_traffic(client: redis.Redis, key: Mapping[str, str], since: int, limit:
         counts.append((side, int(quarter), int(requests)))
     names: Any = client.lrange(key["decided"], -limit, -1) if limit else []
     sample = [
-        Asked(decision.request_id, decision.account_id, decision.side, decision.partner_id)
+        Asked(decision.request_id, decision.account_id, decision.side, decision.partner_id, decision.context)
         for decision in find(client, key["decision"], names[::-1])
         if decision is not None and decision.decided_at >= since
     ]

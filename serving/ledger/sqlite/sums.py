@@ -56,8 +56,8 @@ def read_traffic(database: sqlite3.Connection, since: int, limit: int) -> Traffi
         "SELECT side, quarter, requests FROM traffic WHERE quarter >= ?", (since // QUARTER,)
     ).fetchall()
     sample = database.execute(
-        "SELECT request_id, account_id, side, partner_id FROM"
-        " (SELECT request_id, account_id, side, partner_id, decided_at FROM decision ORDER BY sequence DESC LIMIT ?)"
+        "SELECT request_id, account_id, side, partner_id, context FROM (SELECT request_id, account_id, side,"
+        " partner_id, context, decided_at FROM decision ORDER BY sequence DESC LIMIT ?)"
         " WHERE decided_at >= ?",
         (limit, since),
     ).fetchall()

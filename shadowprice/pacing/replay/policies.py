@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from shadowprice.groups import Groups
 from shadowprice.limits import MOST_AMOUNT, Asked, Cap, name_of, period_of
 from shadowprice.limits.coverage import Coverage
 from shadowprice.limits.usage import Left, Usage, tightest
+from shadowprice.pacing.contexts import Contexts, drawn_contexts, joined_contexts
 from shadowprice.pacing.forecast import Forecast
 from shadowprice.pacing.pacers import CampaignState, Pacer, scheduled_slot
 from shadowprice.pacing.replay.day import Accounts, Day
@@ -62,10 +64,10 @@ class SimulatedLedger:
         self.responses: dict[Side, float] = dict.fromkeys(history, 0.0)
         self.requests: dict[Side, int] = dict.fromkeys(history, 0)
         self.outstanding: dict[Side, int] = dict.fromkeys(history, 0)
-        self.recent: dict[Side, deque[tuple[str, str]]] = {}
+        self.recent: dict[Side, deque[tuple[str, str, Mapping[str, Any] | None]]] = {}
         for side, accounts in history.items():
             beside = partners[side].tolist() if partners and side in partners else [""] * len(accounts)
-            before = zip(accounts.tolist(), beside, strict=True)
+            before = zip(accounts.tolist(), beside, [None] * len(accounts), strict=True)
             self.recent[side] = deque(before, maxlen=max(sample_rows, len(accounts)))
 
     @property
@@ -102,7 +104,9 @@ class SimulatedLedger:
             amounts = np.asarray(self.campaign.terms(side).reserved, dtype=np.int64)
             self.outstanding[side] += int(amounts[given[given != NOTHING]].sum())
             self.requests[side] += int(np.count_nonzero(mine))
-            recent.extend(zip(batch.account_id[mine].tolist(), batch.partners[mine].tolist(), strict=True))
+            rows = np.flatnonzero(mine).tolist()
+            contexts = [{name: values[row] for name, values in batch.context.items()} for row in rows]
+            recent.extend(zip(batch.account_id[mine].tolist(), batch.partners[mine].tolist(), contexts, strict=True))
         self.first = self.first or self.campaign.starts_at + timedelta(hours=float(batch.at.min(initial=0.0)))
         self._now = max(self._now, self.campaign.starts_at + timedelta(hours=float(batch.at.max(initial=0.0))))
 
@@ -156,10 +160,19 @@ class SimulatedLedger:
         """Curves of the most recent requests of each side, with their budgets and rules."""
         found = {}
         for side, recent in self.recent.items():
-            names, partners = [each for each, _ in recent], [each for _, each in recent]
+            names, partners = [each for each, *_ in recent], [each for _, each, _ in recent]
             curves = model[side].of(np.array(names, dtype=np.str_))
-            found[side] = self.coverage.mark(side, curves, names, partners)
+            found[side] = self.coverage.mark(side, curves, names, partners, self._contexts(side))
         return found
+
+    def _contexts(self, side: Side) -> Contexts | None:
+        """Contexts of the sample: requests before the window have those of the window in turn; None without any."""
+        wanted = self.coverage.context_names(side)
+        known = [context for _, _, context in self.recent[side] if context is not None]
+        before = len(self.recent[side]) - len(known)
+        window = {name: [each.get(name) for each in known] for name in wanted}
+        drawn = drawn_contexts(window, before)
+        return None if drawn is None else joined_contexts([(drawn, before), (window, len(known))], wanted)
 
 
 @dataclass

@@ -16,6 +16,7 @@ from feature_repo.offline import write_profiles
 from feature_repo.online import publish_embeddings
 from feature_repo.online.profiles import publish_profiles
 from feature_repo.store import create
+from operations.solve import Solver
 from serving.predictor.active import Active, ServedModel
 from serving.predictor.bundle import load_bundle
 from serving.predictor.context import read_requests
@@ -191,3 +192,21 @@ def test_rules_and_budgets_read_accounts_and_partners_that_came_after_the_start(
     allowed = [reason != "ineligible" for reason in answers.reason]
     assert allowed == [True, False, True, False, False, False, False]
     assert ledger.proposals.groups == ["shops", "shops"]
+
+
+def test_the_solve_has_the_curves_that_the_service_computes_for_the_same_requests(kit, model, tmp_path):
+    served = model(kit.towers())
+    kit.write_campaign(kit.campaign(), tmp_path / "campaign.json")
+    asked = [
+        ("new", "fresh", 1.5),
+        ("c1", "m1", None),
+        ("c1", "", None),
+        ("nobody", "never-seen", 2.0),
+        ("new", "", None),
+    ]
+    accounts, partners, baskets = map(list, zip(*asked, strict=True))
+    requests = replace(customers(accounts, partners), context={"x_basket": baskets})
+    read = asyncio.run(read_requests(served, "customer", requests, range(5)))
+    found = Solver(tmp_path).curves("customer", np.array(accounts), np.array(partners), {"x_basket": baskets})
+    np.testing.assert_array_equal(found.response, served.heads["customer"].response(read.matrix))
+    assert len(np.unique(found.response, axis=1).T) == 5
