@@ -258,7 +258,7 @@ class Solver:
         return Curves(head.levels, head.response(tower.join(stored, columns, beside, named)))
 
     def _stored(self, side: Side, account_id: NDArray[np.str_]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """What stands for accounts (n, D or 2D): what is stored, or encoded from their own features, or the default.
+        """Return the vectors (n, D or 2D) of accounts: as stored, encoded from their own features, or the default.
 
         The second array tells which accounts have one of the first two.
         """

@@ -443,11 +443,16 @@ def test_traffic_is_counted_by_hour_and_sampled_newest_first(ledger, kit):
         ("d", "customer", 2.7),
     ):
         ledger.at = kit.now + after * HOUR
-        ledger.authorise(kit.item(name, side=side))
+        ledger.authorise(kit.item(name, side=side, partner_id=f"p{name}", context='{"x_a":1.0}' if name == "d" else ""))
     traffic = ledger.store.traffic(microseconds(kit.now), 3)
     counts = [((hour.hour - kit.now) // HOUR, hour.side, hour.requests) for hour in traffic.hours]
     assert counts == [(0, "customer", 1), (0, "merchant", 1), (2, "customer", 2)]
     assert [asked.request_id for asked in traffic.sample] == ["d", "c", "b"]
+    assert [(asked.partner_id, asked.context) for asked in traffic.sample] == [
+        ("pd", '{"x_a":1.0}'),
+        ("pc", ""),
+        ("pb", ""),
+    ]
     later = ledger.store.traffic(microseconds(kit.now + 2.5 * HOUR), 3)
     assert ([hour.requests for hour in later.hours], [asked.request_id for asked in later.sample]) == ([1], ["d"])
     assert ledger.store.traffic(0, 0).sample == []
