@@ -101,7 +101,7 @@ def before_start(campaign: Campaign, traffic: Traffic) -> PricingState:
         requests=dict.fromkeys(campaign.sides, 0),
         spent_of=dict.fromkeys(campaign.sides, 0),
         used_of=dict.fromkeys((each.name for each in campaign.limits.budgets), 0),
-        caps={each.name: CapUse.of({}, {}) for each in campaign.limits.caps},
+        caps={each.name: CapUse.of({}, {}) for each in campaign.limits.used_by_others},
         observed_at=datetime.now(UTC),
     )
     remaining = traffic.forecast(campaign).remaining(0, {side: [] for side in traffic.profiles})

@@ -33,7 +33,12 @@ from shadowprice.pacing.caps import CapsAhead, counting_prices
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.periods import parts_of
 from shadowprice.pacing.population import Population, read_population
-from shadowprice.pacing.resolve import expected_cost_of_holds, in_hand_of_budgets, remaining_budget
+from shadowprice.pacing.resolve import (
+    expected_cost_of_holds,
+    in_hand_of_budgets,
+    remaining_budget,
+    shares_of_budgets,
+)
 from shadowprice.pacing.state import PricingState
 from shadowprice.pacing.what_if import SAMPLE_ROWS, SHARES, Answer, Change, GroupLimit, WhatIf
 from shadowprice.pacing.window import solve_window
@@ -206,6 +211,7 @@ def open_what_if(workspace: Path, state: Path | None = None, rows: int = SAMPLE_
         {side: now.remaining[side] for side in asked},
         slot,
         in_hand_of_budgets(campaign, now.spend, held),
+        shares_of_budgets(campaign, now.spend),
     )
     expected = {side: ahead[side] for side in asked}
     left = remaining_budget(campaign, now.spend) - sum(held.values()) - campaign.set_aside(now.spend.late)

@@ -347,15 +347,16 @@ class Campaign:
 
     @cached_property
     def group_budgets(self) -> tuple[GroupBudget, ...]:
-        """Further budgets that have a price: all but those of one arm, and those that campaigns share."""
-        return tuple(each for each in self.limits.budgets if each.arm is None and not each.campaigns)
+        """Further budgets that have a price: all but those of one arm."""
+        return tuple(each for each in self.limits.budgets if each.arm is None)
 
     def coverage(self, attributes: Mapping[Side, Attributes] | None = None) -> Coverage:
         """Return what tells which budgets count a request, and which levels rules allow it."""
         offers = {
             side: tuple(zip(names, self.sides[side].incentives, strict=True)) for side, names in self.offer_ids.items()
         }
-        return Coverage(self.group_budgets, self.rules, offers, attributes or {}, self.limits.caps)
+        of_arms = (each for each in self.limits.budgets if each.arm is not None)
+        return Coverage((*self.group_budgets, *of_arms), self.rules, offers, attributes or {}, self.limits.caps)
 
     @cached_property
     def offer_ids(self) -> dict[Side, tuple[str, ...]]:

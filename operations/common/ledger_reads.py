@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from operations.common.ledger_tokens import reading_token
 from shadowprice.campaign import Campaign
 from shadowprice.errors import Unavailable
-from shadowprice.limits import Cap
+from shadowprice.limits import Cap, GroupBudget
 from shadowprice.limits.usage import Usage
 from shadowprice.pacing.spend import CapUse, fetch, hours_counted
 
@@ -28,17 +28,17 @@ def read_traffic(ledger_url: str, campaign: str, since: datetime) -> dict[str, A
 
 
 def read_cap_use(ledger_url: str, campaign: Campaign, now: datetime) -> dict[str, CapUse]:
-    """Return name → use of each cap in the present period, by this campaign and by those that share the cap.
+    """Return name → use of each cap and shared budget in its present period, by this campaign and by the others.
 
     O(accounts and partners with an incentive in the period), :data:`OWNERS` in a call.
 
     Raises:
         Unavailable: the ledger does not answer, or a period ended while it was read.
     """
-    return {each.name: _cap_use(ledger_url, campaign, each, now) for each in campaign.limits.caps}
+    return {each.name: _cap_use(ledger_url, campaign, each, now) for each in campaign.limits.used_by_others}
 
 
-def _cap_use(ledger_url: str, campaign: Campaign, cap: Cap, now: datetime) -> CapUse:
+def _cap_use(ledger_url: str, campaign: Campaign, cap: GroupBudget | Cap, now: datetime) -> CapUse:
     own: dict[str, Usage] = {}
     elsewhere: dict[str, Usage] = {}
     first: list[datetime | None] = []
@@ -58,7 +58,7 @@ def _cap_use(ledger_url: str, campaign: Campaign, cap: Cap, now: datetime) -> Ca
         for owner, each in use.items():
             elsewhere[owner] = elsewhere.get(owner, Usage()).plus(*each)
     if len(periods) > 1:
-        raise Unavailable(f"a period of cap {cap.name!r} ended while its use was read; measure again")
+        raise Unavailable(f"a period of limit {cap.name!r} ended while its use was read; measure again")
     return CapUse.of(own, elsewhere, hours_counted(cap, first, now))
 
 

@@ -35,7 +35,7 @@ def other_side(side: str) -> str:
 class Coverage:
     """Evaluates the conditions of a campaign's budgets and rules.
 
-    budgets     those that have a price, in the order of :attr:`Campaign.group_budgets`
+    budgets     those that have a price, in the order of :attr:`Campaign.group_budgets`, then those of one arm
     rules       of eligibility
     offers      side → offers by level
     attributes  side → columns of its accounts; a side that is missing knows none
@@ -79,16 +79,20 @@ class Coverage:
         return [each for each in absent if each[1]]
 
     def context_names(self, side: str) -> list[str]:
-        """Return the names of the context values that budgets and rules read of requests of a side."""
-        conditions = [each.condition for each in self.budgets if each.side in (None, side) and each.condition]
+        """Return the names of the context values that rules and budgets with a price read of requests of a side."""
+        conditions = [each.condition for each in self._priced(side) if each.condition is not None]
         conditions += [each.condition for each in self.rules if each.side in (None, side)]
         return columns_of(conditions, "context")
 
+    def _priced(self, side: str) -> list[GroupBudget]:
+        """Budgets with a price that may count requests of a side."""
+        return [each for each in self.budgets if each.side in (None, side) and each.arm is None]
+
     def reads_partner(self, side: str) -> bool:
-        """Return whether budgets, rules or caps tell requests of a side apart by their partner."""
+        """Return whether rules, caps or budgets with a price tell requests of a side apart by their partner."""
         if any(each.per == "partner" and each.side in (None, side) for each in self.caps):
             return True
-        budgets = [each for each in self.budgets if each.side in (None, side)]
+        budgets = self._priced(side)
         conditions = [each.condition for each in budgets if each.condition is not None]
         conditions += [each.condition for each in self.rules if each.side in (None, side)]
         return any(each.partners for each in budgets) or bool(columns_of(conditions, "partner"))

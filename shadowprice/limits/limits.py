@@ -262,6 +262,11 @@ class Limits:
         """Limits that several campaigns have together."""
         return [each for each in self.every if each.campaigns]
 
+    @property
+    def used_by_others(self) -> list[GroupBudget | Cap]:
+        """Limits of which a solve needs the use by owner: caps, and budgets that campaigns share."""
+        return [*(each for each in self.budgets if each.campaigns), *self.caps]
+
     def partner_limit(self, side: str) -> str | None:
         """Return the first limit that stops requests of a side by their partner; None without one.
 

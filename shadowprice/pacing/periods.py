@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,11 @@ LATER = "later"
 
 
 def parts_of(
-    campaign: Campaign, remaining: Mapping[Side, NDArray[np.float64]], slot: int, in_hand: Mapping[str, float]
+    campaign: Campaign,
+    remaining: Mapping[Side, NDArray[np.float64]],
+    slot: int,
+    in_hand: Mapping[str, float],
+    own: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[list[Part], list[Row]]:
     """Divide the requests to come by the periods of the campaign's budgets.
 
@@ -30,10 +35,11 @@ def parts_of(
         slot: of the first entry.
         in_hand: name → minor units in hand of each further budget in its present period; those that are not named do
             not limit.
+        own: name → part of a budget's later periods that is this campaign's; 1 where it is not named.
 
     Returns:
         The parts, the present one first, and the rows. The row of a budget's present period has the budget's name. A
-        later period has the whole limit. O(slots · budgets).
+        later period has the whole limit, or the campaign's share of it. O(slots · budgets).
     """
     budgets = [each for each in campaign.group_budgets if each.name in in_hand]
     periods: list[Period] = sorted({each.period for each in budgets} - {"campaign"})
@@ -47,7 +53,7 @@ def parts_of(
     parts = []
     for number in range(min(len(keys), MOST_PARTS + 1)):
         inside = np.flatnonzero(part_of == number)
-        here = {each.name: _row(rows, each, [labels[at] for at in inside], labels[0], in_hand) for each in budgets}
+        here = {each.name: _row(rows, each, [labels[at] for at in inside], labels[0], in_hand, own) for each in budgets}
         shares: dict[Side, float] = {
             side: float(mine[inside[inside < mine.size]].sum() / mine.sum())
             for side, mine in remaining.items()
@@ -105,12 +111,13 @@ def _row(
     labels: Sequence[Mapping[Period, str]],
     present: Mapping[Period, str],
     in_hand: Mapping[str, float],
+    of_campaign: Mapping[str, float],
 ) -> Row:
     """Row of a budget in the period of some slots; periods that are merged have one row."""
     now, own = present.get(budget.period, ""), {each.get(budget.period, "") for each in labels}
     label = next(iter(own)) if len(own) == 1 else LATER
     if (budget.name, label) not in rows:
         name = budget.name if label == now else f"{budget.name}|{label}"
-        amount = in_hand[budget.name] if label == now else budget.limit * len(own)
+        amount = in_hand[budget.name] if label == now else budget.limit * of_campaign.get(budget.name, 1.0) * len(own)
         rows[budget.name, label] = Row(name, budget, amount)
     return rows[budget.name, label]

@@ -29,6 +29,8 @@ MAX_SPEND_AGE = timedelta(minutes=10)
 HELD_ROWS = 100_000
 """Accounts that the expected cost of open authorizations is estimated on, at most."""
 
+FIRST_USE = 0.02
+"""Use of a shared budget, as a part of its limit, that its campaigns are taken to have had alike before any."""
 MAX_STEP = 4.0
 """Largest factor between two prices in a row, whatever a solve finds: one wrong total must not move the price far."""
 
@@ -94,8 +96,8 @@ def resolve(
       measure is the responses of a side paid on response and the requests of one paid on grant.
 
     Each further budget is a constraint with a price of its own (:func:`in_hand_of_budgets`), in the day or hour of the
-    price where its limit is of a day or an hour; each later period has its whole limit. A budget of one arm has no
-    price: the ledger enforces it.
+    price where its limit is of a day or an hour; each later period has its whole limit. Of a budget that campaigns
+    share, each has a share of what is left. A budget of one arm has no price: the ledger enforces it.
 
     Caps of accounts and partners are in the curves: each level counts for the share of the requests that it can be
     given to (:class:`~shadowprice.pacing.caps.CapsAhead`).
@@ -126,9 +128,10 @@ def resolve(
     in_hand = left - sum(held.values()) - campaign.set_aside(spend.late)
     committed = spend.spent + sum(held.values())
     ratio = spend_ratio(campaign, newest, spend, committed, at, model_version)
-    in_hand_of = in_hand_of_budgets(campaign, spend, held)
+    in_hand_of, used_of = in_hand_of_budgets(campaign, spend, held), used_of_budgets(campaign, spend, held)
     of_rows = {name: amount / ratio for name, amount in in_hand_of.items()}
-    parts, rows = parts_of(campaign, {side: ahead[side] for side in curves}, slot, of_rows)
+    own_share = shares_of_budgets(campaign, spend)
+    parts, rows = parts_of(campaign, {side: ahead[side] for side in curves}, slot, of_rows, own_share)
     money = in_hand / ratio
     counted = counting_prices(
         caps,
@@ -145,7 +148,6 @@ def resolve(
     profile = {side: each.sample(COLUMNS).profile(solved) for side, each in caps.items()}
     by_slot = sum(ratio * found.spend[side] * expected[side] * profile[side] for side in curves)
     arrivals = sum(spend.requests.values()) + np.cumsum(sum(ahead[side] for side in curves))
-    used_of = {each.name: each.limit - in_hand_of[each.name] for each in campaign.group_budgets if each.form == "total"}
     to_come = {row: {side: ratio * cost for side, cost in own.items()} for row, own in found.spend_of.items()}
     record = PriceRecord(
         campaign=campaign.name,
@@ -183,9 +185,31 @@ def resolve(
 def in_hand_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Side, float]) -> dict[str, float]:
     """name → minor units in hand of each further budget in its present period.
 
-    Its use counts open authorizations by the most that they can cost. What they cost less in expectation is added
-    back: the held amount of a group is taken to be the same share of its use as of all sides together. What the
-    requests of a mean earned so far is not known: a mean holds for the requests to come.
+    That is the limit less :func:`used_of_budgets`; of a budget that campaigns share, this campaign's share
+    (:func:`shares_of_budgets`) of what all of them left. What the requests of a mean earned so far is not known: a mean
+    holds for the requests to come.
+
+    Raises:
+        NotCertified: the spend does not tell the use of a budget, or does not tell the sides apart.
+    """
+    used, shares = used_of_budgets(campaign, spend, held), shares_of_budgets(campaign, spend)
+    found: dict[str, float] = {}
+    for each in campaign.group_budgets:
+        if each.form != "total":
+            found[each.name] = 0.0
+            continue
+        left = each.limit - used[each.name]
+        if each.campaigns:
+            left = max(left - float(spend.caps[each.name].amount_elsewhere.sum()), 0.0)
+        found[each.name] = left * shares.get(each.name, 1.0)
+    return found
+
+
+def used_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Side, float]) -> dict[str, float]:
+    """name → expected use of each further total by this campaign, in its present period.
+
+    The ledger counts open authorizations by the most that they can cost. What they cost less in expectation is taken
+    off: the held amount of a group is taken to be the same share of its use as of all sides together.
 
     Raises:
         NotCertified: the spend does not tell the use of a budget, or does not tell the sides apart.
@@ -195,18 +219,38 @@ def in_hand_of_budgets(campaign: Campaign, spend: SpendReport, held: Mapping[Sid
     committed = spend.spent + most
     for each in campaign.group_budgets:
         if each.form != "total":
-            found[each.name] = 0.0
             continue
         if each.whole_side:
             side = next(name for name in campaign.sides if name == each.side)
             if side not in spend.spent_of:
                 raise NotCertified(f"budget {each.name!r} is of side {side!r}, but the spend is not told by side")
-            found[each.name] = each.limit - spend.spent_of[side] - held.get(side, 0.0)
+            found[each.name] = spend.spent_of[side] + held.get(side, 0.0)
             continue
         if each.name not in spend.used_of:
             raise NotCertified(f"the spend does not tell the use of budget {each.name!r}; upgrade the ledger")
         used = spend.used_of[each.name]
-        found[each.name] = each.limit - used + used * (most - expected) / max(committed, 1)
+        found[each.name] = used - used * (most - expected) / max(committed, 1)
+    return found
+
+
+def shares_of_budgets(campaign: Campaign, spend: SpendReport) -> dict[str, float]:
+    """name → part of the rest of each shared budget that is left to this campaign.
+
+    A campaign uses the rest as it used the period so far. With its own use u, that of all n campaigns U and the part
+    p = :data:`FIRST_USE` of the limit, the share is (u + p/n) / (U + p): equal shares before there is any use.
+
+    Raises:
+        NotCertified: the spend does not tell the use of a budget by the other campaigns.
+    """
+    found: dict[str, float] = {}
+    for each in campaign.group_budgets:
+        if each.campaigns and each.form == "total":
+            if each.name not in spend.caps:
+                raise NotCertified(f"the state does not tell who uses budget {each.name!r}; measure again")
+            use = spend.caps[each.name]
+            own, others = float(use.amount.sum()), float(use.amount_elsewhere.sum())
+            first = max(FIRST_USE * each.limit, 1.0)
+            found[each.name] = (own + first / len(each.campaigns)) / (own + others + first)
     return found
 
 

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from shadowprice.campaign import SIDES, Side
 from shadowprice.errors import Unavailable
 from shadowprice.groups import hashes
-from shadowprice.limits import Cap
+from shadowprice.limits import Cap, GroupBudget
 from shadowprice.limits.usage import Usage
 
 SPEND = "shadowprice_spend_minor_units_total"
@@ -101,7 +101,7 @@ class SpendReport:
     late         minor units captured after their authorization was closed
     spent_of     side → its part of ``spent``; empty where the source does not tell the sides apart
     used_of      name → minor units held and spent of each further budget in its present period
-    caps         name → use of each cap; what a price needs where the campaign has caps
+    caps         name → use of each cap, and of each budget that campaigns share; a price needs both
     observed_at  UTC; the totals are at least as new as this
     """
 
@@ -118,8 +118,8 @@ class SpendReport:
     observed_at: datetime
 
 
-def hours_counted(cap: Cap, first: Sequence[datetime | None], now: datetime) -> float:
-    """Return the hours of a cap's present period since the first decision of other campaigns.
+def hours_counted(cap: Cap | GroupBudget, first: Sequence[datetime | None], now: datetime) -> float:
+    """Return the hours of the present period of a cap or budget since the first decision of other campaigns.
 
     Example:
         >>> now = datetime(2026, 3, 2, 5, tzinfo=UTC)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
+from shadowprice.arms import Arm, Experiment
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import InvalidInput
-from shadowprice.limits import GroupBudget, Limits, Rule
+from shadowprice.limits import Asked, GroupBudget, Limits, Rule, name_of
 from shadowprice.limits.attributes import Attributes
 from shadowprice.limits.conditions import Condition
 
@@ -92,3 +94,33 @@ def test_allowed_levels_and_budgets_follow_account_partner_context_and_offer() -
 def test_what_cannot_be_evaluated_holds() -> None:
     condition = Condition("account.x_age > 3", "where")
     assert condition.holds({("account", "x_age"): [None, 2.0, 5.0]}, 3).tolist() == [True, False, True]
+
+
+def test_budgets_of_one_arm_and_of_several_campaigns_are_told_to_the_ledger_by_their_condition() -> None:
+    budgets = (
+        GroupBudget(name="tried", limit=5, where="account.x_age > 60.0", arm="try"),
+        GroupBudget(name="both", limit=5, where="account.x_age > 30.0", campaigns=("spring", "autumn")),
+        GroupBudget(name="own", limit=5, where="account.x_age > 20.0"),
+    )
+    given = replace(
+        campaign(),
+        limits=Limits(budgets=budgets),
+        experiment=Experiment(arms=(Arm(name="try", kind="policy", share=9),), salt="s"),
+    )
+    ages = Attributes.of(["a", "b", "c"], {"x_age": [25.0, 40.0, 70.0]})
+    covers = given.coverage({"customer": ages})
+    named = covers.named(covers.bits("customer", ["a", "b", "c"]))
+    assert [set(names.split(",")) for names in named] == [{"own"}, {"both", "own"}, {"both", "own", "tried"}]
+    # The ledger counts a request by the names that it is told.
+    asked = [Asked("c", "customer", "", "try", names.split(",")) for names in named]
+    assert [[name_of(each) for each in given.limits.sums(one, given.starts_at)] for one in asked] == [
+        ["own"],
+        ["both", "own"],
+        ["tried", "both", "own"],
+    ]
+    # A budget of one arm has no price.
+    assert given.priced == ("budget", "both", "own")
+    charges = given.charges("customer", np.full((3, 1), 0.5), covers.bits("customer", ["c"]))
+    assert charges.shape == (3, 3, 1)
+    assert not covers.context_names("customer")
+    assert not given.coverage().reads_partner("customer")

@@ -18,7 +18,7 @@ from shadowprice import progress
 from shadowprice.campaign import Budget, Campaign, Terms
 from shadowprice.errors import InvalidInput, NotCertified, Unavailable
 from shadowprice.groups import hashes
-from shadowprice.limits import Cap, Limits
+from shadowprice.limits import Cap, GroupBudget, Limits
 from shadowprice.pacing.forecast import Profile
 from shadowprice.pacing.history import Traffic
 from shadowprice.pacing.replay.day import Accounts
@@ -120,7 +120,9 @@ def test_spend_and_traffic_of_the_running_ledger_are_what_the_solve_sees(workspa
     assert 0 < ahead.sum() < 3 * 10 * ahead.size
 
 
-def test_the_use_of_caps_is_measured_with_that_of_the_campaigns_that_share_them(workspace: Path) -> None:
+def test_the_use_of_caps_and_shared_budgets_is_measured_with_that_of_the_campaigns_that_share_them(
+    workspace: Path,
+) -> None:
     folder, names = workspace / "campaigns", ("live", "other")
     caps = (
         Cap(name="either", per="account", exclusive=True, campaigns=names),
@@ -129,7 +131,8 @@ def test_the_use_of_caps_is_measured_with_that_of_the_campaigns_that_share_them(
     for name in names:
         own = Campaign.from_dict(json.loads((workspace / CAMPAIGN).read_text()))
         (folder / name).mkdir(parents=True)
-        campaign = replace(own, name=name, limits=Limits(caps=caps))
+        together = GroupBudget(name="together", limit=500, where='side == "customer"', campaigns=names)
+        campaign = replace(own, name=name, limits=Limits(budgets=(together,), caps=caps))
         (folder / name / CAMPAIGN).write_text(json.dumps(campaign.to_dict()))
     Traffic.load(workspace).save(folder / "live")
     port = free_port()
@@ -143,6 +146,7 @@ def test_the_use_of_caps_is_measured_with_that_of_the_campaigns_that_share_them(
                 "account_id": list(asked),
                 "partner_id": ["p"] * len(asked),
                 **{name: [value] * len(asked) for name, value in ITEM.items()},
+                "groups": ["together"] * len(asked),
             }
             body = {"campaign": campaign, "model_version": "m", "price_version": 1, "items": columns}
             answered = httpx.post(f"{ledger.url}/v1/authorizations", json=body)
@@ -154,6 +158,7 @@ def test_the_use_of_caps_is_measured_with_that_of_the_campaigns_that_share_them(
     # Account b was of the first campaign when the second asked for it.
     expected = {"a": (20, 1, 0, 0), "b": (20, 1, 0, 0), "c": (0, 0, 40, 2), "d": (20, 1, 0, 0), "z": (0, 0, 0, 0)}
     np.testing.assert_array_equal(use["either"].at(hashes(list(expected))).T, list(expected.values()))
+    np.testing.assert_array_equal(use["together"].at(hashes([""]))[:, 0], (60, 3, 40, 2))
     np.testing.assert_array_equal(use["shop"].at(hashes(["p"]))[:, 0], (60, 3, 0, 0))
     assert 0 < use["either"].hours < 0.1
     assert use["shop"].hours == 0

@@ -17,7 +17,7 @@ from shadowprice.curves import Curves
 from shadowprice.decision import NOTHING, Decision, decide, fit_budget
 from shadowprice.errors import NotFound, Unavailable
 from shadowprice.groups import Groups
-from shadowprice.limits import MOST_AMOUNT, Asked, Cap, name_of, period_of
+from shadowprice.limits import MOST_AMOUNT, Asked, Cap, GroupBudget, name_of, period_of
 from shadowprice.limits.coverage import Coverage
 from shadowprice.limits.usage import Left, Usage, tightest
 from shadowprice.pacing.contexts import Contexts, drawn_contexts, joined_contexts
@@ -139,12 +139,12 @@ class SimulatedLedger:
             outstanding=dict(self.outstanding),
             spent_of=dict(self.spent_of),
             used_of={name: self.usage.get(each, Usage()).amount for name, each in sums.items()},
-            caps={each.name: self._use(each, now) for each in self.campaign.limits.caps},
+            caps={each.name: self._use(each, now) for each in self.campaign.limits.used_by_others},
             observed_at=datetime.now(UTC),
         )
 
-    def _use(self, cap: Cap, now: datetime) -> CapUse:
-        """Use of a cap in its period that contains ``now``."""
+    def _use(self, cap: GroupBudget | Cap, now: datetime) -> CapUse:
+        """Use of a cap or a shared budget in its period that contains ``now``."""
         begin = f"{cap.name}|{period_of(cap.period, now)}|"
         elsewhere: dict[str, Usage] = {}
         others = self._sharing(cap.campaigns)
