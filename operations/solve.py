@@ -313,7 +313,9 @@ class Solver:
         """The coverage with the columns of accounts that came after the file of columns was written."""
         absent: dict[Side, dict[str, None]] = {}
         for side, names in state.accounts.items():
-            for of, lacking, _ in self._coverage.lacking(side, names.tolist(), state.partners.get(side)):
+            for of, lacking, _ in self._coverage.lacking(
+                side, names.tolist(), state.partners.get(side, np.zeros(0, str)).tolist()
+            ):
                 absent.setdefault(of, {}).update(dict.fromkeys(lacking))
         newer = {}
         for of, found in absent.items():

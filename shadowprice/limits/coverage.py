@@ -71,10 +71,10 @@ class Coverage:
         return replace(self, attributes={side: read_attributes(folder, side, names) for side, names in wanted.items()})
 
     def lacking(
-        self, side: Any, account_id: Iterable[str], partner_id: Iterable[str] | None
+        self, side: Any, account_id: Iterable[str], partner_id: Iterable[str]
     ) -> list[tuple[Any, list[str], list[str]]]:
         """Return side, identifiers and columns of the accounts and partners of requests that ``attributes`` lack."""
-        asked = {side: list(account_id), other_side(side): [name for name in partner_id or () if name]}
+        asked = {side: list(account_id), other_side(side): [name for name in partner_id if name]}
         absent = ((of, table.lacking(asked[of]), list(table.columns)) for of, table in self.attributes.items())
         return [each for each in absent if each[1]]
 
