@@ -233,7 +233,9 @@ class Features:
                 cold = self._cold_starts[side].encode(profiles.columns, len(profiles.snapshot_at))
                 has = self._young(asked, profiles.snapshot_at) & np.isfinite(cold).all(axis=1)
                 rows = np.flatnonzero(~known)[has]
-                matrix[rows], computed_at[rows] = cold[has], profiles.snapshot_at[has]
+                matrix[rows] = cold[has]
+                # A time in the future, such as one in milliseconds, is that of a mistake: the ledger would refuse it.
+                computed_at[rows] = np.clip(profiles.snapshot_at[has], 0.0, asked.now)
         if len(names) < len(asked.account_ids):
             place = {name: row for row, name in enumerate(names)}
             at_row = [place[name] for name in asked.account_ids]

@@ -87,7 +87,7 @@ class PredictorMetrics:
 
         seconds = partial(Histogram, buckets=BUCKETS)
         self._seconds = series(seconds, "decision_seconds", "Time of one call by stage", "stage", STAGES)
-        self._cold = series(Counter, "cold_start_total", "Requests decided with the default embedding", "side", sides)
+        self._cold = series(Counter, "cold_start_total", "Requests of accounts without an embedding", "side", sides)
         self._unrecorded = series(
             Counter,
             "unrecorded_answers_total",

@@ -199,6 +199,8 @@ def test_an_account_without_an_embedding_is_encoded_from_its_own_features_at_the
     assert read.informed.tolist() == [True, True, False, False, True, False]
     np.testing.assert_array_equal(read.computed_at, [70, 99, np.nan, np.nan, 70, np.nan])
     assert reader.reads == [("customer", ["p70", "nobody", "49", "p40"], ("x_age",))]
+    assert ask("customer", ["p999"]).computed_at.tolist() == [100]
+    reader.reads.pop()
     assert ask("customer", ["99", "98"]).known.all()
     assert not ask("merchant", ["p70"]).informed.any()
     assert len(reader.reads) == 1
