@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import pytest
 
 from shadowprice.campaign import Campaign, Side
 from shadowprice.datasets import load
-from shadowprice.pacing.history import Traffic, fit_traffic
+from shadowprice.pacing.history import Traffic, fit_traffic, read_contexts
 from shadowprice.pacing.replay.day import Day, draw_day
 from shadowprice.tables import Tables, campaign_from_tables
 
@@ -72,3 +73,18 @@ def test_the_day_of_the_default_world_is_that_of_its_trial() -> None:
     np.testing.assert_array_equal(stated.request_id, plain.request_id)
     np.testing.assert_array_equal(stated.account_id, plain.account_id)
     np.testing.assert_array_equal(stated.at, plain.at)
+
+
+def test_the_context_of_the_newest_past_requests_is_kept_where_conditions_read_it(tmp_path: Path) -> None:
+    tables = load("world", seed=0, context=1.0, **{**SMALL, "both": 0}).tables
+    plain = campaign_from_tables(tables)
+    rule = {"name": "apps", "expression": 'context.c_channel == "app" && context.x_nowhere > 1.0', "side": "customer"}
+    campaign = Campaign.from_dict({**plain.to_dict(), "rules": [rule]})
+    assert fit_traffic(plain, tables, served(tables, plain)).contexts == {}
+    fit_traffic(campaign, tables, served(tables, campaign)).save(tmp_path)
+    (found,) = read_contexts(tmp_path).values()
+    exposure = tables.exposure
+    mine = exposure[exposure["side"] == "customer"].sort_values("decided_at", ascending=False, kind="stable")
+    assert list(found) == ["c_channel"]
+    assert found["c_channel"].tolist() == mine["c_channel"].head(len(found)).tolist()
+    assert len(found) == min(4000, len(mine))
