@@ -270,8 +270,8 @@ def test_recent_traffic_is_counted_by_hour_and_sampled_newest_first(client, ledg
     after, sample = counted()
     assert (after["customer"] - before["customer"], after["merchant"] - before["merchant"]) == (3, 2)
     assert sample == [
-        {"request_id": ids[4], "account_id": "m2", "side": "merchant", "partner_id": ""},
-        {"request_id": ids[3], "account_id": "c3", "side": "customer", "partner_id": ""},
+        {"request_id": ids[4], "account_id": "m2", "side": "merchant", "partner_id": "", "context": ""},
+        {"request_id": ids[3], "account_id": "c3", "side": "customer", "partner_id": "", "context": ""},
     ]
     assert ledger.traffic(since=start + timedelta(hours=3))["hours"] == []
     with pytest.raises(InvalidRequest, match="since: must be the start of a quarter of an hour in UTC"):
