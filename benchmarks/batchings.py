@@ -68,7 +68,7 @@ class Clusters:
         data: graph and rows.
         halo: whether the neighbours outside are there too, whose hidden features the encoder remembers.
 
-    ``ClusterData`` of PyTorch Geometric needs METIS, which has no wheel for every torch; the clusters are those of
+    ``ClusterData`` of PyTorch Geometric needs pyg-lib or torch-sparse, which are not installed; the clusters are those of
     :func:`~shadowprice.graphs.communities.communities`. A tie that leaves the clusters of a step is not there.
     """
 
