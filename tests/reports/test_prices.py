@@ -95,6 +95,7 @@ def test_the_group_of_a_budget_is_told_in_words_and_does_not_break_its_table() -
         GroupBudget(name="few", limit=800, partners=("p1", "p2"), where=where),
         GroupBudget(name="many", limit=800, partners=tuple("abcd"), side="customer"),
         GroupBudget(name="both", limit=800, campaigns=("spring", "autumn")),
+        GroupBudget(name="tried", limit=800, arm="canary"),
     )
     page = day_page(replace(CAMPAIGN, limits=Limits(budgets=budgets)), [FIRST])
     assert 'with p1 and p2, where side == "customer" \\|\\| account.x_age < 30 |' in page

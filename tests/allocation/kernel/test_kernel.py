@@ -114,7 +114,7 @@ def test_an_interrupted_pass_leaves_no_thread_behind(monkeypatch: pytest.MonkeyP
     def interrupted(piece: compiled._Piece, given: object, buffer: compiled._Buffer) -> None:
         if threading.get_ident() == me:
             raise KeyboardInterrupt
-        time.sleep(0.001)  # so that something is left for this thread
+        time.sleep(0.05)  # so that something is left for this thread
         run(piece, given, buffer)  # type: ignore[arg-type]
 
     monkeypatch.setattr(compiled._Piece, "run", interrupted)
