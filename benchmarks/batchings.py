@@ -68,8 +68,8 @@ class Clusters:
         data: graph and rows.
         halo: whether the neighbours outside are there too, whose hidden features the encoder remembers.
 
-    ``ClusterData`` of PyTorch Geometric needs pyg-lib or torch-sparse, which are not installed; the clusters are those of
-    :func:`~shadowprice.graphs.communities.communities`. A tie that leaves the clusters of a step is not there.
+    ``ClusterData`` of PyTorch Geometric needs pyg-lib or torch-sparse, which are not installed. The clusters are
+    those of :func:`~shadowprice.graphs.communities.communities`. A tie that leaves the clusters of a step is not there.
     """
 
     count = EPOCH_STEPS
