@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.world.training_set import training_set
 from shadowprice.errors import InvalidInput
 from shadowprice.learning.distributed import PROGRESS, RAY, WEIGHTS, ray_workers
 from shadowprice.learning.fit import fit_bundle
@@ -37,8 +38,8 @@ def cluster():
 
 
 @pytest.fixture(scope="module")
-def saved(make_set, tmp_path_factory):
-    data = make_set("world", 0, customers=200, merchants=60, both=5, trials=2)[1]
+def saved(tmp_path_factory):
+    data = training_set("world", 0, customers=200, merchants=60, both=5, trials=2)[1]
     data.save(folder := tmp_path_factory.mktemp("data"))
     return folder, data
 
