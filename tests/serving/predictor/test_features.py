@@ -97,7 +97,16 @@ def test_the_memory_is_bounded():
 
 
 class OnLoop(Counted):
-    """As the other, for an event loop; says which thread it ran on."""
+    """Reader for an event loop, which tells the thread it ran on.
+
+    An account p<age> has a profile with that age, taken at its age, and no embedding.
+    """
+
+    hangs = False
+
+    def __init__(self):
+        super().__init__()
+        self.reads, self.lost = [], False
 
     async def fetch(self, side, account_ids):
         self.thread = threading.current_thread()
@@ -105,13 +114,15 @@ class OnLoop(Counted):
             await asyncio.sleep(60)
         return self.embeddings(side, account_ids)
 
-    async def fetch_profiles(self, side, account_ids, names):
-        raise NotImplementedError
-
     def profiles(self, side, account_ids, names):
-        raise NotImplementedError
+        if self.lost:
+            raise OSError("no route to the store")
+        self.reads.append((side, list(account_ids), names))
+        ages = [float(name[1:]) if name[0] == "p" else None for name in account_ids]
+        return Profiles({"x_age": ages}, np.array([np.nan if age is None else age for age in ages]))
 
-    hangs = False
+    async def fetch_profiles(self, side, account_ids, names):
+        return self.profiles(side, account_ids, names)
 
 
 class OnThread(Counted):
@@ -159,24 +170,6 @@ def test_a_store_that_hangs_is_given_up(kind, hang, monkeypatch):
     assert given_up.matrix.tolist() == [[-1, -2]]
 
 
-class Profiled(OnLoop):
-    """As the others; an account p<age> has a profile with that age, taken at its age, and no embedding."""
-
-    def __init__(self):
-        super().__init__()
-        self.reads, self.lost = [], False
-
-    def profiles(self, side, account_ids, names):
-        if self.lost:
-            raise OSError("no route to the store")
-        self.reads.append((side, list(account_ids), names))
-        ages = [float(name[1:]) if name[0] == "p" else None for name in account_ids]
-        return Profiles({"x_age": ages}, np.array([np.nan if age is None else age for age in ages]))
-
-    async def fetch_profiles(self, side, account_ids, names):
-        return self.profiles(side, account_ids, names)
-
-
 COLD = {
     "customer": ColdStart(
         ("x_age",),
@@ -187,7 +180,7 @@ COLD = {
 
 @pytest.mark.parametrize("wait", [True, False])
 def test_an_account_without_an_embedding_is_encoded_from_its_own_features_at_the_cost_of_a_second_read(wait):
-    reader = Profiled()
+    reader = OnLoop()
     features = Features(reader, DEFAULT, COLD, max_age_seconds=50, clock=lambda: 100.0)
 
     def ask(side, names):
