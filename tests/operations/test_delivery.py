@@ -48,7 +48,9 @@ def workspace(dataset: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Pat
     save_dataset(replace(dataset, tables=launched(dataset)), folder / "data")
     places = {"tables": folder / "data", "workspace": folder / "run"}
     run_here(FeaturizeJob(training=folder / "training", **places))
-    learn = TrainJob(training=folder / "training", model=folder / "model", recipe="mtl_ziln", epochs=10, **places)
+    learn = TrainJob(
+        training=folder / "training", model=folder / "model", recipe="mtl_ziln", epochs=10, workers=0, **places
+    )
     run_here(learn)
     run_here(SolveJob(model=folder / "model", price=folder / "plan", **places))
     return folder
