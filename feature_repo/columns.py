@@ -7,18 +7,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from feature_repo.names import interactions_view, profile_view
 from shadowprice.campaign import MODEL_VERSION, SIDES, Side
 from shadowprice.errors import InvalidInput, Unavailable
 
 FEATURES_FILE = "features.json"
 SCHEMA_VERSION = 1
+SNAPSHOT = "snapshot_at"
+"""Key of the time of the profile, in unix seconds, among the newest columns of an account."""
 
 _PROFILE = re.compile(r"[xc]_\w+")
 _INTERACTIONS = re.compile(r"h_\w+")
@@ -108,6 +109,24 @@ class Profiles(NamedTuple):
     columns: dict[str, list[Any]]
     snapshot_at: NDArray[np.float64]
 
+    @classmethod
+    def of(cls, texts: Sequence[str | None], names: Sequence[str]) -> Self:
+        """Columns of some names from what the online store holds of n accounts.
+
+        Raises:
+            Unavailable: a text is not JSON.
+        """
+        try:
+            held: list[dict[str, Any]] = [{} if text is None else json.loads(text) for text in texts]
+        except ValueError as error:
+            raise Unavailable(
+                f"columns of an account in the online store are not JSON: {error}; publish again"
+            ) from error
+        return cls(
+            {name: [each.get(name) for each in held] for name in names},
+            np.array([each.get(SNAPSHOT, np.nan) for each in held], dtype=np.float64),
+        )
+
 
 Frames = pd.DataFrame | Iterable[pd.DataFrame]
 """A table, or its parts in order."""
@@ -158,13 +177,6 @@ def feast_name(side: Side, column: str) -> str:
     """
     name = f"{side}_{column}"
     return f"{name}_" if re.search(r"_y_*$", name) else name
-
-
-def online_features(columns: FeatureColumns, side: Side, names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Return view and feature of each of the ``names`` that the store has of a side."""
-    views = {profile_view(side): columns.profile[side], interactions_view(side): columns.interactions.get(side, ())}
-    held = {name: (view, feast_name(side, name)) for view, own in views.items() for name in own}
-    return {name: held[name] for name in names if name in held}
 
 
 def _columns_by_side(frames: Frames, prefixes: tuple[str, ...]) -> dict[Side, tuple[str, ...]]:

@@ -2,8 +2,9 @@
 
 | view | entity | features | read by |
 |---|---|---|---|
-| <side>_profile | customer, merchant | x_*, c_* of the account, snapshot_at | training, serving |
-| <side>_interactions | customer, merchant | h_* aggregates of past events | training, serving |
+| <side>_profile | customer, merchant | x_*, c_* of the account, snapshot_at | training |
+| <side>_interactions | customer, merchant | h_* aggregates of past events | training |
+| <side>_account | customer, merchant | the newest of all these columns, as one JSON text | serving |
 | <side>_embedding | customer, merchant | vector, when and by which model it was computed | serving |
 | campaign_price | campaign | the price record | serving |
 
@@ -17,6 +18,8 @@ from typing import Any
 
 from feature_repo.columns import FeatureColumns, feast_name, read_columns
 from feature_repo.names import (
+    account_view,
+    columns_field,
     computed_field,
     embedding_view,
     entity_key,
@@ -88,6 +91,7 @@ def build(columns: FeatureColumns, folder: Path) -> list[Any]:
                 {**_fields(side, columns.profile[side]), snapshot_field(side): Int64},
                 folder,
                 f"Features of a {side} as known at the snapshot.",
+                online=False,
             )
         ]
         if columns.interactions.get(side):
@@ -98,8 +102,16 @@ def build(columns: FeatureColumns, folder: Path) -> list[Any]:
                     _fields(side, columns.interactions[side]),
                     folder,
                     f"Aggregates of the events of a {side} until the snapshot.",
+                    online=False,
                 )
             )
+        newest = _view(
+            account_view(side),
+            entity,
+            {columns_field(side): String},
+            folder,
+            f"Newest features and aggregates of a {side}, as one JSON text.",
+        )
         embedding = _view(
             embedding_view(side),
             entity,
@@ -108,7 +120,7 @@ def build(columns: FeatureColumns, folder: Path) -> list[Any]:
             f"What the encoder of a model makes of a {side} and its neighbourhood.",
             tags={"width": str(columns.embedding_width), "model_version": columns.newest_model},
         )
-        views += [*historical, embedding]
+        views += [*historical, newest, embedding]
         services.append(feast.FeatureService(name=training_service(side), features=historical))
         services += [
             feast.FeatureService(
@@ -143,6 +155,8 @@ def _view(
     fields: dict[str, Any],
     folder: Path,
     description: str,
+    *,
+    online: bool = True,
     tags: dict[str, str] | None = None,
 ) -> Any:
     return feast.FeatureView(
@@ -154,7 +168,7 @@ def _view(
         ],
         source=FileSource(name=f"{name}_file", path=str(source_file(folder, name)), timestamp_field=EVENT_TIME),
         ttl=None,
-        online=True,
+        online=online,
         description=description,
         tags=tags or {},
     )

@@ -34,6 +34,16 @@ def snapshot_field(side: Side) -> str:
     return f"{side}_snapshot_at"
 
 
+def account_view(side: Side) -> str:
+    """The view that holds the newest columns of accounts of a side for decisions."""
+    return f"{side}_account"
+
+
+def columns_field(side: Side) -> str:
+    """Feature that holds the newest columns of an account and the time of its profile, as one JSON text."""
+    return f"{side}_account_columns"
+
+
 def embedding_view(side: Side) -> str:
     """The view that holds embeddings of a side."""
     return f"{side}_embedding"

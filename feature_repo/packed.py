@@ -26,25 +26,24 @@ import redis.asyncio
 import yaml
 from numpy.typing import NDArray
 
-from feature_repo.columns import Profiles, online_features, read_columns
+from feature_repo.columns import Profiles, read_columns
 from feature_repo.names import (
     CONFIG_FILE,
     REDIS_VARIABLE,
+    account_view,
+    columns_field,
     computed_field,
     embedding_view,
     entity_key,
     model_field,
-    profile_view,
-    snapshot_field,
     vector_field,
 )
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, NotFound, Unavailable
 
 STRING = 2
-_TEXT, _WHOLE, _DOUBLE, _FLOATS = b"\x12", b"\x20", b"\x29", b"\x82\x01"
-"""Tags of string_val (2, length-delimited), int64_val (4, varint), double_val (5, fixed 64) and float_list_val (16,
-length-delimited)."""
+_TEXT, _DOUBLE, _FLOATS = b"\x12", b"\x29", b"\x82\x01"
+"""Tags of string_val (2, length-delimited), double_val (5, fixed 64) and float_list_val (16, length-delimited)."""
 _NOBODY = ""
 
 
@@ -118,28 +117,16 @@ class PackedReader:
             InvalidInput: the store has no such side.
             Unavailable: Redis does not answer, or not in the layout this reader knows.
         """
-        known, fields = self._features(side, names)
-        return _profiles(names, known, await self._fetched(self._commands(side, account_ids, fields)))
+        return Profiles.of(_texts(await self._fetched(self._profile_commands(side, account_ids))), names)
 
     def profiles(self, side: Side, account_ids: Sequence[str], names: Sequence[str]) -> Profiles:
         """Run :meth:`fetch_profiles` over a connection of its own, for a thread without an event loop."""
-        known, fields = self._features(side, names)
-        return _profiles(names, known, self._read(self._commands(side, account_ids, fields)))
+        return Profiles.of(_texts(self._read(self._profile_commands(side, account_ids))), names)
 
     async def close(self) -> None:
         """Close what is kept, on the event loop of :meth:`fetch`."""
         while self._idle:
             await self._idle.pop().disconnect()
-
-    def _features(self, side: Side, names: Sequence[str]) -> tuple[list[str], list[bytes]]:
-        """The names that the store has, and the fields of their values behind that of the time of the profile."""
-        if side not in self._keys:
-            return [], []
-        known = online_features(self._columns, side, names)
-        return list(known), [
-            _field(profile_view(side), snapshot_field(side)),
-            *(_field(view, feature) for view, feature in known.values()),
-        ]
 
     async def _fetched(self, commands: Sequence[bytes]) -> list[Any]:
         kept = self._idle.pop() if self._idle else None
@@ -164,6 +151,9 @@ class PackedReader:
             raise _unread(error) from error
         finally:
             connection.disconnect()
+
+    def _profile_commands(self, side: Side, account_ids: Sequence[str]) -> list[bytes]:
+        return self._commands(side, account_ids, [_field(account_view(side), columns_field(side))])
 
     def _commands(self, side: Side, account_ids: Sequence[str], fields: Sequence[bytes]) -> list[bytes]:
         if side not in self._keys:
@@ -298,32 +288,17 @@ def _field(view: str, feature: str) -> bytes:
     return _bulk(_hash(f"{view}:{feature}"))
 
 
-def _profiles(names: Sequence[str], known: Sequence[str], replies: Sequence[Sequence[Any]]) -> Profiles:
-    """Features from the replies: the time of each profile, then the values of the known names."""
-    values = list(zip(*([_value(each) for each in reply] for reply in replies), strict=True))
-    at, *columns = values or [()] * (1 + len(known))
-    found = dict(zip(known, map(list, columns), strict=True))
-    unknown: list[Any] = [None] * len(replies)
-    return Profiles(
-        {name: found.get(name, unknown) for name in names},
-        np.array([np.nan if each is None else each for each in at], dtype=np.float64),
-    )
+def _texts(replies: Sequence[Sequence[bytes | None]]) -> list[str | None]:
+    """The text in each stored value; None where there is none."""
+    return [_text(stored) if stored else None for (stored,) in replies]
 
 
-def _value(stored: bytes | None) -> Any:
-    """The text or number in a stored value; None where there is none."""
-    if not stored:
-        return None
-    tag, rest = stored[:1], stored[1:]
-    if tag == _DOUBLE and len(rest) == 8:
-        return struct.unpack("<d", rest)[0]
-    if tag in (_TEXT, _WHOLE):
-        number, length = _read_varint(rest)
-        if tag == _WHOLE and length == len(rest):
-            return number - (1 << 64) if number >> 63 else number
-        if tag == _TEXT and length + number == len(rest):
-            return rest[length:].decode()
-    raise Unavailable("Feast stores features in a layout this reader does not know; read them with the SDK")
+def _text(stored: bytes) -> str:
+    length, taken = _read_varint(stored[1:])
+    text = stored[1 + taken :]
+    if not stored.startswith(_TEXT) or len(text) != length:
+        raise Unavailable("Feast stores features in a layout this reader does not know; read them with the SDK")
+    return text.decode()
 
 
 def _read_varint(given: bytes) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from feature_repo.columns import FEATURES_FILE, FeatureColumns, read_columns
 from feature_repo.definitions import PRICE_VIEW, build, source_file
-from feature_repo.names import CONFIG_FILE, REDIS_VARIABLE
+from feature_repo.names import CONFIG_FILE, REDIS_VARIABLE, account_view
 from feature_repo.sdk import RegistryConfig, feast, load_repo_config
 from shadowprice.errors import InvalidInput, Unavailable
 from shadowprice.files import write_whole
@@ -153,8 +153,9 @@ def _in_place(folder: Path, config: str, columns: FeatureColumns) -> bool:
     # The registry holds absolute paths: a folder that was moved has to be registered again.
     store = open_store(folder)
     moved = store.get_feature_view(PRICE_VIEW).batch_source.path != str(source_file(folder, PRICE_VIEW))
-    # Earlier releases registered profiles and interactions for training alone.
-    return not moved and all(view.online for view in store.list_feature_views())
+    # Earlier releases had no view of accounts for decisions.
+    views = {view.name for view in store.list_feature_views()}
+    return not moved and {account_view(side) for side in columns.sides} <= views
 
 
 def _register(folder: Path, columns: FeatureColumns) -> None:

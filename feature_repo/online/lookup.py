@@ -68,8 +68,3 @@ def texts(values: Sequence[Any]) -> list[str | None]:
 def numbers(values: Sequence[Any]) -> NDArray[np.float64]:
     """(n,) numbers, NaN where a value is empty."""
     return np.array([value.double_val if value.HasField("double_val") else np.nan for value in values], np.float64)
-
-
-def whole_numbers(values: Sequence[Any]) -> NDArray[np.float64]:
-    """(n,) whole numbers, NaN where a value is empty."""
-    return np.array([value.int64_val if value.HasField("int64_val") else np.nan for value in values], np.float64)

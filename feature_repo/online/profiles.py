@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from feature_repo.columns import online_features
+from feature_repo.columns import SNAPSHOT, Profiles, feast_name
 from feature_repo.definitions import EVENT_TIME, source_file
-from feature_repo.names import entity_key, interactions_view, profile_view, snapshot_field
-from feature_repo.online.lookup import BATCH, Values, look_up, numbers, require_file, texts, whole_numbers
+from feature_repo.names import account_view, columns_field, entity_key, interactions_view, profile_view, snapshot_field
+from feature_repo.offline import ParquetDraft
+from feature_repo.online.lookup import BATCH, look_up, require_file, texts
 from feature_repo.online.publish import write_rows
 from feature_repo.store import store_columns
 from shadowprice.campaign import Side
@@ -23,17 +23,14 @@ from shadowprice.checks import require
 from shadowprice.progress import ProgressBar
 from shadowprice.tables.database import empty_database
 
-COUNTED = "counted_at"
-"""Event time of the aggregates of a row; that of the profile is :data:`EVENT_TIME`."""
-
 
 def publish_profiles(store: Any, batch: int = 2000, progress: bool = True) -> int:
-    """Write the newest profile and interaction aggregates of each account to the online store.
+    """Write the newest profile and interaction aggregates of each account to the online store, as one text.
 
     They are read from the offline sources, which :func:`feature_repo.offline.write_profiles` and
     :func:`~feature_repo.offline.write_interactions` wrote. Goes batch by batch, one after the other, and writes only
-    rows with a value that the store does not hold: a call that was interrupted is resumed by calling again. An account
-    whose profile in the store was taken later stays as it is. One batch is in memory.
+    texts that the store does not hold: a call that was interrupted is resumed by calling again. An account whose
+    profile in the store was taken later stays as it is. One batch is in memory.
 
     Args:
         store: an open store.
@@ -48,74 +45,60 @@ def publish_profiles(store: Any, batch: int = 2000, progress: bool = True) -> in
     """
     require(1 <= batch <= BATCH, "batch", f"must be 1 to {BATCH}")
     require_file(store)
-    sides = store_columns(store).sides
-    sources = {
-        side: file for side in sides if (file := source_file(Path(store.repo_path), profile_view(side))).exists()
-    }
+    folder = Path(store.repo_path)
+    sides = [side for side in store_columns(store).sides if source_file(folder, profile_view(side)).exists()]
+    files = {side: _write_source(store, side) for side in sides}
     written = 0
-    rows = sum(pa.parquet.read_metadata(file).num_rows for file in sources.values())
-    with ProgressBar("publish profiles", rows, "row", shown=progress) as shown:
-        for side in sources:
-            for part, snapshots in _newest(store, side, batch):
-                written += _publish(store, side, part)
-                shown.advance(snapshots)
+    rows = sum(pa.parquet.read_metadata(file).num_rows for file in files.values())
+    with ProgressBar("publish profiles", rows, "account", shown=progress) as shown:
+        for side, file in files.items():
+            with pa.parquet.ParquetFile(file) as source:
+                for part in source.iter_batches(batch):
+                    frame = part.to_pandas()
+                    due = frame[_is_due(store, side, frame)]
+                    if len(due):
+                        write_rows(store, account_view(side), due)
+                    written += len(due)
+                    shown.advance(len(frame))
     return written
 
 
-def _newest(store: Any, side: Side, batch: int) -> Iterator[tuple[pd.DataFrame, int]]:
-    """Yield the newest row of each account in parts, and how many snapshots the accounts of a part have."""
-    key = entity_key(side)
-
-    def relation(view: str, more: str) -> str:
-        file = str(source_file(Path(store.repo_path), view)).replace("'", "''")
-        return f"""(SELECT *, {more} FROM read_parquet('{file}')
-            QUALIFY row_number() OVER (PARTITION BY "{key}" ORDER BY {EVENT_TIME} DESC) = 1)"""
-
-    profiles = relation(profile_view(side), f'count(*) OVER (PARTITION BY "{key}") AS snapshots')
-    query = f"SELECT * FROM {profiles}"
-    if source_file(Path(store.repo_path), interactions_view(side)).exists():
-        aggregates = relation(interactions_view(side), f"{EVENT_TIME} AS {COUNTED}")
-        query += f' LEFT JOIN (SELECT * EXCLUDE ({EVENT_TIME}) FROM {aggregates}) USING ("{key}")'
-    with empty_database() as db:
-        for rows in db.sql(query).to_arrow_reader(batch):
-            part = rows.to_pandas()
-            yield part, int(part.pop("snapshots").sum())
-
-
-def _publish(store: Any, side: Side, rows: pd.DataFrame) -> int:
-    """Write what the store lacks of the newest rows of some accounts; return of how many accounts."""
-    columns, key, taken = store_columns(store), entity_key(side), snapshot_field(side)
-    names = [*columns.profile[side], *columns.interactions.get(side, ())]
-    of: dict[str, list[str]] = {profile_view(side): [taken], interactions_view(side): []}
-    for view, feature in online_features(columns, side, names).values():
-        if feature in rows:
-            of[view].append(feature)
-    held = look_up(store, [f"{view}:{name}" for view, own in of.items() for name in own], key, rows[key].tolist())
-    stays = whole_numbers(held[taken]) > rows[taken].to_numpy(dtype=np.float64)
-    due = np.zeros(len(rows), dtype=np.bool_)
-    for view, own in of.items():
-        differs = ~stays & _differs(rows, own, held)
-        if not differs.any():
-            continue
-        found = rows.loc[differs, [key, EVENT_TIME, *own]]
-        if view == interactions_view(side):
-            found[EVENT_TIME] = rows.loc[differs, COUNTED].fillna(found[EVENT_TIME])
-        write_rows(store, view, found)
-        due |= differs
-    return int(due.sum())
+def _write_source(store: Any, side: Side) -> Path:
+    """Write the newest columns of each account to the offline source of their view."""
+    columns, key, folder = store_columns(store), entity_key(side), Path(store.repo_path)
+    profiles, aggregates = source_file(folder, profile_view(side)), source_file(folder, interactions_view(side))
+    target = source_file(folder, account_view(side))
+    names = [*columns.profile[side]]
+    newest, held = f"SELECT * FROM {_newest(profiles, key)}", set(pa.parquet.read_schema(profiles).names)
+    if aggregates.exists():
+        names += columns.interactions.get(side, ())
+        held |= set(pa.parquet.read_schema(aggregates).names)
+        newest += f' LEFT JOIN (SELECT * EXCLUDE ({EVENT_TIME}) FROM {_newest(aggregates, key)}) USING ("{key}")'
+    features = {SNAPSHOT: snapshot_field(side)} | {name: feast_name(side, name) for name in names}
+    entries = ", ".join(f"'{name}': \"{feature}\"" for name, feature in features.items() if feature in held)
+    text = f"CAST(to_json({{{entries}}}) AS VARCHAR) AS {columns_field(side)}"
+    with empty_database() as db, ParquetDraft(target) as draft:
+        reader = db.sql(f'SELECT "{key}", {EVENT_TIME}, {text} FROM ({newest})').to_arrow_reader(BATCH)
+        draft.write(reader.schema.empty_table())
+        for rows in reader:
+            draft.write(pa.Table.from_batches([rows]))
+    return target
 
 
-def _differs(rows: pd.DataFrame, names: list[str], held: Values) -> NDArray[np.bool_]:
-    """bool (n,): rows with a value that the store does not hold."""
-    found = np.zeros(len(rows), dtype=np.bool_)
-    for name in names:
-        own = rows[name]
-        if pd.api.types.is_numeric_dtype(own):
-            kept = whole_numbers(held[name]) if own.dtype == np.int64 else numbers(held[name])
-            value = own.to_numpy(dtype=np.float64)
-            found |= ~((value == kept) | (np.isnan(value) & np.isnan(kept)))
-        else:
-            texts_held = texts(held[name])
-            given = own.where(own.notna(), None).tolist()
-            found |= np.array([each != other for each, other in zip(given, texts_held, strict=True)], dtype=np.bool_)
-    return found
+def _newest(file: Path, key: str) -> str:
+    """Relation with the newest row of each account."""
+    path = str(file).replace("'", "''")
+    return f"""(SELECT * FROM read_parquet('{path}')
+        QUALIFY row_number() OVER (PARTITION BY "{key}" ORDER BY {EVENT_TIME} DESC) = 1)"""
+
+
+def _is_due(store: Any, side: Side, rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """bool (n,): what the store lacks, or holds otherwise of a profile that was not taken later."""
+    feature, key = columns_field(side), entity_key(side)
+    held = texts(look_up(store, [f"{account_view(side)}:{feature}"], key, rows[key].tolist())[feature])
+    given = rows[feature].tolist()
+    due = np.array([before != now for before, now in zip(held, given, strict=True)], dtype=np.bool_)
+    differs = np.flatnonzero(due)
+    before, now = (Profiles.of([each[at] for at in differs], []).snapshot_at for each in (held, given))
+    due[differs] = ~(before > now)
+    return due

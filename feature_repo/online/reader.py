@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from feature_repo.columns import Profiles, online_features
+from feature_repo.columns import Profiles
 from feature_repo.definitions import PRICE_RECORD, PRICE_VIEW, decision_service
-from feature_repo.names import computed_field, entity_key, model_field, profile_view, snapshot_field, vector_field
-from feature_repo.online.lookup import BATCH, STORE_FAILURES, look_up, numbers, require_file, texts, whole_numbers
+from feature_repo.names import account_view, columns_field, computed_field, entity_key, model_field, vector_field
+from feature_repo.online.lookup import BATCH, STORE_FAILURES, look_up, numbers, require_file, texts
 from feature_repo.store import open_store, store_columns
 from shadowprice.campaign import Side
 from shadowprice.errors import InvalidInput, NotFound, Unavailable
@@ -124,18 +124,13 @@ class OnlineReader:
         """
         if side not in self._services:
             raise InvalidInput(f"the feature store has no accounts of side {side!r}", field="side")
-        known = online_features(self._columns, side, names)
-        features = {name: feature for name, (_, feature) in known.items()}
-        references = [f"{profile_view(side)}:{snapshot_field(side)}", *(":".join(each) for each in known.values())]
-        found = Profiles({name: [] for name in names}, np.full(len(account_ids), np.nan))
+        feature, found = columns_field(side), list[str | None]()
         for start in range(0, len(account_ids), BATCH):
-            part = slice(start, start + BATCH)
+            part = account_ids[start : start + BATCH]
             with self._lock:
-                values = look_up(self._store, references, entity_key(side), account_ids[part])
-            found.snapshot_at[part] = whole_numbers(values[snapshot_field(side)])
-            for name, column in found.columns.items():
-                column += _plain(name, values[features[name]]) if name in features else [None] * len(account_ids[part])
-        return found
+                values = look_up(self._store, [f"{account_view(side)}:{feature}"], entity_key(side), part)
+            found += texts(values[feature])
+        return Profiles.of(found, names)
 
     def price(self, campaign: str) -> dict[str, Any] | None:
         """The newest published price record of a campaign, in JSON types, or None.
@@ -154,10 +149,3 @@ class OnlineReader:
         PriceRecord.from_json(text)
         record: dict[str, Any] = json.loads(text)
         return record
-
-
-def _plain(name: str, values: Sequence[Any]) -> list[Any]:
-    """Values of a column: texts of c_…, else numbers; None where one is empty."""
-    if name.startswith("c_"):
-        return list(texts(values))
-    return [value.double_val if value.HasField("double_val") else None for value in values]

@@ -7,6 +7,7 @@ import pandas as pd
 from feature_repo.columns import FeatureColumns, describe
 from feature_repo.definitions import build
 from feature_repo.sdk import feast
+from shadowprice.campaign import SIDES
 
 
 def views(columns: FeatureColumns, folder: Path) -> dict[str, feast.FeatureView]:
@@ -17,7 +18,7 @@ def test_feature_names_are_unique_across_the_views(account: pd.DataFrame, tmp_pa
     interactions = pd.DataFrame({"side": ["customer", "merchant"], "h_events": [1.0, 2.0]})
     found = views(describe(account, interactions), tmp_path)
     assert set(found) == {
-        *(f"{side}_{kind}" for side in ("customer", "merchant") for kind in ("profile", "interactions", "embedding")),
+        *(f"{side}_{kind}" for side in SIDES for kind in ("profile", "interactions", "account", "embedding")),
         "campaign_price",
     }
     names = [feature.name for view in found.values() for feature in view.features]
@@ -28,7 +29,7 @@ def test_feature_names_are_unique_across_the_views(account: pd.DataFrame, tmp_pa
 
 def test_a_side_without_accounts_has_no_views(tmp_path: Path) -> None:
     found = views(FeatureColumns(profile={"customer": ("x_a",)}), tmp_path)
-    assert set(found) == {"customer_profile", "customer_embedding", "campaign_price"}
+    assert set(found) == {"customer_profile", "customer_account", "customer_embedding", "campaign_price"}
 
 
 def test_every_model_version_has_its_own_decision_service(tmp_path: Path) -> None:
@@ -43,7 +44,8 @@ def test_every_model_version_has_its_own_decision_service(tmp_path: Path) -> Non
     assert projection.name == "customer_embedding"
 
 
-def test_snapshots_never_expire_and_every_view_is_online(columns: FeatureColumns, tmp_path: Path) -> None:
+def test_snapshots_never_expire_and_what_decisions_read_is_online(columns: FeatureColumns, tmp_path: Path) -> None:
     found = views(columns, tmp_path)
     assert all(not view.ttl for view in found.values())
-    assert all(view.online for view in found.values())
+    online = {*(f"{side}_{kind}" for side in SIDES for kind in ("account", "embedding")), "campaign_price"}
+    assert {name for name, view in found.items() if view.online} == online

@@ -352,7 +352,7 @@ def test_feast_can_fill_a_lost_online_store_from_the_offline_files(
     publish_price(store, price())
     before = OnlineReader(tmp_path).profiles("customer", ["a0", "a3"], ["x_spend", "c_city"])
     with sqlite3.connect(tmp_path / "online.db") as connection:
-        for view in (*(f"{side}_{kind}" for side in SIDES for kind in ("profile", "embedding")), "campaign_price"):
+        for view in (*(f"{side}_{kind}" for side in SIDES for kind in ("account", "embedding")), "campaign_price"):
             connection.execute(f"DELETE FROM shadowprice_{view}")
     reader = OnlineReader(tmp_path)
     assert np.isnan(reader.embeddings("customer", ["a0"])[0]).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import numpy as np
 import pandas as pd
@@ -58,8 +59,9 @@ def test_feast_and_the_readers_read_the_newest_rows_identically(filled, account,
         who = [*rows.index, "nobody", rows.index[0]]
         expected = rows.reindex(who)
         feast = filled.get_online_features(
-            features=filled.get_feature_service(f"training_{side}"), entity_rows={f"{side}_id": who}
+            features=[f"{side}_account:{side}_account_columns"], entity_rows={f"{side}_id": who}
         ).to_dict()
+        held = [json.loads(text or "{}") for text in feast[f"{side}_account_columns"]]
         readers = [OnlineReader(tmp_path / "features", "v1")]
         if filled.config.online_store.type == "redis":
             readers.append(PackedReader(tmp_path / "features", "v1"))
@@ -74,8 +76,7 @@ def test_feast_and_the_readers_read_the_newest_rows_identically(filled, account,
                 assert list(each.columns) == names
                 for name in names:
                     same(each.columns[name], expected[name] if name in expected else [None] * len(who))
-                    if name != "x_gone":
-                        same(feast[f"{side}_{name}" + "_" * (name == "x_share_y")], expected[name])
+                    same(each.columns[name], [columns.get(name) for columns in held])
             with pytest.raises(InvalidInput, match="dealer"):
                 reader.profiles("dealer", who, names)
 
@@ -131,3 +132,23 @@ def test_a_store_without_sources_has_nothing_to_publish(make_store, columns):
     assert publish_profiles(store, progress=False) == 0
     with pytest.raises(InvalidInput, match="batch"):
         publish_profiles(store, batch=0)
+
+
+def test_a_text_that_is_not_json_is_an_error_of_the_store(filled, tmp_path):
+    publish_profiles(filled, progress=False)
+    row = pd.read_parquet(tmp_path / "features" / "customer_account.parquet").head(1)
+    module.write_rows(filled, "customer_account", row.assign(customer_account_columns="x_spend: 1"))
+    with pytest.raises(Unavailable, match="are not JSON"):
+        OnlineReader(tmp_path / "features", "v1").profiles("customer", row["customer_id"].tolist(), ["x_spend"])
+
+
+def test_a_platform_may_write_the_columns_of_an_account_without_their_time(filled, tmp_path):
+    row = {
+        "customer_id": "new",
+        "event_timestamp": pd.Timestamp.now("UTC"),
+        "customer_account_columns": '{"x_spend": 3}',
+    }
+    module.write_rows(filled, "customer_account", pd.DataFrame([row]))
+    found = OnlineReader(tmp_path / "features", "v1").profiles("customer", ["new"], ["x_spend", "c_city"])
+    assert found.columns == {"x_spend": [3], "c_city": [None]}
+    assert np.isnan(found.snapshot_at).all()

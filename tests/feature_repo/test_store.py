@@ -39,16 +39,13 @@ def test_a_store_of_a_release_that_served_no_profiles_is_brought_up_to_date(
     columns: FeatureColumns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def earlier(columns: FeatureColumns, folder: Path) -> list[Any]:
-        objects = build(columns, folder)
-        for each in objects:
-            if getattr(each, "name", "").endswith("_profile"):
-                each.online = False
-        return objects
+        return [each for each in build(columns, folder) if not getattr(each, "name", "").endswith("_account")]
 
     with monkeypatch.context() as patch:
         patch.setattr(store_module, "build", earlier)
-        assert not create(tmp_path, columns).get_feature_view("customer_profile").online
-    assert create(tmp_path, columns).get_feature_view("customer_profile").online
+        names = {view.name for view in create(tmp_path, columns).list_feature_views()}
+        assert "customer_account" not in names
+    assert create(tmp_path, columns).get_feature_view("customer_account").online
 
 
 def test_an_interrupted_creation_is_not_opened_and_is_finished_by_the_next(
@@ -157,7 +154,7 @@ def test_feast_itself_applies_and_lists_the_repository(account: pd.DataFrame, tm
     run("apply")
     listed = run("feature-views", "list")
     for side in ("customer", "merchant"):
-        for kind in ("profile", "embedding"):
+        for kind in ("profile", "account", "embedding"):
             assert f"{side}_{kind}" in listed
     assert "campaign_price" in listed
     assert {item.name for item in open_store(tmp_path).list_feature_services()} == {

@@ -185,10 +185,10 @@ def requests(world) -> Day:
     strangers = pd.DataFrame({"account_id": [f"stranger{k}" for k in range(40)], "side": ["customer", "merchant"] * 20})
     store = open_store(folder / "features")
     for side in SIDES:
-        profiles = pd.read_parquet(folder / "features" / f"{side}_profile.parquet").head(10)
+        profiles = pd.read_parquet(folder / "features" / f"{side}_account.parquet").head(10)
         # A platform that opens an account tells its profile with Feast alone.
         names = strangers.loc[strangers["side"] == side, "account_id"].head(10).tolist()
-        store.write_to_online_store(f"{side}_profile", profiles.assign(**{f"{side}_id": names}))
+        store.write_to_online_store(f"{side}_account", profiles.assign(**{f"{side}_id": names}))
     asked = pd.concat([some, strangers], ignore_index=True).sample(frac=1.0, random_state=2)
     names = np.array([f"same-{k:04d}" for k in range(len(asked))])
     at = np.linspace(0, 0.9, len(asked))
