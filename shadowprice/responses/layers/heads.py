@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
-from shadowprice.errors import InvalidInput
 from shadowprice.responses.arrays import Array, library, relu, sigmoid, softmax_mean, softplus, unit_length
-from shadowprice.responses.state import State, load_state, save_state
+from shadowprice.responses.layers.sides import Arrays, load_sides, save_sides
 
 RATE_SCALE = 100.0
 """Minor units per unit of incentive inside the networks (spec: r_scale)."""
@@ -266,9 +265,11 @@ LAYERS = {
 
 def save_heads(heads: Mapping[Side, Head], folder: Path) -> None:
     """Write the heads of all sides to ``heads.safetensors`` in ``folder``, atomically."""
-    values = {f"{side}.{name}": value for side, head in heads.items() for name, value in vars(head).items()}
-    arrays = {name: np.asarray(value) for name, value in values.items() if value is not None}
-    save_state(State(arrays, {side: head.kind for side, head in heads.items()}), folder / FILE, key=KINDS)
+    parts = {
+        side: ({name: np.asarray(value) for name, value in vars(head).items() if value is not None}, head.kind)
+        for side, head in heads.items()
+    }
+    save_sides(parts, folder / FILE, key=KINDS)
 
 
 def load_heads(folder: Path) -> dict[Side, Head]:
@@ -278,16 +279,12 @@ def load_heads(folder: Path) -> dict[Side, Head]:
         NotFound: there is no such file.
         InvalidInput: it is not a file of heads.
     """
-    state = load_state(folder / FILE, key=KINDS, kind="response heads")
-    heads: dict[Side, Head] = {}
-    try:
-        for side in cast(Mapping[Side, str], state.meta):
-            own = {key.split(".", 1)[1]: each for key, each in state.arrays.items() if key.startswith(f"{side}.")}
-            values: dict[str, Any] = {key: each.item() if each.ndim == 0 else each for key, each in own.items()}
-            heads[side] = HEADS[state.meta[side]](**values)
-    except Exception as error:
-        raise InvalidInput(f"not a file of response heads: {error}", field=str(folder / FILE)) from error
-    return heads
+    return load_sides(folder / FILE, _head, key=KINDS, kind="response heads")
+
+
+def _head(arrays: Arrays, kind: str) -> Head:
+    values: dict[str, Any] = {name: each.item() if each.ndim == 0 else each for name, each in arrays.items()}
+    return HEADS[kind](**values)
 
 
 def _float32(response: NDArray[np.float64]) -> NDArray[np.float32]:

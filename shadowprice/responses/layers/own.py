@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
-from shadowprice.errors import InvalidInput
 from shadowprice.graphs.scaling import Scaling
 from shadowprice.responses.arrays import relu
+from shadowprice.responses.layers.sides import Arrays, load_sides, save_sides
 from shadowprice.responses.layers.tower import ServedTower, column_of, context_values, dense
-from shadowprice.responses.state import State, load_state, save_state
 
 FILE = "encoders.safetensors"
 
@@ -69,19 +68,18 @@ class ServedEncoder:
 
 def save_encoders(encoders: Mapping[Side, ServedEncoder], folder: Path) -> None:
     """Write the encoders to ``encoders.safetensors`` in ``folder``; the file goes where there are none."""
-    if not encoders:
-        (folder / FILE).unlink(missing_ok=True)
-        return
-    arrays = {
-        f"{side}.{kind}.{place}": value
-        for side, encoder in encoders.items()
-        for kind, layers in (("weight", encoder.weights), ("bias", encoder.biases))
-        for place, value in enumerate(layers)
+    parts = {
+        side: (
+            {
+                f"{kind}.{place}": value
+                for kind, layers in (("weight", each.weights), ("bias", each.biases))
+                for place, value in enumerate(layers)
+            },
+            {"features": each.features.to_dict(), "layers": len(each.weights)},
+        )
+        for side, each in encoders.items()
     }
-    meta = {
-        str(side): {"features": each.features.to_dict(), "layers": len(each.weights)} for side, each in encoders.items()
-    }
-    save_state(State(arrays, meta), folder / FILE)
+    save_sides(parts, folder / FILE)
 
 
 def load_encoders(folder: Path) -> dict[Side, ServedEncoder]:
@@ -90,17 +88,12 @@ def load_encoders(folder: Path) -> dict[Side, ServedEncoder]:
     Raises:
         InvalidInput: it is not a file of encoders.
     """
-    if not (folder / FILE).exists():
-        return {}
-    state = load_state(folder / FILE, kind="encoders")
-    try:
-        return {
-            side: ServedEncoder(  # type: ignore[misc]
-                features=Scaling.from_dict(meta["features"]),
-                weights=tuple(state.arrays[f"{side}.weight.{place}"] for place in range(meta["layers"])),
-                biases=tuple(state.arrays[f"{side}.bias.{place}"] for place in range(meta["layers"])),
-            )
-            for side, meta in state.meta.items()
-        }
-    except Exception as error:
-        raise InvalidInput(f"not a file of encoders: {error}", field=str(folder / FILE)) from error
+    path = folder / FILE
+    return load_sides(path, _encoder, kind="encoders") if path.exists() else {}
+
+
+def _encoder(arrays: Arrays, meta: Any) -> ServedEncoder:
+    weights, biases = (
+        tuple(arrays[f"{kind}.{place}"] for place in range(meta["layers"])) for kind in ("weight", "bias")
+    )
+    return ServedEncoder(features=Scaling.from_dict(meta["features"]), weights=weights, biases=biases)

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shadowprice.campaign import Side
-from shadowprice.errors import InvalidInput
 from shadowprice.graphs.scaling import Scaling
 from shadowprice.responses.arrays import Array, relu
 from shadowprice.responses.layers.heads import Head
-from shadowprice.responses.state import State, load_state, save_state
+from shadowprice.responses.layers.sides import Arrays, load_sides, save_sides
 
 FILE = "towers.safetensors"
 ROWS = 1 << 14
@@ -152,19 +151,14 @@ class ServedTower:
 
 def save_towers(towers: Mapping[Side, ServedTower], folder: Path) -> None:
     """Write the towers to ``towers.safetensors`` in ``folder``; the file goes where there are none."""
-    if not towers:
-        (folder / FILE).unlink(missing_ok=True)
-        return
-    arrays = {
-        f"{side}.{name}": value
+    parts = {
+        side: (
+            {name: value for name, value in vars(tower).items() if isinstance(value, np.ndarray)},
+            {"context": tower.context.to_dict(), "partner": tower.partner},
+        )
         for side, tower in towers.items()
-        for name, value in vars(tower).items()
-        if isinstance(value, np.ndarray)
     }
-    meta: dict[str, Any] = {
-        str(side): {"context": tower.context.to_dict(), "partner": tower.partner} for side, tower in towers.items()
-    }
-    save_state(State(arrays, meta), folder / FILE)
+    save_sides(parts, folder / FILE)
 
 
 def load_towers(folder: Path) -> dict[Side, ServedTower]:
@@ -173,18 +167,12 @@ def load_towers(folder: Path) -> dict[Side, ServedTower]:
     Raises:
         InvalidInput: it is not a file of towers.
     """
-    if not (folder / FILE).exists():
-        return {}
-    state = load_state(folder / FILE, kind="request towers")
-    towers: dict[Side, ServedTower] = {}
-    try:
-        for side, meta in state.meta.items():
-            own = {key.split(".", 1)[1]: each for key, each in state.arrays.items() if key.startswith(f"{side}.")}
-            context = Scaling.from_dict(meta["context"])
-            towers[side] = ServedTower(context=context, partner=bool(meta["partner"]), **own)  # type: ignore[index]
-    except Exception as error:
-        raise InvalidInput(f"not a file of request towers: {error}", field=str(folder / FILE)) from error
-    return towers
+    path = folder / FILE
+    return load_sides(path, _tower, kind="request towers") if path.exists() else {}
+
+
+def _tower(arrays: Arrays, meta: Any) -> ServedTower:
+    return ServedTower(context=Scaling.from_dict(meta["context"]), partner=bool(meta["partner"]), **arrays)
 
 
 def stored_defaults(heads: Mapping[Side, Head], towers: Mapping[Side, ServedTower]) -> dict[Side, NDArray[np.float32]]:
