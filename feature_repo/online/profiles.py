@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,10 @@ from feature_repo.definitions import EVENT_TIME, source_file
 from feature_repo.names import account_view, columns_field, entity_key, interactions_view, profile_view, snapshot_field
 from feature_repo.offline import ParquetDraft
 from feature_repo.online.lookup import BATCH, look_up, require_file, texts
-from feature_repo.online.publish import write_rows
+from feature_repo.online.publish import write_due
 from feature_repo.store import store_columns
 from shadowprice.campaign import Side
 from shadowprice.checks import require
-from shadowprice.progress import ProgressBar
 from shadowprice.tables.database import empty_database
 
 
@@ -47,23 +47,13 @@ def publish_profiles(store: Any, batch: int = 2000, progress: bool = True) -> in
     require_file(store)
     folder = Path(store.repo_path)
     sides = [side for side in store_columns(store).sides if source_file(folder, profile_view(side)).exists()]
-    files = {side: _write_source(store, side) for side in sides}
-    written = 0
-    rows = sum(pa.parquet.read_metadata(file).num_rows for file in files.values())
-    with ProgressBar("publish profiles", rows, "account", shown=progress) as shown:
-        for side, file in files.items():
-            with pa.parquet.ParquetFile(file) as source:
-                for part in source.iter_batches(batch):
-                    frame = part.to_pandas()
-                    due = frame[_is_due(store, side, frame)]
-                    if len(due):
-                        write_rows(store, account_view(side), due)
-                    written += len(due)
-                    shown.advance(len(frame))
-    return written
+    for side in sides:
+        _write_source(store, side)
+    due = {account_view(side): partial(_is_due, store, side) for side in sides}
+    return write_due(store, due, batch, "publish profiles" if progress else "")
 
 
-def _write_source(store: Any, side: Side) -> Path:
+def _write_source(store: Any, side: Side) -> None:
     """Write the newest columns of each account to the offline source of their view."""
     columns, key, folder = store_columns(store), entity_key(side), Path(store.repo_path)
     profiles, aggregates = source_file(folder, profile_view(side)), source_file(folder, interactions_view(side))
@@ -82,7 +72,6 @@ def _write_source(store: Any, side: Side) -> Path:
         draft.write(reader.schema.empty_table())
         for rows in reader:
             draft.write(pa.Table.from_batches([rows]))
-    return target
 
 
 def _newest(file: Path, key: str) -> str:

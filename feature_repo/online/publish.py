@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import UTC
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,19 +67,9 @@ def publish_embeddings(
     if version not in columns.model_versions:
         raise NotFound(f"model {version!r} is not registered; create the store again with it among the model versions")
     require_file(store)
-    counts = _write_source(store, frames, columns, version)
-    written = 0
-    with ProgressBar("publish embeddings", sum(counts.values()), "row", shown=progress) as shown:
-        for side in counts:
-            with pa.parquet.ParquetFile(source_file(Path(store.repo_path), embedding_view(side))) as source:
-                for rows in source.iter_batches(batch):
-                    part = rows.to_pandas()
-                    due = part[_is_due(store, side, part, version)]
-                    if len(due):
-                        write_rows(store, embedding_view(side), due)
-                    written += len(due)
-                    shown.advance(len(part))
-    return written
+    _write_source(store, frames, columns, version)
+    due = {embedding_view(side): partial(_is_due, store, side, version) for side in columns.sides}
+    return write_due(store, due, batch, "publish embeddings" if progress else "")
 
 
 def publish_price(store: Any, record: PriceRecord) -> None:
@@ -130,8 +122,8 @@ def publish_price(store: Any, record: PriceRecord) -> None:
     write_rows(store, PRICE_VIEW, row)
 
 
-def _write_source(store: Any, frames: Frames, columns: FeatureColumns, version: str) -> dict[Side, int]:
-    """Write the offline source of each side, once all embeddings are found to fit; return their numbers."""
+def _write_source(store: Any, frames: Frames, columns: FeatureColumns, version: str) -> None:
+    """Write the offline source of each side, once all embeddings are found to fit."""
     names: dict[Side, list[pa.Array]] = {side: [] for side in columns.sides}
     with ExitStack() as drafts:
         writers: dict[Side, ParquetDraft] = {
@@ -156,7 +148,6 @@ def _write_source(store: Any, frames: Frames, columns: FeatureColumns, version: 
                 writers[side].write(pa.table(arrays, schema=_embedding_schema(side)))
         for side, parts in names.items():
             _check_repeats(side, pa.chunked_array(parts, pa.string()))
-    return {side: sum(map(len, parts)) for side, parts in names.items()}
 
 
 def _with_own(matrix: NDArray[np.float32], part: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.float32]:
@@ -218,7 +209,7 @@ def _embedding_schema(side: Side) -> pa.Schema:
     )
 
 
-def _is_due(store: Any, side: Side, rows: pd.DataFrame, version: str) -> NDArray[np.bool_]:
+def _is_due(store: Any, side: Side, version: str, rows: pd.DataFrame) -> NDArray[np.bool_]:
     """bool (n,): what the store lacks, holds of another model, or holds with other numbers of an earlier time."""
 
     def held(part: pd.DataFrame, *names: str) -> Values:
@@ -236,6 +227,38 @@ def _is_due(store: Any, side: Side, rows: pd.DataFrame, version: str) -> NDArray
         for at, value, vector in zip(later, values, own[vector_field(side)], strict=True):
             due[at] = not np.array_equal(np.asarray(value.float_list_val.val, dtype=np.float32), vector)
     return due
+
+
+def write_due(
+    store: Any, due: Mapping[str, Callable[[pd.DataFrame], NDArray[np.bool_]]], batch: int, title: str
+) -> int:
+    """Write what is due of the offline sources of some views to the online store, batch by batch.
+
+    Args:
+        store: an open store.
+        due: view → function that marks the rows of a batch to write, bool (n,).
+        batch: rows of one write.
+        title: of the progress; not shown where empty.
+
+    Returns:
+        How many rows were written.
+
+    Raises:
+        Unavailable: the store cannot be written; whole batches before stay.
+    """
+    files = {view: source_file(Path(store.repo_path), view) for view in due}
+    rows, written = sum(pa.parquet.read_metadata(file).num_rows for file in files.values()), 0
+    with ProgressBar(title, rows, "row", shown=bool(title)) as shown:
+        for view, file in files.items():
+            with pa.parquet.ParquetFile(file) as source:
+                for each in source.iter_batches(batch):
+                    part = each.to_pandas()
+                    chosen = part[due[view](part)]
+                    if len(chosen):
+                        write_rows(store, view, chosen)
+                    written += len(chosen)
+                    shown.advance(len(part))
+    return written
 
 
 def write_rows(store: Any, view: str, rows: pd.DataFrame) -> None:

@@ -12,7 +12,7 @@ import pytest
 from feature_repo.columns import describe
 from feature_repo.offline import write_interactions, write_profiles
 from feature_repo.online import OnlineReader
-from feature_repo.online import profiles as module
+from feature_repo.online import publish as module
 from feature_repo.online.profiles import publish_profiles
 from feature_repo.packed import PackedReader
 from shadowprice.errors import InvalidInput, Unavailable
